@@ -1,0 +1,160 @@
+"""Set this checkout up and run it: `python3 dev.py tour` or `python3 dev.py test`; further arguments are passed on.
+
+Needs Python 3.11 or later and nothing else; Java 17 or later for whatever runs on Spark. Everything that is installed
+goes into .venv beside this file, and is left alone until pyproject.toml or constraints.txt change.
+"""
+
+# Rules: the standard library only, and no syntax that an old Python cannot read: it must get as far as saying so.
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
+STAMP = VENV / "deletekit-stamp"
+
+OLDEST_PYTHON = (3, 11)
+OLDEST_JAVA = 17
+WORKERS = "2"
+NO_TESTS_COLLECTED = 5  # pytest's exit code
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="dev.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("command", choices=["tour", "test"], help="tour: the guided tour; test: every test")
+    parser.add_argument("rest", nargs=argparse.REMAINDER, help="passed on to `deletekit tour` or to pytest")
+    options = parser.parse_args(arguments)
+    require_python()
+    if options.command == "tour":
+        install(["spark"])
+        return run([BIN / "deletekit", "tour", *options.rest])
+    install(["spark", "test", "peers", "course"])
+    return run_tests(options.rest)
+
+
+# --- what the machine has ---------------------------------------------------------------------------------------------
+
+
+def require_python() -> None:
+    have = sys.version_info[:2]
+    if have < OLDEST_PYTHON:
+        sys.exit("deletekit needs Python {}.{} or later, and this is {}.{}.".format(*OLDEST_PYTHON, *have))
+    # Debian's Python has venv without ensurepip until python3-venv is installed.
+    if importlib.util.find_spec("venv") is None or importlib.util.find_spec("ensurepip") is None:
+        sys.exit("This Python cannot make a virtual environment: install its venv module (on Debian: python3-venv).")
+
+
+def java_program() -> str:
+    """Name the Java that Spark's own scripts would run."""
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home, "bin", "java")) if home else "java"
+
+
+def java_problem() -> str | None:
+    """Say in one sentence why Spark cannot start here; None when there is a Java that it can use."""
+    java = java_program()
+    wanted = f"Spark needs Java {OLDEST_JAVA} or later"
+    if shutil.which(java) is None:
+        return f"{wanted}, and there is no Java " + ("on the PATH" if java == "java" else f"at JAVA_HOME ({java})")
+    shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(?:1\.)?(\d+)', shown)
+    if found is None:
+        return f"{wanted}, and `{java} -version` names no version: {shown.strip()[:200]}"
+    if int(found[1]) < OLDEST_JAVA:
+        return f"{wanted}, and {java} is Java {found[1]}"
+    return None
+
+
+# --- set-up -----------------------------------------------------------------------------------------------------------
+
+
+def install(extras: list[str]) -> None:
+    """Bring .venv to what pyproject.toml and constraints.txt ask for, if it is not there yet."""
+    make_venv()
+    wanted = fingerprint()
+    before, *there = STAMP.read_text(encoding="utf-8").split() if STAMP.exists() else [""]
+    if before == wanted and set(extras) <= set(there):
+        return
+    extras = sorted({*extras, *there})  # what an earlier command installed stays up to date too
+    say("installing deletekit[{}] into .venv (minutes, the first time)".format(",".join(extras)))
+    STAMP.unlink(missing_ok=True)  # an installation cut short must not look finished
+    pip = [BIN / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    must_run([*pip, "--constraint", "constraints.txt", "--editable", ".[{}]".format(",".join(extras))])
+    STAMP.write_text("\n".join([wanted, *extras, ""]), encoding="utf-8")
+
+
+def make_venv() -> None:
+    """Make .venv, anew when it was made by another Python: its packages would be out of that one's sight."""
+    config = VENV / "pyvenv.cfg"
+    made_by = f"version = {platform.python_version()}"
+    if config.exists() and made_by in config.read_text(encoding="utf-8").splitlines():
+        return
+    say("making .venv")
+    must_run([sys.executable, "-m", "venv", "--clear", VENV])
+
+
+def fingerprint() -> str:
+    """Hash the two files that name the packages."""
+    digest = hashlib.sha256()
+    for name in ("pyproject.toml", "constraints.txt"):
+        digest.update((ROOT / name).read_bytes())
+    return digest.hexdigest()
+
+
+# --- tests ------------------------------------------------------------------------------------------------------------
+
+
+def run_tests(arguments: list[str]) -> int:
+    """Run pytest twice: all that needs no Spark on two processes, then the rest in one, around one Spark session."""
+    parser = argparse.ArgumentParser(prog="dev.py test", add_help=False, allow_abbrev=False)
+    parser.add_argument("-m", dest="marks")
+    options, rest = parser.parse_known_args(arguments)
+    problem = java_problem()
+    if problem:
+        say(f"{problem}: the tests marked `spark` and those that ask for `java` will be skipped")
+    marks = f"({options.marks}) and " if options.marks else ""
+    pytest = [BIN / "python", "-m", "pytest"]
+    say("tests without Spark")
+    plain = run([*pytest, "-n", WORKERS, "--dist", "loadgroup", "-m", f"{marks}not spark", *rest])
+    say("tests on Spark")
+    spark = run([*pytest, "-m", f"{marks}spark", *rest])
+    results = [plain, spark]
+    if arguments and any(code == 0 for code in results):
+        # A selection may leave one of the two steps without a test.
+        results = [code for code in results if code != NO_TESTS_COLLECTED]
+    return next((code for code in results if code != 0), 0)
+
+
+# --- small change -----------------------------------------------------------------------------------------------------
+
+
+def say(text: str) -> None:
+    print(f"== {text}", flush=True)
+
+
+def run(command: list[object]) -> int:
+    try:
+        return subprocess.run([str(part) for part in command], cwd=ROOT, check=False).returncode
+    except KeyboardInterrupt:
+        return 130
+
+
+def must_run(command: list[object]) -> None:
+    code = run(command)
+    if code != 0:
+        sys.exit(f"{command[0]} ended with code {code}: what is wrong stands above; deleting .venv starts afresh.")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
