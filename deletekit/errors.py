@@ -1,0 +1,139 @@
+"""The error tree, grouped by what a handler does about it.
+
+    DeletekitError
+    ├── InvalidInputError       the call asks for something illegal: change the call        (also ValueError)
+    ├── NotFoundError           a table, snapshot, ref, column or file is not there         (also LookupError)
+    ├── UnsupportedError        legal Iceberg that deletekit does not do: named, not tried  (also NotImplementedError)
+    ├── FormatError             bytes or metadata on disk break the specification           (also ValueError)
+    ├── CommitConflictError     another writer won: nothing was committed, retry is safe
+    ├── CommitStateUnknownError the catalog did not say whether the commit landed: look before retrying
+    └── EnvironmentMissingError a program or package this feature needs is not installed    (also RuntimeError)
+
+Every error carries `kind` (a stable code to match on), and where they apply `file`, `field`, `found` and `expected`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "CommitConflictError",
+    "CommitStateUnknownError",
+    "DeletekitError",
+    "EnvironmentMissingError",
+    "FormatError",
+    "InvalidInputError",
+    "NotFoundError",
+    "UnsupportedError",
+]
+
+
+class DeletekitError(Exception):
+    """Base of every error deletekit raises on purpose.
+
+    Parameters
+    ----------
+    message: what is wrong, in one sentence without the values below.
+    kind: stable code, for example `"puffin-magic"`; matching on it is supported, matching on text is not.
+    file: location of the file concerned.
+    field: name of the field, column, property or argument concerned.
+    found, expected: the offending value, and what was wanted instead.
+    """
+
+    default_kind = "error"
+    retryable = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str | None = None,
+        file: str | None = None,
+        field: str | None = None,
+        found: Any = None,
+        expected: Any = None,
+    ) -> None:
+        self.message = message
+        self.kind = kind or self.default_kind
+        self.file = file
+        self.field = field
+        self.found = found
+        self.expected = expected
+        super().__init__(self._sentence())
+
+    def _sentence(self) -> str:
+        parts = [self.message]
+        if self.file is not None:
+            parts.append(f"file {self.file}")
+        if self.field is not None:
+            parts.append(f"field {self.field}")
+        if self.found is not None:
+            parts.append(f"found {_short(self.found)}")
+        if self.expected is not None:
+            parts.append(f"expected {_short(self.expected)}")
+        return "; ".join(parts)
+
+    def in_file(self, file: str) -> DeletekitError:
+        """The same error naming `file`, when the code that found it knew only bytes."""
+        if self.file is not None:
+            return self
+        return type(self)(
+            self.message, kind=self.kind, file=file, field=self.field, found=self.found, expected=self.expected
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions cross process boundaries on Spark; keyword-only arguments need help to be pickled.
+        state = {k: getattr(self, k) for k in ("kind", "file", "field", "found", "expected")}
+        return _rebuild, (type(self), self.message, state)
+
+
+def _rebuild(cls: type[DeletekitError], message: str, state: dict[str, Any]) -> DeletekitError:
+    return cls(message, **state)
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= 300 else text[:297] + "..."
+
+
+class InvalidInputError(DeletekitError, ValueError):
+    """The call asks for something the specification, the table or this library forbids."""
+
+    default_kind = "invalid-input"
+
+
+class NotFoundError(DeletekitError, LookupError):
+    """A table, snapshot, ref, column or file that was named does not exist."""
+
+    default_kind = "not-found"
+
+
+class UnsupportedError(DeletekitError, NotImplementedError):
+    """Legal Iceberg that deletekit does not implement; refused before anything is written."""
+
+    default_kind = "unsupported"
+
+
+class FormatError(DeletekitError, ValueError):
+    """Bytes or metadata on storage that break the Iceberg, Puffin, Avro or Roaring specification."""
+
+    default_kind = "format"
+
+
+class CommitConflictError(DeletekitError):
+    """Another commit changed the table first; nothing of this one is visible, and retrying is safe."""
+
+    default_kind = "commit-conflict"
+    retryable = True
+
+
+class CommitStateUnknownError(DeletekitError):
+    """The catalog failed while committing and a re-check could not tell whether the commit landed."""
+
+    default_kind = "commit-state-unknown"
+
+
+class EnvironmentMissingError(DeletekitError, RuntimeError):
+    """Java, a jar or an optional Python package that the feature needs is missing or too old."""
+
+    default_kind = "environment"

@@ -1,0 +1,237 @@
+"""Position delete files and equality delete files: their columns, order, metadata and metrics.
+
+Law: Arrow <-> bytes of one delete file. Which rows to delete is decided elsewhere, where the file lies too.
+Spec: "Position Delete Files" and "Equality Delete Files", https://iceberg.apache.org/spec/#delete-formats
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deletekit.errors import FormatError, InvalidInputError
+from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.formats.metrics import FIELD_ID_KEY, Metrics, MetricsMode, collect_metrics, field_id_of
+from deletekit.formats.parquet import ParquetOptions, WrittenParquet, encode_parquet
+from deletekit.formats.tabular import TabularFile, read_all
+
+__all__ = [
+    "FILE_PATH_ID",
+    "POS_ID",
+    "ROW_ID",
+    "EncodedDeletes",
+    "encode_equality_deletes",
+    "encode_position_deletes",
+    "read_equality_deletes",
+    "read_position_deletes",
+]
+
+FILE_PATH_ID = 2147483546
+POS_ID = 2147483545
+ROW_ID = 2147483544
+"""Reserved field id of the optional `row` struct of a position delete file (2147483544)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedDeletes:
+    """A delete file's bytes and what its manifest entry says."""
+
+    file: WrittenParquet
+    record_count: int
+    metrics: Metrics
+
+
+def encode_position_deletes(
+    positions: Mapping[str, PositionBitmap],
+    *,
+    rows: Mapping[str, pa.Table] | None = None,
+    options: ParquetOptions | None = None,
+) -> EncodedDeletes:
+    """Encode deletes of one or more data files, sorted by path then position.
+
+    Parameters
+    ----------
+    positions: data file path, character for character as in the manifest -> positions to delete (not empty).
+    rows: the deleted rows of each path, in position order, with field ids; all paths or None (spec: `row` is present
+        for all rows or absent).
+
+    Path bounds are kept, untruncated, only when a single data file is referenced: readers take equal bounds to mean
+    that the file belongs to that data file alone (Java PositionDeleteWriter, ContentFileUtil).
+
+    Raises InvalidInputError for no positions, or rows that do not line up with the positions.
+    """
+    paths = sorted(p for p in positions if positions[p])
+    if not paths:
+        raise InvalidInputError("a position delete file needs at least one position", kind="empty-delete")
+    counts = [len(positions[p]) for p in paths]
+    columns = {
+        "file_path": pa.DictionaryArray.from_arrays(
+            pa.array(np.repeat(np.arange(len(paths), dtype=np.int32), counts)), pa.array(paths, pa.string())
+        ).cast(pa.string()),
+        "pos": pa.array(np.concatenate([positions[p].to_numpy() for p in paths])),
+    }
+    fields = [_required("file_path", pa.string(), FILE_PATH_ID), _required("pos", pa.int64(), POS_ID)]
+    schema_json = _position_schema_json()
+    if rows is not None:
+        struct = _row_struct(rows, paths, counts)
+        columns["row"] = struct
+        fields.append(_required("row", struct.type, ROW_ID))
+    table = pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields))
+    metadata = {"delete-type": "position"}
+    if rows is None:
+        metadata["iceberg.schema"] = json.dumps(schema_json, separators=(",", ":"))
+    written = encode_parquet(table, metadata, options or ParquetOptions())
+    return EncodedDeletes(file=written, record_count=len(table), metrics=_position_metrics(table, len(paths)))
+
+
+def encode_equality_deletes(
+    keys: pa.Table,
+    equality_ids: Sequence[int],
+    *,
+    schema_json: Mapping[str, Any],
+    mode_of: Callable[[int, str], MetricsMode],
+    options: ParquetOptions | None = None,
+) -> EncodedDeletes:
+    """Encode rows whose `equality_ids` columns name what to delete; other columns are carried and ignored by readers.
+
+    Parameters
+    ----------
+    keys: not empty, with field ids; columns hold at least `equality_ids` (nested leaves count).
+    schema_json: the delete schema, for the footer's `iceberg.schema`.
+    mode_of: metrics mode by field id and column name.
+
+    Raises InvalidInputError for no rows.
+    """
+    if not len(keys):
+        raise InvalidInputError("an equality delete file needs at least one row", kind="empty-delete")
+    metadata = {
+        "delete-type": "equality",
+        "delete-field-ids": ", ".join(str(i) for i in equality_ids),
+        "iceberg.schema": json.dumps(schema_json, separators=(",", ":")),
+    }
+    written = encode_parquet(keys, metadata, options or ParquetOptions())
+    return EncodedDeletes(file=written, record_count=len(keys), metrics=collect_metrics(keys, mode_of))
+
+
+def read_position_deletes(file: TabularFile, only: str | None = None) -> dict[str, PositionBitmap]:
+    """Positions by data file path; `only` keeps one path. Order and duplicates do not matter, `row` is not read.
+
+    Raises FormatError when `file_path` or `pos` is missing, null or of another type.
+    """
+    path_name = _column(file.schema, FILE_PATH_ID, "file_path")
+    pos_name = _column(file.schema, POS_ID, "pos")
+    found: dict[str, PositionBitmap] = {}
+    for group in file.row_groups:
+        table = file.read(group, [path_name, pos_name])
+        for path, positions in _by_path(table.column(path_name), table.column(pos_name), only):
+            bitmap = _bitmap(positions)
+            found[path] = found[path] | bitmap if path in found else bitmap
+    return found
+
+
+def read_equality_deletes(file: TabularFile) -> pa.Table:
+    """All rows and columns of an equality delete file, with the file's own types and field ids."""
+    return read_all(file)
+
+
+def _required(name: str, kind: pa.DataType, field_id: int) -> pa.Field:
+    return pa.field(name, kind, nullable=False, metadata={FIELD_ID_KEY: str(field_id)})
+
+
+def _position_schema_json() -> dict[str, Any]:
+    docs = {
+        "file_path": "Path of a file in which a deleted row is stored",
+        "pos": "Ordinal position of a deleted row in the data file",
+    }
+    return {
+        "type": "struct",
+        "schema-id": 0,
+        "fields": [
+            {"id": FILE_PATH_ID, "name": "file_path", "required": True, "type": "string", "doc": docs["file_path"]},
+            {"id": POS_ID, "name": "pos", "required": True, "type": "long", "doc": docs["pos"]},
+        ],
+    }
+
+
+def _row_struct(rows: Mapping[str, pa.Table], paths: Sequence[str], counts: Sequence[int]) -> pa.Array:
+    for path, count in zip(paths, counts, strict=True):
+        if path not in rows or len(rows[path]) != count:
+            raise InvalidInputError(
+                "deleted rows do not line up with their positions",
+                kind="position-delete-rows",
+                file=path,
+                field="row",
+                found=len(rows[path]) if path in rows else None,
+                expected=count,
+            )
+    table = pa.concat_tables([rows[p] for p in paths]).combine_chunks()
+    arrays = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in table.columns]
+    return pa.StructArray.from_arrays(arrays, fields=list(table.schema))
+
+
+def _position_metrics(table: pa.Table, path_count: int) -> Metrics:
+    own = {FILE_PATH_ID, POS_ID}
+    metrics = collect_metrics(table, lambda field_id, _: MetricsMode(length=None if field_id in own else 16))
+    for counts in (metrics.value_counts, metrics.null_value_counts, metrics.nan_value_counts):
+        for field_id in own:
+            counts.pop(field_id, None)
+    if path_count > 1:
+        for bounds in (metrics.lower_bounds, metrics.upper_bounds):
+            for field_id in own:
+                bounds.pop(field_id, None)
+    return metrics
+
+
+def _column(schema: pa.Schema, field_id: int, name: str) -> str:
+    by_id = [f.name for f in schema if field_id_of(f) == field_id]
+    if by_id:
+        return str(by_id[0])
+    if name in schema.names:
+        return name
+    raise FormatError(
+        "not a position delete file",
+        kind="position-delete",
+        field=name,
+        found=", ".join(schema.names),
+        expected=f"id {field_id}",
+    )
+
+
+def _by_path(
+    paths: pa.ChunkedArray, positions: pa.ChunkedArray, only: str | None
+) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    if not (pa.types.is_string(paths.type) or pa.types.is_large_string(paths.type)) or paths.null_count:
+        raise FormatError(
+            "bad column in position delete file", kind="position-delete", field="file_path", found=str(paths.type)
+        )
+    if not pa.types.is_integer(positions.type) or positions.null_count:
+        raise FormatError(
+            "bad column in position delete file", kind="position-delete", field="pos", found=str(positions.type)
+        )
+    if only is not None:
+        mask = pc.equal(paths, only)
+        yield only, positions.filter(mask)
+        return
+    encoded = paths.combine_chunks().dictionary_encode()
+    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+    flat = positions.combine_chunks()
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(encoded.dictionary) + 1))
+    for i, path in enumerate(encoded.dictionary.to_pylist()):
+        yield path, pa.chunked_array([flat.take(pa.array(order[bounds[i] : bounds[i + 1]]))])
+
+
+def _bitmap(positions: pa.ChunkedArray) -> PositionBitmap:
+    try:
+        return PositionBitmap(positions.to_numpy().astype(np.int64, copy=False))
+    except InvalidInputError as e:
+        raise FormatError(
+            "bad position in position delete file", kind="position-delete", field="pos", found=e.found
+        ) from e

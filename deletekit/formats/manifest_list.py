@@ -1,0 +1,178 @@
+"""Manifest lists: one row per manifest of a snapshot.
+
+Law: bytes <-> rows. Fields are found by id, so `added_data_files_count` of older writers is `added_files_count`.
+Spec: "Manifest Lists", https://iceberg.apache.org/spec/#manifest-lists
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, TypeVar
+
+from deletekit.errors import FormatError
+from deletekit.formats.avro import field_ids_by_name, read_container, write_container
+from deletekit.formats.manifest_schema import CANONICAL_MANIFEST_FILE, manifest_file_schema
+
+__all__ = ["FieldSummary", "ManifestContent", "ManifestFile", "read_manifest_list", "write_manifest_list"]
+
+_T = TypeVar("_T")
+
+
+class ManifestContent(IntEnum):
+    """`manifest_file.content` (field 517)."""
+
+    DATA = 0
+    DELETES = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldSummary:
+    """`field_summary` (508): what one partition field holds over a manifest; bounds are single-value binary."""
+
+    contains_null: bool
+    contains_nan: bool | None = None
+    lower_bound: bytes | None = None
+    upper_bound: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFile:
+    """`manifest_file`: one manifest of a snapshot. Counts are None only where a v1 writer left them out."""
+
+    manifest_path: str
+    manifest_length: int
+    partition_spec_id: int
+    content: ManifestContent = ManifestContent.DATA
+    sequence_number: int = 0
+    min_sequence_number: int = 0
+    added_snapshot_id: int
+    added_files_count: int | None = None
+    existing_files_count: int | None = None
+    deleted_files_count: int | None = None
+    added_rows_count: int | None = None
+    existing_rows_count: int | None = None
+    deleted_rows_count: int | None = None
+    partitions: tuple[FieldSummary, ...] | None = None
+    key_metadata: bytes | None = None
+    first_row_id: int | None = None
+
+    @property
+    def has_live_files(self) -> bool:
+        """False only when the counts say that no entry is added or existing."""
+        return self.added_files_count != 0 or self.existing_files_count != 0
+
+
+def read_manifest_list(data: bytes) -> tuple[ManifestFile, ...]:
+    """Decode a manifest list of format version 1 to 3. Raises FormatError."""
+    container = read_container(data)
+    ids = field_ids_by_name(container.schema)
+    names = {n: CANONICAL_MANIFEST_FILE[i] for n, i in ids.items() if i in CANONICAL_MANIFEST_FILE}
+    stored = {names.get(n, n) for n in _field_names(container.schema)}
+    for required in ("manifest_path", "manifest_length"):
+        if required not in stored:
+            raise FormatError(
+                "not a manifest list", kind="manifest-list", field=required, expected="a manifest_file record"
+            )
+    return tuple(_manifest_file({names.get(k, k): v for k, v in record.items()}) for record in container)
+
+
+def write_manifest_list(
+    manifests: Sequence[ManifestFile],
+    *,
+    format_version: int,
+    snapshot_id: int,
+    parent_snapshot_id: int | None,
+    sequence_number: int,
+    first_row_id: int | None = None,
+    codec: str = "deflate",
+) -> bytes:
+    """Encode a manifest list with Java's Avro metadata.
+
+    `first_row_id` is the snapshot's, for v3. Raises FormatError when a v1 list would have to hold a delete manifest.
+    """
+    metadata = {
+        "snapshot-id": str(snapshot_id),
+        "parent-snapshot-id": "null" if parent_snapshot_id is None else str(parent_snapshot_id),
+        "format-version": str(format_version),
+    }
+    if format_version >= 2:
+        metadata["sequence-number"] = str(sequence_number)
+    if format_version >= 3:
+        metadata["first-row-id"] = "null" if first_row_id is None else str(first_row_id)
+    if format_version == 1 and any(m.content == ManifestContent.DELETES for m in manifests):
+        raise FormatError("format version 1 has no deletes", kind="format-version", field="content", found="deletes")
+    records = (_record(m, format_version) for m in manifests)
+    return write_container(manifest_file_schema(format_version), records, metadata, codec)
+
+
+def _field_names(schema: Any) -> list[str]:
+    fields = schema.get("fields", []) if isinstance(schema, dict) else []
+    return [f["name"] for f in fields if isinstance(f, dict) and "name" in f]
+
+
+def _manifest_file(raw: dict[str, Any]) -> ManifestFile:
+    partitions = raw.get("partitions")
+    try:
+        return ManifestFile(
+            manifest_path=_typed(raw, "manifest_path", str),
+            manifest_length=_typed(raw, "manifest_length", int),
+            partition_spec_id=raw.get("partition_spec_id") or 0,
+            content=ManifestContent(raw.get("content") or 0),
+            sequence_number=raw.get("sequence_number") or 0,
+            min_sequence_number=raw.get("min_sequence_number") or 0,
+            added_snapshot_id=raw.get("added_snapshot_id") or 0,
+            added_files_count=raw.get("added_files_count"),
+            existing_files_count=raw.get("existing_files_count"),
+            deleted_files_count=raw.get("deleted_files_count"),
+            added_rows_count=raw.get("added_rows_count"),
+            existing_rows_count=raw.get("existing_rows_count"),
+            deleted_rows_count=raw.get("deleted_rows_count"),
+            partitions=None if partitions is None else tuple(_summary(p) for p in partitions),
+            key_metadata=raw.get("key_metadata"),
+            first_row_id=raw.get("first_row_id"),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as e:
+        if isinstance(e, FormatError):
+            raise
+        raise FormatError("bad manifest list row", kind="manifest-list", found=str(e)) from e
+
+
+def _typed(raw: dict[str, Any], name: str, kind: type[_T]) -> _T:
+    value = raw.get(name)
+    if not isinstance(value, kind):
+        raise FormatError(
+            "bad manifest list row", kind="manifest-list", field=name, found=value, expected=kind.__name__
+        )
+    return value
+
+
+def _summary(raw: dict[str, Any]) -> FieldSummary:
+    return FieldSummary(
+        contains_null=raw["contains_null"],
+        contains_nan=raw.get("contains_nan"),
+        lower_bound=raw.get("lower_bound"),
+        upper_bound=raw.get("upper_bound"),
+    )
+
+
+def _record(m: ManifestFile, version: int) -> dict[str, Any]:
+    names = [f["name"] for f in manifest_file_schema(version)["fields"]]
+    record = {name: getattr(m, name) for name in names}
+    if version >= 2:
+        record["content"] = int(m.content)
+        for name in names:
+            if name.endswith("_count") and record[name] is None:
+                record[name] = 0
+    if m.partitions is not None:
+        record["partitions"] = [
+            {
+                "contains_null": p.contains_null,
+                "contains_nan": p.contains_nan,
+                "lower_bound": p.lower_bound,
+                "upper_bound": p.upper_bound,
+            }
+            for p in m.partitions
+        ]
+    return record

@@ -1,0 +1,239 @@
+"""The Avro schemas of manifests and manifest lists, as Iceberg Java writes them, by format version.
+
+Law: data only. Field names, ids and order are Java's V1Metadata, V2Metadata and V3Metadata.
+Spec: "Manifests" and "Manifest Lists", https://iceberg.apache.org/spec/#manifests
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from deletekit.errors import FormatError, UnsupportedError
+
+__all__ = [
+    "CANONICAL_DATA_FILE",
+    "CANONICAL_ENTRY",
+    "CANONICAL_MANIFEST_FILE",
+    "PartitionFieldType",
+    "manifest_entry_schema",
+    "manifest_file_schema",
+]
+
+PartitionFieldType = tuple[int, str, str]
+"""(field id, name, Iceberg primitive type string) of one partition field."""
+
+_PRIMITIVES: dict[str, Any] = {
+    "boolean": "boolean",
+    "int": "int",
+    "long": "long",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "binary": "bytes",
+    "date": {"type": "int", "logicalType": "date"},
+    "time": {"type": "long", "logicalType": "time-micros"},
+    "timestamp": {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": False},
+    "timestamptz": {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True},
+    "timestamp_ns": {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": False},
+    "timestamptz_ns": {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": True},
+    "uuid": {"type": "fixed", "name": "uuid_fixed", "size": 16, "logicalType": "uuid"},
+    "unknown": "null",
+}
+
+
+def _primitive(iceberg_type: str) -> Any:
+    if iceberg_type.startswith("fixed"):
+        # Java reads and writes these with a length in front, against Avro and the schema beside them
+        # (apache/iceberg#17501): no bytes are right for everyone.
+        raise UnsupportedError(
+            "partition values of type fixed cannot be written", kind="partition-type", found=iceberg_type
+        )
+    if match := re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", iceberg_type):
+        precision, scale = int(match.group(1)), int(match.group(2))
+        return {
+            "type": "fixed",
+            "name": f"decimal_{precision}_{scale}",
+            "size": _decimal_bytes(precision),
+            "logicalType": "decimal",
+            "precision": precision,
+            "scale": scale,
+        }
+    if iceberg_type not in _PRIMITIVES:
+        raise FormatError(
+            "not a partition type", kind="partition-type", found=iceberg_type, expected="a primitive type"
+        )
+    return _PRIMITIVES[iceberg_type]
+
+
+def _decimal_bytes(precision: int) -> int:
+    """Bytes of the smallest fixed that holds `precision` digits (Java TypeUtil.decimalRequiredBytes)."""
+    return int((10**precision - 1).bit_length() + 8) // 8
+
+
+def _field(field_id: int, name: str, avro_type: Any, *, required: bool = False) -> dict[str, Any]:
+    if required:
+        return {"name": name, "type": avro_type, "field-id": field_id}
+    return {"name": name, "type": ["null", avro_type], "default": None, "field-id": field_id}
+
+
+def _map(field_id: int, name: str, key_id: int, value_id: int, value_type: Any) -> dict[str, Any]:
+    item = {
+        "type": "record",
+        "name": f"k{key_id}_v{value_id}",
+        "fields": [_field(key_id, "key", "int", required=True), _field(value_id, "value", value_type, required=True)],
+    }
+    return _field(field_id, name, {"type": "array", "items": item, "logicalType": "map"})
+
+
+def _list(field_id: int, name: str, element_id: int, element: str) -> dict[str, Any]:
+    return _field(field_id, name, {"type": "array", "items": element, "element-id": element_id})
+
+
+def _partition(fields: Sequence[PartitionFieldType]) -> dict[str, Any]:
+    seen: set[str] = set()
+    avro_fields = []
+    for field_id, name, iceberg_type in fields:
+        avro_type = _primitive(iceberg_type)
+        if isinstance(avro_type, dict) and avro_type.get("type") == "fixed":
+            # Avro defines a named type once; later fields refer to it by name.
+            repeated = avro_type["name"] in seen
+            seen.add(avro_type["name"])
+            avro_type = avro_type["name"] if repeated else avro_type
+        avro_name = _avro_name(name)
+        field: dict[str, Any] = {
+            "name": avro_name,
+            "type": "null" if avro_type == "null" else ["null", avro_type],
+            "default": None,
+        }
+        field["field-id"] = field_id
+        if avro_name != name:
+            field["iceberg-field-name"] = name
+        avro_fields.append(field)
+    return {"type": "record", "name": "r102", "fields": avro_fields}
+
+
+def _avro_name(name: str) -> str:
+    """Java's AvroSchemaUtil.makeCompatibleName: `_x2D` for characters Avro forbids."""
+    first = name[:1]
+    out = first if re.fullmatch(r"[A-Za-z_]", first) else ("_" + first if first.isdigit() else _escape(first))
+    return out + "".join(c if re.fullmatch(r"[A-Za-z0-9_]", c) else _escape(c) for c in name[1:])
+
+
+def _escape(char: str) -> str:
+    return f"_x{ord(char):X}" if char else "_"
+
+
+def _metrics() -> list[dict[str, Any]]:
+    return [
+        _map(108, "column_sizes", 117, 118, "long"),
+        _map(109, "value_counts", 119, 120, "long"),
+        _map(110, "null_value_counts", 121, 122, "long"),
+        _map(137, "nan_value_counts", 138, 139, "long"),
+        _map(125, "lower_bounds", 126, 127, "bytes"),
+        _map(128, "upper_bounds", 129, 130, "bytes"),
+        _field(131, "key_metadata", "bytes"),
+        _list(132, "split_offsets", 133, "long"),
+    ]
+
+
+def _data_file(version: int, partition: Sequence[PartitionFieldType]) -> dict[str, Any]:
+    head = [
+        _field(100, "file_path", "string", required=True),
+        _field(101, "file_format", "string", required=True),
+        _field(102, "partition", _partition(partition), required=True),
+        _field(103, "record_count", "long", required=True),
+        _field(104, "file_size_in_bytes", "long", required=True),
+    ]
+    sort_order = _field(140, "sort_order_id", "int")
+    if version == 1:
+        fields = [*head, _field(105, "block_size_in_bytes", "long", required=True), *_metrics(), sort_order]
+    else:
+        fields = [
+            _field(134, "content", "int", required=True),
+            *head,
+            *_metrics(),
+            _list(135, "equality_ids", 136, "int"),
+        ]
+        fields.append(sort_order)
+        if version >= 3:
+            fields.append(_field(142, "first_row_id", "long"))
+        fields.append(_field(143, "referenced_data_file", "string"))
+        if version >= 3:
+            fields += [_field(144, "content_offset", "long"), _field(145, "content_size_in_bytes", "long")]
+    return {"type": "record", "name": "r2", "fields": fields}
+
+
+def manifest_entry_schema(version: int, partition: Sequence[PartitionFieldType]) -> dict[str, Any]:
+    """The `manifest_entry` record of a manifest, for one partition spec."""
+    data_file = _field(2, "data_file", _data_file(version, partition), required=True)
+    status = _field(0, "status", "int", required=True)
+    if version == 1:
+        fields = [status, _field(1, "snapshot_id", "long", required=True), data_file]
+    else:
+        fields = [
+            status,
+            _field(1, "snapshot_id", "long"),
+            _field(3, "sequence_number", "long"),
+            _field(4, "file_sequence_number", "long"),
+            data_file,
+        ]
+    return {"type": "record", "name": "manifest_entry", "fields": fields}
+
+
+def _field_summary() -> dict[str, Any]:
+    summary = {
+        "type": "record",
+        "name": "r508",
+        "fields": [
+            _field(509, "contains_null", "boolean", required=True),
+            _field(518, "contains_nan", "boolean"),
+            _field(510, "lower_bound", "bytes"),
+            _field(511, "upper_bound", "bytes"),
+        ],
+    }
+    return _field(507, "partitions", {"type": "array", "items": summary, "element-id": 508})
+
+
+def manifest_file_schema(version: int) -> dict[str, Any]:
+    """The `manifest_file` record of a manifest list."""
+    required = version >= 2
+    counts = [
+        _field(504, "added_files_count", "int", required=required),
+        _field(505, "existing_files_count", "int", required=required),
+        _field(506, "deleted_files_count", "int", required=required),
+    ]
+    rows = [
+        _field(512, "added_rows_count", "long", required=required),
+        _field(513, "existing_rows_count", "long", required=required),
+        _field(514, "deleted_rows_count", "long", required=required),
+    ]
+    head = [
+        _field(500, "manifest_path", "string", required=True),
+        _field(501, "manifest_length", "long", required=True),
+        _field(502, "partition_spec_id", "int", required=True),
+    ]
+    added = _field(503, "added_snapshot_id", "long", required=True)
+    key_metadata = _field(519, "key_metadata", "bytes")
+    if version == 1:
+        fields = [*head, added, *counts, _field_summary(), *rows, key_metadata]
+    else:
+        sequence = [
+            _field(517, "content", "int", required=True),
+            _field(515, "sequence_number", "long", required=True),
+            _field(516, "min_sequence_number", "long", required=True),
+        ]
+        fields = [*head, *sequence, added, *counts, *rows, _field_summary(), key_metadata]
+        if version >= 3:
+            fields.append(_field(520, "first_row_id", "long"))
+    return {"type": "record", "name": "manifest_file", "fields": fields}
+
+
+def _names(schema: dict[str, Any]) -> dict[int, str]:
+    return {f["field-id"]: f["name"] for f in schema["fields"]}
+
+
+CANONICAL_ENTRY = _names(manifest_entry_schema(3, ()))
+CANONICAL_DATA_FILE = _names(_data_file(3, ()))
+CANONICAL_MANIFEST_FILE = _names(manifest_file_schema(3))

@@ -1,0 +1,207 @@
+"""Column metrics of a file: counts and bounds by field id, and the single-value bytes that bounds are stored in.
+
+Law: Arrow arrays -> numbers and bytes. Metrics of delete files describe the deleted rows and are complete or absent.
+Spec: "Manifests" notes on bounds, "Binary single-value serialization", https://iceberg.apache.org/spec/#appendix-d-single-value-serialization
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deletekit.errors import InvalidInputError
+
+__all__ = [
+    "FIELD_ID_KEY",
+    "Metrics",
+    "MetricsMode",
+    "collect_metrics",
+    "field_id_of",
+    "metrics_mode",
+    "single_value_bytes",
+]
+
+FIELD_ID_KEY = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsMode:
+    """`none`, `counts`, `truncate(N)` or `full` of `write.metadata.metrics.*`; `length` None keeps bounds whole."""
+
+    counts: bool = True
+    bounds: bool = True
+    length: int | None = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics:
+    """What a manifest entry says about a file's columns; see `ContentFile`."""
+
+    value_counts: dict[int, int] = field(default_factory=dict)
+    null_value_counts: dict[int, int] = field(default_factory=dict)
+    nan_value_counts: dict[int, int] = field(default_factory=dict)
+    lower_bounds: dict[int, bytes] = field(default_factory=dict)
+    upper_bounds: dict[int, bytes] = field(default_factory=dict)
+
+
+def metrics_mode(text: str) -> MetricsMode:
+    """Parse a metrics mode property. Raises InvalidInputError."""
+    lowered = text.strip().lower()
+    if lowered == "none":
+        return MetricsMode(counts=False, bounds=False)
+    if lowered == "counts":
+        return MetricsMode(bounds=False)
+    if lowered == "full":
+        return MetricsMode(length=None)
+    if match := re.fullmatch(r"truncate\((\d+)\)", lowered):
+        return MetricsMode(length=int(match.group(1)))
+    raise InvalidInputError(
+        "unknown metrics mode", kind="property", found=text, expected="none, counts, truncate(N) or full"
+    )
+
+
+def field_id_of(arrow_field: pa.Field) -> int | None:
+    """The Iceberg field id in an Arrow field's metadata (Parquet's, or ORC's `iceberg.id`)."""
+    for key in (FIELD_ID_KEY, b"iceberg.id"):
+        if arrow_field.metadata and key in arrow_field.metadata:
+            try:
+                return int(arrow_field.metadata[key])
+            except ValueError:
+                return None
+    return None
+
+
+def collect_metrics(table: pa.Table, mode_of: Callable[[int, str], MetricsMode]) -> Metrics:
+    """Metrics of every primitive column that is not inside a list or map.
+
+    Parameters
+    ----------
+    table: columns whose Arrow fields carry field ids.
+    mode_of: (field id, dotted column name) -> mode.
+    """
+    metrics = Metrics()
+    for field_id, name, column in _leaves(table):
+        mode = mode_of(field_id, name)
+        if not mode.counts:
+            continue
+        metrics.value_counts[field_id] = len(column)
+        metrics.null_value_counts[field_id] = column.null_count
+        floating = pa.types.is_floating(column.type)
+        if floating:
+            metrics.nan_value_counts[field_id] = pc.sum(pc.is_nan(column)).as_py() or 0
+        ordered = column.filter(pc.invert(pc.fill_null(pc.is_nan(column), True))) if floating else column
+        if mode.bounds and len(ordered) > ordered.null_count:
+            _bounds(metrics, field_id, ordered, mode.length)
+    return metrics
+
+
+def single_value_bytes(value: Any, arrow_type: pa.DataType) -> bytes:
+    """Serialise one non-null value; `value` is what Arrow stores (days, micros, text, bytes, Decimal)."""
+    if pa.types.is_boolean(arrow_type):
+        return b"\x01" if value else b"\x00"
+    if pa.types.is_int32(arrow_type) or pa.types.is_date32(arrow_type):
+        return struct.pack("<i", value)
+    if pa.types.is_int64(arrow_type) or pa.types.is_time64(arrow_type) or pa.types.is_timestamp(arrow_type):
+        return struct.pack("<q", value)
+    if pa.types.is_float32(arrow_type):
+        return struct.pack("<f", value)
+    if pa.types.is_float64(arrow_type):
+        return struct.pack("<d", value)
+    if pa.types.is_decimal(arrow_type):
+        unscaled = int(value.scaleb(arrow_type.scale))
+        return unscaled.to_bytes((unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1, "big", signed=True)
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes):
+        return value
+    raise InvalidInputError("type has no single-value form", kind="metrics", found=str(arrow_type))
+
+
+def _leaves(table: pa.Table) -> Iterator[tuple[int, str, pa.ChunkedArray]]:
+    pending = [(f, f.name, table.column(i)) for i, f in enumerate(table.schema)]
+    while pending:
+        arrow_field, name, column = pending.pop(0)
+        kind = arrow_field.type
+        if pa.types.is_struct(kind):
+            children = [kind.field(i) for i in range(kind.num_fields)]
+            pending = [(c, f"{name}.{c.name}", pc.struct_field(column, i)) for i, c in enumerate(children)] + pending
+            continue
+        field_id = field_id_of(arrow_field)
+        if field_id is not None and not pa.types.is_nested(kind) and not pa.types.is_null(kind):
+            yield field_id, name, column
+
+
+def _bounds(metrics: Metrics, field_id: int, column: pa.ChunkedArray, length: int | None) -> None:
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return  # uuid: Java compares them signed, the spec unsigned (apache/iceberg#14216): bounds mislead one of them
+    if pa.types.is_fixed_size_binary(kind):
+        column = column.cast(pa.binary())
+    extremes = pc.min_max(_physical(column)).as_py()
+    lower, upper = extremes["min"], extremes["max"]
+    if pa.types.is_floating(kind):
+        # -0.0 sorts before 0.0 in bounds, and Arrow's kernel treats them as equal.
+        lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
+    low = _truncate_lower(lower, length)
+    high = _truncate_upper(upper, length)
+    metrics.lower_bounds[field_id] = single_value_bytes(low, kind)
+    if high is not None:
+        metrics.upper_bounds[field_id] = single_value_bytes(high, kind)
+
+
+def _physical(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type
+    if pa.types.is_date32(kind):
+        return column.cast(pa.int32())
+    if pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
+        return column.cast(pa.int64())
+    return column
+
+
+def _truncate_lower(value: Any, length: int | None) -> Any:
+    return value[:length] if length is not None and isinstance(value, str | bytes) else value
+
+
+def _truncate_upper(value: Any, length: int | None) -> Any:
+    """The shortest value of at most `length` units not below `value`; None when there is none."""
+    if length is None or not isinstance(value, str | bytes) or len(value) <= length:
+        return value
+    head = value[:length]
+    return _next_text(head) if isinstance(head, str) else _next_bytes(head)
+
+
+def _next_text(head: str) -> str | None:
+    for i in range(len(head) - 1, -1, -1):
+        code = ord(head[i]) + 1
+        code = 0xE000 if code == 0xD800 else code  # surrogates are no characters
+        if code <= 0x10FFFF:
+            return head[:i] + chr(code)
+    return None
+
+
+def _next_bytes(head: bytes) -> bytes | None:
+    for i in range(len(head) - 1, -1, -1):
+        if head[i] != 0xFF:
+            return head[:i] + bytes((head[i] + 1,))
+    return None
+
+
+def widen(bound: bytes, size: int, *, signed_int: bool) -> bytes:
+    """A bound stored before a type promotion, in the promoted type's width (spec "Schema Evolution")."""
+    if len(bound) == size:
+        return bound
+    if signed_int:
+        return int.from_bytes(bound, "little", signed=True).to_bytes(size, "little", signed=True)
+    (value,) = struct.unpack("<f", bound)
+    return struct.pack("<d", value)
+
+
+def to_optional(values: Mapping[int, Any]) -> Mapping[int, Any] | None:
+    """None for an empty map: a manifest stores what was not collected as null."""
+    return values or None

@@ -1,0 +1,312 @@
+"""Puffin files: blobs between magics, and a JSON footer that says what they are.
+
+Law: bytes <-> values. `read_footer` is given the tail of a file, `write_puffin` returns the file; neither opens one.
+
+    PFA1 | blob | blob | ... | PFA1 | footer payload (JSON, maybe LZ4) | payload size i32 LE | flags u32 LE | PFA1
+
+Spec: https://iceberg.apache.org/puffin-spec/
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from deletekit.errors import FormatError, InvalidInputError
+
+__all__ = [
+    "DELETION_VECTOR_V1",
+    "FOOTER_TAIL_BYTES",
+    "MAGIC",
+    "Blob",
+    "BlobMetadata",
+    "FileMetadata",
+    "blob_payload",
+    "footer_size",
+    "read_footer",
+    "read_puffin",
+    "write_puffin",
+]
+
+MAGIC = b"PFA1"
+DELETION_VECTOR_V1 = "deletion-vector-v1"
+FOOTER_TAIL_BYTES = 12
+"""Footer payload size (4) + flags (4) + magic (4): what must be read first."""
+
+_FLAG_PAYLOAD_COMPRESSED = 1
+_CODECS = {"lz4": "lz4", "zstd": "zstd"}
+_MAX_UNCOMPRESSED = 1 << 31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlobMetadata:
+    """One entry of the footer's `blobs` list; `fields` are field ids, -1 stands for a snapshot not yet known."""
+
+    type: str
+    fields: tuple[int, ...]
+    snapshot_id: int
+    sequence_number: int
+    offset: int
+    length: int
+    compression_codec: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileMetadata:
+    """The footer payload: blobs in order, and file properties such as `created-by`."""
+
+    blobs: tuple[BlobMetadata, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blob:
+    """A blob to write; `data` is stored as it is (deletion vectors are never compressed)."""
+
+    type: str
+    data: bytes
+    fields: tuple[int, ...] = ()
+    snapshot_id: int = -1
+    sequence_number: int = -1
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+def write_puffin(blobs: Sequence[Blob], properties: Mapping[str, str] | None = None) -> tuple[bytes, FileMetadata]:
+    """A whole Puffin file with an uncompressed footer, and the metadata with each blob's offset and length.
+
+    The footer's JSON has Java's key order (FileMetadataParser), so equal input gives Java's bytes.
+    """
+    placed: list[BlobMetadata] = []
+    parts: list[bytes] = [MAGIC]
+    at = len(MAGIC)
+    for blob in blobs:
+        placed.append(
+            BlobMetadata(
+                type=blob.type,
+                fields=blob.fields,
+                snapshot_id=blob.snapshot_id,
+                sequence_number=blob.sequence_number,
+                offset=at,
+                length=len(blob.data),
+                properties=dict(blob.properties),
+            )
+        )
+        parts.append(blob.data)
+        at += len(blob.data)
+    metadata = FileMetadata(blobs=tuple(placed), properties=dict(properties or {}))
+    payload = json.dumps(_footer_json(metadata), ensure_ascii=False, separators=(",", ":")).encode()
+    parts += [MAGIC, payload, struct.pack("<ii", len(payload), 0), MAGIC]
+    return b"".join(parts), metadata
+
+
+def footer_size(tail: bytes, file_size: int) -> int:
+    """Bytes of the whole footer, both magics included, from the last `FOOTER_TAIL_BYTES` of a file.
+
+    Raises FormatError for a file too short, a wrong end magic, or a payload size that the file cannot hold.
+    """
+    if file_size < len(MAGIC) * 2 + FOOTER_TAIL_BYTES or len(tail) < FOOTER_TAIL_BYTES:
+        raise FormatError(
+            "file too short for Puffin", kind="puffin-footer", found=f"{file_size} bytes", expected=">= 20 bytes"
+        )
+    if tail[-4:] != MAGIC:
+        raise FormatError(
+            "not a Puffin file",
+            kind="puffin-magic",
+            field="magic at the end",
+            found=tail[-4:].hex(),
+            expected=MAGIC.hex(),
+        )
+    (payload_size,) = struct.unpack_from("<i", tail, len(tail) - FOOTER_TAIL_BYTES)
+    room = file_size - len(MAGIC) * 2 - FOOTER_TAIL_BYTES
+    if not 0 <= payload_size <= room:
+        raise FormatError(
+            "Puffin footer payload does not fit the file",
+            kind="puffin-footer",
+            field="FooterPayloadSize",
+            found=payload_size,
+            expected=f"0 .. {room}",
+        )
+    return int(payload_size) + len(MAGIC) + FOOTER_TAIL_BYTES
+
+
+def read_footer(tail: bytes, file_size: int) -> FileMetadata:
+    """Parse the footer from the last bytes of a file; `tail` must hold at least `footer_size(...)` bytes.
+
+    Raises FormatError for bad magic, unknown flags, a broken payload, or blobs outside the file.
+    """
+    size = footer_size(tail, file_size)
+    if len(tail) < size:
+        raise FormatError(
+            "Puffin footer cut off", kind="puffin-footer", found=f"{len(tail)} bytes", expected=f"{size} bytes"
+        )
+    footer = tail[-size:]
+    if footer[:4] != MAGIC:
+        raise FormatError(
+            "Puffin footer does not begin with the magic",
+            kind="puffin-magic",
+            field="magic before the footer",
+            found=footer[:4].hex(),
+            expected=MAGIC.hex(),
+        )
+    (flags,) = struct.unpack_from("<I", footer, size - 8)
+    if flags & ~_FLAG_PAYLOAD_COMPRESSED:
+        raise FormatError(
+            "unknown Puffin flags", kind="puffin-flags", field="flags", found=f"{flags:#010x}", expected="bit 0 only"
+        )
+    payload = footer[4 : size - FOOTER_TAIL_BYTES]
+    if flags & _FLAG_PAYLOAD_COMPRESSED:
+        payload = _decompress(payload, "lz4", "footer payload")
+    return _parse_footer(payload, file_size - size)
+
+
+def read_puffin(data: bytes) -> FileMetadata:
+    """Parse a whole Puffin file held in memory; the first magic is checked too."""
+    if data[:4] != MAGIC:
+        raise FormatError(
+            "not a Puffin file",
+            kind="puffin-magic",
+            field="magic at the start",
+            found=data[:4].hex(),
+            expected=MAGIC.hex(),
+        )
+    return read_footer(data, len(data))
+
+
+def blob_payload(stored: bytes, metadata: BlobMetadata) -> bytes:
+    """A blob's bytes, decompressed by its codec. Raises FormatError for a wrong length or an unknown codec."""
+    if len(stored) != metadata.length:
+        raise FormatError(
+            "blob cut off",
+            kind="puffin-blob",
+            field="length",
+            found=f"{len(stored)} bytes",
+            expected=f"{metadata.length} bytes",
+        )
+    if metadata.compression_codec is None:
+        return bytes(stored)
+    if metadata.type == DELETION_VECTOR_V1:
+        raise FormatError(
+            "deletion vectors are never compressed",
+            kind="puffin-codec",
+            field="compression-codec",
+            found=metadata.compression_codec,
+            expected="none",
+        )
+    return _decompress(bytes(stored), metadata.compression_codec, "blob")
+
+
+def _footer_json(metadata: FileMetadata) -> dict[str, Any]:
+    blobs = []
+    for b in metadata.blobs:
+        entry: dict[str, Any] = {
+            "type": b.type,
+            "fields": list(b.fields),
+            "snapshot-id": b.snapshot_id,
+            "sequence-number": b.sequence_number,
+            "offset": b.offset,
+            "length": b.length,
+        }
+        if b.compression_codec is not None:
+            entry["compression-codec"] = b.compression_codec
+        if b.properties:
+            entry["properties"] = dict(b.properties)
+        blobs.append(entry)
+    out: dict[str, Any] = {"blobs": blobs}
+    if metadata.properties:
+        out["properties"] = dict(metadata.properties)
+    return out
+
+
+def _parse_footer(payload: bytes, blobs_end: int) -> FileMetadata:
+    try:
+        raw = json.loads(payload.decode("utf-8"))
+    except (ValueError, RecursionError) as e:
+        raise FormatError(
+            "Puffin footer is not JSON", kind="puffin-footer", field="footer payload", found=str(e)
+        ) from e
+    if not isinstance(raw, dict) or not isinstance(raw.get("blobs"), list):
+        raise FormatError("Puffin footer has no blobs list", kind="puffin-footer", field="blobs", expected="a list")
+    return FileMetadata(
+        blobs=tuple(_parse_blob(b, blobs_end) for b in raw["blobs"]), properties=_strings(raw.get("properties"))
+    )
+
+
+def _parse_blob(raw: Any, blobs_end: int) -> BlobMetadata:
+    if not isinstance(raw, dict):
+        raise FormatError("Puffin blob is not an object", kind="puffin-footer", field="blobs", found=raw)
+    codec = raw.get("compression-codec")
+    if codec is not None and codec not in _CODECS:
+        raise FormatError(
+            "unknown Puffin compression codec",
+            kind="puffin-codec",
+            field="compression-codec",
+            found=codec,
+            expected="lz4 or zstd",
+        )
+    fields = raw.get("fields")
+    if not isinstance(fields, list) or not all(_is_int(f) for f in fields):
+        raise FormatError(
+            "bad Puffin blob fields", kind="puffin-footer", field="fields", found=fields, expected="integers"
+        )
+    if not isinstance(raw.get("type"), str):
+        raise FormatError("bad Puffin blob type", kind="puffin-footer", field="type", found=raw.get("type"))
+    blob = BlobMetadata(
+        type=raw["type"],
+        fields=tuple(fields),
+        snapshot_id=_integer(raw, "snapshot-id"),
+        sequence_number=_integer(raw, "sequence-number"),
+        offset=_integer(raw, "offset"),
+        length=_integer(raw, "length"),
+        compression_codec=codec,
+        properties=_strings(raw.get("properties")),
+    )
+    if blob.offset < len(MAGIC) or blob.length < 0 or blob.offset + blob.length > blobs_end:
+        raise FormatError(
+            "Puffin blob outside the file",
+            kind="puffin-offset",
+            field="offset",
+            found=f"{blob.offset}+{blob.length}",
+            expected=f"{len(MAGIC)} .. {blobs_end}",
+        )
+    return blob
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _integer(raw: Mapping[str, Any], name: str) -> int:
+    value = raw.get(name)
+    if not _is_int(value):
+        raise FormatError("bad Puffin blob field", kind="puffin-footer", field=name, found=value, expected="an integer")
+    assert isinstance(value, int)
+    return value
+
+
+def _strings(raw: Any) -> dict[str, str]:
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict) or not all(isinstance(v, str) for v in raw.values()):
+        raise FormatError(
+            "bad Puffin properties", kind="puffin-footer", field="properties", found=raw, expected="strings"
+        )
+    return dict(raw)
+
+
+def _decompress(data: bytes, codec: str, what: str) -> bytes:
+    if codec not in _CODECS:
+        raise InvalidInputError("unknown codec", kind="puffin-codec", found=codec)
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(data), _CODECS[codec]) as stream:
+            out: bytes = stream.read(_MAX_UNCOMPRESSED)
+            if stream.read(1):
+                raise FormatError("Puffin payload too large", kind="puffin-codec", field=what, expected="<= 2 GiB")
+    except (OSError, pa.ArrowException) as e:
+        raise FormatError(f"cannot decompress {codec}", kind="puffin-codec", field=what, found=str(e)) from e
+    return out
