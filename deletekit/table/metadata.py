@@ -1,0 +1,385 @@
+"""Table metadata: the JSON document, format versions 1 to 3, as one immutable value.
+
+Law: the JSON is the truth. Nothing is dropped that deletekit does not know; changes are made by `metadata_update`.
+Spec: "Table Metadata", https://iceberg.apache.org/spec/#table-metadata
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+import uuid
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema, index_by_id
+
+from deletekit.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
+from deletekit.table.types import schema_from_json, schema_to_json
+
+__all__ = ["MAIN", "Snapshot", "TableMetadata", "new_metadata", "parse_metadata", "serialise_metadata"]
+
+MAIN = "main"
+_FORMAT_VERSIONS = (1, 2, 3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One snapshot of `snapshots`. `manifests` is the inline list of old v1 tables that have no manifest list."""
+
+    snapshot_id: int
+    parent_snapshot_id: int | None = None
+    sequence_number: int = 0
+    timestamp_ms: int
+    manifest_list: str | None = None
+    manifests: tuple[str, ...] = ()
+    summary: Mapping[str, str] = field(default_factory=dict)
+    schema_id: int | None = None
+    first_row_id: int | None = None
+    added_rows: int | None = None
+
+    @property
+    def operation(self) -> str:
+        """`append`, `replace`, `overwrite` or `delete`."""
+        return self.summary.get("operation", "overwrite")
+
+    def to_json(self, format_version: int) -> dict[str, Any]:
+        """The snapshot as metadata stores it."""
+        raw: dict[str, Any] = {"snapshot-id": self.snapshot_id}
+        if self.parent_snapshot_id is not None:
+            raw["parent-snapshot-id"] = self.parent_snapshot_id
+        if format_version >= 2:
+            raw["sequence-number"] = self.sequence_number
+        raw |= {"timestamp-ms": self.timestamp_ms, "summary": dict(self.summary), "manifest-list": self.manifest_list}
+        if self.schema_id is not None:
+            raw["schema-id"] = self.schema_id
+        if format_version >= 3:
+            raw |= {"first-row-id": self.first_row_id, "added-rows": self.added_rows}
+        return raw
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Snapshot:
+        """Parse a snapshot. Raises FormatError."""
+        try:
+            return cls(
+                snapshot_id=raw["snapshot-id"],
+                parent_snapshot_id=raw.get("parent-snapshot-id"),
+                sequence_number=raw.get("sequence-number") or 0,
+                timestamp_ms=raw["timestamp-ms"],
+                manifest_list=raw.get("manifest-list"),
+                manifests=tuple(raw.get("manifests") or ()),
+                summary=dict(raw.get("summary") or {}),
+                schema_id=raw.get("schema-id"),
+                first_row_id=raw.get("first-row-id"),
+                added_rows=raw.get("added-rows"),
+            )
+        except (KeyError, TypeError, AttributeError) as e:
+            raise FormatError("bad snapshot", kind="table-metadata", field="snapshots", found=str(e)) from e
+
+
+class TableMetadata:
+    """Read-only view of a metadata document; `raw` is the document itself, normalised to v2's field names."""
+
+    def __init__(self, raw: Mapping[str, Any]) -> None:
+        self.raw = raw
+
+    @property
+    def format_version(self) -> int:
+        return int(self.raw["format-version"])
+
+    @property
+    def location(self) -> str:
+        return str(self.raw["location"]).rstrip("/")
+
+    @property
+    def table_uuid(self) -> str | None:
+        return self.raw.get("table-uuid")
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return dict(self.raw.get("properties") or {})
+
+    @property
+    def last_sequence_number(self) -> int:
+        return int(self.raw.get("last-sequence-number") or 0)
+
+    @property
+    def next_row_id(self) -> int:
+        return int(self.raw.get("next-row-id") or 0)
+
+    @cached_property
+    def schemas(self) -> dict[int, Schema]:
+        return {int(s.get("schema-id", 0)): schema_from_json(s) for s in self.raw["schemas"]}
+
+    @property
+    def schema(self) -> Schema:
+        """The current schema."""
+        return self.schemas[int(self.raw["current-schema-id"])]
+
+    @cached_property
+    def specs(self) -> dict[int, PartitionSpec]:
+        try:
+            return {int(s["spec-id"]): PartitionSpec.model_validate(s) for s in self.raw["partition-specs"]}
+        except ValueError as e:
+            raise FormatError("bad partition spec", kind="table-metadata", field="partition-specs", found=str(e)) from e
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """The default partition spec."""
+        return self.specs[int(self.raw["default-spec-id"])]
+
+    @cached_property
+    def snapshots(self) -> dict[int, Snapshot]:
+        return {s["snapshot-id"]: Snapshot.from_json(s) for s in self.raw.get("snapshots") or ()}
+
+    @property
+    def refs(self) -> dict[str, Mapping[str, Any]]:
+        """Branches and tags by name: `{"snapshot-id": ..., "type": "branch" | "tag", ...}`."""
+        return dict(self.raw.get("refs") or {})
+
+    @property
+    def current_snapshot(self) -> Snapshot | None:
+        return self.snapshot_of_ref(MAIN) if MAIN in self.refs else None
+
+    @cached_property
+    def all_fields(self) -> dict[int, Any]:
+        """Every field the table ever had, by id, as the newest schema that knows it defines it.
+
+        Deletes outlive columns: an equality delete on a dropped column still applies (spec "Equality Delete Files").
+        """
+        fields: dict[int, Any] = {}
+        for schema_id in sorted(self.schemas):
+            fields.update(index_by_id(self.schemas[schema_id]))
+        fields.update(index_by_id(self.schema))
+        return fields
+
+    @cached_property
+    def untrusted_bounds(self) -> dict[str, frozenset[int]]:
+        """Field ids whose metrics must not prune, by file format; "" is every format.
+
+        Java orders uuid bounds signed (apache/iceberg#14216), and its ORC writer miscounts nulls of nested fields.
+        """
+        uuids = {i for i, f in self.all_fields.items() if str(f.field_type) == "uuid"}
+        top = {f.field_id for s in self.schemas.values() for f in s.fields}
+        return {"": frozenset(uuids), "ORC": frozenset(set(self.all_fields) - top)}
+
+    def snapshot_by_id(self, snapshot_id: int) -> Snapshot:
+        """Raises NotFoundError, listing nothing is silent: an expired or foreign id is named."""
+        if snapshot_id not in self.snapshots:
+            raise NotFoundError("no such snapshot", kind="snapshot-not-found", field="snapshot_id", found=snapshot_id)
+        return self.snapshots[snapshot_id]
+
+    def snapshot_of_ref(self, ref: str) -> Snapshot | None:
+        """The head of a branch or tag; None for a `main` that has no snapshot yet. Raises NotFoundError."""
+        if ref not in self.refs:
+            if ref == MAIN:
+                return None
+            raise NotFoundError(
+                "no such branch or tag", kind="ref-not-found", field="ref", found=ref, expected=sorted(self.refs)
+            )
+        return self.snapshot_by_id(int(self.refs[ref]["snapshot-id"]))
+
+    def snapshot_as_of(self, timestamp_ms: int) -> Snapshot:
+        """The snapshot that was current at a time: the newest log entry not after it; the log need not be sorted."""
+        log = [e for e in self.raw.get("snapshot-log") or () if e["timestamp-ms"] <= timestamp_ms]
+        if not log:
+            raise NotFoundError(
+                "no snapshot at or before this time", kind="snapshot-not-found", field="as_of", found=timestamp_ms
+            )
+        newest = max(enumerate(log), key=lambda item: (item[1]["timestamp-ms"], item[0]))[1]
+        return self.snapshot_by_id(newest["snapshot-id"])
+
+    def schema_of(self, snapshot: Snapshot) -> Schema:
+        """The schema a snapshot was written with; the current one when it does not say."""
+        if snapshot.schema_id is not None and snapshot.schema_id in self.schemas:
+            return self.schemas[snapshot.schema_id]
+        return self.schema
+
+
+def parse_metadata(data: bytes, file: str | None = None) -> TableMetadata:
+    """Parse a metadata file, gzip-compressed or not.
+
+    Raises UnsupportedError for format version 4 and later, FormatError for anything that is not table metadata.
+    """
+    try:
+        raw = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+    except (ValueError, OSError, EOFError, RecursionError, zlib.error) as e:
+        raise FormatError("table metadata is not JSON", kind="table-metadata", file=file, found=str(e)) from e
+    if not isinstance(raw, dict):
+        raise FormatError(
+            "table metadata is not a JSON object", kind="table-metadata", file=file, found=type(raw).__name__
+        )
+    version = raw.get("format-version")
+    if isinstance(version, int) and version > max(_FORMAT_VERSIONS):
+        raise UnsupportedError(
+            "table format version is not supported",
+            kind="format-version",
+            file=file,
+            field="format-version",
+            found=version,
+            expected="1, 2 or 3",
+        )
+    if version not in _FORMAT_VERSIONS:
+        raise FormatError(
+            "bad table metadata",
+            kind="table-metadata",
+            file=file,
+            field="format-version",
+            found=version,
+            expected="1, 2 or 3",
+        )
+    try:
+        metadata = TableMetadata(_normalise(raw))
+        _check(metadata)
+    except FormatError as e:
+        raise e.in_file(file) if file else e from e
+    except UnsupportedError as e:
+        raise e.in_file(file) if file else e from e
+    except (KeyError, TypeError, ValueError, AttributeError) as e:
+        raise FormatError(
+            "bad table metadata", kind="table-metadata", file=file, found=f"{type(e).__name__}: {e}"
+        ) from e
+    return metadata
+
+
+def serialise_metadata(metadata: TableMetadata) -> bytes:
+    """The document as bytes. v1 keeps its `schema` and `partition-spec` fields for old readers."""
+    raw = dict(metadata.raw)
+    if metadata.format_version == 1:
+        raw["schema"] = next(s for s in raw["schemas"] if s.get("schema-id", 0) == raw["current-schema-id"])
+        raw["partition-spec"] = next(s for s in raw["partition-specs"] if s["spec-id"] == raw["default-spec-id"])[
+            "fields"
+        ]
+        raw.pop("last-sequence-number", None)
+    if metadata.format_version < 3 and raw.get("current-snapshot-id") is None:
+        raw["current-snapshot-id"] = -1  # Java's word for "none" up to v2
+    return json.dumps(raw, separators=(",", ":")).encode()
+
+
+def new_metadata(
+    schema: Schema,
+    spec: PartitionSpec,
+    *,
+    location: str,
+    format_version: int,
+    properties: Mapping[str, str] | None = None,
+) -> TableMetadata:
+    """Metadata of a table that has no snapshot yet; ids in `schema` and `spec` are taken as they are.
+
+    Raises InvalidInputError for a format version deletekit does not write, or a type or default it does not have.
+    """
+    if format_version not in _FORMAT_VERSIONS:
+        raise InvalidInputError(
+            "format version cannot be written",
+            kind="format-version",
+            field="format_version",
+            found=format_version,
+            expected="1, 2 or 3",
+        )
+    check_schema_version(schema, format_version)
+    raw: dict[str, Any] = {
+        "format-version": format_version,
+        "table-uuid": str(uuid.uuid4()),
+        "location": location.rstrip("/"),
+        "last-sequence-number": 0,
+        "last-updated-ms": int(time.time() * 1000),
+        "last-column-id": schema.highest_field_id,
+        "current-schema-id": schema.schema_id,
+        "schemas": [schema_to_json(schema)],
+        "default-spec-id": spec.spec_id,
+        "partition-specs": [spec_to_json(spec)],
+        "last-partition-id": max([999, *(f.field_id for f in spec.fields)]),
+        "default-sort-order-id": 0,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "properties": dict(properties or {}),
+        "current-snapshot-id": None,
+        "refs": {},
+        "snapshots": [],
+        "statistics": [],
+        "partition-statistics": [],
+        "snapshot-log": [],
+        "metadata-log": [],
+    }
+    if format_version >= 3:
+        raw["next-row-id"] = 0
+    return TableMetadata(raw)
+
+
+def spec_to_json(spec: PartitionSpec) -> dict[str, Any]:
+    """A partition spec as metadata stores it."""
+    raw: dict[str, Any] = json.loads(spec.model_dump_json(by_alias=True))
+    return raw
+
+
+def check_schema_version(schema: Schema, format_version: int) -> None:
+    """Raise InvalidInputError when a column needs a newer format version than the table has."""
+    for column in index_by_id(schema).values():
+        needs = int(column.field_type.minimum_format_version())
+        if column.initial_default is not None or column.write_default is not None:
+            needs = max(needs, 3)
+        if needs > format_version:
+            raise InvalidInputError(
+                "column needs a newer format version",
+                kind="format-version",
+                field=column.name,
+                found=f"{column.field_type} in format version {format_version}",
+                expected=f"format version {needs}",
+            )
+
+
+def _normalise(raw: dict[str, Any]) -> dict[str, Any]:
+    """Fill in what v1 writers leave out, in v2's words (spec "Version 1" of Appendix E: reading v1 metadata)."""
+    out = dict(raw)
+    if not out.get("schemas"):
+        schema = dict(out["schema"])
+        schema.setdefault("schema-id", 0)
+        out["schemas"], out["current-schema-id"] = [schema], schema["schema-id"]
+    if not out.get("partition-specs"):
+        fields = [{"field-id": 1000 + i, **f} for i, f in enumerate(out.get("partition-spec") or ())]
+        out["partition-specs"], out["default-spec-id"] = [{"spec-id": 0, "fields": fields}], 0
+    specs = out["partition-specs"]
+    for i, spec in enumerate(specs):
+        fields = [f if "field-id" in f else {"field-id": 1000 + j, **f} for j, f in enumerate(spec["fields"])]
+        specs[i] = {**spec, "fields": fields}
+    out.setdefault("default-spec-id", 0)
+    out.setdefault("current-schema-id", out["schemas"][-1].get("schema-id", 0))
+    ids = [f["field-id"] for s in specs for f in s["fields"]]
+    out.setdefault("last-partition-id", max([999, *ids]))
+    if not out.get("sort-orders"):
+        out["sort-orders"], out["default-sort-order-id"] = [{"order-id": 0, "fields": []}], 0
+    if out.get("current-snapshot-id") == -1:
+        out["current-snapshot-id"] = None
+    refs = dict(out.get("refs") or {})
+    if MAIN not in refs and out.get("current-snapshot-id") is not None:
+        refs[MAIN] = {"snapshot-id": out["current-snapshot-id"], "type": "branch"}
+    out["refs"] = refs
+    out.setdefault("snapshots", [])
+    out.pop("schema", None)
+    out.pop("partition-spec", None)
+    return out
+
+
+def _check(metadata: TableMetadata) -> None:
+    """Force every lazily parsed part once, so that damage is found when the table is loaded, by name."""
+    raw = metadata.raw
+    for name in ("location", "last-column-id", "current-schema-id", "default-spec-id"):
+        if raw.get(name) is None:
+            raise FormatError("table metadata lacks a field", kind="table-metadata", field=name)
+    if int(raw["current-schema-id"]) not in metadata.schemas:
+        raise FormatError(
+            "no such schema", kind="table-metadata", field="current-schema-id", found=raw["current-schema-id"]
+        )
+    if int(raw["default-spec-id"]) not in metadata.specs:
+        raise FormatError(
+            "no such partition spec", kind="table-metadata", field="default-spec-id", found=raw["default-spec-id"]
+        )
+    for ref, value in metadata.refs.items():
+        if value.get("snapshot-id") not in metadata.snapshots:
+            raise FormatError(
+                "ref points to no snapshot", kind="table-metadata", field=f"refs.{ref}", found=value.get("snapshot-id")
+            )

@@ -1,0 +1,152 @@
+"""The handle that verbs take: a table of a catalog, at the state it was last read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+
+from deletekit.errors import InvalidInputError, NotFoundError
+from deletekit.table.catalog import Catalog, Identifier, TableState, to_identifier, wrap_catalog
+from deletekit.table.file_io import FileIO, PyIcebergIO
+from deletekit.table.metadata import Snapshot, TableMetadata, parse_metadata
+
+__all__ = ["Table", "from_metadata", "from_pyiceberg", "load_table"]
+
+
+class Table:
+    """A table handle. Reads see the state last loaded; a verb that writes refreshes it first and leaves it current.
+
+    Attributes
+    ----------
+    identifier: namespace and name, as a tuple.
+    catalog: the catalog, or None for a table opened by its metadata file, which is read-only.
+    """
+
+    def __init__(self, identifier: Identifier, state: TableState, catalog: Catalog | None = None) -> None:
+        self.identifier = identifier
+        self.catalog = catalog
+        self._state = state
+
+    @property
+    def name(self) -> str:
+        """`namespace.table`."""
+        return ".".join(self.identifier)
+
+    @property
+    def metadata(self) -> TableMetadata:
+        return self._state.metadata
+
+    @property
+    def metadata_location(self) -> str:
+        return self._state.metadata_location
+
+    @property
+    def io(self) -> FileIO:
+        return self._state.io
+
+    @property
+    def state(self) -> TableState:
+        return self._state
+
+    @property
+    def schema(self) -> Schema:
+        """The current schema (pyiceberg's class)."""
+        return self.metadata.schema
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """The default partition spec (pyiceberg's class)."""
+        return self.metadata.spec
+
+    @property
+    def format_version(self) -> int:
+        return self.metadata.format_version
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return self.metadata.properties
+
+    @property
+    def location(self) -> str:
+        return self.metadata.location
+
+    @property
+    def current_snapshot(self) -> Snapshot | None:
+        """The head of `main`, or None before the first commit."""
+        return self.metadata.current_snapshot
+
+    def refresh(self) -> Table:
+        """Read the current state from the catalog, in place; returns the handle. A read-only table stays as it is."""
+        if self.catalog is not None:
+            self._state = self.catalog.load(self.identifier)
+        return self
+
+    def adopt(self, state: TableState) -> None:
+        """Make `state`, the result of a commit, the handle's state."""
+        self._state = state
+
+    def require_catalog(self) -> Catalog:
+        """The catalog to commit to. Raises InvalidInputError for a table opened by its metadata file."""
+        if self.catalog is None:
+            raise InvalidInputError(
+                "table is read-only: it was opened without a catalog", kind="read-only", file=self.metadata_location
+            )
+        return self.catalog
+
+    def __repr__(self) -> str:
+        snapshot = self.current_snapshot
+        head = f"snapshot {snapshot.snapshot_id}" if snapshot else "no snapshot"
+        return f"Table({self.name!r}, v{self.format_version}, {head})"
+
+
+def load_table(catalog: Catalog, identifier: str) -> Table:
+    """Load a table. Raises NotFoundError, and UnsupportedError for format version 4 and later."""
+    key = to_identifier(identifier)
+    return Table(key, catalog.load(key), catalog)
+
+
+def from_pyiceberg(table: Any) -> Table:
+    """The deletekit handle of a pyiceberg `Table`, on the same catalog and storage."""
+    catalog = wrap_catalog(table.catalog)
+    key = tuple(table.name())
+    return Table(key, catalog.load(key), catalog)
+
+
+def from_metadata(location: str | Path, **properties: str) -> Table:
+    """Open anyone's table read-only, by its metadata file or (on a local disk) by its directory.
+
+    Parameters
+    ----------
+    location: a `*.metadata.json` file, or a directory whose `metadata/` holds some; the newest is taken.
+    properties: storage properties, as pyiceberg's FileIO takes them (`s3.endpoint`, ...).
+
+    Raises NotFoundError when there is no metadata file.
+    """
+    path = str(location)
+    if not path.endswith(".metadata.json"):
+        path = _newest_metadata(Path(path))
+    elif "://" not in path:
+        path = str(Path(path).absolute())
+    io = PyIcebergIO(properties, path)
+    metadata = parse_metadata(io.read(path), path)
+    name = metadata.location.rsplit("/", 2)[-2:]
+    return Table(tuple(name), TableState(metadata, path, io))
+
+
+def _newest_metadata(directory: Path) -> str:
+    folder = directory / "metadata" if (directory / "metadata").is_dir() else directory
+    found = [p for p in folder.glob("*.metadata.json") if not p.name.startswith(".")] if folder.is_dir() else []
+    if not found:
+        raise NotFoundError(
+            "no table metadata here", kind="table-not-found", file=str(directory), expected="*.metadata.json"
+        )
+    return str(max(found, key=lambda p: (_version(p.name), p.stat().st_mtime_ns)).absolute())
+
+
+def _version(name: str) -> int:
+    match = re.match(r"v?(\d+)", name)
+    return int(match.group(1)) if match else -1

@@ -1,0 +1,245 @@
+"""Iceberg types as Arrow types, schemas as JSON, and values between the two.
+
+Law: pure conversions. Arrow fields made here carry Iceberg field ids, at every level, in Parquet's metadata key.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+from pyiceberg import types as it
+from pyiceberg.io.pyarrow import pyarrow_to_schema
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.transforms import DayTransform
+
+from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
+from deletekit.formats.manifest_schema import PartitionFieldType
+from deletekit.formats.metrics import FIELD_ID_KEY, field_id_of
+
+__all__ = [
+    "arrow_field",
+    "arrow_schema",
+    "arrow_type",
+    "partition_types",
+    "schema_from_arrow",
+    "schema_from_json",
+    "schema_to_json",
+    "single_value_of_stored",
+    "stored_value",
+    "struct_paths",
+]
+
+_PRIMITIVES: dict[type[it.IcebergType], pa.DataType] = {
+    it.BooleanType: pa.bool_(),
+    it.IntegerType: pa.int32(),
+    it.LongType: pa.int64(),
+    it.FloatType: pa.float32(),
+    it.DoubleType: pa.float64(),
+    it.DateType: pa.date32(),
+    it.TimeType: pa.time64("us"),
+    it.TimestampType: pa.timestamp("us"),
+    it.TimestamptzType: pa.timestamp("us", "UTC"),
+    it.TimestampNanoType: pa.timestamp("ns"),
+    it.TimestamptzNanoType: pa.timestamp("ns", "UTC"),
+    it.StringType: pa.string(),
+    it.UUIDType: pa.uuid(),
+    it.BinaryType: pa.binary(),
+    it.UnknownType: pa.null(),
+}
+
+
+def arrow_type(iceberg_type: it.IcebergType) -> pa.DataType:
+    """The Arrow type deletekit reads and writes a type as. Raises UnsupportedError, naming the type."""
+    if isinstance(iceberg_type, it.StructType):
+        return pa.struct([arrow_field(f) for f in iceberg_type.fields])
+    if isinstance(iceberg_type, it.ListType):
+        return pa.list_(arrow_field(iceberg_type.element_field))
+    if isinstance(iceberg_type, it.MapType):
+        return pa.map_(arrow_field(iceberg_type.key_field), arrow_field(iceberg_type.value_field))
+    if isinstance(iceberg_type, it.FixedType):
+        return pa.binary(len(iceberg_type))
+    if isinstance(iceberg_type, it.DecimalType):
+        return pa.decimal128(iceberg_type.precision, iceberg_type.scale)
+    if type(iceberg_type) in _PRIMITIVES:
+        return _PRIMITIVES[type(iceberg_type)]
+    raise UnsupportedError("column type is not supported", kind="type", found=str(iceberg_type))
+
+
+def arrow_field(field: it.NestedField) -> pa.Field:
+    """An Arrow field with the Iceberg id, nullability and name of `field`."""
+    return pa.field(
+        field.name,
+        arrow_type(field.field_type),
+        nullable=not field.required,
+        metadata={FIELD_ID_KEY: str(field.field_id)},
+    )
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """The Arrow schema of a table schema, field ids included. Raises UnsupportedError, naming the column."""
+    fields = []
+    for field in schema.fields:
+        try:
+            fields.append(arrow_field(field))
+        except UnsupportedError as e:
+            raise UnsupportedError(e.message, kind=e.kind, field=field.name, found=e.found) from e
+    return pa.schema(fields)
+
+
+def schema_from_arrow(schema: pa.Schema) -> Schema:
+    """An Iceberg schema with fresh ids, in Java's order (columns first, then nested fields, level by level).
+
+    Raises UnsupportedError for an Arrow type Iceberg has no word for.
+    """
+    counter = iter(range(1, 1 << 30))
+    numbered = pa.schema([_number(f, counter) for f in schema])
+    try:
+        return assign_fresh_schema_ids(pyarrow_to_schema(numbered, format_version=3))
+    except (TypeError, ValueError) as e:
+        raise UnsupportedError("Arrow type has no Iceberg type", kind="type", found=str(e)) from e
+
+
+def schema_to_json(schema: Schema) -> dict[str, Any]:
+    """A schema as table metadata and file footers store it."""
+    raw: dict[str, Any] = json.loads(schema.model_dump_json(by_alias=True))
+    raw.pop("identifier-field-ids", None) if not raw.get("identifier-field-ids") else None
+    return {"type": "struct", **raw}
+
+
+def schema_from_json(raw: Mapping[str, Any]) -> Schema:
+    """Parse a schema. Raises UnsupportedError naming a type pyiceberg does not know, FormatError for anything else."""
+    try:
+        return Schema.model_validate(_without_type(raw))
+    except ValueError as e:
+        for name, kind in _primitive_types(raw):
+            if not _known(kind):
+                raise UnsupportedError("column type is not supported", kind="type", field=name, found=kind) from e
+        raise FormatError("bad schema", kind="schema", found=str(e)) from e
+
+
+def struct_paths(schema: Schema) -> dict[int, tuple[it.NestedField, tuple[int, ...]]]:
+    """Field id -> (its top-level column, child indices down to it), for fields not inside a list or map."""
+    paths: dict[int, tuple[it.NestedField, tuple[int, ...]]] = {}
+    pending: list[tuple[it.NestedField, it.NestedField, tuple[int, ...]]] = [(f, f, ()) for f in schema.fields]
+    while pending:
+        top, field, path = pending.pop()
+        paths[field.field_id] = (top, path)
+        if isinstance(field.field_type, it.StructType):
+            pending += [(top, child, (*path, i)) for i, child in enumerate(field.field_type.fields)]
+    return paths
+
+
+def partition_types(spec: PartitionSpec, schema: Schema) -> tuple[PartitionFieldType, ...]:
+    """(field id, name, result type) of each partition field; the source may be a column of an older schema.
+
+    Raises FormatError when the source column is in no schema.
+    """
+    out: list[PartitionFieldType] = []
+    for field in spec.fields:
+        try:
+            source = schema.find_type(field.source_id)
+        except ValueError as e:
+            if str(field.transform) == "void":
+                out.append((field.field_id, field.name, "string"))
+                continue
+            raise FormatError(
+                "partition source column is in no schema",
+                kind="partition-spec",
+                field=field.name,
+                found=field.source_id,
+            ) from e
+        # Java's day transform yields `date`, and manifests carry that type; the spec says int, same bytes.
+        result = "date" if isinstance(field.transform, DayTransform) else str(field.transform.result_type(source))
+        out.append((field.field_id, field.name, result.replace(" ", "")))
+    return tuple(out)
+
+
+def stored_value(value: Any, iceberg_type: str) -> Any:
+    """A Python or Arrow value as Avro stores it in a partition tuple: days, micros, unscaled bytes, uuid bytes."""
+    if value is None:
+        return None
+    if isinstance(value, Decimal):
+        return _decimal_bytes(value, iceberg_type)
+    if isinstance(value, UUID):
+        return value.bytes
+    if isinstance(value, datetime):
+        scalar = pa.scalar(value, pa.timestamp("us", "UTC" if value.tzinfo else None))
+        return scalar.cast(pa.int64()).as_py()
+    if isinstance(value, date):
+        return pa.scalar(value, pa.date32()).cast(pa.int32()).as_py()
+    if isinstance(value, time):
+        return pa.scalar(value, pa.time64("us")).cast(pa.int64()).as_py()
+    return value
+
+
+def _decimal_bytes(value: Decimal, iceberg_type: str) -> bytes:
+    match = re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", iceberg_type)
+    if match is None:
+        raise InvalidInputError("decimal value for another type", kind="partition-value", found=iceberg_type)
+    precision, scale = int(match.group(1)), int(match.group(2))
+    size = ((10**precision - 1).bit_length() + 8) // 8
+    return int(value.scaleb(scale)).to_bytes(size, "big", signed=True)
+
+
+def _number(field: pa.Field, counter: Any) -> pa.Field:
+    if field_id_of(field) is None:
+        pass  # pyarrow_to_schema wants an id everywhere; fresh ones replace these
+    metadata = {FIELD_ID_KEY: str(next(counter))}
+    kind = field.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct([_number(kind.field(i), counter) for i in range(kind.num_fields)])
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        kind = pa.list_(_number(kind.value_field, counter))
+    elif pa.types.is_map(kind):
+        kind = pa.map_(_number(kind.key_field, counter), _number(kind.item_field, counter))
+    doc = (field.metadata or {}).get(b"PARQUET:field_doc") or (field.metadata or {}).get(b"doc")
+    return pa.field(field.name, kind, field.nullable, metadata | ({"doc": doc} if doc else {}))
+
+
+def _without_type(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in raw.items() if k != "type"} | {"type": "struct"}
+
+
+def _primitive_types(raw: Any, name: str = "") -> list[tuple[str, str]]:
+    if not isinstance(raw, Mapping):
+        return []
+    if "fields" in raw:
+        return [t for f in raw["fields"] for t in _field_types(f.get("type"), f.get("name", name))]
+    return [t for k in ("element", "key", "value") if k in raw for t in _field_types(raw[k], name)]
+
+
+def _field_types(kind: Any, name: str) -> list[tuple[str, str]]:
+    return [(name, kind)] if isinstance(kind, str) else _primitive_types(kind, name)
+
+
+def _known(kind: str) -> bool:
+    try:
+        it.NestedField(1, "x", kind, required=False)
+    except (ValueError, TypeError):
+        return False
+    return kind != "variant"
+
+
+def single_value_of_stored(value: Any, iceberg_type: str) -> bytes:
+    """The single-value binary form of a stored partition value (spec Appendix D)."""
+    if isinstance(value, bool):
+        return b"\x01" if value else b"\x00"
+    if isinstance(value, float):
+        return struct.pack("<f" if iceberg_type == "float" else "<d", value)
+    if isinstance(value, int):
+        return struct.pack("<i" if iceberg_type in ("int", "date") else "<q", value)
+    if isinstance(value, str):
+        return value.encode()
+    if iceberg_type.startswith("decimal"):
+        number = int.from_bytes(value, "big", signed=True)
+        return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
+    return bytes(value)
