@@ -1,0 +1,162 @@
+"""Delete files loaded for the data files they apply to, each read once.
+
+Law: everything the manifest says about a delete file is checked against the file: offsets, cardinality, key columns.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.types import NestedField
+
+from deletekit.deletes.equality_deletes import KeySet
+from deletekit.deletes.field_path import FieldPaths
+from deletekit.deletes.projection import FileColumns, project, with_field_ids
+from deletekit.deletes.scan_planning import ScanTask
+from deletekit.errors import DeletekitError, FormatError
+from deletekit.formats.content_file import DeleteFile, FileContent
+from deletekit.formats.delete_file import read_position_deletes
+from deletekit.formats.deletion_vector import PositionBitmap, decode_blob
+from deletekit.formats.metrics import field_id_of
+from deletekit.formats.tabular import open_tabular, read_all
+from deletekit.table.file_io import FileIO
+from deletekit.table.metadata import TableMetadata
+
+__all__ = ["DeleteLoader", "EqualityKeys"]
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class EqualityKeys:
+    """The keys of all equality delete files of one task that share their equality ids."""
+
+    fields: tuple[int, ...]
+    top_level: tuple[NestedField, ...]
+    set: KeySet
+
+
+class DeleteLoader:
+    """Loads positions and key sets; what several data files share is read once and kept while the loader lives."""
+
+    def __init__(self, io: FileIO, metadata: TableMetadata, paths: FieldPaths) -> None:
+        self._io = io
+        self._metadata = metadata
+        self._paths = paths
+        self._kept: dict[Any, Any] = {}
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DeleteLoader, (self._io, self._metadata, self._paths)
+
+    def positions(self, task: ScanTask) -> PositionBitmap:
+        """Positions of the data file hidden by its deletion vector or its position deletes."""
+        found = PositionBitmap()
+        for delete in task.delete_files:
+            if delete.content == FileContent.POSITION_DELETES:
+                found = found | self.positions_of(delete, task.data_file.file_path)
+        return found
+
+    def positions_of(self, delete: DeleteFile, data_path: str) -> PositionBitmap:
+        """Positions of `data_path` in one position delete file or deletion vector. Raises FormatError."""
+        if delete.is_deletion_vector:
+            return self.vector(delete)
+        by_path = self._once(("pos", delete.file_path), lambda: self._read_positions(delete))
+        return by_path.get(data_path, PositionBitmap())
+
+    def vector(self, delete: DeleteFile) -> PositionBitmap:
+        """A deletion vector, by the offset and size of its manifest entry. Raises FormatError."""
+        offset, size = delete.content_offset, delete.content_size_in_bytes
+        if offset is None or size is None or offset < 0 or size < 0 or offset + size > delete.file_size_in_bytes:
+            raise FormatError(
+                "deletion vector lies outside its file",
+                kind="deletion-vector-offset",
+                file=delete.file_path,
+                field="content_offset",
+                found=f"{offset}+{size}",
+                expected=f"within {delete.file_size_in_bytes} bytes",
+            )
+        try:
+            return decode_blob(self._io.read(delete.file_path, offset, size), cardinality=delete.record_count)
+        except DeletekitError as e:
+            raise e.in_file(delete.file_path) from e
+
+    def key_sets(self, task: ScanTask) -> list[EqualityKeys]:
+        """Key sets of the task's equality deletes, one per set of equality ids."""
+        groups: dict[tuple[int, ...], list[DeleteFile]] = {}
+        for delete in task.delete_files:
+            if delete.content == FileContent.EQUALITY_DELETES:
+                # Ascending ids: the order of the columns in the file must not matter (Java bug #13873).
+                groups.setdefault(tuple(sorted(delete.equality_ids or ())), []).append(delete)
+        return [self.keys_of(ids, files) for ids, files in groups.items()]
+
+    def keys_of(self, ids: tuple[int, ...], files: list[DeleteFile]) -> EqualityKeys:
+        """The keys of equality delete files that share their ids. Raises FormatError."""
+
+        def build() -> EqualityKeys:
+            tables = [self._once(("eq", f.file_path, ids), partial(self._read_keys, f, ids)) for f in files]
+            columns = [
+                pa.chunked_array([c for t in tables for c in t[i].chunks], type=tables[0][i].type)
+                for i in range(len(ids))
+            ]
+            return EqualityKeys(ids, tuple(self._paths.top_level(i) for i in ids), KeySet(columns))
+
+        return self._once(("keys", ids, tuple(f.file_path for f in files)), build)
+
+    def _once(self, key: Any, load: Callable[[], _T]) -> _T:
+        with self._lock:
+            entry = self._kept.setdefault(key, {"lock": threading.Lock()})
+        with entry["lock"]:
+            if "value" not in entry:
+                entry["value"] = load()
+            value: _T = entry["value"]
+            return value
+
+    def _read_positions(self, delete: DeleteFile) -> dict[str, PositionBitmap]:
+        try:
+            with self._io.open(delete.file_path) as source:
+                return read_position_deletes(open_tabular(source, delete.file_format))
+        except DeletekitError as e:
+            raise e.in_file(delete.file_path) from e
+
+    def _read_keys(self, delete: DeleteFile, ids: tuple[int, ...]) -> list[pa.ChunkedArray]:
+        try:
+            with self._io.open(delete.file_path) as source:
+                table = read_all(open_tabular(source, delete.file_format))
+            schema = with_field_ids(table.schema, self._metadata.properties.get("schema.name-mapping.default"))
+            return [self._key_column(table, schema, i) for i in ids]
+        except DeletekitError as e:
+            raise e.in_file(delete.file_path) from e
+
+    def _key_column(self, table: pa.Table, schema: pa.Schema, field_id: int) -> pa.ChunkedArray:
+        field = self._paths.field(field_id)
+        column, stored = _find(table, schema, field_id)
+        if column is None or stored is None:
+            raise FormatError(
+                "equality delete file lacks a key column",
+                kind="equality-ids",
+                field=field.name,
+                found=table.schema.names,
+                expected=field_id,
+            )
+        named = pa.field(field.name, stored.type, True, stored.metadata)
+        optional = field.model_copy(update={"required": False})
+        return project(pa.table([column], schema=pa.schema([named])), FileColumns(pa.schema([named])), optional)
+
+
+def _find(table: pa.Table, schema: pa.Schema, field_id: int) -> tuple[Any, pa.Field | None]:
+    """A column or nested leaf of a delete file by field id; writers nest a nested key or lift it to the top."""
+    pending = [(f, table.column(i)) for i, f in enumerate(schema)]
+    while pending:
+        field, column = pending.pop(0)
+        if field_id_of(field) == field_id:
+            return column, field
+        if pa.types.is_struct(field.type):
+            pending += [(field.type.field(i), pc.struct_field(column, i)) for i in range(field.type.num_fields)]
+    return None, None

@@ -1,0 +1,50 @@
+"""Where a field lies: its top-level column and the way down, for every field the table ever had.
+
+Law: a field dropped from the current schema is found in the newest schema that still has it, because deletes on it
+still apply (spec "Equality Delete Files").
+"""
+
+from __future__ import annotations
+
+from pyiceberg.types import NestedField, StructType
+
+from deletekit.errors import FormatError
+from deletekit.table.metadata import TableMetadata
+from deletekit.table.types import struct_paths
+
+__all__ = ["FieldPaths"]
+
+
+class FieldPaths:
+    """Lookups by field id over all schemas of a table."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        self._paths: dict[int, tuple[NestedField, tuple[int, ...]]] = {}
+        current = metadata.schema
+        older = [metadata.schemas[i] for i in sorted(metadata.schemas, reverse=True)]
+        for schema in (current, *older):
+            for field_id, found in struct_paths(schema).items():
+                self._paths.setdefault(field_id, found)
+
+    def path(self, field_id: int) -> tuple[NestedField, tuple[int, ...]]:
+        """(top-level column, child indices down to the field). Raises FormatError for an id no schema has."""
+        if field_id not in self._paths:
+            raise FormatError(
+                "field id is in no schema of the table, or lies inside a list or map",
+                kind="field-id",
+                field="equality_ids",
+                found=field_id,
+            )
+        return self._paths[field_id]
+
+    def top_level(self, field_id: int) -> NestedField:
+        """The top-level column that holds a field."""
+        return self.path(field_id)[0]
+
+    def field(self, field_id: int) -> NestedField:
+        """The field itself."""
+        found, path = self.path(field_id)
+        for index in path:
+            assert isinstance(found.field_type, StructType)
+            found = found.field_type.fields[index]
+        return found

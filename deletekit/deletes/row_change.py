@@ -1,0 +1,255 @@
+"""Changing rows of data files: find them, then hide, rewrite or drop, by mode.
+
+Law: a pure task over disjoint data files. It reads before it writes, folds in the deletes a file already has, writes
+its own files or none, and returns what a RowDelta needs; it commits nothing.
+Spec: "Row-level Deletes", "Deletion Vectors", "Row Lineage"; Java SparkPositionDeltaWrite, BaseDVFileWriter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.types import NestedField
+
+from deletekit.deletes.data_file_writer import write_data_files
+from deletekit.deletes.delete_file_index import referenced_path
+from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors, write_position_deletes
+from deletekit.deletes.read import (
+    LAST_UPDATED_FIELD,
+    ROW_ID_FIELD,
+    FileBatch,
+    ReadContext,
+    ReadRequest,
+    read_task,
+)
+from deletekit.deletes.scan_planning import ScanTask
+from deletekit.deletes.write_context import WriteContext
+from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
+from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.table.types import arrow_field
+
+__all__ = ["Change", "ChangeOptions", "ChangeResult", "RowMode", "change_files"]
+
+RowMode = Literal["copy-on-write", "position-delete", "deletion-vector", "equality-delete"]
+LINEAGE = (ROW_ID_FIELD, LAST_UPDATED_FIELD)
+
+
+class Change(Protocol):
+    """What to do to rows: which ones, and what they become."""
+
+    request: ReadRequest
+
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64] | None]:
+        """Rows to change (never deleted ones), and per changed row an index `new_rows` will be given back."""
+
+    def new_rows(self, current: pa.Table, index: npt.NDArray[np.int64] | None) -> pa.Table | None:
+        """What the rows `current` (all table columns) become: a table of equally many rows, or None to delete them."""
+
+
+@dataclass(frozen=True)
+class ChangeOptions:
+    """How to write a change.
+
+    Attributes
+    ----------
+    granularity: of position delete files, `file` or `partition`.
+    with_rows: store the deleted rows in position delete files.
+    key_fields: columns whose values to return for equality deletes.
+    """
+
+    mode: RowMode
+    granularity: str = "partition"
+    with_rows: bool = False
+    key_fields: tuple[NestedField, ...] = ()
+
+
+@dataclass
+class ChangeResult:
+    """What one worker did. `keys` holds, per (spec id, partition), key columns of the rows to delete by value."""
+
+    added_data_files: list[DataFile] = field(default_factory=list)
+    removed_data_files: list[ManifestEntry] = field(default_factory=list)
+    added_delete_files: list[DeleteFile] = field(default_factory=list)
+    removed_delete_files: list[ManifestEntry] = field(default_factory=list)
+    keys: list[tuple[int, tuple[Any, ...], pa.Table]] = field(default_factory=list)
+    matched_rows: int = 0
+    seen: list[npt.NDArray[np.int64]] = field(default_factory=list)
+
+
+def change_files(
+    context: ReadContext, write: WriteContext, tasks: Sequence[ScanTask], change: Change, options: ChangeOptions
+) -> ChangeResult:
+    """Apply a change to the data files of `tasks` and write what the mode calls for.
+
+    A data file all of whose live rows are to go is dropped, with its deletion vector and its own position deletes,
+    instead of being covered whole.
+    """
+    result = ChangeResult()
+    to_hide: list[FilePositions] = []
+    for task in tasks:
+        found = _find(context, task, change)
+        result.matched_rows += len(found.positions)
+        if found.index is not None:
+            result.seen.append(found.index)
+        if not found.positions:
+            continue
+        _apply(context, write, task, found, change, options, result, to_hide)
+    if options.mode == "deletion-vector":
+        result.added_delete_files += write_deletion_vectors(write, to_hide)
+    elif options.mode == "position-delete":
+        result.added_delete_files += write_position_deletes(write, to_hide, options.granularity)
+    return result
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Matching rows of one data file: their positions, the change's index per row, and how many rows are live."""
+
+    positions: PositionBitmap
+    index: npt.NDArray[np.int64] | None
+    live: int
+
+
+def _find(context: ReadContext, task: ScanTask, change: Change) -> _Found:
+    parts: list[npt.NDArray[np.int64]] = []
+    indexes: list[npt.NDArray[np.int64]] = []
+    live = 0
+    for batch in read_task(context, task, change.request):
+        mask, index = change.match(batch)
+        parts.append(batch.positions(mask))
+        if index is not None:
+            indexes.append(index)
+        live += int(np.count_nonzero(~batch.deleted))
+    positions = PositionBitmap(np.concatenate(parts)) if parts else PositionBitmap()
+    return _Found(positions, np.concatenate(indexes) if indexes else None, live)
+
+
+def _apply(
+    context: ReadContext,
+    write: WriteContext,
+    task: ScanTask,
+    found: _Found,
+    change: Change,
+    options: ChangeOptions,
+    result: ChangeResult,
+    to_hide: list[FilePositions],
+) -> None:
+    replaced = _changed_rows(context, task, found, change, keep_lineage=options.mode != "equality-delete")
+    if options.mode == "equality-delete":
+        fields = ReadRequest(options.key_fields)
+        keys = pa.concat_tables(
+            [b.table.filter(pa.array(m)) for b, m in _masked(context, task, fields, found.positions)]
+        )
+        result.keys.append((task.data_file.spec_id, task.data_file.partition, keys))
+    elif len(found.positions) == found.live:
+        _drop(task, result)
+    elif options.mode == "copy-on-write":
+        _drop(task, result)
+        replaced = _with_kept_rows(context, task, found.positions, replaced)
+    else:
+        to_hide.append(_hidden(context, task, found.positions, options, result))
+    if replaced is not None and len(replaced):
+        lineage = LINEAGE if LINEAGE[0].name in replaced.column_names else ()
+        result.added_data_files += write_data_files(write, replaced, context.metadata.spec, lineage)
+
+
+def _drop(task: ScanTask, result: ChangeResult) -> None:
+    """Remove a data file, and with it the deletes that name it alone."""
+    result.removed_data_files.append(task.data)
+    result.removed_delete_files += [d for d in task.deletes if _only_about(d, task.data_file.file_path)]
+
+
+def _only_about(entry: ManifestEntry, path: str) -> bool:
+    delete = entry.data_file
+    return isinstance(delete, DeleteFile) and delete.kind != "equality-delete" and referenced_path(delete) == path
+
+
+def _hidden(
+    context: ReadContext, task: ScanTask, positions: PositionBitmap, options: ChangeOptions, result: ChangeResult
+) -> FilePositions:
+    """The positions to write for a file, merged with what the new delete replaces.
+
+    A vector takes in everything that hides rows of the file by position, and replaces its predecessor and the file's
+    own position deletes; those of a whole partition stay, for they may be about other files too.
+    """
+    replaces = [d for d in task.deletes if _only_about(d, task.data_file.file_path)]
+    if options.mode == "deletion-vector":
+        positions = positions | context.loader.positions(task)
+    elif options.granularity == "file":
+        for entry in replaces:
+            assert isinstance(entry.data_file, DeleteFile)
+            positions = positions | context.loader.positions_of(entry.data_file, task.data_file.file_path)
+    else:
+        replaces = []
+    result.removed_delete_files += replaces
+    rows = _rows_at(context, task, positions) if options.with_rows else None
+    return FilePositions(task.data_file, positions, rows)
+
+
+def _rows_at(context: ReadContext, task: ScanTask, positions: PositionBitmap) -> pa.Table:
+    """The rows at some positions, hidden ones included, with field ids: a position delete file's `row` column."""
+    fields = context.metadata.schema.fields
+    parts = [b.table.filter(pa.array(m)) for b, m in _masked(context, task, ReadRequest(tuple(fields)), positions)]
+    table = pa.concat_tables(parts)
+    return pa.Table.from_arrays(table.columns, schema=pa.schema([arrow_field(f) for f in fields]))
+
+
+def _masked(
+    context: ReadContext, task: ScanTask, request: ReadRequest, positions: PositionBitmap
+) -> list[tuple[FileBatch, npt.NDArray[np.bool_]]]:
+    # Deletes are left out: the positions say which rows are meant, and applying deletes again would cost a pass.
+    bare = replace(task, deletes=())
+    batches = read_task(context, bare, request)
+    return [(b, positions.mask(b.first_position, len(b.deleted))) for b in batches]
+
+
+def _lineage_of(context: ReadContext, task: ScanTask) -> bool:
+    return context.metadata.format_version >= 3 and task.data_file.first_row_id is not None
+
+
+def _changed_rows(
+    context: ReadContext, task: ScanTask, found: _Found, change: Change, *, keep_lineage: bool
+) -> pa.Table | None:
+    """The new rows in position order; with lineage, each keeps its `_row_id` and has no last-updated number yet."""
+    lineage = keep_lineage and _lineage_of(context, task)
+    request = ReadRequest(tuple(context.metadata.schema.fields), AlwaysTrue(), lineage)
+    if change.new_rows(_empty(request), None if found.index is None else found.index[:0]) is None:
+        return None
+    masked = _masked(context, task, request, found.positions)
+    current = pa.concat_tables([b.table.filter(pa.array(m)) for b, m in masked])
+    columns = [f.name for f in request.fields]
+    changed = change.new_rows(current.select(columns), found.index)
+    assert changed is not None
+    if not lineage:
+        return changed
+    nulls = pa.nulls(len(current), pa.int64())
+    return changed.append_column(LINEAGE[0].name, current.column(LINEAGE[0].name)).append_column(LINEAGE[1].name, nulls)
+
+
+def _empty(request: ReadRequest) -> pa.Table:
+    return pa.schema([arrow_field(f) for f in request.fields]).empty_table()
+
+
+def _with_kept_rows(
+    context: ReadContext, task: ScanTask, changed: PositionBitmap, new_rows: pa.Table | None
+) -> pa.Table:
+    """A rewritten file's rows: the live ones not changed, and the changed ones, in their old order."""
+    request = ReadRequest(tuple(context.metadata.schema.fields), AlwaysTrue(), _lineage_of(context, task))
+    parts, positions = [], []
+    for batch in read_task(context, task, request):
+        keep = ~batch.deleted & ~changed.mask(batch.first_position, len(batch.deleted))
+        parts.append(batch.table.filter(pa.array(keep)))
+        positions.append(batch.positions(keep))
+    kept = pa.concat_tables(parts)
+    if new_rows is None:
+        return kept
+    where = np.concatenate([*positions, changed.to_numpy()])
+    plain = pa.schema([pa.field(f.name, f.type) for f in kept.schema])
+    both = pa.concat_tables([pa.Table.from_arrays(t.columns, schema=plain) for t in (kept, new_rows)])
+    return both.take(pa.array(np.argsort(where, kind="stable")))

@@ -1,0 +1,168 @@
+"""From a snapshot and a filter to the list of tasks that read it: one per data file, with the deletes that apply.
+
+Law: reads manifests only, never data. Pruning may keep too much, never too little.
+Spec: "Scan Planning", https://iceberg.apache.org/spec/#scan-planning
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.expressions.visitors import (
+    _InclusiveMetricsEvaluator,
+    expression_evaluator,
+    inclusive_projection,
+    manifest_evaluator,
+)
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema, index_by_id
+from pyiceberg.typedef import Record
+from pyiceberg.types import DecimalType, NestedField, StructType
+
+from deletekit.deletes.delete_file_index import DeleteFileIndex, widened_bound
+from deletekit.formats.content_file import ContentFile, DataFile, DeleteFile, ManifestEntry
+from deletekit.formats.manifest_list import ManifestContent, ManifestFile
+from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.snapshot import SnapshotReader
+
+__all__ = ["ScanTask", "delete_index", "plan_scan"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScanTask:
+    """One data file and every delete that applies to it. A plain value: it can be pickled and run anywhere."""
+
+    data: ManifestEntry
+    deletes: tuple[ManifestEntry, ...] = ()
+
+    @property
+    def data_file(self) -> DataFile:
+        file = self.data.data_file
+        assert isinstance(file, DataFile)
+        return file
+
+    @property
+    def delete_files(self) -> tuple[DeleteFile, ...]:
+        return tuple(d.data_file for d in self.deletes if isinstance(d.data_file, DeleteFile))
+
+
+def plan_scan(
+    metadata: TableMetadata,
+    snapshot: Snapshot | None,
+    reader: SnapshotReader,
+    where: BooleanExpression | None = None,
+    schema: Schema | None = None,
+) -> list[ScanTask]:
+    """Tasks that together read a snapshot's live rows that may match a filter.
+
+    Parameters
+    ----------
+    snapshot: None plans nothing (a table without a commit).
+    where: unbound filter on `schema` columns, or None for every file.
+    schema: what `where` refers to; the current schema by default.
+
+    Raises FormatError for metadata that breaks the rules of `DeleteFileIndex`.
+    """
+    if snapshot is None:
+        return []
+    pruning = _Pruning(metadata, schema or metadata.schema, where)
+    index = delete_index(metadata, snapshot, reader)
+    tasks = []
+    for listed in reader.manifests(snapshot):
+        if listed.content != ManifestContent.DATA or not listed.has_live_files or not pruning.keeps_manifest(listed):
+            continue
+        kept = (e for e in reader.entries(listed) if e.is_live and pruning.keeps_file(e.data_file))
+        tasks += [ScanTask(entry, index.for_data_file(entry)) for entry in kept]
+    return tasks
+
+
+def delete_index(metadata: TableMetadata, snapshot: Snapshot, reader: SnapshotReader) -> DeleteFileIndex:
+    """The index of a snapshot's live delete files."""
+    entries: Iterable[ManifestEntry] = reader.live_entries(snapshot, ManifestContent.DELETES)
+    return DeleteFileIndex(entries, metadata.specs, metadata.all_fields, metadata.untrusted_bounds)
+
+
+class _Pruning:
+    """A filter projected to partitions and to column metrics, once per partition spec."""
+
+    def __init__(self, metadata: TableMetadata, schema: Schema, where: BooleanExpression | None) -> None:
+        self._metadata = metadata
+        self._schema = schema
+        self._where = None if where is None or isinstance(where, AlwaysTrue) else where
+        self._manifests: dict[int, Any] = {}
+        self._partitions: dict[int, Any] = {}
+        self._fields = metadata.all_fields
+        self._metrics = (
+            None if self._where is None else _InclusiveMetricsEvaluator(schema, self._where, include_empty_files=True)
+        )
+
+    def keeps_manifest(self, listed: ManifestFile) -> bool:
+        if self._where is None:
+            return True
+        spec_id = listed.partition_spec_id
+        if spec_id not in self._manifests:
+            spec = self._metadata.specs[spec_id]
+            projected = inclusive_projection(self._schema, spec)(self._where)
+            self._manifests[spec_id] = (
+                manifest_evaluator(spec, self._schema, projected, True) if self._projectable(spec) else _always
+            )
+        return bool(self._manifests[spec_id](listed))
+
+    def keeps_file(self, file: ContentFile) -> bool:
+        if self._where is None:
+            return True
+        return self._keeps_partition(file) and self._keeps_metrics(file)
+
+    def _keeps_partition(self, file: ContentFile) -> bool:
+        spec = self._metadata.specs[file.spec_id]
+        if not spec.fields or not self._projectable(spec):
+            return True
+        if file.spec_id not in self._partitions:
+            kind = spec.partition_type(self._schema)
+            projected = inclusive_projection(self._schema, spec)(self._where)  # type: ignore[arg-type]
+            self._partitions[file.spec_id] = kind, expression_evaluator(Schema(*kind.fields), projected, True)
+        kind, evaluator = self._partitions[file.spec_id]
+        return bool(evaluator(Record(*_partition_values(file.partition, kind))))
+
+    def _projectable(self, spec: PartitionSpec) -> bool:
+        """A spec whose source column was dropped has no type here, and uuids no agreed order; their files are kept."""
+        known = index_by_id(self._schema)
+        return all(f.source_id in known and str(known[f.source_id].field_type) != "uuid" for f in spec.fields)
+
+    def _keeps_metrics(self, file: ContentFile) -> bool:
+        assert self._metrics is not None
+        untrusted = self._metadata.untrusted_bounds
+        doubtful = untrusted[""] | untrusted.get(file.file_format, frozenset())
+        names = ("value_counts", "null_value_counts", "nan_value_counts")
+        stats = SimpleNamespace(
+            record_count=file.record_count,
+            **{n: {i: v for i, v in (getattr(file, n) or {}).items() if i not in doubtful} for n in names},
+            lower_bounds=self._widened(file.lower_bounds, doubtful),
+            upper_bounds=self._widened(file.upper_bounds, doubtful),
+        )
+        return bool(self._metrics.eval(stats))  # type: ignore[arg-type]  # duck-typed: pyiceberg reads these six only
+
+    def _widened(self, bounds: Any, doubtful: frozenset[int]) -> dict[int, bytes]:
+        known = {i: b for i, b in (bounds or {}).items() if i in self._fields and i not in doubtful}
+        return {i: widened_bound(b, self._fields[i]) for i, b in known.items()}
+
+
+def _always(listed: ManifestFile) -> bool:
+    del listed
+    return True
+
+
+def _partition_values(partition: Sequence[Any], kind: StructType) -> list[Any]:
+    return [_python_value(v, f) for v, f in zip(partition, kind.fields, strict=True)]
+
+
+def _python_value(value: Any, field: NestedField) -> Any:
+    """A stored partition value as pyiceberg's literals hold it: decimals as Decimal, all else as stored."""
+    if isinstance(field.field_type, DecimalType) and isinstance(value, bytes):
+        return Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-field.field_type.scale)
+    return value

@@ -1,0 +1,147 @@
+"""What every file written by one operation shares: storage, metadata, names and properties.
+
+Law: a path is handed out once and written once; every path handed out is remembered, so that a failed operation can
+remove exactly the files it wrote.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from decimal import Decimal
+from typing import Any
+from urllib.parse import quote_plus
+
+import pyarrow as pa
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import DayTransform
+
+from deletekit.errors import InvalidInputError
+from deletekit.formats.metrics import MetricsMode, metrics_mode
+from deletekit.formats.parquet import ParquetOptions
+from deletekit.table.file_io import FileIO
+from deletekit.table.metadata import TableMetadata
+from deletekit.table.types import partition_types
+
+__all__ = ["WriteContext"]
+
+DEFAULT_TARGET_BYTES = 512 * 1024 * 1024
+DEFAULT_DELETE_TARGET_BYTES = 64 * 1024 * 1024
+
+
+class WriteContext:
+    """Names and writes the files of one operation.
+
+    `operation_id` appears in every file name. `written` lists the paths written so far, for clean-up.
+    """
+
+    def __init__(self, io: FileIO, metadata: TableMetadata, operation_id: str | None = None) -> None:
+        self.io = io
+        self.metadata = metadata
+        self.operation_id = operation_id or str(uuid.uuid4())
+        self.written: list[str] = []
+        self._count = 0
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"io": self.io, "metadata": self.metadata, "operation_id": f"{self.operation_id}-{uuid.uuid4().hex[:8]}"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # On a worker the counter starts anew, so the operation id gets a part of its own.
+        self.__init__(**state)  # type: ignore[misc]
+
+    def write(self, path: str, data: bytes | pa.Buffer) -> None:
+        """Write a file and remember it; remembered first, because a write may fail half way."""
+        with self._lock:
+            self.written.append(path)
+        self.io.write(path, data)
+
+    def discard(self) -> None:
+        """Remove every file written by this operation. Only for operations that certainly did not commit."""
+        for path in self.written:
+            self.io.delete(path)
+        self.written.clear()
+
+    def data_path(self, spec: PartitionSpec, partition: tuple[Any, ...], suffix: str) -> str:
+        """A fresh path for a data or delete file: `write.data.path` or `<location>/data`, then the partition."""
+        with self._lock:
+            self._count += 1
+            number = self._count
+        parts = [self.metadata.properties.get("write.data.path", f"{self.metadata.location}/data").rstrip("/")]
+        if spec.fields:
+            parts.append(partition_path(spec, partition, self.metadata))
+        return "/".join([*parts, f"{number:05d}-{self.operation_id}{suffix}"])
+
+    def metadata_path(self, name: str) -> str:
+        """A path under `write.metadata.path` or `<location>/metadata`."""
+        directory = self.metadata.properties.get("write.metadata.path", f"{self.metadata.location}/metadata")
+        return f"{directory.rstrip('/')}/{name}"
+
+    @property
+    def parquet(self) -> ParquetOptions:
+        return ParquetOptions.from_properties(self.metadata.properties)
+
+    @property
+    def delete_parquet(self) -> ParquetOptions:
+        return ParquetOptions.from_properties(self.metadata.properties, "write.delete.parquet.")
+
+    def metrics_mode(self, field_id: int, name: str) -> MetricsMode:
+        """The mode of a column: `write.metadata.metrics.column.<name>`, else `...default`, else truncate(16)."""
+        del field_id
+        properties = self.metadata.properties
+        text = properties.get(f"write.metadata.metrics.column.{name}")
+        return metrics_mode(text or properties.get("write.metadata.metrics.default", "truncate(16)"))
+
+    def size_property(self, name: str, default: int) -> int:
+        """A positive integer property. Raises InvalidInputError."""
+        text = self.metadata.properties.get(name, str(default))
+        if not text.isdigit() or int(text) <= 0:
+            raise InvalidInputError(
+                "bad property", kind="property", field=name, found=text, expected="a positive integer"
+            )
+        return int(text)
+
+
+def check_parquet_only(metadata: TableMetadata, *names: str) -> None:
+    """Raise InvalidInputError when a format property asks for files deletekit reads but does not write."""
+    for name in names:
+        value = metadata.properties.get(name, "parquet").lower()
+        if value != "parquet":
+            raise InvalidInputError(
+                "file format cannot be written", kind="file-format", field=name, found=value, expected="parquet"
+            )
+
+
+def partition_path(spec: PartitionSpec, partition: tuple[Any, ...], metadata: TableMetadata) -> str:
+    """`field=value/...` as Java names it; only a hint to people, readers take values from manifests."""
+    schema = schema_of_spec(metadata, spec)
+    texts = []
+    for (_, name, kind), field, value in zip(partition_types(spec, schema), spec.fields, partition, strict=True):
+        source_type = (
+            field.transform.result_type(schema.find_type(field.source_id)) if _has(schema, field.source_id) else None
+        )
+        texts.append(f"{quote_plus(name)}={quote_plus(_human(field, source_type, value, kind))}")
+    return "/".join(texts)
+
+
+def schema_of_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
+    """A schema that knows the source columns of a spec: the current one, or the newest that has them all."""
+    for schema in (metadata.schema, *(metadata.schemas[i] for i in sorted(metadata.schemas, reverse=True))):
+        if all(_has(schema, f.source_id) for f in spec.fields):
+            return schema
+    return metadata.schema
+
+
+def _has(schema: Schema, field_id: int) -> bool:
+    return schema.find_column_name(field_id) is not None
+
+
+def _human(field: Any, kind: Any, value: Any, stored_kind: str) -> str:
+    if value is None or kind is None:
+        return "null"
+    if stored_kind.startswith("decimal") and isinstance(value, bytes):
+        value = Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-kind.scale)
+    if isinstance(field.transform, DayTransform) and isinstance(value, int):
+        return str(pa.scalar(value, pa.date32()).as_py())
+    return str(field.transform.to_human_string(kind, value))
