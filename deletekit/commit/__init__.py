@@ -1,0 +1,1 @@
+"""A change is a value; the catalog sees it once."""

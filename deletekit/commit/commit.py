@@ -1,0 +1,179 @@
+"""Committing: produce on the current head, compare-and-swap, and begin again when someone else was first.
+
+Law: nothing of a failed attempt stays, unless the catalog could not say whether it failed. A lost race is answered by
+planning the change anew on the new head, which is always safe, because nothing of the old plan is visible.
+Spec: "Commit Conflict Resolution and Retry"; properties `commit.retry.*`.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from deletekit.commit.row_delta import Base, Produced, RowDelta, produce
+from deletekit.deletes.write_context import WriteContext
+from deletekit.errors import CommitConflictError, CommitStateUnknownError, DeletekitError, InvalidInputError
+from deletekit.formats.content_file import DataFile, DeleteFile
+from deletekit.table.catalog import TableState
+from deletekit.table.metadata import MAIN
+from deletekit.table.snapshot import SnapshotReader
+from deletekit.table.table import Table
+
+__all__ = ["Attempt", "Commit", "commit"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """What a verb that writes returns.
+
+    Attributes
+    ----------
+    snapshot_id, operation, sequence_number: of the new snapshot; None when nothing had to change.
+    summary: the snapshot's summary, all text.
+    added_data_files, removed_data_files, added_delete_files, removed_delete_files: as `DataFile` and `DeleteFile`.
+    attempts: how many times the change was planned; 1 unless a race was lost.
+    """
+
+    snapshot_id: int | None = None
+    operation: str | None = None
+    sequence_number: int | None = None
+    summary: Mapping[str, str] = field(default_factory=dict)
+    added_data_files: tuple[DataFile, ...] = ()
+    removed_data_files: tuple[DataFile, ...] = ()
+    added_delete_files: tuple[DeleteFile, ...] = ()
+    removed_delete_files: tuple[DeleteFile, ...] = ()
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try: the state to plan on, and where to write."""
+
+    table: Table
+    base: Base
+    write: WriteContext
+
+
+def commit(
+    table: Table,
+    build: Callable[[Attempt], RowDelta],
+    *,
+    ref: str = MAIN,
+    properties: Mapping[str, str] | None = None,
+) -> Commit:
+    """Plan a change with `build`, commit it on branch `ref`, and plan it again when another commit was first.
+
+    Parameters
+    ----------
+    build: plans on `attempt.base` and writes files through `attempt.write`; called once per attempt. An empty RowDelta
+        commits nothing.
+    properties: extra entries for the snapshot summary.
+
+    Raises CommitConflictError when `commit.retry.num-retries` races were lost, CommitStateUnknownError when the catalog
+    could not say; whatever else `build` raises. Files of attempts that failed are removed; in the unknown case they are
+    kept, because the commit may have landed.
+    """
+    _check_properties(properties or {})
+    table.require_catalog()
+    waits = Waits(table.properties)
+    number = 0
+    while True:
+        number += 1
+        table.refresh()
+        attempt = _attempt(table, ref)
+        try:
+            produced = _prepare(attempt, build, properties)
+            if produced is None:
+                return Commit(attempts=number)
+            state = _submit(attempt, produced)
+        except CommitConflictError:
+            if not waits.again(number):
+                raise
+            continue
+        table.adopt(state)
+        return _result(produced, number)
+
+
+class Waits:
+    """Exponential back-off with jitter, by the table's `commit.retry.*` properties (milliseconds)."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._retries = int(properties.get("commit.retry.num-retries", "4"))
+        self._min = int(properties.get("commit.retry.min-wait-ms", "100")) / 1000
+        self._max = int(properties.get("commit.retry.max-wait-ms", "60000")) / 1000
+        self._deadline = time.monotonic() + int(properties.get("commit.retry.total-timeout-ms", "1800000")) / 1000
+
+    def again(self, failed: int) -> bool:
+        """Sleep and say True, or False when the attempts or the time are used up."""
+        wait = min(self._max, self._min * 2 ** (failed - 1)) * random.uniform(0.5, 1.0)  # noqa: S311  # jitter, not a secret
+        if failed > self._retries or time.monotonic() + wait > self._deadline:
+            return False
+        time.sleep(wait)
+        return True
+
+
+def _prepare(
+    attempt: Attempt, build: Callable[[Attempt], RowDelta], properties: Mapping[str, str] | None
+) -> Produced | None:
+    """Everything before the catalog hears of it; whatever goes wrong here, the files can go."""
+    try:
+        delta = build(attempt)
+        if delta.is_empty:
+            attempt.write.discard()
+            return None
+        return produce(attempt.base, delta, attempt.write, properties)
+    except BaseException:
+        attempt.write.discard()
+        raise
+
+
+def _submit(attempt: Attempt, produced: Produced) -> TableState:
+    """The compare-and-swap. Files go only when the answer was a definite no: our own errors but the unknown one."""
+    catalog = attempt.table.require_catalog()
+    try:
+        return catalog.commit(attempt.table.identifier, produced.requirements, produced.updates)
+    except CommitStateUnknownError:
+        raise
+    except DeletekitError:
+        attempt.write.discard()
+        raise
+
+
+def _attempt(table: Table, ref: str) -> Attempt:
+    metadata = table.metadata
+    if ref in metadata.refs and metadata.refs[ref].get("type") == "tag":
+        raise InvalidInputError("a tag cannot be written to", kind="ref", field="ref", found=ref, expected="a branch")
+    reader = SnapshotReader(table.io, metadata)
+    base = Base(metadata=metadata, ref=ref, snapshot=metadata.snapshot_of_ref(ref), reader=reader)
+    return Attempt(table, base, WriteContext(table.io, metadata))
+
+
+def _check_properties(properties: Mapping[str, str]) -> None:
+    pairs: dict[Any, Any] = dict(properties)
+    for key, value in pairs.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise InvalidInputError(
+                "summary entries are text", kind="commit-properties", field=str(key), found=value, expected="str"
+            )
+        if key == "operation":
+            raise InvalidInputError("the operation is not the caller's to set", kind="commit-properties", field=key)
+
+
+def _result(produced: Produced, attempts: int) -> Commit:
+    delta, snapshot = produced.delta, produced.snapshot
+    return Commit(
+        snapshot_id=snapshot.snapshot_id,
+        operation=snapshot.operation,
+        sequence_number=snapshot.sequence_number,
+        summary=dict(snapshot.summary),
+        added_data_files=delta.added_data_files,
+        removed_data_files=tuple(e.data_file for e in delta.removed_data_files if isinstance(e.data_file, DataFile)),
+        added_delete_files=delta.added_delete_files,
+        removed_delete_files=tuple(
+            e.data_file for e in delta.removed_delete_files if isinstance(e.data_file, DeleteFile)
+        ),
+        attempts=attempts,
+    )

@@ -1,0 +1,155 @@
+"""The manifests a commit writes: those of new files, and old ones without what was removed.
+
+Law: an entry's status, ids and sequence numbers follow the spec's table to the letter; an old manifest is rewritten
+only when something in it is removed.
+Spec: "Manifest Entry Fields", https://iceberg.apache.org/spec/#manifest-entry-fields; Java ManifestFilterManager.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from deletekit.deletes.write_context import WriteContext, schema_of_spec
+from deletekit.errors import FormatError
+from deletekit.formats.content_file import (
+    ContentFile,
+    DataFile,
+    DeleteFile,
+    EntryStatus,
+    FileContent,
+    ManifestEntry,
+)
+from deletekit.formats.manifest import write_manifest
+from deletekit.formats.manifest_list import FieldSummary, ManifestContent, ManifestFile
+from deletekit.formats.manifest_schema import PartitionFieldType
+from deletekit.table.metadata import spec_to_json
+from deletekit.table.snapshot import SnapshotReader, without_first_row_id
+from deletekit.table.types import partition_types, schema_to_json, single_value_of_stored
+
+__all__ = ["filter_manifests", "write_added"]
+
+_CODECS = {"gzip": "deflate", "deflate": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
+
+
+def write_added(
+    context: WriteContext, files: Sequence[DataFile | DeleteFile], snapshot_id: int, sequence_number: int
+) -> list[ManifestFile]:
+    """One manifest of ADDED entries per partition spec; sequence numbers are left to be inherited."""
+    by_spec: dict[int, list[ManifestEntry]] = {}
+    for file in files:
+        entry = ManifestEntry(
+            status=EntryStatus.ADDED,
+            snapshot_id=snapshot_id,
+            sequence_number=None,
+            file_sequence_number=None,
+            data_file=file,
+        )
+        by_spec.setdefault(file.spec_id, []).append(without_first_row_id(entry))
+    return [_write(context, entries, snapshot_id, sequence_number) for _, entries in sorted(by_spec.items())]
+
+
+def filter_manifests(
+    context: WriteContext,
+    reader: SnapshotReader,
+    manifests: Sequence[ManifestFile],
+    removed: Sequence[ManifestEntry],
+    snapshot_id: int,
+    sequence_number: int,
+) -> list[ManifestFile]:
+    """The manifests without the removed entries; those that hold none of them are returned as they are.
+
+    Manifests without a live file that this commit did not write are dropped, as Java drops them.
+    Raises FormatError when a removed entry is in no manifest.
+    """
+    pending = {e.data_file.identity for e in removed}
+    out: list[ManifestFile] = []
+    for listed in manifests:
+        if not listed.has_live_files:
+            continue
+        hits = {e.data_file.identity for e in reader.entries(listed) if e.is_live} & pending if pending else set()
+        if not hits:
+            out.append(listed)
+            continue
+        pending -= hits
+        entries = [
+            e.deleted(snapshot_id) if e.data_file.identity in hits else e.existing()
+            for e in reader.entries(listed)
+            if e.is_live
+        ]
+        out.append(_write(context, entries, snapshot_id, sequence_number))
+    if pending:
+        raise FormatError("file to remove is in no manifest", kind="missing-file", file=str(next(iter(pending))[0]))
+    return out
+
+
+def _write(
+    context: WriteContext, entries: Sequence[ManifestEntry], snapshot_id: int, sequence_number: int
+) -> ManifestFile:
+    metadata = context.metadata
+    spec = metadata.specs[entries[0].data_file.spec_id]
+    schema = schema_of_spec(metadata, spec)
+    types = partition_types(spec, schema)
+    content = entries[0].data_file.content
+    codec = _CODECS.get(metadata.properties.get("write.manifest.compression-codec", "gzip").lower(), "deflate")
+    data = write_manifest(
+        entries,
+        format_version=metadata.format_version,
+        content=content,
+        schema_json=schema_to_json(schema),
+        spec_json=spec_to_json(spec),
+        partition_types=types,
+        codec=codec,
+    )
+    path = context.metadata_path(f"{context.operation_id}-{uuid.uuid4().hex[:8]}-m0.avro")
+    context.write(path, data)
+    return ManifestFile(
+        manifest_path=path,
+        manifest_length=len(data),
+        partition_spec_id=spec.spec_id,
+        content=ManifestContent.DATA if content == FileContent.DATA else ManifestContent.DELETES,
+        sequence_number=sequence_number,
+        min_sequence_number=_min_sequence_number(entries, sequence_number),
+        added_snapshot_id=snapshot_id,
+        partitions=_summaries([e.data_file for e in entries], types),
+        **_counts(entries),
+    )
+
+
+def _min_sequence_number(entries: Iterable[ManifestEntry], sequence_number: int) -> int:
+    known = [e.sequence_number for e in entries if e.is_live and e.sequence_number is not None]
+    return min(known, default=sequence_number)
+
+
+def _counts(entries: Sequence[ManifestEntry]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for status, name in (
+        (EntryStatus.ADDED, "added"),
+        (EntryStatus.EXISTING, "existing"),
+        (EntryStatus.DELETED, "deleted"),
+    ):
+        mine = [e for e in entries if e.status == status]
+        out[f"{name}_files_count"] = len(mine)
+        out[f"{name}_rows_count"] = sum(e.data_file.record_count for e in mine)
+    return out
+
+
+def _summaries(files: Sequence[ContentFile], types: Sequence[PartitionFieldType]) -> tuple[FieldSummary, ...]:
+    return tuple(_summary([f.partition[i] for f in files], kind) for i, (_, _, kind) in enumerate(types))
+
+
+def _summary(values: Sequence[Any], kind: str) -> FieldSummary:
+    present = [v for v in values if v is not None and v == v]
+    ordered = sorted(present, key=lambda v: _order(v, kind))
+    bounded = bool(ordered) and kind != "uuid"  # Java orders uuids signed (apache/iceberg#14216)
+    return FieldSummary(
+        contains_null=any(v is None for v in values),
+        contains_nan=any(v != v for v in values),
+        lower_bound=single_value_of_stored(ordered[0], kind) if bounded else None,
+        upper_bound=single_value_of_stored(ordered[-1], kind) if bounded else None,
+    )
+
+
+def _order(value: Any, kind: str) -> Any:
+    return int.from_bytes(value, "big", signed=True) if kind.startswith("decimal") else value

@@ -1,0 +1,59 @@
+"""Commits that change metadata and no rows: schema, partitioning, properties, refs, format version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from deletekit.commit.commit import Waits
+from deletekit.errors import CommitConflictError
+from deletekit.table.metadata import TableMetadata
+from deletekit.table.table import Table
+
+__all__ = ["commit_metadata"]
+
+
+Updates = Sequence[Mapping[str, Any]]
+
+
+def commit_metadata(
+    table: Table, build: Callable[[TableMetadata], Updates], *, unchanged_ref: str | None = None
+) -> None:
+    """Apply the updates that `build` makes of the current metadata; plan them again when another commit was first.
+
+    `build` returns REST updates, or none for nothing to do. What the updates were derived from is asserted: the
+    schema, spec and id counters they saw must still be the table's, and `unchanged_ref` must still point where it did.
+    """
+    catalog = table.require_catalog()
+    waits = Waits(table.properties)
+    number = 0
+    while True:
+        number += 1
+        metadata = table.refresh().metadata
+        updates = build(metadata)
+        if not updates:
+            return
+        try:
+            table.adopt(catalog.commit(table.identifier, _requirements(metadata, unchanged_ref), updates))
+            return
+        except CommitConflictError:
+            if not waits.again(number):
+                raise
+
+
+def _requirements(metadata: TableMetadata, ref: str | None) -> list[Mapping[str, Any]]:
+    raw = metadata.raw
+    out: list[Mapping[str, Any]] = [
+        {"type": "assert-current-schema-id", "current-schema-id": raw["current-schema-id"]},
+        {"type": "assert-default-spec-id", "default-spec-id": raw["default-spec-id"]},
+        {"type": "assert-last-assigned-field-id", "last-assigned-field-id": raw["last-column-id"]},
+        {"type": "assert-last-assigned-partition-id", "last-assigned-partition-id": raw["last-partition-id"]},
+    ]
+    if metadata.table_uuid is not None:
+        out.append({"type": "assert-table-uuid", "uuid": metadata.table_uuid})
+    if ref is not None:
+        found = metadata.refs.get(ref)
+        out.append(
+            {"type": "assert-ref-snapshot-id", "ref": ref, "snapshot-id": found["snapshot-id"] if found else None}
+        )
+    return out

@@ -1,0 +1,220 @@
+"""A row-level change as one value, and the snapshot it becomes.
+
+Law: a RowDelta says which files come and go; `produce` turns it into manifests, a manifest list, a summary and the
+metadata updates. It refuses what the specification forbids before it writes anything.
+Spec: "Snapshots", "Manifest Lists", "Row Lineage", https://iceberg.apache.org/spec/#snapshots. Java
+MergingSnapshotProducer.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from deletekit.commit.manifests import filter_manifests, write_added
+from deletekit.commit.summary import summarise
+from deletekit.commit.validation import check_delta
+from deletekit.deletes.write_context import WriteContext
+from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
+from deletekit.formats.manifest_list import ManifestContent, ManifestFile, write_manifest_list
+from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
+from deletekit.table.snapshot import SnapshotReader
+
+__all__ = ["Produced", "RowDelta", "produce"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowDelta:
+    """Files added and removed by one commit.
+
+    Added files carry no sequence number: they inherit the new snapshot's. Removed ones are live entries of the snapshot
+    the change was planned on. `operation` overrides what the files imply (`replace` for maintenance).
+    """
+
+    added_data_files: tuple[DataFile, ...] = ()
+    removed_data_files: tuple[ManifestEntry, ...] = ()
+    added_delete_files: tuple[DeleteFile, ...] = ()
+    removed_delete_files: tuple[ManifestEntry, ...] = ()
+    operation: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not (
+            self.added_data_files or self.removed_data_files or self.added_delete_files or self.removed_delete_files
+        )
+
+    @property
+    def implied_operation(self) -> str:
+        """As Java's BaseRowDelta and BaseOverwriteFiles name it."""
+        if self.operation is not None:
+            return self.operation
+        if self.added_data_files and not (
+            self.removed_data_files or self.added_delete_files or self.removed_delete_files
+        ):
+            return "append"
+        if not self.added_data_files and (self.added_delete_files or self.removed_data_files):
+            return "delete"
+        return "overwrite"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Produced:
+    """A snapshot ready to be committed: its metadata updates, what must still be true, and the delta it stands for."""
+
+    snapshot: Snapshot
+    delta: RowDelta
+    updates: tuple[Mapping[str, Any], ...]
+    requirements: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """What a change is made on top of: metadata, the head of the branch, and a reader of its manifests."""
+
+    metadata: TableMetadata
+    ref: str = MAIN
+    snapshot: Snapshot | None
+    reader: SnapshotReader = field(repr=False)
+
+
+def produce(
+    base: Base, delta: RowDelta, context: WriteContext, properties: Mapping[str, str] | None = None
+) -> Produced:
+    """Write the manifests and manifest list of a change.
+
+    Parameters
+    ----------
+    base: the state the change was planned on; its snapshot becomes the parent.
+    properties: extra summary entries.
+
+    Raises InvalidInputError for a change the format version or the table does not allow, FormatError when the table's
+    own metadata is broken; nothing is written then.
+    """
+    entries = list(base.reader.live_entries(base.snapshot, ManifestContent.DELETES)) if base.snapshot else []
+    data_entries = list(base.reader.live_entries(base.snapshot, ManifestContent.DATA)) if base.snapshot else []
+    delta = _with_dangling_vectors(delta, base, entries)
+    check_delta(delta, base.metadata, data_entries, entries)
+    snapshot_id = new_snapshot_id(base.metadata)
+    sequence_number = base.metadata.last_sequence_number + 1 if base.metadata.format_version >= 2 else 0
+    listed, counts = _manifests(base, delta, context, snapshot_id, sequence_number)
+    first_row_id, listed, added_rows = _assign_row_ids(base.metadata, listed)
+    list_path = context.metadata_path(f"snap-{snapshot_id}-1-{context.operation_id}-{uuid.uuid4().hex[:8]}.avro")
+    parent = base.snapshot
+    data = write_manifest_list(
+        listed,
+        format_version=base.metadata.format_version,
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=parent.snapshot_id if parent else None,
+        sequence_number=sequence_number,
+        first_row_id=first_row_id,
+    )
+    context.write(list_path, data)
+    summary = summarise(delta, base.metadata, parent, counts, properties or {})
+    snapshot = Snapshot(
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=parent.snapshot_id if parent else None,
+        sequence_number=sequence_number,
+        timestamp_ms=_timestamp(base.metadata, parent),
+        manifest_list=list_path,
+        summary=summary,
+        schema_id=int(base.metadata.raw["current-schema-id"]),
+        first_row_id=first_row_id,
+        added_rows=added_rows,
+    )
+    return Produced(
+        snapshot=snapshot,
+        delta=delta,
+        updates=_updates(snapshot, base),
+        requirements=ref_requirements(base.metadata, base.ref, parent),
+    )
+
+
+def new_snapshot_id(metadata: TableMetadata) -> int:
+    """A random positive 63-bit id that the table does not use (Java SnapshotIdGeneratorUtil)."""
+    while True:
+        candidate = (uuid.uuid4().int >> 64 ^ uuid.uuid4().int) & 0x7FFFFFFFFFFFFFFF
+        if candidate and candidate not in metadata.snapshots:
+            return candidate
+
+
+def ref_requirements(metadata: TableMetadata, ref: str, head: Snapshot | None) -> tuple[Mapping[str, Any], ...]:
+    """What must hold for a commit on `ref`: the same table, the same head."""
+    out: list[Mapping[str, Any]] = []
+    if metadata.table_uuid is not None:
+        out.append({"type": "assert-table-uuid", "uuid": metadata.table_uuid})
+    out.append({"type": "assert-ref-snapshot-id", "ref": ref, "snapshot-id": head.snapshot_id if head else None})
+    return tuple(out)
+
+
+def _manifests(
+    base: Base, delta: RowDelta, context: WriteContext, snapshot_id: int, sequence_number: int
+) -> tuple[list[ManifestFile], dict[str, int]]:
+    """The new manifest list, in Java's order: data before deletes, and of each the new before the kept and filtered."""
+    old = base.reader.manifests(base.snapshot) if base.snapshot else ()
+    out: list[ManifestFile] = []
+    counts = {"created": 0, "kept": 0, "replaced": 0}
+    for content, added, removed in (
+        (ManifestContent.DATA, delta.added_data_files, delta.removed_data_files),
+        (ManifestContent.DELETES, delta.added_delete_files, delta.removed_delete_files),
+    ):
+        new = write_added(context, added, snapshot_id, sequence_number)
+        mine = [m for m in old if m.content == content]
+        filtered = filter_manifests(context, base.reader, mine, removed, snapshot_id, sequence_number)
+        kept = [m for m in filtered if m in mine]
+        counts["created"] += len(new) + len(filtered) - len(kept)
+        counts["kept"] += len(kept)
+        counts["replaced"] += len(filtered) - len(kept)
+        out += [*new, *filtered]
+    return out, counts
+
+
+def _with_dangling_vectors(delta: RowDelta, base: Base, entries: Sequence[ManifestEntry]) -> RowDelta:
+    """Removing a data file removes its deletion vector in the same commit (spec "Deletion Vectors")."""
+    gone = {e.data_file.file_path for e in delta.removed_data_files}
+    if not gone or base.metadata.format_version < 3:
+        return delta
+    named = {e.data_file.identity for e in delta.removed_delete_files}
+    extra = [
+        e
+        for e in entries
+        if isinstance(e.data_file, DeleteFile)
+        and e.data_file.is_deletion_vector
+        and e.data_file.referenced_data_file in gone
+        and e.data_file.identity not in named
+    ]
+    return replace(delta, removed_delete_files=(*delta.removed_delete_files, *extra))
+
+
+def _assign_row_ids(
+    metadata: TableMetadata, listed: Sequence[ManifestFile]
+) -> tuple[int | None, list[ManifestFile], int | None]:
+    """v3: each data manifest without a first row id gets the next free one, in list order."""
+    if metadata.format_version < 3:
+        return None, list(listed), None
+    first = next_id = metadata.next_row_id
+    out = []
+    for manifest in listed:
+        if manifest.content == ManifestContent.DATA and manifest.first_row_id is None:
+            out.append(replace(manifest, first_row_id=next_id))
+            next_id += (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0)
+        else:
+            out.append(manifest)
+    return first, out, next_id - first
+
+
+def _timestamp(metadata: TableMetadata, parent: Snapshot | None) -> int:
+    """Now, but never before the parent: clocks differ, and time travel reads the log by time."""
+    newest = max((s.timestamp_ms for s in metadata.snapshots.values()), default=0)
+    return max(int(time.time() * 1000), newest, parent.timestamp_ms + 1 if parent else 0)
+
+
+def _updates(snapshot: Snapshot, base: Base) -> tuple[Mapping[str, Any], ...]:
+    kept = base.metadata.refs.get(base.ref, {})
+    ref = {**kept, "ref-name": base.ref, "type": "branch", "snapshot-id": snapshot.snapshot_id}
+    return (
+        {"action": "add-snapshot", "snapshot": snapshot.to_json(base.metadata.format_version)},
+        {"action": "set-snapshot-ref", **ref},
+    )

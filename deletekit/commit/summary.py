@@ -1,0 +1,111 @@
+"""A snapshot's summary: what came, what went, and the running totals.
+
+Law: keys and rules are Java's SnapshotSummary; a counter is there only when it is above zero, totals always, and all
+values are text. `total-records` never subtracts deleted positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from deletekit.deletes.write_context import partition_path
+from deletekit.formats.content_file import ContentFile, DataFile, DeleteFile, partition_key
+from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.version import __version__
+
+if TYPE_CHECKING:
+    from deletekit.commit.row_delta import RowDelta
+
+__all__ = ["summarise"]
+
+_TOTALS = {
+    "total-records": ("added-records", "deleted-records"),
+    "total-files-size": ("added-files-size", "removed-files-size"),
+    "total-data-files": ("added-data-files", "deleted-data-files"),
+    "total-delete-files": ("added-delete-files", "removed-delete-files"),
+    "total-position-deletes": ("added-position-deletes", "removed-position-deletes"),
+    "total-equality-deletes": ("added-equality-deletes", "removed-equality-deletes"),
+}
+
+
+def summarise(
+    delta: RowDelta,
+    metadata: TableMetadata,
+    parent: Snapshot | None,
+    manifests: Mapping[str, int],
+    properties: Mapping[str, str],
+) -> dict[str, str]:
+    """The summary map, `operation` first.
+
+    Parameters
+    ----------
+    parent: whose totals are carried on; a total that it lacks or garbles is left out, as Java leaves it out.
+    manifests: how many manifests were `created`, `kept` and `replaced`.
+    properties: the caller's extra entries.
+    """
+    added: tuple[ContentFile, ...] = (*delta.added_data_files, *delta.added_delete_files)
+    removed = tuple(e.data_file for e in (*delta.removed_data_files, *delta.removed_delete_files))
+    counters = _counters(added, removed)
+    summary: dict[str, str] = {"operation": delta.implied_operation, **properties}
+    summary |= {k: str(v) for k, v in counters.items() if v > 0}
+    summary |= _partitions(metadata, added, removed)
+    for name in ("created", "kept", "replaced"):
+        summary[f"manifests-{name}"] = str(manifests[name])
+    summary |= _totals(parent, counters)
+    return {**summary, "engine-name": "deletekit", "engine-version": __version__}
+
+
+def _counters(added: Iterable[ContentFile], removed: Iterable[ContentFile]) -> dict[str, int]:
+    c: dict[str, int] = {}
+
+    def count(name: str, amount: int = 1) -> None:
+        c[name] = c.get(name, 0) + amount
+
+    for files, verb, data_verb in ((added, "added", "added"), (removed, "removed", "deleted")):
+        for file in files:
+            if isinstance(file, DataFile):
+                count(f"{verb}-files-size", file.file_size_in_bytes)
+                count(f"{data_verb}-data-files")
+                count(f"{data_verb}-records", file.record_count)
+            elif isinstance(file, DeleteFile):
+                count(f"{verb}-files-size", file.content_bytes)
+                count(f"{verb}-delete-files")
+                _count_deletes(count, verb, file)
+    return c
+
+
+def _count_deletes(count: Any, verb: str, file: DeleteFile) -> None:
+    if file.equality_ids:
+        count(f"{verb}-equality-delete-files")
+        count(f"{verb}-equality-deletes", file.record_count)
+        return
+    count(f"{verb}-dvs" if file.is_deletion_vector else f"{verb}-position-delete-files")
+    count(f"{verb}-position-deletes", file.record_count)
+
+
+def _totals(parent: Snapshot | None, counters: Mapping[str, int]) -> dict[str, str]:
+    out = {}
+    for total, (plus, minus) in _TOTALS.items():
+        before = "0" if parent is None else parent.summary.get(total, "")
+        if before.isdigit():
+            out[total] = str(int(before) + counters.get(plus, 0) - counters.get(minus, 0))
+    return out
+
+
+def _partitions(
+    metadata: TableMetadata, added: tuple[ContentFile, ...], removed: tuple[ContentFile, ...]
+) -> dict[str, str]:
+    keys = {(f.spec_id, partition_key(f.partition)): (f.spec_id, f.partition) for f in (*added, *removed)}
+    out = {"changed-partition-count": str(len(keys))}
+    limit = metadata.properties.get("write.summary.partition-limit", "0")
+    if not limit.isdigit() or not 0 < len(keys) <= int(limit):
+        return out
+    out["partition-summaries-included"] = "true"
+    for key, (spec_id, partition) in keys.items():
+        mine = _counters(
+            *((f for f in files if (f.spec_id, partition_key(f.partition)) == key) for files in (added, removed))
+        )
+        path = partition_path(metadata.specs[spec_id], partition, metadata)
+        out[f"partitions.{path}"] = ",".join(f"{k}={v}" for k, v in mine.items() if v > 0)
+    return out
