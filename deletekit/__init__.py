@@ -1,0 +1,104 @@
+"""deletekit writes and reads every row-level delete of Apache Iceberg: copy-on-write, equality deletes, v2 position
+deletes and v3 deletion vectors.
+
+Names are imported when they are first used: importing deletekit starts no Spark, no Jupyter and no catalog.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from deletekit import datasets as datasets
+    from deletekit.commit.commit import Commit as Commit
+    from deletekit.errors import CommitConflictError as CommitConflictError
+    from deletekit.errors import CommitStateUnknownError as CommitStateUnknownError
+    from deletekit.errors import DeletekitError as DeletekitError
+    from deletekit.errors import EnvironmentMissingError as EnvironmentMissingError
+    from deletekit.errors import FormatError as FormatError
+    from deletekit.errors import InvalidInputError as InvalidInputError
+    from deletekit.errors import NotFoundError as NotFoundError
+    from deletekit.errors import UnsupportedError as UnsupportedError
+    from deletekit.operations import context as engine  # noqa: F401  # mypy sees it, `_MODULES` loads it
+    from deletekit.operations.delete import delete as delete
+    from deletekit.operations.delete import delete_keys as delete_keys
+    from deletekit.operations.evolve import add_column as add_column
+    from deletekit.operations.evolve import add_partition_field as add_partition_field
+    from deletekit.operations.evolve import create_branch as create_branch
+    from deletekit.operations.evolve import create_tag as create_tag
+    from deletekit.operations.evolve import drop_column as drop_column
+    from deletekit.operations.evolve import drop_partition_field as drop_partition_field
+    from deletekit.operations.evolve import drop_ref as drop_ref
+    from deletekit.operations.evolve import rename_column as rename_column
+    from deletekit.operations.evolve import set_properties as set_properties
+    from deletekit.operations.evolve import update_column as update_column
+    from deletekit.operations.evolve import upgrade_format_version as upgrade_format_version
+    from deletekit.operations.explain import Explanation as Explanation
+    from deletekit.operations.explain import explain as explain
+    from deletekit.operations.inspect import inspect as inspect
+    from deletekit.operations.merge import merge as merge
+    from deletekit.operations.read import Scan as Scan
+    from deletekit.operations.read import scan as scan
+    from deletekit.operations.update import update as update
+    from deletekit.operations.write import append as append
+    from deletekit.operations.write import create_table as create_table
+    from deletekit.table.catalog import Catalog as Catalog
+    from deletekit.table.catalog import load_catalog as load_catalog
+    from deletekit.table.catalog import local_catalog as local_catalog
+    from deletekit.table.table import Table as Table
+    from deletekit.table.table import from_metadata as from_metadata
+    from deletekit.table.table import from_pyiceberg as from_pyiceberg
+    from deletekit.table.table import load_table as load_table
+    from deletekit.version import __version__ as __version__
+
+_HOMES = {
+    "deletekit.commit.commit": ("Commit",),
+    "deletekit.errors": (
+        "CommitConflictError",
+        "CommitStateUnknownError",
+        "DeletekitError",
+        "EnvironmentMissingError",
+        "FormatError",
+        "InvalidInputError",
+        "NotFoundError",
+        "UnsupportedError",
+    ),
+    "deletekit.operations.delete": ("delete", "delete_keys"),
+    "deletekit.operations.evolve": (
+        "add_column",
+        "add_partition_field",
+        "create_branch",
+        "create_tag",
+        "drop_column",
+        "drop_partition_field",
+        "drop_ref",
+        "rename_column",
+        "set_properties",
+        "update_column",
+        "upgrade_format_version",
+    ),
+    "deletekit.operations.explain": ("Explanation", "explain"),
+    "deletekit.operations.inspect": ("inspect",),
+    "deletekit.operations.merge": ("merge",),
+    "deletekit.operations.read": ("Scan", "scan"),
+    "deletekit.operations.update": ("update",),
+    "deletekit.operations.write": ("append", "create_table"),
+    "deletekit.table.catalog": ("Catalog", "load_catalog", "local_catalog"),
+    "deletekit.table.table": ("Table", "from_metadata", "from_pyiceberg", "load_table"),
+    "deletekit.version": ("__version__",),
+}
+_MODULES = {"datasets": "deletekit.datasets", "engine": "deletekit.operations.context"}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted([*(n for n in _HOME_OF if n != "__version__"), *_MODULES])  # noqa: PLE0605  # sorted() makes a list
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(_MODULES[name])
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'deletekit' has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

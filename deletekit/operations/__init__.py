@@ -1,0 +1,1 @@
+"""Verbs: plan -> engine.map -> RowDelta -> commit."""

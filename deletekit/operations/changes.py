@@ -1,0 +1,262 @@
+"""What delete, update and merge share: the mode, the groups of work, and the RowDelta that comes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.schema import Schema, prune_columns
+from pyiceberg.types import DoubleType, FloatType, NestedField, StructType
+
+from deletekit.commit.commit import Attempt
+from deletekit.commit.row_delta import RowDelta
+from deletekit.commit.validation import check_delete_kind
+from deletekit.deletes.data_file_writer import group_codes
+from deletekit.deletes.delete_writers import write_equality_deletes
+from deletekit.deletes.equality_deletes import KeySet, comparable
+from deletekit.deletes.read import ReadContext, ReadRequest, read_task
+from deletekit.deletes.row_change import Change, ChangeOptions, ChangeResult, RowMode, change_files
+from deletekit.deletes.scan_planning import ScanTask, plan_scan
+from deletekit.deletes.write_context import check_parquet_only
+from deletekit.engines.local import Engine
+from deletekit.errors import InvalidInputError
+from deletekit.formats.content_file import DeleteFile
+from deletekit.table.metadata import TableMetadata
+from deletekit.table.types import arrow_field, arrow_type, struct_paths
+
+__all__ = ["DeleteMode", "choose_mode", "equality_fields_of", "run_change"]
+
+DeleteMode = Literal["copy-on-write", "merge-on-read", "position-delete", "deletion-vector", "equality-delete"]
+_MODES = ("copy-on-write", "merge-on-read", "position-delete", "deletion-vector", "equality-delete")
+
+
+def choose_mode(metadata: TableMetadata, verb: str, mode: str | None) -> RowMode:
+    """The mode of a call: its own, else `write.<verb>.mode`, else copy-on-write (Iceberg's default).
+
+    `merge-on-read` becomes what the format version takes: position deletes in v2, deletion vectors in v3.
+    Raises InvalidInputError for an unknown mode, or one the format version does not take.
+    """
+    name = f"write.{verb}.mode"
+    chosen = mode or metadata.properties.get(name, "copy-on-write")
+    if chosen not in _MODES:
+        raise InvalidInputError(
+            "unknown mode", kind="mode", field="mode" if mode else name, found=chosen, expected=", ".join(_MODES)
+        )
+    if chosen == "merge-on-read":
+        chosen = "deletion-vector" if metadata.format_version >= 3 else "position-delete"
+    if chosen != "copy-on-write":
+        check_delete_kind(chosen, metadata.format_version)
+    if chosen in ("position-delete", "equality-delete"):
+        check_parquet_only(metadata, "write.delete.format.default")
+    check_parquet_only(metadata, "write.format.default")
+    return chosen  # type: ignore[return-value]
+
+
+def granularity_of(metadata: TableMetadata, granularity: str | None) -> str:
+    """`write.delete.granularity`, Iceberg's default being `partition`. Raises InvalidInputError."""
+    chosen = granularity or metadata.properties.get("write.delete.granularity", "partition")
+    if chosen not in ("file", "partition"):
+        raise InvalidInputError(
+            "unknown delete granularity",
+            kind="property",
+            field="write.delete.granularity",
+            found=chosen,
+            expected="file or partition",
+        )
+    return chosen
+
+
+@dataclass(frozen=True)
+class ChangePlan:
+    """A change to run on one attempt's base.
+
+    Attributes
+    ----------
+    where: unbound filter that limits which files are read at all.
+    check_keys: equality keys do not decide what the change matches, so look for rows that would wrongly go.
+    """
+
+    change: Change
+    options: ChangeOptions
+    where: BooleanExpression | None = None
+    check_keys: bool = False
+
+
+def run_change(attempt: Attempt, plan: ChangePlan, engine: Engine) -> tuple[RowDelta, ChangeResult]:
+    """Plan, run the change on groups of data files, and collect one RowDelta.
+
+    Raises InvalidInputError when equality keys would delete rows the change does not match.
+    """
+    base = attempt.base
+    tasks = plan_scan(base.metadata, base.snapshot, base.reader, plan.where)
+    context = ReadContext(attempt.table.io, base.metadata)
+    groups = group_tasks(tasks, getattr(engine, "threads", 1))
+    results = engine.map(lambda group: change_files(context, attempt.write, group, plan.change, plan.options), groups)
+    total = _merged(results)
+    if total.keys:
+        if plan.check_keys:
+            _check_keys_are_unique(attempt, context, plan, total, engine)
+        total.added_delete_files += _write_keys(attempt, total, plan.options.key_fields)
+    return _row_delta(total), total
+
+
+def group_tasks(tasks: Sequence[ScanTask], workers: int) -> list[list[ScanTask]]:
+    """Disjoint groups of data files, one per worker, of about equal bytes; a group stays in manifest order."""
+    if not tasks:
+        return []
+    count = min(max(workers, 1), len(tasks))
+    groups: list[list[ScanTask]] = [[] for _ in range(count)]
+    total = sum(t.data_file.file_size_in_bytes for t in tasks)
+    done = 0
+    for i, task in enumerate(tasks):
+        left = len(tasks) - i
+        at = min(int(done * count / max(total, 1)), count - 1)
+        at = max(at, count - left)  # every worker gets something
+        groups[at].append(task)
+        done += task.data_file.file_size_in_bytes
+    return [g for g in groups if g]
+
+
+def equality_fields_of(schema: Schema, names: Sequence[str] | Iterable[int]) -> tuple[NestedField, ...]:
+    """The fields that make an equality key, ascending by id.
+
+    Parameters
+    ----------
+    names: column names (`parent.child` for nested ones) or field ids.
+
+    Raises InvalidInputError, naming the column, for one that is missing, float, double, not primitive, or in a list or
+    map. Spec: identifier field rules, of which only "required" does not bind here.
+    """
+    fields: dict[int, NestedField] = {}
+    for name in names:
+        try:
+            field = schema.find_field(name)
+        except ValueError as e:
+            raise InvalidInputError(
+                "no such column", kind="column-not-found", field=str(name), expected=", ".join(schema.column_names)
+            ) from e
+        _check_key_field(schema, field)
+        fields[field.field_id] = field
+    if not fields:
+        raise InvalidInputError(
+            "an equality delete needs at least one column", kind="equality-key", field="equality_fields"
+        )
+    return tuple(fields[i] for i in sorted(fields))
+
+
+def key_schema(schema: Schema, fields: Sequence[NestedField]) -> Schema:
+    """The schema of an equality delete file: the key columns, nested leaves inside their structs, ids kept."""
+    return prune_columns(schema, {f.field_id for f in fields}, select_full_types=False)
+
+
+def nested_keys(schema: Schema, fields: Sequence[NestedField], columns: Sequence[Any]) -> pa.Table:
+    """Key columns given flat, as the table of `key_schema`: a nested leaf goes inside structs that are never null."""
+    by_id = {f.field_id: c for f, c in zip(fields, columns, strict=True)}
+    pruned = key_schema(schema, fields)
+    arrays = [_nest(f, by_id) for f in pruned.fields]
+    return pa.Table.from_arrays(arrays, schema=pa.schema([arrow_field(f) for f in pruned.fields]))
+
+
+def _nest(field: NestedField, by_id: Mapping[int, Any]) -> Any:
+    if field.field_id in by_id:
+        column = by_id[field.field_id]
+        return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    assert isinstance(field.field_type, StructType)
+    children = [_nest(c, by_id) for c in field.field_type.fields]
+    children = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in children]
+    return pa.StructArray.from_arrays(children, fields=list(arrow_type(field.field_type)))
+
+
+def _check_key_field(schema: Schema, field: NestedField) -> None:
+    problem = None
+    if not field.field_type.is_primitive:
+        problem = "a primitive type"
+    elif isinstance(field.field_type, FloatType | DoubleType):
+        problem = "a type with exact equality: float and double are not allowed"
+    elif field.field_id not in struct_paths(schema):
+        problem = "a field outside lists and maps"
+    if problem is not None:
+        raise InvalidInputError(
+            "column cannot be an equality key",
+            kind="equality-key",
+            field=field.name,
+            found=str(field.field_type),
+            expected=problem,
+        )
+
+
+def _merged(results: Iterable[ChangeResult]) -> ChangeResult:
+    total = ChangeResult()
+    for r in results:
+        total.added_data_files += r.added_data_files
+        total.removed_data_files += r.removed_data_files
+        total.added_delete_files += r.added_delete_files
+        total.removed_delete_files += r.removed_delete_files
+        total.keys += r.keys
+        total.matched_rows += r.matched_rows
+        total.seen += r.seen
+    return total
+
+
+def _row_delta(total: ChangeResult) -> RowDelta:
+    # A position delete file with equal bounds belongs to one data file, yet two tasks may both list it to remove.
+    removed = {e.data_file.identity: e for e in total.removed_delete_files}
+    return RowDelta(
+        added_data_files=tuple(total.added_data_files),
+        removed_data_files=tuple(total.removed_data_files),
+        added_delete_files=tuple(total.added_delete_files),
+        removed_delete_files=tuple(removed.values()),
+    )
+
+
+def _write_keys(attempt: Attempt, total: ChangeResult, fields: Sequence[NestedField]) -> list[DeleteFile]:
+    """One equality delete file per partition whose rows matched, each key once."""
+    groups: dict[Any, list[pa.Table]] = {}
+    for spec_id, partition, keys in total.keys:
+        groups.setdefault((spec_id, partition), []).append(keys)
+    schema = attempt.base.metadata.schema
+    files: list[DeleteFile] = []
+    for (spec_id, partition), tables in groups.items():
+        table = distinct(pa.concat_tables(tables))
+        keys = nested_keys(schema, fields, table.columns)
+        spec = attempt.base.metadata.specs[spec_id]
+        ids = [f.field_id for f in fields]
+        files += write_equality_deletes(attempt.write, keys, ids, spec, partition, key_schema(schema, fields))
+    return files
+
+
+def distinct(table: pa.Table) -> pa.Table:
+    """Rows of a key table, each once, NULL equal to NULL, in order of first appearance."""
+    if not len(table):
+        return table
+    _, first = np.unique(group_codes([p for c in table.columns for p in comparable(c)]), return_index=True)
+    return table.take(pa.array(np.sort(first)))
+
+
+def _check_keys_are_unique(
+    attempt: Attempt, context: ReadContext, plan: ChangePlan, total: ChangeResult, engine: Engine
+) -> None:
+    fields = plan.options.key_fields
+    keys = KeySet([pa.concat_tables([t for _, _, t in total.keys]).column(i) for i in range(len(fields))])
+    tasks = plan_scan(attempt.base.metadata, attempt.base.snapshot, attempt.base.reader)
+    request = ReadRequest(fields)
+
+    def count(task: ScanTask) -> int:
+        return sum(
+            int(np.count_nonzero(keys.contains(b.table.columns) & ~b.deleted))
+            for b in read_task(context, task, request)
+        )
+
+    would_go = sum(engine.map(count, tasks))
+    if would_go != total.matched_rows:
+        raise InvalidInputError(
+            "equality keys would delete rows that the filter does not choose",
+            kind="equality-key-not-unique",
+            field=", ".join(f.name for f in fields),
+            found=f"{would_go} rows with these keys",
+            expected=f"{total.matched_rows} rows chosen",
+        )

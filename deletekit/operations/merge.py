@@ -1,0 +1,220 @@
+"""MERGE: rows of a source update, delete or join the rows of a table, in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField
+
+from deletekit.commit.commit import Attempt, Commit, commit
+from deletekit.commit.row_delta import RowDelta
+from deletekit.deletes.data_file_writer import align, cast_column, write_data_files
+from deletekit.deletes.equality_deletes import comparable
+from deletekit.deletes.read import FileBatch, ReadRequest
+from deletekit.deletes.row_change import ChangeOptions
+from deletekit.engines.local import Engine
+from deletekit.errors import InvalidInputError
+from deletekit.operations.changes import ChangePlan, choose_mode, equality_fields_of, granularity_of, run_change
+from deletekit.operations.context import engine_or_default
+from deletekit.table.metadata import MAIN
+from deletekit.table.table import Table
+
+__all__ = ["merge"]
+
+WhenMatched = Literal["update", "delete"]
+WhenNotMatched = Literal["insert"]
+
+
+def merge(
+    table: Table,
+    source: Any,
+    *,
+    on: Sequence[str],
+    when_matched: WhenMatched | None = "update",
+    when_not_matched: WhenNotMatched | None = "insert",
+    mode: str | None = None,
+    ref: str = MAIN,
+    granularity: str | None = None,
+    commit_properties: Mapping[str, str] | None = None,
+    engine: Engine | None = None,
+) -> Commit:
+    """Merge a source into a table, in one commit.
+
+    Parameters
+    ----------
+    source: pyarrow Table, anything with `__arrow_c_stream__`, or a list of dicts; it holds the `on` columns and any
+        others of the table.
+    on: columns that must be equal, as in SQL: NULL equals nothing, so such source rows are inserted.
+    when_matched: `"update"` sets the source's columns, the others keep their values; `"delete"` deletes the row; None
+        leaves it.
+    when_not_matched: `"insert"` inserts the source row (a missing optional column takes its write default, else null);
+        None ignores it.
+    mode: as in `delete`; None takes `write.merge.mode`. Equality deletes use `on` as their key.
+    ref, granularity, commit_properties: as in `delete`.
+
+    Raises InvalidInputError before anything is written for columns that do not fit, or when a table row matches several
+    source rows (SQL's cardinality rule); CommitConflictError when too many races are lost. Spec: "Row-level Deletes".
+    """
+    if when_matched not in ("update", "delete", None) or when_not_matched not in ("insert", None):
+        raise InvalidInputError(
+            "unknown merge clause",
+            kind="merge",
+            field="when_matched, when_not_matched",
+            found=f"{when_matched}, {when_not_matched}",
+        )
+    runner = engine_or_default(engine)
+
+    def build(attempt: Attempt) -> RowDelta:
+        metadata = attempt.base.metadata
+        chosen = choose_mode(metadata, "merge", mode)
+        change = _Merge(metadata.schema, source, on, when_matched)
+        inserts = align(change.source, metadata.schema) if when_not_matched == "insert" else None
+        options = ChangeOptions(chosen, granularity_of(metadata, granularity))
+        if chosen == "equality-delete":
+            options = replace(options, key_fields=equality_fields_of(metadata.schema, on))
+        delta, result = run_change(attempt, ChangePlan(change, options), runner)
+        if inserts is None:
+            return delta
+        unseen = np.ones(len(inserts), dtype=np.bool_)
+        unseen[change.seen_rows(result.seen)] = False
+        files = write_data_files(attempt.write, inserts.filter(pa.array(unseen)), metadata.spec)
+        return replace(delta, added_data_files=(*delta.added_data_files, *files))
+
+    return commit(table, build, ref=ref, properties=commit_properties)
+
+
+class _Merge:
+    """The change: rows whose `on` columns equal a source row's."""
+
+    def __init__(self, schema: Schema, source: Any, on: Sequence[str], when_matched: WhenMatched | None) -> None:
+        self.source = _source_table(source)
+        self._schema = schema
+        self._when_matched = when_matched
+        fields = [_on_field(schema, self.source, name) for name in on]
+        if not fields:
+            raise InvalidInputError("a merge needs columns to match on", kind="merge", field="on")
+        _check_columns(schema, self.source)
+        self.request = ReadRequest(tuple(fields))
+        self._index = _JoinIndex([cast_column(self.source.column(f.name), f) for f in fields])
+
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+        keys = self._index.lookup(batch.table.columns)
+        hit = (keys >= 0) & ~batch.deleted
+        if self._when_matched is None:
+            self._index.saw(keys[hit])
+            return np.zeros(len(hit), dtype=np.bool_), keys[:0]
+        self._index.check_single(keys[hit])
+        return hit, keys[hit]
+
+    def new_rows(self, current: pa.Table, index: npt.NDArray[np.int64] | None) -> pa.Table | None:
+        if self._when_matched != "update":
+            return None
+        assert index is not None
+        rows = self.source.take(pa.array(self._index.first_rows(index)))
+        columns = {n: rows.column(n) if n in rows.column_names else current.column(n) for n in current.column_names}
+        return align(pa.table(columns), self._schema)
+
+    def seen_rows(self, seen: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+        """Source rows that matched some row of the table."""
+        return self._index.rows_of(np.concatenate([*seen, *self._index.seen]) if seen or self._index.seen else None)
+
+
+class _JoinIndex:
+    """Source keys numbered; SQL equality, so a key with a NULL has no number (-1)."""
+
+    def __init__(self, columns: Sequence[Any]) -> None:
+        parts = [c for column in columns for c in comparable(column)]
+        self._values = [pc.drop_null(pc.unique(_one(c))) for c in parts]
+        codes = self._codes(parts)
+        self._known = np.unique(codes[codes >= 0])
+        self._row_keys = self._number(codes)
+        order = np.argsort(self._row_keys, kind="stable")
+        self._first = order[np.searchsorted(self._row_keys[order], np.arange(len(self._known)))]
+        self._counts = np.bincount(self._row_keys[self._row_keys >= 0], minlength=len(self._known))
+        self.seen: list[npt.NDArray[np.int64]] = []
+
+    def lookup(self, columns: Sequence[Any]) -> npt.NDArray[np.int64]:
+        """The number of each row's key among the source's, or -1."""
+        return self._number(self._codes([c for column in columns for c in comparable(column)]))
+
+    def saw(self, keys: npt.NDArray[np.int64]) -> None:
+        self.seen.append(np.unique(keys))
+
+    def check_single(self, keys: npt.NDArray[np.int64]) -> None:
+        if len(keys) and self._counts[keys].max() > 1:
+            raise InvalidInputError(
+                "a table row matches several source rows",
+                kind="merge-cardinality",
+                field="on",
+                found=int(self._counts[keys].max()),
+                expected="one source row for each key",
+            )
+
+    def first_rows(self, keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return self._first[keys]
+
+    def rows_of(self, keys: npt.NDArray[np.int64] | None) -> npt.NDArray[np.int64]:
+        if keys is None:
+            return np.empty(0, dtype=np.int64)
+        matched = np.zeros(len(self._known) + 1, dtype=np.bool_)
+        matched[keys] = True
+        matched[-1] = False  # row keys of -1 (a NULL in the key) index the last place
+        return np.flatnonzero(matched[self._row_keys])
+
+    def _codes(self, parts: Sequence[Any]) -> npt.NDArray[np.int64]:
+        combined = np.zeros(len(parts[0]), dtype=np.int64)
+        size = 1
+        for part, values in zip(parts, self._values, strict=True):
+            code = pc.fill_null(pc.index_in(_one(part), value_set=values), -1).to_numpy(zero_copy_only=False)
+            if size * max(len(values), 1) >= 1 << 62:
+                raise InvalidInputError(
+                    "too many distinct merge keys", kind="merge", field="on", found=size * len(values)
+                )
+            combined = np.where((combined < 0) | (code < 0), -1, combined * max(len(values), 1) + code)
+            size *= max(len(values), 1)
+        return combined
+
+    def _number(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        at = np.minimum(np.searchsorted(self._known, codes), max(len(self._known) - 1, 0))
+        hit = (self._known[at] == codes) & (codes >= 0) if len(self._known) else np.zeros(len(codes), dtype=np.bool_)
+        return np.where(hit, at, -1)
+
+
+def _one(column: Any) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _source_table(source: Any) -> pa.Table:
+    if isinstance(source, pa.Table):
+        return source
+    try:
+        return pa.Table.from_pylist(source) if isinstance(source, list) else pa.table(source)
+    except (pa.ArrowException, TypeError, ValueError, AttributeError) as e:
+        raise InvalidInputError("source is not a table", kind="rows", field="source", found=str(e)) from e
+
+
+def _on_field(schema: Schema, source: pa.Table, name: str) -> NestedField:
+    field = next((f for f in schema.fields if f.name == name), None)
+    if field is None or name not in source.column_names:
+        raise InvalidInputError(
+            "no such column to match on",
+            kind="column-not-found",
+            field=name,
+            found="in the table" if field else "in neither or only the source",
+            expected="a column of both",
+        )
+    return field
+
+
+def _check_columns(schema: Schema, source: pa.Table) -> None:
+    names = {f.name for f in schema.fields}
+    for column in source.column_names:
+        if column not in names:
+            raise InvalidInputError("source has a column the table does not", kind="column-not-found", field=column)

@@ -1,0 +1,134 @@
+"""UPDATE: a delete and an insert in one commit, at one sequence number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.schema import Schema
+
+from deletekit.commit.commit import Attempt, Commit, commit
+from deletekit.commit.row_delta import RowDelta
+from deletekit.deletes.data_file_writer import align
+from deletekit.deletes.filter import Filter, filter_field_ids, parse_filter
+from deletekit.deletes.read import FileBatch, ReadRequest
+from deletekit.deletes.row_change import ChangeOptions
+from deletekit.engines.local import Engine
+from deletekit.errors import InvalidInputError
+from deletekit.operations.changes import ChangePlan, choose_mode, equality_fields_of, granularity_of, run_change
+from deletekit.operations.context import engine_or_default
+from deletekit.operations.filters import unbound_filter
+from deletekit.table.metadata import MAIN
+from deletekit.table.table import Table
+
+__all__ = ["update"]
+
+Assignment = Any | Callable[[pa.Table], Any]
+
+
+def update(
+    table: Table,
+    assignments: Mapping[str, Assignment],
+    *,
+    where: Filter,
+    mode: str | None = None,
+    ref: str = MAIN,
+    equality_fields: Sequence[str] | None = None,
+    granularity: str | None = None,
+    commit_properties: Mapping[str, str] | None = None,
+    engine: Engine | None = None,
+) -> Commit:
+    """Change columns of the rows for which a filter is true, in one commit.
+
+    Parameters
+    ----------
+    assignments: column name -> new value: a constant (None is NULL), or a function of the matched rows (a pyarrow Table
+        of all columns) that returns an array of as many values.
+    where: pyiceberg expression or its SQL-like text; `"true"` updates every row.
+    mode: as in `delete`; None takes `write.update.mode`. The delete and the new rows get the same sequence number, so
+        an equality delete does not hide the rows written with it. In v3, rows keep their `_row_id`, but for
+        equality deletes, which do not know it.
+    equality_fields: key columns of equality deletes; default the filter's columns.
+    ref, granularity, commit_properties: as in `delete`.
+
+    Raises InvalidInputError before anything is written for a bad filter, an unknown column or a value that does not
+    fit; CommitConflictError when too many races are lost. Spec: "Row-level Deletes", "Row Lineage".
+    """
+    runner = engine_or_default(engine)
+
+    def build(attempt: Attempt) -> RowDelta:
+        metadata = attempt.base.metadata
+        if where is None:
+            raise InvalidInputError('an update needs a filter; "true" means every row', kind="filter", field="where")
+        bound = parse_filter(where, metadata.schema)
+        chosen = choose_mode(metadata, "update", mode)
+        change = _Update(bound, assignments, metadata.schema)
+        options = ChangeOptions(chosen, granularity_of(metadata, granularity))
+        check = False
+        if chosen == "equality-delete":
+            fields = equality_fields_of(metadata.schema, equality_fields or sorted(filter_field_ids(bound)))
+            options = replace(options, key_fields=fields)
+            check = not filter_field_ids(bound) <= {f.field_id for f in fields}
+        return run_change(attempt, ChangePlan(change, options, unbound_filter(where), check_keys=check), runner)[0]
+
+    return commit(table, build, ref=ref, properties=commit_properties)
+
+
+class _Update:
+    """The change: rows for which the filter is true become their assigned selves."""
+
+    def __init__(self, bound: BooleanExpression, assignments: Mapping[str, Assignment], schema: Schema) -> None:
+        self.request = ReadRequest((), bound)
+        self._assignments = assignments
+        self._schema = schema
+        names = {f.name for f in schema.fields}
+        for name in assignments:
+            if name not in names:
+                raise InvalidInputError(
+                    "no such column to assign", kind="column-not-found", field=name, expected=", ".join(names)
+                )
+        if not assignments:
+            raise InvalidInputError("nothing to assign", kind="assignments", field="assignments")
+        _check_constants(assignments, schema)
+
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], None]:
+        return batch.live, None
+
+    def new_rows(self, current: pa.Table, index: Any) -> pa.Table:
+        del index
+        columns = {name: current.column(name) for name in current.column_names}
+        for name, value in self._assignments.items():
+            columns[name] = _values(value, current, name)
+        return align(pa.table(columns), self._schema)
+
+
+def _values(value: Assignment, current: pa.Table, name: str) -> Any:
+    if not callable(value):
+        return _constant(value, len(current))
+    made = value(current)
+    if len(made) != len(current):
+        raise InvalidInputError(
+            "assignment made another number of values",
+            kind="assignments",
+            field=name,
+            found=len(made),
+            expected=len(current),
+        )
+    return made
+
+
+def _check_constants(assignments: Mapping[str, Assignment], schema: Schema) -> None:
+    """Refuse a constant that does not fit before any file is read, even if no row will match."""
+    for field in schema.fields:
+        if field.name in assignments and not callable(assignments[field.name]):
+            one = Schema(field, schema_id=0)
+            align(pa.table({field.name: _constant(assignments[field.name], 1)}), one)
+
+
+def _constant(value: Any, rows: int) -> Any:
+    return pa.repeat(value, rows) if isinstance(value, pa.Scalar) else pa.array([value] * rows)
