@@ -1,0 +1,107 @@
+"""What tests/conftest.py promises: a skip fails CI, the `spark` fixture marks its users, and the session works."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dev import java_problem
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parent.parent
+
+SKIPS = """
+import pytest
+
+def test_runs():
+    pass
+
+@pytest.mark.skip(reason="no such part")
+def test_marked():
+    pass
+
+def test_inside():
+    pytest.skip("not on this machine")
+
+@pytest.mark.xfail(reason="known")
+def test_expected():
+    assert False
+"""
+
+
+def run_pytest(folder: Path, *arguments: str, ci: bool) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "CI": "true" if ci else "", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "pytest", "-p", "tests.no_skips", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_skip_fails_in_ci(tmp_path: Path, workers: str) -> None:
+    (tmp_path / "test_it.py").write_text(SKIPS)
+    result = run_pytest(tmp_path, "-n", workers, ci=True)
+    assert result.returncode == 1
+    assert "1 failed, 1 passed, 1 xfailed, 1 error" in result.stdout
+    assert "test_it.py::test_marked was skipped, and CI allows no skip: Skipped: no such part" in result.stdout
+    assert "test_it.py::test_inside was skipped, and CI allows no skip: Skipped: not on this machine" in result.stdout
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_skipped_file_fails_in_ci(tmp_path: Path, workers: str) -> None:
+    (tmp_path / "test_it.py").write_text("import pytest\npytest.importorskip('no_such_module')\ndef test_it(): pass")
+    result = run_pytest(tmp_path, "-n", workers, ci=True)
+    assert result.returncode != 0
+    assert "test_it.py was skipped, and CI allows no skip: Skipped: could not import 'no_such_module'" in result.stdout
+
+
+def test_a_skip_passes_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(SKIPS)
+    result = run_pytest(tmp_path, ci=False)
+    assert result.returncode == 0
+    assert "1 passed, 2 skipped, 1 xfailed" in result.stdout
+
+
+def test_java_problem_names_the_missing_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert java_problem() == f"Spark needs Java 17 or later, and there is no Java at JAVA_HOME ({tmp_path}/bin/java)"
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert java_problem() == "Spark needs Java 17 or later, and there is no Java on the PATH"
+
+
+@pytest.mark.parametrize(
+    ("shown", "found"), [('openjdk version "11.0.2" 2019', "11"), ('java version "1.8.0_292"', "8")], ids=["11", "8"]
+)
+def test_java_problem_names_the_old_java(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shown: str, found: str
+) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho '{shown}' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert java_problem() == f"Spark needs Java 17 or later, and {java} is Java {found}"
+
+
+def test_the_spark_fixture_marks_its_users(request: pytest.FixtureRequest, spark: SparkSession) -> None:
+    assert request.node.get_closest_marker("spark") is not None
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def test_the_spark_session_writes_a_deletion_vector(spark: SparkSession) -> None:
+    spark.sql(
+        "create table local.scaffold.t (id int, name string) using iceberg "
+        "tblproperties ('format-version' = '3', 'write.delete.mode' = 'merge-on-read')"
+    )
+    spark.sql("insert into local.scaffold.t values (1, 'a'), (2, 'b'), (3, 'c')").collect()
+    spark.sql("delete from local.scaffold.t where id = 2").collect()
+    assert [row.id for row in spark.sql("select id from local.scaffold.t order by id").collect()] == [1, 3]
+    files = spark.sql("select content, file_format, record_count from local.scaffold.t.delete_files").collect()
+    assert [tuple(row) for row in files] == [(1, "PUFFIN", 1)]
+    spark.sql("drop table local.scaffold.t purge").collect()
