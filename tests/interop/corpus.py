@@ -6,9 +6,10 @@
     python -m tests.interop.corpus DIRECTORY [NAME ...]
 """
 
+import contextlib
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -50,6 +51,14 @@ MODULES: tuple[ModuleType, ...] = (
     corpus_types,
     corpus_upgrade,
 )
+# Many plans for few rows: compiling them would cost more than it saves.
+TUNING = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "1",
+}
 PACKAGES = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0,org.xerial:sqlite-jdbc:3.50.3.0"
 
 
@@ -60,22 +69,21 @@ def build(spark: SparkSession, catalog: str, out: Path, only: Iterable[str] = ()
     names that are wanted. A case that cannot be made does not stop the others: all errors are raised at the end.
     """
     spark.sql(f"CREATE NAMESPACE {catalog}.{NAMESPACE}")
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
     writers = load_file_writers(spark, out / "classes")
     prefixes = tuple(only) or ("",)
     cases: list[Case] = []
     failures: list[Exception] = []
-    for recipe in (r for module in MODULES for r in module.RECIPES if r.name.startswith(prefixes)):
-        started = time.perf_counter()
-        scene = Scene(spark, catalog, writers, recipe, out)
-        try:
-            recipe.make(scene)
-            cases.append(scene.finish())
-        except Exception as error:  # noqa: BLE001 - all cases are tried, and what failed is raised below
-            error.add_note(f"in the corpus case {recipe.name}")
-            failures.append(error)
-            continue
-        print(f"{time.perf_counter() - started:6.2f} s  {len(cases[-1].reads):2d} reads  {recipe.name}", flush=True)
+    with _tuned(spark):
+        for recipe in (r for module in MODULES for r in module.RECIPES if r.name.startswith(prefixes)):
+            started = time.perf_counter()
+            try:
+                scene = Scene(spark, catalog, writers, recipe, out)
+                recipe.make(scene)
+                cases.append(scene.finish())
+            except Exception as error:  # noqa: BLE001 - all cases are tried, and what failed is raised below
+                error.add_note(f"in the corpus case {recipe.name}")
+                failures.append(error)
+            print(f"{time.perf_counter() - started:6.2f} s  {recipe.name}", flush=True)
     if failures:
         raise ExceptionGroup("the corpus has cases that could not be made", failures)
     return cases
@@ -91,13 +99,8 @@ def session(out: Path, catalog: str = "dk") -> SparkSession:
     settings = {
         "spark.jars.packages": PACKAGES,
         "spark.ui.enabled": "false",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.default.parallelism": "1",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.session.timeZone": "UTC",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         f"spark.sql.catalog.{catalog}": "org.apache.iceberg.spark.SparkCatalog",
         f"spark.sql.catalog.{catalog}.type": "jdbc",
@@ -122,6 +125,22 @@ def main(directory: str, *only: str) -> None:
     cases = build(session(out), "dk", out, only)
     reads = sum(len(case.reads) for case in cases)
     print(f"{len(cases)} cases, {reads} reads in {time.perf_counter() - started:.0f} s", flush=True)
+
+
+@contextlib.contextmanager
+def _tuned(spark: SparkSession) -> Iterator[None]:
+    """The session with `TUNING`, and as it was afterwards."""
+    before = {key: spark.conf.get(key, None) for key in TUNING}
+    for key, value in TUNING.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, earlier in before.items():
+            if earlier is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, earlier)
 
 
 if __name__ == "__main__":

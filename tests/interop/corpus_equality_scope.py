@@ -31,8 +31,8 @@ def upsert_twice_in_one_commit(scene: Scene) -> None:
     scene.insert("(1, 'old'), (2, 'old'), (3, 'old')")
     data = scene.data_file([{"id": 1, "name": "first"}, {"id": 2, "name": "gone"}, {"id": 1, "name": "second"}])
     pairs = [(data.location(), 0), (data.location(), 1)]
-    positions = scene.vectors(pairs) if scene.version == 3 else [scene.position_file(pairs)]
-    scene.commit(data=[data], deletes=[scene.equality_file(["id"], [{"id": 1}, {"id": 2}]), *positions])
+    by_key = scene.equality_file(["id"], [{"id": 1}, {"id": 2}])
+    scene.commit(data=[data], deletes=[by_key, *scene.deletes_by_position(pairs)])
     scene.current(ids=[1, 3])
     scene.where("name = 'second'", ids=[1])
     scene.deleted(dead=[1, 1, 2, 2])

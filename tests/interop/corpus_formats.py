@@ -200,16 +200,6 @@ def initial_defaults_in_orc(scene: Scene) -> None:
     scene.current(ids=[2, 21], rows=live, wrong="Iceberg's ORC reader knows no default values, and fails")
 
 
-def _initial_defaults(scene: Scene, file_format: str) -> None:
-    scene.create("id int", properties={"write.format.default": file_format})
-    scene.insert("(1), (2), (3)")
-    scene.add_default("k", "LongType", 7)
-    scene.add_default("s", "StringType", "ü")
-    scene.insert("(21, 7L, 'x'), (22, NULL, NULL)")
-    scene.delete_equal(["k", "id"], {"k": 7, "id": 1}, {"k": None, "id": 2})
-    scene.delete_equal(["s", "id"], {"s": None, "id": 22}, {"s": "ü", "id": 3}, {"s": None, "id": 2})
-
-
 def _positions_and_equality(scene: Scene, properties: dict[str, str], deletes_in: str) -> None:
     scene.create("id int, name string, value double", properties=properties)
     scene.insert(ROWS)
@@ -223,3 +213,13 @@ def _positions_and_equality(scene: Scene, properties: dict[str, str], deletes_in
     scene.deleted(dead=[1, 2, 3, 4, 6])
     if scene.version == 3:
         scene.lineage()
+
+
+def _initial_defaults(scene: Scene, file_format: str) -> None:
+    scene.create("id int", properties={"write.format.default": file_format})
+    scene.insert("(1), (2), (3)")
+    scene.add_default("k", "LongType", 7)
+    scene.add_default("s", "StringType", "ü")
+    scene.insert("(21, 7L, 'x'), (22, NULL, NULL)")
+    scene.delete_equal(["k", "id"], {"k": 7, "id": 1}, {"k": None, "id": 2})
+    scene.delete_equal(["s", "id"], {"s": None, "id": 22}, {"s": "ü", "id": 3}, {"s": None, "id": 2})

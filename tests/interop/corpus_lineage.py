@@ -11,20 +11,6 @@ MERGE = (
 )
 
 
-def _lived_in(scene: Scene, properties: dict[str, str]) -> None:
-    """Insert, delete, update, merge, insert, compact, update: after each the row ids must be those of the rows."""
-    scene.create("id int, name string", properties=properties)
-    scene.insert("(1, 'a'), (2, 'b'), (3, 'c')")
-    scene.insert("(4, 'd'), (5, 'e'), (6, 'f')")
-    scene.sql("DELETE FROM {t} WHERE id = 1", "UPDATE {t} SET name = 'updated' WHERE id IN (3, 6)", MERGE)
-    scene.insert("(10, 'j')")
-    scene.call("rewrite_data_files", "options => map('rewrite-all', 'true')")
-    scene.sql("UPDATE {t} SET name = 'twice' WHERE id IN (6, 9)", "DELETE FROM {t} WHERE id = 3")
-    scene.insert("(11, 'k')")
-    scene.current(ids=[2, 5, 6, 9, 10, 11])
-    scene.lineage(ids=[2, 5, 6, 9, 10, 11])
-
-
 @RECIPES.add("lineage", "copy-on-write", "compaction", "update", "merge", versions=(3,))
 def lineage_copy_on_write(scene: Scene) -> None:
     """Everything by copy-on-write. Catches row ids counted from the file's first row id where the file carries them,
@@ -78,3 +64,17 @@ def lineage_lost_by_equality_upsert(scene: Scene) -> None:
     scene.sql("UPDATE {t} SET name = 'updated' WHERE id = 3")
     scene.current(ids=[1, 2, 3])
     scene.lineage()
+
+
+def _lived_in(scene: Scene, properties: dict[str, str]) -> None:
+    """Insert, delete, update, merge, insert, compact, update: after each the row ids must be those of the rows."""
+    scene.create("id int, name string", properties=properties)
+    scene.insert("(1, 'a'), (2, 'b'), (3, 'c')")
+    scene.insert("(4, 'd'), (5, 'e'), (6, 'f')")
+    scene.sql("DELETE FROM {t} WHERE id = 1", "UPDATE {t} SET name = 'updated' WHERE id IN (3, 6)", MERGE)
+    scene.insert("(10, 'j')")
+    scene.call("rewrite_data_files", "options => map('rewrite-all', 'true')")
+    scene.sql("UPDATE {t} SET name = 'twice' WHERE id IN (6, 9)", "DELETE FROM {t} WHERE id = 3")
+    scene.insert("(11, 'k')")
+    scene.current(ids=[2, 5, 6, 9, 10, 11])
+    scene.lineage(ids=[2, 5, 6, 9, 10, 11])

@@ -138,10 +138,8 @@ def deletes_left_without_data(scene: Scene) -> None:
     scene.create("id int, part string", "part", PARTITION_SCOPED)
     scene.insert("(1, 'a'), (2, 'a'), (3, 'b'), (4, 'b')")
     places = scene.positions("id IN (1, 2)")
-    positions = (
-        scene.vectors(places, partition=["a"]) if scene.version == 3 else [scene.position_file(places, partition=["a"])]
-    )
-    scene.commit(deletes=[scene.equality_file(["id"], [{"id": 3}], partition=["b"]), *positions])
+    by_position = scene.deletes_by_position(places, partition=["a"])
+    scene.commit(deletes=[scene.equality_file(["id"], [{"id": 3}], partition=["b"]), *by_position])
     scene.remove_data_files()
     scene.checkpoint([])
     assert {file.content for file in scene.delete_files()} == ({1, 2} if scene.version == 2 else {2})

@@ -147,11 +147,10 @@ def positions_that_are_not(scene: Scene) -> None:
     scene.create("id int, name string")
     scene.insert("(1, 'a'), (2, 'b'), (3, 'c')")
     ((path, _),) = scene.positions("id = 2")
-    beyond = [(path, 1), (path, 3), (path, 5_000_000_000)]
-    if scene.version == 3:
-        scene.commit(deletes=scene.vectors(beyond))
-    else:
-        scene.commit(deletes=[scene.position_file([*beyond, (path.replace(".parquet", "x.parquet"), 0)])])
+    deletes = [(path, 1), (path, 3), (path, 5_000_000_000)]
+    if scene.version == 2:
+        deletes.append((path.replace(".parquet", "x.parquet"), 0))
+    scene.commit(deletes=scene.deletes_by_position(deletes))
     scene.current(ids=[1, 3])
     scene.deleted(dead=[2])
 

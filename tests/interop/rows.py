@@ -1,0 +1,32 @@
+"""Rows compared as people mean it: as a multiset, NaN equal to NaN, -0.0 not equal to 0.0."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+__all__ = ["same_rows"]
+
+
+def same_rows(found: Iterable[Mapping[str, Any]], expected: Iterable[Mapping[str, Any]]) -> None:
+    """Assert that two collections of rows are equal whatever their order, and show what differs."""
+    left, right = Counter(map(_frozen, found)), Counter(map(_frozen, expected))
+    assert left == right, (
+        f"unexpected: {list((left - right).elements())[:5]}; missing: {list((right - left).elements())[:5]}"
+    )
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return tuple(sorted((k, _frozen(v)) for k, v in value.items()))
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(v) for v in value)
+    if isinstance(value, float):
+        return ("float", "nan" if value != value else repr(value))  # noqa: PLR0124  # the test for NaN
+    if isinstance(value, UUID):
+        return str(value)  # Spark has no uuid type and shows text
+    if isinstance(value, bytes | bytearray):
+        return bytes(value)
+    return repr(value) if value is None else value

@@ -1,0 +1,77 @@
+"""deletekit reads what Spark and Iceberg Java wrote, row for row: every read of every table of the corpus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import deletekit as dk
+from tests.interop.rows import same_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.interop.corpus_case import Case, Read
+
+# pyarrow decodes ORC timestamps to nanoseconds, so it has none before 1677 or after 2262: refused by name.
+BEYOND_PYARROW = {"extremes_of_all_types_v2", "extremes_of_all_types_v3"}
+
+
+@pytest.fixture(scope="module")
+def corpus(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
+    from tests.interop.corpus import build  # noqa: PLC0415  # needs pyspark
+
+    return build(spark, "local", tmp_path_factory.mktemp("corpus"))
+
+
+def scan_of(table: dk.Table, read: Read, columns: list[str]) -> dk.Scan:
+    arguments: dict[str, Any] = {
+        "snapshot": lambda: {"snapshot_id": read.args["snapshot_id"]},
+        "ref": lambda: {"ref": read.args["ref"]},
+        "as_of": lambda: {"as_of": read.args["as_of_ms"]},
+    }.get(read.kind, dict)()
+    return dk.scan(table, read.args.get("where"), columns=columns, **arguments)
+
+
+def test_the_corpus_is_whole(corpus: list[Case]) -> None:
+    assert len(corpus) >= 35
+    assert sum(len(case.reads) for case in corpus) >= 400
+    features = {feature for case in corpus for feature in case.features}
+    assert {"copy-on-write", "lineage", "avro", "orc"} <= features
+
+
+def test_every_read_is_row_for_row_what_spark_reads(corpus: list[Case]) -> None:
+    wrong = []
+    for case in corpus:
+        if case.name in BEYOND_PYARROW:
+            continue
+        for read in case.reads:
+            expected = case.rows(read)
+            try:
+                found = scan_of(dk.from_metadata(case.metadata_location), read, expected.column_names)
+                same_rows(found.to_arrow().rename_columns(expected.column_names).to_pylist(), expected.to_pylist())
+                assert found.count() == len(expected), "count()"
+            except Exception as error:  # noqa: BLE001  # every case is tried; all that fail are shown
+                wrong.append(f"{case.name} {read.kind} {read.args}: {type(error).__name__}: {error}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_orc_timestamps_beyond_nanoseconds_are_refused_by_name(corpus: list[Case]) -> None:
+    cases = [case for case in corpus if case.name in BEYOND_PYARROW]
+    assert {case.name for case in cases} == BEYOND_PYARROW
+    for case in cases:
+        with pytest.raises(dk.UnsupportedError, match="ORC") as caught:
+            dk.scan(dk.from_metadata(case.metadata_location)).to_arrow()
+        assert caught.value.kind == "orc-timestamp"
+
+
+def test_inspect_and_explain_open_every_table(corpus: list[Case]) -> None:
+    for case in corpus:
+        table = dk.from_metadata(case.metadata_location)
+        shown = dk.inspect(table, deletes=True)
+        assert shown["metadata"]["table-uuid"]
+        if case.name in BEYOND_PYARROW:
+            continue
+        live = [version.row for version in dk.explain(table, "true").live]
+        same_rows(live, dk.scan(table).to_arrow().to_pylist())

@@ -1,0 +1,67 @@
+"""Other readers read what deletekit wrote: pyiceberg, polars and DuckDB, each wherever it can read that kind of delete."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import deletekit as dk
+from tests.interop.rows import same_rows
+from tests.interop.scenarios import SCENARIOS, Scenario
+
+pytestmark = pytest.mark.peers
+
+# DuckDB 1.5 and equality deletes: NULL in a partition ends in an internal error, keys of several or nested columns and
+# of columns that evolved give other rows than Spark. Spark is the judge of these tables in test_spark_reads_ours.py.
+DUCKDB_WRONG = ("keyed", "evolved", "updates_parted")
+
+# Without its planner package polars plans through pyiceberg, and says so.
+quiet_polars = pytest.mark.filterwarnings("ignore:Iceberg scan planning with the polars_iceberg plugin")
+
+
+def by_pyiceberg(location: str) -> list[dict[str, Any]]:
+    from pyiceberg.table import StaticTable  # noqa: PLC0415
+
+    rows: list[dict[str, Any]] = StaticTable.from_metadata(location).scan().to_arrow().to_pylist()
+    return rows
+
+
+def by_polars(location: str) -> list[dict[str, Any]]:
+    import polars as pl  # noqa: PLC0415
+
+    return pl.scan_iceberg(location).collect().to_arrow().to_pylist()
+
+
+def by_duckdb(location: str) -> list[dict[str, Any]]:
+    with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
+        for name in ("avro", "httpfs", "iceberg"):
+            package = Path(str(importlib.import_module(f"duckdb_extension_{name}").__file__)).parent
+            connection.execute(f"LOAD '{next(package.glob('extensions/*/*.duckdb_extension'))}'")
+        rows: list[dict[str, Any]] = (
+            connection.execute(f"SELECT * FROM iceberg_scan('{location}')").to_arrow_table().to_pylist()
+        )
+        return rows
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "read", [by_pyiceberg, pytest.param(by_polars, marks=quiet_polars), by_duckdb], ids=lambda f: f.__name__
+)
+def test_peer_reads_the_live_rows(
+    read: Callable[[str], list[dict[str, Any]]], scenario: Scenario, tmp_path: Path
+) -> None:
+    table, expected = scenario.make(dk.local_catalog(tmp_path), f"ours.{scenario.name}")
+    if scenario.has_equality_deletes and read is not by_duckdb:
+        with pytest.raises(ValueError, match="does not yet support equality deletes"):
+            read(table.metadata_location)
+        return
+    if scenario.has_equality_deletes and scenario.name.startswith(DUCKDB_WRONG):
+        with pytest.raises((AssertionError, duckdb.Error)):
+            same_rows(read(table.metadata_location), expected)
+        return
+    same_rows(read(table.metadata_location), expected)
