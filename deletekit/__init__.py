@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from deletekit import datasets as datasets
+    from deletekit import spark as spark
     from deletekit.commit.commit import Commit as Commit
     from deletekit.errors import CommitConflictError as CommitConflictError
     from deletekit.errors import CommitStateUnknownError as CommitStateUnknownError
@@ -86,7 +87,11 @@ _HOMES = {
     "deletekit.table.table": ("Table", "from_metadata", "from_pyiceberg", "load_table"),
     "deletekit.version": ("__version__",),
 }
-_MODULES = {"datasets": "deletekit.datasets", "engine": "deletekit.operations.context"}
+_MODULES = {
+    "datasets": "deletekit.datasets",
+    "engine": "deletekit.operations.context",
+    "spark": "deletekit.spark",
+}
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = sorted([*(n for n in _HOME_OF if n != "__version__"), *_MODULES])  # noqa: PLE0605  # sorted() makes a list

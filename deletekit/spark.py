@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deletekit.errors import EnvironmentMissingError
+from deletekit.errors import EnvironmentMissingError, InvalidInputError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +53,8 @@ def session(
     Jars are resolved by Maven coordinates, or taken from the folder that the variable DELETEKIT_JARS names (offline).
     The JVM's messages go to `spark.log` in the warehouse; no progress bars are drawn.
 
-    Raises EnvironmentMissingError, in one sentence, without pyspark or Java 17.
+    Raises EnvironmentMissingError, in one sentence, without pyspark or Java 17; InvalidInputError when the running
+    session has a catalog of this name elsewhere.
     """
     problem = java_problem()
     if problem is not None:
@@ -67,9 +68,7 @@ def session(
     catalog = catalog_settings(root, catalog_name)
     running = running_session()
     if running is not None:
-        for key, value in catalog.items():
-            running.conf.set(key, value)
-        return running
+        return _with_catalog(running, catalog, catalog_name)
     # Python workers of another version than the driver's refuse to start.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder.master(master).appName("deletekit")
@@ -78,6 +77,23 @@ def session(
     with _standard_error_into(root / "spark.log"):
         started: SparkSession = builder.getOrCreate()
     return started
+
+
+def _with_catalog(running: SparkSession, catalog: Mapping[str, str], name: str) -> SparkSession:
+    """A running session with the catalog added; Spark keeps a catalog it has opened, so another place is refused."""
+    key = f"spark.sql.catalog.{name}.uri"
+    there = running.conf.get(key, None)
+    if there not in (None, catalog[key]):
+        raise InvalidInputError(
+            "the running Spark session has this catalog at another place",
+            kind="spark-catalog",
+            field="catalog_name",
+            found=there,
+            expected=catalog[key],
+        )
+    for setting, value in catalog.items():
+        running.conf.set(setting, value)
+    return running
 
 
 def running_session() -> SparkSession | None:

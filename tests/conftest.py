@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 from dev import java_problem, java_program
+from tests import postgres as postgres_server
+from tests.rest_server import RestServer, class_path
 from tests.spark_session import spark_session
 
 if TYPE_CHECKING:
@@ -21,13 +24,19 @@ SPARK_MARKS = (
     # py4j leaves its sockets to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning"),
 )
+# One server of each kind for the whole run: whoever asks for one of these is run by the same worker.
+SERVER_GROUPS = {"rest_jars": "rest", "postgres": "postgres"}
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what uses the `spark` fixture: nobody has to remember, and no test starts a second JVM by mistake."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        names = getattr(item, "fixturenames", ())
+        for fixture, group in SERVER_GROUPS.items():
+            if fixture in names:
+                item.add_marker(pytest.mark.xdist_group(group))
+        if "spark" in names:
             for mark in SPARK_MARKS:
                 item.add_marker(mark)
 
@@ -48,3 +57,46 @@ def spark(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark
     session = spark_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def rest_jars(java: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Give the class path of Iceberg's REST server."""
+    pytest.importorskip("pyspark", reason="pyspark, whose Ivy finds the REST server's jars, is not installed")
+    try:
+        return class_path(java, tmp_path_factory.mktemp("ivy"))
+    except subprocess.CalledProcessError as e:
+        pytest.skip(f"the jars of Iceberg's REST server cannot be fetched: {(e.stdout + e.stderr)[-500:]}")
+
+
+@pytest.fixture(scope="session")
+def rest_server(java: str, rest_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServer]:
+    """Give the one REST server of this run; whoever means to end it makes their own from `rest_jars`."""
+    server = RestServer(java, rest_jars, tmp_path_factory.mktemp("rest"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def rest_catalog(rest_server: RestServer) -> dict[str, str]:
+    """Give the properties that open the REST catalog: `deletekit.load_catalog(name, **rest_catalog)`."""
+    return {"type": "rest", "uri": rest_server.uri}
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[postgres_server.Postgres]:
+    """Give the one PostgreSQL server of this run."""
+    pytest.importorskip("psycopg2", reason="psycopg2 is not installed: pip install 'deletekit[test]'")
+    programs = postgres_server.programs()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed (Debian's package postgresql)")
+    server = postgres_server.Postgres.start(programs)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres_uri(postgres: postgres_server.Postgres) -> str:
+    """Give the URI of a PostgreSQL database, as SQLAlchemy spells it."""
+    return postgres.uri

@@ -76,13 +76,11 @@ def commit(
     could not say; whatever else `build` raises. Files of attempts that failed are removed; in the unknown case they are
     kept, because the commit may have landed.
     """
-    _check_properties(properties or {})
-    table.require_catalog()
     waits = Waits(table.properties)
     number = 0
     while True:
         number += 1
-        table.refresh()
+        check_request(table.refresh(), ref, properties)
         attempt = _attempt(table, ref)
         try:
             produced = _prepare(attempt, build, properties)
@@ -97,14 +95,28 @@ def commit(
         return _result(produced, number)
 
 
+def check_request(table: Table, ref: str, properties: Mapping[str, str] | None = None) -> None:
+    """Refuse what no change can be committed with: a read-only table, a tag, summary entries that are not text.
+
+    Raises InvalidInputError; NotFoundError for a branch that is not there; UnsupportedError when the catalog cannot
+    write the table's format version, though it lets it be read.
+    """
+    table.require_catalog().check_writable(table.format_version)
+    _check_properties(properties or {})
+    refs = table.metadata.refs
+    if ref in refs and refs[ref].get("type") == "tag":
+        raise InvalidInputError("a tag cannot be written to", kind="ref", field="ref", found=ref, expected="a branch")
+    table.metadata.snapshot_of_ref(ref)
+
+
 class Waits:
-    """Exponential back-off with jitter, by the table's `commit.retry.*` properties (milliseconds)."""
+    """Exponential back-off with jitter, by the table's `commit.retry.*` properties. Raises InvalidInputError."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        self._retries = int(properties.get("commit.retry.num-retries", "4"))
-        self._min = int(properties.get("commit.retry.min-wait-ms", "100")) / 1000
-        self._max = int(properties.get("commit.retry.max-wait-ms", "60000")) / 1000
-        self._deadline = time.monotonic() + int(properties.get("commit.retry.total-timeout-ms", "1800000")) / 1000
+        self._retries = _number(properties, "commit.retry.num-retries", "4")
+        self._min = _number(properties, "commit.retry.min-wait-ms", "100") / 1000
+        self._max = _number(properties, "commit.retry.max-wait-ms", "60000") / 1000
+        self._deadline = time.monotonic() + _number(properties, "commit.retry.total-timeout-ms", "1800000") / 1000
 
     def again(self, failed: int) -> bool:
         """Sleep and say True, or False when the attempts or the time are used up."""
@@ -113,6 +125,13 @@ class Waits:
             return False
         time.sleep(wait)
         return True
+
+
+def _number(properties: Mapping[str, str], name: str, default: str) -> int:
+    text = properties.get(name, default)
+    if not text.isdecimal():
+        raise InvalidInputError("bad property", kind="property", field=name, found=text, expected="a whole number")
+    return int(text)
 
 
 def _prepare(
@@ -144,8 +163,6 @@ def _submit(attempt: Attempt, produced: Produced) -> TableState:
 
 def _attempt(table: Table, ref: str) -> Attempt:
     metadata = table.metadata
-    if ref in metadata.refs and metadata.refs[ref].get("type") == "tag":
-        raise InvalidInputError("a tag cannot be written to", kind="ref", field="ref", found=ref, expected="a branch")
     reader = SnapshotReader(table.io, metadata)
     base = Base(metadata=metadata, ref=ref, snapshot=metadata.snapshot_of_ref(ref), reader=reader)
     return Attempt(table, base, WriteContext(table.io, metadata))

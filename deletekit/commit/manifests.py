@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from deletekit.deletes.write_context import WriteContext, schema_of_spec
+from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import (
     ContentFile,
@@ -25,6 +25,7 @@ from deletekit.formats.manifest import write_manifest
 from deletekit.formats.manifest_list import FieldSummary, ManifestContent, ManifestFile
 from deletekit.formats.manifest_schema import PartitionFieldType
 from deletekit.table.metadata import spec_to_json
+from deletekit.table.partition import schema_of_spec
 from deletekit.table.snapshot import SnapshotReader, without_first_row_id
 from deletekit.table.types import partition_types, schema_to_json, single_value_of_stored
 

@@ -1,6 +1,6 @@
-"""Arrow rows -> data files: checked against the schema, split by partition, written as Parquet with metrics.
+"""Arrow rows -> data files: split by partition, written as Parquet with metrics.
 
-Law: rows in, `DataFile` values out; nothing is committed. A value that does not fit its column is refused by name.
+Law: rows of the table's own types in, `DataFile` values out; nothing is committed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from deletekit.deletes.equality_deletes import comparable
-from deletekit.deletes.write_context import DEFAULT_TARGET_BYTES, WriteContext, schema_of_spec
+from deletekit.deletes.write_context import DEFAULT_TARGET_BYTES, WriteContext
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.metrics import collect_metrics, to_optional
 from deletekit.formats.parquet import encode_parquet
-from deletekit.table.types import arrow_field, arrow_type, partition_types, schema_to_json, stored_value
+from deletekit.table.partition import schema_of_spec
+from deletekit.table.types import arrow_field, partition_types, schema_to_json, stored_value
 
-__all__ = ["align", "split_by_partition", "write_data_files"]
+__all__ = ["column_at", "group_codes", "split_by_partition", "write_data_files"]
 
 
 def write_data_files(
@@ -43,30 +44,6 @@ def write_data_files(
         for partition, rows in split_by_partition(context, table, spec)
         for part in _by_size(rows, target)
     ]
-
-
-def align(rows: Any, schema: Schema) -> pa.Table:
-    """Rows as a table of exactly `schema`'s columns, in order, with field ids.
-
-    Parameters
-    ----------
-    rows: a pyarrow Table or RecordBatch, anything with `__arrow_c_stream__`, or a list of dicts. Columns are matched by
-        name; a missing optional column takes its write default, else null.
-
-    Raises InvalidInputError, naming the column, for an unknown or missing column, a null in a required one, or a value
-    that the column's type cannot hold exactly.
-    """
-    table = _as_table(rows, schema)
-    unknown = [n for n in table.column_names if n not in {f.name for f in schema.fields}]
-    if unknown:
-        raise InvalidInputError(
-            "rows have a column the table does not",
-            kind="column-not-found",
-            field=unknown[0],
-            expected=", ".join(schema.column_names),
-        )
-    columns = [_align_column(table, field) for field in schema.fields]
-    return pa.Table.from_arrays(columns, schema=pa.schema([arrow_field(f) for f in schema.fields]))
 
 
 def split_by_partition(
@@ -102,107 +79,6 @@ def column_at(table: pa.Table, schema: Schema, field_id: int) -> pa.ChunkedArray
     return column
 
 
-def _as_table(rows: Any, schema: Schema) -> pa.Table:
-    try:
-        if isinstance(rows, pa.Table):
-            return rows
-        if isinstance(rows, list):
-            known = pa.schema([pa.field(f.name, _plain(arrow_type(f.field_type))) for f in schema.fields])
-            given = {name for row in rows for name in row}
-            extra = [n for n in given if n not in known.names]
-            if extra:
-                raise InvalidInputError(
-                    "rows have a column the table does not", kind="column-not-found", field=extra[0]
-                )
-            return pa.Table.from_pylist(rows, schema=pa.schema([f for f in known if f.name in given]))
-        return pa.table(rows)
-    except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError) as e:
-        if isinstance(e, InvalidInputError):
-            raise
-        raise InvalidInputError("rows are not tabular data of the table's types", kind="rows", found=str(e)) from e
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
-
-
-def _align_column(table: pa.Table, field: NestedField) -> Any:
-    kind = arrow_type(field.field_type)
-    if field.name not in table.column_names:
-        return _absent(field, kind, len(table))
-    column = table.column(field.name)
-    if field.required and column.null_count:
-        raise InvalidInputError(
-            "null in a required column", kind="null-in-required", field=field.name, found=f"{column.null_count} nulls"
-        )
-    return cast_column(column, field)
-
-
-def cast_column(column: pa.ChunkedArray, field: NestedField) -> pa.ChunkedArray:
-    """A column as the Arrow type of `field`. Raises InvalidInputError for a value that the type cannot hold exactly."""
-    try:
-        return _cast(column, arrow_type(field.field_type))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as e:
-        raise InvalidInputError(
-            f"column does not fit the table's type ({e})",
-            kind="column-type",
-            field=field.name,
-            found=str(column.type),
-            expected=str(field.field_type),
-        ) from e
-
-
-def _absent(field: NestedField, kind: pa.DataType, rows: int) -> Any:
-    if field.write_default is not None:
-        return pa.chunked_array([pa.repeat(pa.scalar(field.write_default, _plain(kind)), rows).cast(kind)])
-    if field.required:
-        raise InvalidInputError("rows lack a required column", kind="column-not-found", field=field.name)
-    return pa.chunked_array([pa.nulls(rows, kind)])
-
-
-def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    if column.type == kind and not pa.types.is_nested(kind):
-        return column
-    if isinstance(column.type, pa.BaseExtensionType):
-        column = pa.chunked_array([c.storage for c in column.chunks], type=column.type.storage_type)
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if isinstance(kind, pa.BaseExtensionType):
-        storage = column.cast(kind.storage_type)
-        return pa.chunked_array([pa.ExtensionArray.from_storage(kind, c) for c in storage.chunks], type=kind)
-    if (
-        pa.types.is_timestamp(kind)
-        and pa.types.is_timestamp(column.type)
-        and (kind.tz is None) != (column.type.tz is None)
-    ):
-        raise pa.ArrowInvalid("a timestamp with a zone is not one without")
-    if not _same_family(column.type, kind):
-        raise pa.ArrowInvalid(f"{column.type} is not {kind}")
-    return column.cast(kind)
-
-
-def _same_family(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a cast keeps the meaning: numbers to numbers, text to text; never 1 to "1" or "1" to 1."""
-    families = [
-        ("integer", "floating", "decimal"),
-        ("string", "large_string", "string_view"),
-        ("binary", "large_binary", "fixed_size_binary", "binary_view"),
-        ("boolean",),
-        ("date", "timestamp"),
-        ("time",),
-        ("struct",),
-        ("list", "large_list", "fixed_size_list"),
-        ("map",),
-    ]
-    if pa.types.is_null(found) or found == wanted:
-        return True
-    return any(
-        any(getattr(pa.types, f"is_{n}")(found) for n in names)
-        and any(getattr(pa.types, f"is_{n}")(wanted) for n in names)
-        for names in families
-    )
-
-
 def _partition_column(table: pa.Table, schema: Schema, field: Any) -> pa.Array:
     source = schema.find_field(field.source_id)
     column = column_at(table, schema, field.source_id).combine_chunks()
@@ -217,6 +93,7 @@ def _partition_column(table: pa.Table, schema: Schema, field: Any) -> pa.Array:
 
 
 def group_codes(columns: Sequence[Any]) -> Any:
+    """A number per row, equal where all columns are equal, NULL to NULL too; for columns from `comparable`."""
     codes = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
         flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

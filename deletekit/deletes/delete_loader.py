@@ -20,7 +20,7 @@ from deletekit.deletes.field_path import FieldPaths
 from deletekit.deletes.projection import FileColumns, project, with_field_ids
 from deletekit.deletes.scan_planning import ScanTask
 from deletekit.errors import DeletekitError, FormatError
-from deletekit.formats.content_file import DeleteFile, FileContent
+from deletekit.formats.content_file import DeleteFile, FileContent, refuse_encrypted
 from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.deletion_vector import PositionBitmap, decode_blob
 from deletekit.formats.metrics import field_id_of
@@ -65,6 +65,7 @@ class DeleteLoader:
 
     def positions_of(self, delete: DeleteFile, data_path: str) -> PositionBitmap:
         """Positions of `data_path` in one position delete file or deletion vector. Raises FormatError."""
+        refuse_encrypted(delete)
         if delete.is_deletion_vector:
             return self.vector(delete)
         by_path = self._once(("pos", delete.file_path), lambda: self._read_positions(delete))
@@ -98,6 +99,8 @@ class DeleteLoader:
 
     def keys_of(self, ids: tuple[int, ...], files: list[DeleteFile]) -> EqualityKeys:
         """The keys of equality delete files that share their ids. Raises FormatError."""
+        for file in files:
+            refuse_encrypted(file)
 
         def build() -> EqualityKeys:
             tables = [self._once(("eq", f.file_path, ids), partial(self._read_keys, f, ids)) for f in files]

@@ -17,10 +17,11 @@ from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import BoundBooleanExpressionVisitor, bind, extract_field_ids, rewrite_not, visit
 from pyiceberg.schema import Schema
 
+from deletekit.deletes.filter_literals import exact_literals
 from deletekit.errors import InvalidInputError
 from deletekit.table.types import arrow_type
 
-__all__ = ["Filter", "evaluate", "parse_filter"]
+__all__ = ["Filter", "evaluate", "parse_filter", "unbound_filter"]
 
 Filter = str | BooleanExpression | None
 ColumnOf = Callable[[int], Any]
@@ -39,10 +40,7 @@ def parse_filter(where: Filter, schema: Schema) -> BooleanExpression:
     if where is None:
         return AlwaysTrue()
     try:
-        expression = parse(where) if isinstance(where, str) else where
-        if not isinstance(expression, BooleanExpression):
-            raise TypeError(f"not a filter: {type(expression).__name__}")
-        return bind(schema, rewrite_not(expression), case_sensitive=True)
+        return bind(schema, rewrite_not(_exact(where, schema)), case_sensitive=True)
     except Exception as e:  # pyparsing, pydantic and pyiceberg each raise their own
         raise InvalidInputError(
             f"bad filter: {type(e).__name__}: {e}",
@@ -51,6 +49,18 @@ def parse_filter(where: Filter, schema: Schema) -> BooleanExpression:
             found=str(where),
             expected=_columns(schema),
         ) from e
+
+
+def unbound_filter(where: Filter, schema: Schema) -> BooleanExpression | None:
+    """The expression of a filter that `parse_filter` accepted; pyiceberg's projections bind it themselves."""
+    return None if where is None else _exact(where, schema)
+
+
+def _exact(where: str | BooleanExpression, schema: Schema) -> BooleanExpression:
+    expression = parse(where) if isinstance(where, str) else where
+    if not isinstance(expression, BooleanExpression):
+        raise TypeError(f"not a filter: {type(expression).__name__}")
+    return exact_literals(expression, schema)
 
 
 def evaluate(bound: BooleanExpression, column_of: ColumnOf, rows: int) -> pa.BooleanArray:

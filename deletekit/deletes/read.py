@@ -25,7 +25,8 @@ from deletekit.deletes.filter import evaluate, filter_field_ids
 from deletekit.deletes.projection import FileColumns, project, with_field_ids
 from deletekit.deletes.scan_planning import ScanTask
 from deletekit.errors import DeletekitError, FormatError
-from deletekit.formats.content_file import ManifestEntry
+from deletekit.formats.content_file import ManifestEntry, refuse_encrypted
+from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.formats.tabular import RowGroup, TabularFile, open_tabular
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
@@ -102,6 +103,7 @@ def read_task(context: ReadContext, task: ScanTask, request: ReadRequest) -> Ite
 
     Raises FormatError or NotFoundError naming the data or delete file that is damaged or missing.
     """
+    refuse_encrypted(task.data_file)
     positions = context.loader.positions(task)
     key_sets = context.loader.key_sets(task)
     file_path = task.data_file.file_path
@@ -213,6 +215,5 @@ def _constant(value: Any, source: NestedField) -> pa.Scalar:
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if value is not None and pa.types.is_decimal(kind):
-        raw = pa.scalar(int.from_bytes(value, "big", signed=True)).cast(pa.decimal128(38, 0)).as_py()
-        return pa.scalar(raw.scaleb(-kind.scale), kind)
+        return pa.scalar(decimal_of_bytes(value, kind.scale), kind)
     return pa.scalar(value, kind)

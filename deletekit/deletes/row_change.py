@@ -41,15 +41,22 @@ LINEAGE = (ROW_ID_FIELD, LAST_UPDATED_FIELD)
 
 
 class Change(Protocol):
-    """What to do to rows: which ones, and what they become."""
+    """What to do to rows: which ones, and what they become.
+
+    Attributes
+    ----------
+    request: what `match` needs to read.
+    replaces: changed rows live on as what `new_rows` makes of them; else they go, and it is not called.
+    """
 
     request: ReadRequest
+    replaces: bool
 
     def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64] | None]:
         """Rows to change (never deleted ones), and per changed row an index `new_rows` will be given back."""
 
-    def new_rows(self, current: pa.Table, index: npt.NDArray[np.int64] | None) -> pa.Table | None:
-        """What the rows `current` (all table columns) become: a table of equally many rows, or None to delete them."""
+    def new_rows(self, current: pa.Table, index: npt.NDArray[np.int64] | None) -> pa.Table:
+        """What the rows `current` (all table columns) become: a table of equally many rows."""
 
 
 @dataclass(frozen=True)
@@ -217,23 +224,18 @@ def _changed_rows(
     context: ReadContext, task: ScanTask, found: _Found, change: Change, *, keep_lineage: bool
 ) -> pa.Table | None:
     """The new rows in position order; with lineage, each keeps its `_row_id` and has no last-updated number yet."""
+    if not change.replaces:
+        return None
     lineage = keep_lineage and _lineage_of(context, task)
     request = ReadRequest(tuple(context.metadata.schema.fields), AlwaysTrue(), lineage)
-    if change.new_rows(_empty(request), None if found.index is None else found.index[:0]) is None:
-        return None
     masked = _masked(context, task, request, found.positions)
     current = pa.concat_tables([b.table.filter(pa.array(m)) for b, m in masked])
     columns = [f.name for f in request.fields]
     changed = change.new_rows(current.select(columns), found.index)
-    assert changed is not None
     if not lineage:
         return changed
     nulls = pa.nulls(len(current), pa.int64())
     return changed.append_column(LINEAGE[0].name, current.column(LINEAGE[0].name)).append_column(LINEAGE[1].name, nulls)
-
-
-def _empty(request: ReadRequest) -> pa.Table:
-    return pa.schema([arrow_field(f) for f in request.fields]).empty_table()
 
 
 def _with_kept_rows(

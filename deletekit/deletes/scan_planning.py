@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,6 +25,7 @@ from pyiceberg.types import DecimalType, NestedField, StructType
 
 from deletekit.deletes.delete_file_index import DeleteFileIndex, widened_bound
 from deletekit.formats.content_file import ContentFile, DataFile, DeleteFile, ManifestEntry
+from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
@@ -164,5 +164,5 @@ def _partition_values(partition: Sequence[Any], kind: StructType) -> list[Any]:
 def _python_value(value: Any, field: NestedField) -> Any:
     """A stored partition value as pyiceberg's literals hold it: decimals as Decimal, all else as stored."""
     if isinstance(field.field_type, DecimalType) and isinstance(value, bytes):
-        return Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-field.field_type.scale)
+        return decimal_of_bytes(value, field.field_type.scale)
     return value

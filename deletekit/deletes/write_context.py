@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import uuid
-from decimal import Decimal
 from typing import Any
 from urllib.parse import quote_plus
 
@@ -17,11 +16,13 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import DayTransform
 
-from deletekit.errors import InvalidInputError
+from deletekit.errors import CommitConflictError, InvalidInputError
+from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.formats.metrics import MetricsMode, metrics_mode
 from deletekit.formats.parquet import ParquetOptions
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.partition import schema_of_spec
 from deletekit.table.types import partition_types
 
 __all__ = ["WriteContext"]
@@ -55,7 +56,12 @@ class WriteContext:
         """Write a file and remember it; remembered first, because a write may fail half way."""
         with self._lock:
             self.written.append(path)
-        self.io.write(path, data)
+        try:
+            self.io.write(path, data)
+        except CommitConflictError:
+            with self._lock:
+                self.written.remove(path)  # it was there before: not ours to remove
+            raise
 
     def discard(self) -> None:
         """Remove every file written by this operation. Only for operations that certainly did not commit."""
@@ -125,14 +131,6 @@ def partition_path(spec: PartitionSpec, partition: tuple[Any, ...], metadata: Ta
     return "/".join(texts)
 
 
-def schema_of_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
-    """A schema that knows the source columns of a spec: the current one, or the newest that has them all."""
-    for schema in (metadata.schema, *(metadata.schemas[i] for i in sorted(metadata.schemas, reverse=True))):
-        if all(_has(schema, f.source_id) for f in spec.fields):
-            return schema
-    return metadata.schema
-
-
 def _has(schema: Schema, field_id: int) -> bool:
     return schema.find_column_name(field_id) is not None
 
@@ -141,7 +139,7 @@ def _human(field: Any, kind: Any, value: Any, stored_kind: str) -> str:
     if value is None or kind is None:
         return "null"
     if stored_kind.startswith("decimal") and isinstance(value, bytes):
-        value = Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-kind.scale)
+        value = decimal_of_bytes(value, kind.scale)
     if isinstance(field.transform, DayTransform) and isinstance(value, int):
         return str(pa.scalar(value, pa.date32()).as_py())
     return str(field.transform.to_human_string(kind, value))

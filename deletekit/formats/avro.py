@@ -1,7 +1,8 @@
 """Avro object container files, read and written with their stored values, not Python's idea of them.
 
 Law: bytes <-> records. Logical types are stripped before decoding: a date stays an int and a decimal stays bytes, so a
-value of any range survives and partition tuples compare exactly.
+value of any range survives and partition tuples compare exactly. fastavro decodes, and gets nothing to decode that its
+bytes do not pay for.
 Spec: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
 """
 
@@ -10,11 +11,14 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import fastavro
 
-from deletekit.errors import FormatError
+from deletekit.errors import DeletekitError, FormatError, InvalidInputError
+from deletekit.formats.avro_blocks import SYNC_BYTES, BlockStream, check_codec, read_blocks
+from deletekit.formats.avro_schema import record_bytes, strip
 
 __all__ = ["ContainerFile", "field_ids_by_name", "read_container", "write_container"]
 
@@ -26,40 +30,51 @@ _HEADER_SCHEMA = fastavro.parse_schema(
         "fields": [
             {"name": "magic", "type": {"type": "fixed", "name": "magic", "size": 4}},
             {"name": "meta", "type": {"type": "map", "values": "bytes"}},
-            {"name": "sync", "type": {"type": "fixed", "name": "sync", "size": 16}},
+            {"name": "sync", "type": {"type": "fixed", "name": "sync", "size": SYNC_BYTES}},
         ],
     }
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ContainerFile:
     """An opened container: its writer schema, its metadata, and its records on iteration.
 
-    `metadata` maps each key to its text. Iterating raises FormatError, and nothing else, when the bytes are damaged.
+    `metadata` maps each key to its text. Iterating raises FormatError when the bytes are damaged, UnsupportedError for
+    records that take no bytes, and nothing else.
     """
 
-    def __init__(self, schema: Any, metadata: Mapping[str, str], data: bytes) -> None:
-        self.schema = schema
-        self.metadata = metadata
-        self._data = data
+    schema: Any
+    metadata: Mapping[str, str]
+    _data: bytes
+    _start: int
+    _sync: bytes
+    _plain_header: bytes
+    _record_bytes: int
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
+        codec = self.metadata.get("avro.codec", "null")
+        blocks = read_blocks(self._data, self._start, self._sync, codec, self._record_bytes)
+        stream: Any = BlockStream(self._plain_header, self._sync, blocks)
         try:
-            for record in fastavro.reader(io.BytesIO(self._data)):
-                if not isinstance(record, dict):
-                    raise FormatError("Avro records are not structs", kind="avro", found=type(record).__name__)
-                yield record
-        except FormatError:
+            block: Any
+            for block in fastavro.block_reader(stream):
+                yield from block
+                if block.bytes_.read(1):
+                    raise FormatError("bytes behind the last record of an Avro block", kind="avro", field="block")
+        except DeletekitError:
             raise
         except Exception as e:  # fastavro answers damage with whatever its decoder trips over
             raise _damaged(e) from e
 
 
 def read_container(data: bytes, *, fixed_as_bytes: bool = False) -> ContainerFile:
-    """Open a container held in memory. Raises FormatError for a wrong magic, header or schema.
+    """Open a container held in memory.
 
     `fixed_as_bytes` decodes plain `fixed` values as if a length stood before them: Iceberg Java writes partition values
     of type fixed that way (apache/iceberg#17501), whatever the schema in the same file says.
+
+    Raises FormatError for a wrong magic, header or schema, UnsupportedError for a codec that Iceberg does not have.
     """
     if data[:4] != _MAGIC:
         raise FormatError(
@@ -69,23 +84,54 @@ def read_container(data: bytes, *, fixed_as_bytes: bool = False) -> ContainerFil
     try:
         header: Any = fastavro.schemaless_reader(stream, _HEADER_SCHEMA, None)
         schema = json.loads(header["meta"]["avro.schema"])
-        stripped = dict(
-            header, meta=dict(header["meta"], **{"avro.schema": json.dumps(_strip(schema, fixed_as_bytes)).encode()})
-        )
+        if not isinstance(schema, dict) or schema.get("type") != "record":
+            raise FormatError(
+                "Avro file does not hold records",
+                kind="avro-schema",
+                field="avro.schema",
+                found=schema,
+                expected="record",
+            )
+        stripped = strip(schema, fixed_as_bytes=fixed_as_bytes)
+        fewest = record_bytes(fastavro.parse_schema(stripped))
+        metadata = {k: v.decode("utf-8", errors="replace") for k, v in header["meta"].items()}
+        check_codec(metadata.get("avro.codec", "null"))
+        plain = {"avro.schema": json.dumps(stripped).encode(), "avro.codec": b"null"}
         out = io.BytesIO()
-        fastavro.schemaless_writer(out, _HEADER_SCHEMA, stripped)
-        metadata = {k: v.decode("utf-8") for k, v in header["meta"].items()}
+        fastavro.schemaless_writer(out, _HEADER_SCHEMA, dict(header, meta=plain))
+    except DeletekitError:
+        raise
     except Exception as e:  # a hostile header can fail anywhere in fastavro or json
         raise _damaged(e) from e
-    return ContainerFile(schema, metadata, out.getvalue() + data[stream.tell() :])
+    return ContainerFile(
+        schema=schema,
+        metadata=metadata,
+        _data=data,
+        _start=stream.tell(),
+        _sync=header["sync"],
+        _plain_header=out.getvalue(),
+        _record_bytes=fewest,
+    )
 
 
 def write_container(
     schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]], metadata: Mapping[str, str], codec: str = "deflate"
 ) -> bytes:
-    """A container file of `records`; values are given as stored (see the law above)."""
+    """A container file of `records`; values are given as stored (see the law above).
+
+    Raises InvalidInputError for a value that the schema does not have.
+    """
+    check_codec(codec)
+    parsed = fastavro.parse_schema(dict(schema))
     out = io.BytesIO()
-    fastavro.writer(out, fastavro.parse_schema(dict(schema)), records, codec=codec, metadata=dict(metadata))
+    try:
+        fastavro.writer(out, parsed, records, codec=codec, metadata=dict(metadata))
+    except DeletekitError:
+        raise
+    except Exception as e:  # fastavro answers a wrong value with whatever its encoder trips over
+        raise InvalidInputError(
+            "value does not fit the Avro schema", kind="avro-value", found=f"{type(e).__name__}: {e}"
+        ) from e
     return out.getvalue()
 
 
@@ -93,16 +139,6 @@ def field_ids_by_name(schema: Any) -> dict[str, int]:
     """Top-level field name -> Iceberg field id of a record schema; fields without an id are left out."""
     fields = schema.get("fields", []) if isinstance(schema, dict) else []
     return {f["name"]: f["field-id"] for f in fields if isinstance(f, dict) and isinstance(f.get("field-id"), int)}
-
-
-def _strip(schema: Any, fixed_as_bytes: bool) -> Any:
-    if isinstance(schema, list):
-        return [_strip(s, fixed_as_bytes) for s in schema]
-    if isinstance(schema, dict):
-        if fixed_as_bytes and schema.get("type") == "fixed" and "logicalType" not in schema:
-            return "bytes"
-        return {k: _strip(v, fixed_as_bytes) for k, v in schema.items() if k not in ("logicalType", "default")}
-    return schema
 
 
 def _damaged(e: Exception) -> FormatError:

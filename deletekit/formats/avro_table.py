@@ -6,14 +6,15 @@ Spec: "Avro", https://iceberg.apache.org/spec/#avro
 
 from __future__ import annotations
 
-import decimal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
 from deletekit.errors import FormatError, UnsupportedError
 from deletekit.formats.avro import read_container
+from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.formats.metrics import FIELD_ID_KEY
 
 __all__ = ["read_avro_table"]
@@ -28,7 +29,7 @@ _PLAIN = {
     "bytes": pa.binary(),
     "null": pa.null(),
 }
-_DECIMAL_CONTEXT = decimal.Context(prec=76)
+_ROWS_AT_ONCE = 8192
 
 Convert = Callable[[Any], Any]
 
@@ -36,20 +37,30 @@ Convert = Callable[[Any], Any]
 def read_avro_table(data: bytes) -> tuple[pa.Table, dict[str, str]]:
     """All rows of an Avro file and its metadata. Raises FormatError for damage, UnsupportedError for odd schemas."""
     container = read_container(data)
-    schema = container.schema
-    if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise FormatError("Avro file does not hold records", kind="avro", field="avro.schema", found=schema)
-    names: dict[str, Any] = {}
     try:
-        struct, convert = _record(schema, names)
-        fields = [struct.field(i) for i in range(struct.num_fields)]
-        rows = [convert(record) for record in container]
-        columns = [pa.array([row[f.name] for row in rows], type=f.type) for f in fields]
-        return pa.Table.from_arrays(columns, schema=pa.schema(fields)), dict(container.metadata)
+        struct, convert = _record(container.schema, {})
+        schema = pa.schema([struct.field(i) for i in range(struct.num_fields)])
+        rows = map(convert, container)
+        # Row by row in Python is many times the size of Arrow: only a few thousand rows at once.
+        batches = [_batch(some, schema) for some in iter(lambda: list(islice(rows, _ROWS_AT_ONCE)), [])]
+        return pa.Table.from_batches(batches, schema), dict(container.metadata)
     except (FormatError, UnsupportedError):
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, pa.ArrowException) as e:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+        pa.ArrowException,
+    ) as e:
         raise FormatError("damaged Avro file", kind="avro", found=f"{type(e).__name__}: {e}") from e
+
+
+def _batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = [pa.array([row[field.name] for row in rows], type=field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _type(schema: Any, names: dict[str, Any]) -> tuple[pa.DataType, Convert | None, bool]:
@@ -86,7 +97,7 @@ def _complex(schema: Mapping[str, Any], names: dict[str, Any]) -> tuple[pa.DataT
         return pa.string(), None
     if avro == "fixed":
         return _fixed(schema)
-    return _logical(avro, schema)
+    return _logical(avro, schema, names)
 
 
 def _record(schema: Mapping[str, Any], names: dict[str, Any]) -> tuple[pa.StructType, Convert]:
@@ -98,6 +109,10 @@ def _record(schema: Mapping[str, Any], names: dict[str, Any]) -> tuple[pa.Struct
         # Java's makeCompatibleName mangles names Avro forbids and keeps the real one beside.
         fields.append(_with_id(pa.field(f.get("iceberg-field-name", f["name"]), kind, nullable), f.get("field-id")))
         converts.append((f["name"], fields[-1].name, convert or _same))
+    if len({f.name for f in fields}) < len(fields):
+        raise FormatError(
+            "two Avro fields have one name", kind="avro-schema", field="avro.schema", found=[f.name for f in fields]
+        )
     return pa.struct(fields), lambda r: {new: convert(r[old]) for old, new, convert in converts}
 
 
@@ -122,29 +137,29 @@ def _fixed(schema: Mapping[str, Any]) -> tuple[pa.DataType, Convert | None]:
 
 def _decimal(schema: Mapping[str, Any]) -> tuple[pa.DataType, Convert]:
     scale = schema.get("scale", 0)
-
-    def convert(raw: bytes) -> decimal.Decimal:
-        return decimal.Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale, _DECIMAL_CONTEXT)
-
-    return pa.decimal128(schema["precision"], scale), convert
+    return pa.decimal128(schema["precision"], scale), lambda raw: decimal_of_bytes(raw, scale)
 
 
-def _logical(avro: Any, schema: Mapping[str, Any]) -> tuple[pa.DataType, Convert | None]:
-    zone = "UTC" if schema.get("adjust-to-utc") else None
+def _logical(avro: Any, schema: Mapping[str, Any], names: dict[str, Any]) -> tuple[pa.DataType, Convert | None]:
     logical = schema.get("logicalType")
+    zone = "UTC" if schema.get("adjust-to-utc") else None
     if logical == "decimal":
         return _decimal(schema)
     known = {
         "date": pa.date32(),
         "time-micros": pa.time64("us"),
+        "time-millis": pa.time32("ms"),
         "timestamp-micros": pa.timestamp("us", zone),
         "timestamp-nanos": pa.timestamp("ns", zone),
         "timestamp-millis": pa.timestamp("ms", zone),
+        "local-timestamp-micros": pa.timestamp("us"),
+        "local-timestamp-nanos": pa.timestamp("ns"),
+        "local-timestamp-millis": pa.timestamp("ms"),
     }
     if logical in known:
         return known[logical], None
     if isinstance(avro, dict):
-        return _complex(avro, {})
+        return _complex(avro, names)
     return _PLAIN[avro], None
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
-from deletekit.errors import FormatError
+from deletekit.errors import FormatError, UnsupportedError
 
 __all__ = [
     "ContentFile",
@@ -24,6 +24,7 @@ __all__ = [
     "ManifestEntry",
     "file_format_of",
     "partition_key",
+    "refuse_encrypted",
 ]
 
 
@@ -140,6 +141,14 @@ class ManifestEntry:
     def deleted(self, snapshot_id: int) -> ManifestEntry:
         """The entry as the manifest of the deleting snapshot `snapshot_id` records it."""
         return replace(self, status=EntryStatus.DELETED, snapshot_id=snapshot_id)
+
+
+def refuse_encrypted(file: ContentFile) -> None:
+    """Raise UnsupportedError for a file with key metadata: its bytes are cipher text, and would look like damage."""
+    if file.key_metadata is not None:
+        raise UnsupportedError(
+            "encrypted files cannot be read", kind="encryption", file=file.file_path, field="key_metadata"
+        )
 
 
 def file_format_of(name: str) -> str:

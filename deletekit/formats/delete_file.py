@@ -129,7 +129,7 @@ def read_position_deletes(file: TabularFile, only: str | None = None) -> dict[st
     found: dict[str, PositionBitmap] = {}
     for group in file.row_groups:
         table = file.read(group, [path_name, pos_name])
-        for path, positions in _by_path(table.column(path_name), table.column(pos_name), only):
+        for path, positions in _by_path(table.column(0), table.column(1), only):
             bitmap = _bitmap(positions)
             found[path] = found[path] | bitmap if path in found else bitmap
     return found

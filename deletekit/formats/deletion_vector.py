@@ -13,16 +13,18 @@ Spec: Puffin "deletion-vector-v1 blob type", https://iceberg.apache.org/puffin-s
 
 from __future__ import annotations
 
+import operator
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
+from typing import SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
 from deletekit.errors import FormatError, InvalidInputError
-from deletekit.formats.roaring import serialized_size
+from deletekit.formats.roaring import containers, serialized_size
 
 __all__ = ["MAGIC", "MAX_POSITION", "PositionBitmap", "decode_blob", "decode_vector", "encode_blob", "encode_vector"]
 
@@ -52,12 +54,12 @@ class PositionBitmap:
     def __init__(self, positions: Positions = ()) -> None:
         """Build from positions in any order, duplicates allowed.
 
-        Raises InvalidInputError for a negative position or one above `MAX_POSITION`.
+        Raises InvalidInputError for a negative position, one above `MAX_POSITION`, and what is no integer.
         """
         self._by_key: dict[int, BitMap] = {}
-        array = positions if isinstance(positions, np.ndarray) else np.fromiter(positions, dtype=np.int64)
+        array = _integers(positions)
         if array.size:
-            self._add(array.astype(np.int64, copy=False))
+            self._add(array)
 
     @classmethod
     def from_bitmaps(cls, by_key: dict[int, BitMap]) -> PositionBitmap:
@@ -76,9 +78,10 @@ class PositionBitmap:
             by_key[key] = BitMap(range(max(start - base, 0), min(stop - base, 1 << 32)))
         return cls.from_bitmaps(by_key)
 
-    def _add(self, array: npt.NDArray[np.int64]) -> None:
+    def _add(self, array: npt.NDArray[np.integer]) -> None:
         low, high = int(array.min()), int(array.max())
         _check_bounds(low, high)
+        array = array.astype(np.int64, copy=False)
         if low >> 32 == high >> 32:
             self._by_key[low >> 32] = BitMap(array.astype(np.uint32))
             return
@@ -98,10 +101,11 @@ class PositionBitmap:
         return bool(self._by_key)
 
     def __contains__(self, position: object) -> bool:
-        if not isinstance(position, int) or position < 0:
+        if not isinstance(position, SupportsIndex):
             return False
-        bitmap = self._by_key.get(position >> 32)
-        return bitmap is not None and (position & 0xFFFFFFFF) in bitmap
+        number = operator.index(position)  # numpy's integers too
+        bitmap = self._by_key.get(number >> 32)
+        return bitmap is not None and (number & 0xFFFFFFFF) in bitmap
 
     def __iter__(self) -> Iterator[int]:
         for key, bitmap in self._by_key.items():
@@ -184,12 +188,26 @@ def encode_vector(positions: PositionBitmap) -> bytes:
     keys: Iterable[int] = range(max(by_key, default=-1) + 1)
     if max(by_key, default=0) >= _MAX_KEYS_WRITTEN:
         keys = sorted(by_key)  # sparse keys are legal; no real data file reaches this
-    parts: list[bytes] = []
-    for key in keys:
-        bitmap = BitMap(by_key[key]) if key in by_key else BitMap()
-        bitmap.run_optimize()
-        parts.append(struct.pack("<I", key) + bitmap.serialize())
+    parts = [struct.pack("<I", key) + _run_optimised(by_key.get(key, BitMap())) for key in keys]
     return struct.pack("<q", len(parts)) + b"".join(parts)
+
+
+def _run_optimised(bitmap: BitMap) -> bytes:
+    """The bitmap's bytes, the same for the same positions, however the bitmap came to hold them.
+
+    Where runs and an array take the same bytes, CRoaring keeps the one it has; Java's fresh bitmap has the array.
+    """
+    optimised = BitMap(bitmap)
+    optimised.run_optimize()
+    data: bytes = optimised.serialize()
+    tied = BitMap()
+    for container in containers(data):
+        if container.kind == "run" and container.length == 2 * container.cardinality:
+            tied.add_range(container.key << 16, (container.key + 1) << 16)
+    if not tied:
+        return data
+    as_arrays = BitMap((optimised & tied).to_array())
+    return bytes(((optimised - tied) | as_arrays).serialize())
 
 
 def decode_blob(blob: bytes | memoryview, *, cardinality: int | None = None) -> PositionBitmap:
@@ -260,6 +278,21 @@ def decode_vector(vector: bytes | memoryview) -> PositionBitmap:
     return PositionBitmap.from_bitmaps(by_key)
 
 
+def _integers(positions: Positions) -> npt.NDArray[np.integer]:
+    if isinstance(positions, np.ndarray):
+        if positions.size == 0 or (positions.dtype.kind in "iu" and positions.ndim == 1):
+            return positions
+        raise InvalidInputError(
+            "positions are not integers", kind="position", found=str(positions.dtype), expected="one row of integers"
+        )
+    try:
+        return np.fromiter(map(operator.index, positions), dtype=np.int64)  # without index, 1.5 would be 1
+    except (TypeError, OverflowError) as e:
+        raise InvalidInputError(
+            "positions are not integers", kind="position", found=str(e), expected=f"0 .. {MAX_POSITION}"
+        ) from e
+
+
 def _check_bounds(low: int, high: int) -> None:
     if low < 0 or high > MAX_POSITION:
         raise InvalidInputError(
@@ -307,7 +340,7 @@ def _bitmap(data: memoryview) -> BitMap:
     try:
         return BitMap.deserialize(bytes(data))
     except ValueError as e:
-        raise FormatError(str(e), kind="roaring", field="bitmap") from e
+        raise FormatError("bad Roaring bitmap", kind="roaring", field="bitmap", found=str(e)) from e
 
 
 def _unpack_from(fmt: str, view: memoryview, at: int, field: str) -> int:

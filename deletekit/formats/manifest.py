@@ -10,33 +10,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from deletekit.errors import FormatError
-from deletekit.formats.avro import ContainerFile, field_ids_by_name, read_container, write_container
-from deletekit.formats.content_file import (
-    DataFile,
-    DeleteFile,
-    EntryStatus,
-    FileContent,
-    ManifestEntry,
-    file_format_of,
-)
+from deletekit.formats.avro import ContainerFile, read_container, write_container
+from deletekit.formats.avro_schema import has_plain_fixed
+from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
+from deletekit.formats.manifest_entry import BOUND_MAPS, COUNT_MAPS, EntryShape
 from deletekit.formats.manifest_list import ManifestFile
-from deletekit.formats.manifest_schema import (
-    CANONICAL_DATA_FILE,
-    CANONICAL_ENTRY,
-    PartitionFieldType,
-    manifest_entry_schema,
-)
+from deletekit.formats.manifest_schema import PartitionFieldType, manifest_entry_schema
 
 __all__ = ["Manifest", "inherit", "read_manifest", "write_manifest"]
-
-_E = TypeVar("_E", EntryStatus, FileContent)
-
-_REQUIRED = ("status", "data_file")
-_REQUIRED_DATA_FILE = ("file_path", "file_format", "record_count", "file_size_in_bytes")
-_INT_MAPS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +47,7 @@ def read_manifest(data: bytes, *, spec_id: int | None = None) -> Manifest:
     Raises FormatError for anything that is not a manifest, and for format version 4 and later.
     """
     container = read_container(data)
-    if _has_plain_fixed(container.schema):
+    if has_plain_fixed(container.schema):
         return _read_with_fixed(data, spec_id)
     return _decode(container, spec_id)
 
@@ -72,7 +56,7 @@ def _decode(container: ContainerFile, spec_id: int | None) -> Manifest:
     version = _version(container)
     if spec_id is None:
         spec_id = _int_text(container.metadata.get("partition-spec-id", "0"), "partition-spec-id")
-    shape = _EntryShape(container.schema)
+    shape = EntryShape(container.schema)
     entries = tuple(shape.entry(record, spec_id, version) for record in container)
     return Manifest(metadata=container.metadata, partition_field_ids=shape.partition_field_ids, entries=entries)
 
@@ -80,14 +64,18 @@ def _decode(container: ContainerFile, spec_id: int | None) -> Manifest:
 def inherit(manifest: Manifest, listed: ManifestFile) -> Iterator[ManifestEntry]:
     """Entries with sequence numbers, snapshot ids and first row ids inherited from the manifest list's row.
 
-    A null sequence number takes the manifest's (v1 manifests: 0). A live data file's null `first_row_id` takes the
-    manifest's `first_row_id` plus the rows of the live files before it that had none; deleted entries do not count
-    (as Java's ManifestReader does; the spec says "all data files that preceded").
+    A null sequence number of an added entry takes the manifest's (v1 manifests: 0). An existing or deleted entry of an
+    early v2 writer may lack its file sequence number, and then has none.
+
+    A live data file's null `first_row_id` takes the manifest's `first_row_id` plus the rows of the live files before it
+    that had none; deleted entries do not count (as Java's ManifestReader does; the spec says "all data files that
+    preceded").
     """
     next_row_id = listed.first_row_id
     for entry in manifest.entries:
-        inherits = entry.status == EntryStatus.ADDED or manifest.format_version == 1
-        if entry.sequence_number is None and not inherits and listed.sequence_number > 0:
+        inherits = entry.status == EntryStatus.ADDED or listed.sequence_number == 0
+        inherited = listed.sequence_number if inherits else None
+        if entry.sequence_number is None and inherited is None:
             raise FormatError(
                 "only added entries inherit their sequence number",
                 kind="manifest-entry",
@@ -106,10 +94,8 @@ def inherit(manifest: Manifest, listed: ManifestFile) -> Iterator[ManifestEntry]
         yield replace(
             entry,
             snapshot_id=listed.added_snapshot_id if entry.snapshot_id is None else entry.snapshot_id,
-            sequence_number=listed.sequence_number if entry.sequence_number is None else entry.sequence_number,
-            file_sequence_number=(
-                listed.sequence_number if entry.file_sequence_number is None else entry.file_sequence_number
-            ),
+            sequence_number=inherited if entry.sequence_number is None else entry.sequence_number,
+            file_sequence_number=inherited if entry.file_sequence_number is None else entry.file_sequence_number,
             data_file=data_file,
         )
 
@@ -138,7 +124,7 @@ def write_manifest(
     """
     is_data = content == FileContent.DATA
     for entry in entries:
-        _check_writable(entry, is_data, int(spec_json["spec-id"]))
+        _check_writable(entry, is_data, spec_json, format_version)
     metadata = {
         "schema": json.dumps(schema_json, separators=(",", ":")),
         "schema-id": str(schema_json.get("schema-id", 0)),
@@ -152,16 +138,6 @@ def write_manifest(
     partition_names = [f["name"] for f in _data_file_fields(avro_schema)["partition"]["type"]["fields"]]
     records = (_record(e, format_version, partition_names) for e in entries)
     return write_container(avro_schema, records, metadata, codec)
-
-
-def _has_plain_fixed(schema: Any) -> bool:
-    if isinstance(schema, list):
-        return any(_has_plain_fixed(s) for s in schema)
-    if isinstance(schema, dict):
-        if schema.get("type") == "fixed" and "logicalType" not in schema:
-            return True
-        return any(_has_plain_fixed(v) for v in schema.values() if isinstance(v, dict | list))
-    return False
 
 
 def _read_with_fixed(data: bytes, spec_id: int | None) -> Manifest:
@@ -201,143 +177,8 @@ def _data_file_fields(schema: Any) -> dict[str, Any]:
     raise FormatError("manifest has no data_file", kind="manifest", field="data_file")
 
 
-class _EntryShape:
-    """How one manifest's Avro records map to the spec's fields, by field id where ids are present."""
-
-    def __init__(self, schema: Any) -> None:
-        try:
-            self._entry_names = _rename(schema, CANONICAL_ENTRY)
-            data_file = next(f for f in schema["fields"] if self._entry_names.get(f["name"], f["name"]) == "data_file")
-            status = next(f for f in schema["fields"] if self._entry_names.get(f["name"], f["name"]) == "status")
-            self._file_names = _rename(data_file["type"], CANONICAL_DATA_FILE)
-            partition = next(
-                (f for f in data_file["type"]["fields"] if self._file_names.get(f["name"], f["name"]) == "partition"),
-                None,
-            )
-            self.partition_names, self.partition_field_ids = _partition_fields(partition)
-        except (StopIteration, KeyError, TypeError, AttributeError) as e:
-            raise FormatError(
-                "not a manifest", kind="manifest", field="avro.schema", expected="a manifest_entry record"
-            ) from e
-        if status["type"] not in ("int", ["null", "int"], {"type": "int"}):
-            raise FormatError("not a manifest", kind="manifest", field="status", found=status["type"], expected="int")
-
-    def entry(self, record: dict[str, Any], spec_id: int, version: int) -> ManifestEntry:
-        raw = {self._entry_names.get(k, k): v for k, v in record.items()}
-        for name in _REQUIRED:
-            if raw.get(name) is None:
-                raise FormatError("manifest entry lacks a field", kind="manifest-entry", field=name)
-        data_file = raw["data_file"]
-        if not isinstance(data_file, dict):
-            raise FormatError("manifest entry lacks a data_file struct", kind="manifest-entry", field="data_file")
-        status = _enum(EntryStatus, raw["status"], "status")
-        sequence_number = 0 if version == 1 else raw.get("sequence_number")
-        return ManifestEntry(
-            status=status,
-            snapshot_id=raw.get("snapshot_id"),
-            sequence_number=sequence_number,
-            file_sequence_number=0 if version == 1 else raw.get("file_sequence_number"),
-            data_file=self._content_file({self._file_names.get(k, k): v for k, v in data_file.items()}, spec_id),
-        )
-
-    def _content_file(self, raw: dict[str, Any], spec_id: int) -> DataFile | DeleteFile:
-        for name in _REQUIRED_DATA_FILE:
-            if raw.get(name) is None:
-                raise FormatError("content file lacks a field", kind="manifest-entry", field=name)
-        content = _enum(FileContent, raw.get("content") or 0, "content")
-        common = _common(raw, content, spec_id)
-        partition = raw.get("partition") or {}
-        common["partition"] = tuple(_scalar(partition.get(name), name) for name in self.partition_names)
-        if content == FileContent.DATA:
-            return DataFile(**common, first_row_id=raw.get("first_row_id"))
-        ids = raw.get("equality_ids")
-        return DeleteFile(
-            **common,
-            equality_ids=None if ids is None else tuple(ids),
-            referenced_data_file=raw.get("referenced_data_file"),
-            content_offset=raw.get("content_offset"),
-            content_size_in_bytes=raw.get("content_size_in_bytes"),
-        )
-
-
-def _common(raw: dict[str, Any], content: FileContent, spec_id: int) -> dict[str, Any]:
-    try:
-        common: dict[str, Any] = {name: _map_of(raw.get(name)) for name in (*_INT_MAPS, "lower_bounds", "upper_bounds")}
-    except (TypeError, KeyError) as e:
-        raise FormatError("bad metrics map", kind="manifest-entry", field="metrics", found=str(e)) from e
-    for name in ("record_count", "file_size_in_bytes"):
-        if not isinstance(raw[name], int) or raw[name] < 0:
-            raise FormatError("bad count", kind="manifest-entry", field=name, found=raw[name], expected=">= 0")
-    offsets = raw.get("split_offsets")
-    return common | {
-        "content": content,
-        "spec_id": spec_id,
-        "file_path": raw["file_path"],
-        "file_format": file_format_of(raw["file_format"]),
-        "record_count": raw["record_count"],
-        "file_size_in_bytes": raw["file_size_in_bytes"],
-        "key_metadata": raw.get("key_metadata"),
-        "split_offsets": None if offsets is None else tuple(offsets),
-        "sort_order_id": raw.get("sort_order_id"),
-    }
-
-
-def _enum(kind: type[_E], value: Any, field: str) -> _E:
-    try:
-        return kind(value)
-    except ValueError as e:
-        raise FormatError(
-            "unknown value in manifest entry", kind="manifest-entry", field=field, found=value, expected="0, 1 or 2"
-        ) from e
-
-
-def _map_of(raw: Any) -> dict[int, Any] | None:
-    """Java writes maps as arrays of {key, value}; an empty array means nothing was collected, as null does."""
-    return {item["key"]: item["value"] for item in raw} if raw else None
-
-
-def _scalar(value: Any, name: str) -> Any:
-    if isinstance(value, dict | list):
-        raise FormatError("partition value is not a primitive", kind="manifest-entry", field=name, found=value)
-    return value
-
-
-def _rename(schema: Any, canonical: Mapping[int, str]) -> dict[str, str]:
-    """Stored field name -> the spec's name, for fields that carry an id under another name (old pyiceberg, Impala)."""
-    return {
-        name: canonical[field_id]
-        for name, field_id in field_ids_by_name(schema).items()
-        if field_id in canonical and canonical[field_id] != name
-    }
-
-
-def _partition_fields(partition: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    if partition is None:
-        return (), ()
-    record = partition["type"]
-    if isinstance(record, list):
-        record = next(t for t in record if isinstance(t, dict))
-    fields = record["fields"]
-    ids = field_ids_by_name(record)
-    return tuple(f["name"] for f in fields), tuple(ids.get(f["name"], 1000 + i) for i, f in enumerate(fields))
-
-
-def _check_writable(entry: ManifestEntry, is_data: bool, spec_id: int) -> None:
-    problem: tuple[str, Any, Any] | None = None
-    if isinstance(entry.data_file, DataFile) != is_data:
-        problem = ("content", entry.data_file.content.name, "data files or delete files, not both")
-    elif entry.data_file.spec_id != spec_id:
-        problem = ("partition_spec_id", entry.data_file.spec_id, spec_id)
-    elif entry.status != EntryStatus.ADDED and (entry.sequence_number is None or entry.file_sequence_number is None):
-        problem = ("sequence_number", None, f"explicit for {entry.status.name}")
-    elif (
-        entry.status == EntryStatus.ADDED
-        and isinstance(entry.data_file, DataFile)
-        and entry.data_file.first_row_id is not None
-    ):
-        problem = ("first_row_id", entry.data_file.first_row_id, "null, to be inherited, for ADDED")
-    if problem is not None:
-        field, found, expected = problem
+def _check_writable(entry: ManifestEntry, is_data: bool, spec_json: Mapping[str, Any], version: int) -> None:
+    for field, found, expected in _problems(entry, is_data, spec_json, version):
         raise FormatError(
             "manifest entry may not be written",
             kind="manifest-entry",
@@ -346,6 +187,27 @@ def _check_writable(entry: ManifestEntry, is_data: bool, spec_id: int) -> None:
             found=found,
             expected=expected,
         )
+
+
+def _problems(
+    entry: ManifestEntry, is_data: bool, spec_json: Mapping[str, Any], version: int
+) -> Iterator[tuple[str, Any, Any]]:
+    """(field, found, expected) of what the spec forbids."""
+    file, added = entry.data_file, entry.status == EntryStatus.ADDED
+    if isinstance(file, DataFile) != is_data:
+        yield "content", file.content.name, "data files or delete files, not both"
+    if version == 1 and not is_data:
+        yield "content", file.content.name, "data files in format version 1"
+    if version < 3 and isinstance(file, DeleteFile) and file.is_deletion_vector:
+        yield "file_format", file.file_format, "no deletion vector below format version 3"
+    if file.spec_id != int(spec_json["spec-id"]):
+        yield "partition_spec_id", file.spec_id, spec_json["spec-id"]
+    if len(file.partition) != len(spec_json["fields"]):
+        yield "partition", file.partition, f"{len(spec_json['fields'])} values"
+    if not added and entry.sequence_number is None:
+        yield "sequence_number", "null", f"explicit for {entry.status.name}"
+    if added and isinstance(file, DataFile) and file.first_row_id is not None:
+        yield "first_row_id", file.first_row_id, "null, to be inherited, for ADDED"
 
 
 def _record(entry: ManifestEntry, version: int, partition_names: Sequence[str]) -> dict[str, Any]:
@@ -362,7 +224,7 @@ def _record(entry: ManifestEntry, version: int, partition_names: Sequence[str]) 
         "split_offsets": None if file.split_offsets is None else list(file.split_offsets),
         "sort_order_id": file.sort_order_id,
     }
-    for name in (*_INT_MAPS, "lower_bounds", "upper_bounds"):
+    for name in (*COUNT_MAPS, *BOUND_MAPS):
         values = getattr(file, name)
         stored[name] = None if values is None else [{"key": k, "value": v} for k, v in values.items()]
     if isinstance(file, DeleteFile):

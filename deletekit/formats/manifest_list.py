@@ -6,18 +6,23 @@ Spec: "Manifest Lists", https://iceberg.apache.org/spec/#manifest-lists
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any
 
 from deletekit.errors import FormatError
 from deletekit.formats.avro import field_ids_by_name, read_container, write_container
+from deletekit.formats.avro_schema import check_types
 from deletekit.formats.manifest_schema import CANONICAL_MANIFEST_FILE, manifest_file_schema
 
 __all__ = ["FieldSummary", "ManifestContent", "ManifestFile", "read_manifest_list", "write_manifest_list"]
 
-_T = TypeVar("_T")
+_SCHEMA = manifest_file_schema(3)
+_SUMMARY_SCHEMA = next(f["type"][1]["items"] for f in _SCHEMA["fields"] if f["name"] == "partitions")
+_REQUIRED = ("manifest_path", "manifest_length")
+_COUNTS = tuple(f["name"] for f in _SCHEMA["fields"] if f["name"].endswith("_count"))
+_NEVER_NEGATIVE = ("manifest_length", "sequence_number", "min_sequence_number", "first_row_id", *_COUNTS)
 
 
 class ManifestContent(IntEnum):
@@ -65,16 +70,24 @@ class ManifestFile:
 
 
 def read_manifest_list(data: bytes) -> tuple[ManifestFile, ...]:
-    """Decode a manifest list of format version 1 to 3. Raises FormatError."""
+    """Decode a manifest list of format version 1 to 3. Raises FormatError, for a later version too."""
     container = read_container(data)
-    ids = field_ids_by_name(container.schema)
-    names = {n: CANONICAL_MANIFEST_FILE[i] for n, i in ids.items() if i in CANONICAL_MANIFEST_FILE}
-    stored = {names.get(n, n) for n in _field_names(container.schema)}
-    for required in ("manifest_path", "manifest_length"):
-        if required not in stored:
-            raise FormatError(
-                "not a manifest list", kind="manifest-list", field=required, expected="a manifest_file record"
-            )
+    _check_version(container.metadata.get("format-version", "1"))
+    try:
+        ids = field_ids_by_name(container.schema)
+        names = {n: CANONICAL_MANIFEST_FILE[i] for n, i in ids.items() if i in CANONICAL_MANIFEST_FILE}
+        stored = {names.get(f["name"], f["name"]) for f in container.schema["fields"]}
+        for required in _REQUIRED:
+            if required not in stored:
+                raise FormatError(
+                    "not a manifest list", kind="manifest-list", field=required, expected="a manifest_file record"
+                )
+        check_types(container.schema, _SCHEMA, names, "manifest-list")
+        _check_summaries(container.schema, names)
+    except (StopIteration, KeyError, TypeError, AttributeError) as e:
+        raise FormatError(
+            "not a manifest list", kind="manifest-list", field="avro.schema", found=container.schema
+        ) from e
     return tuple(_manifest_file({names.get(k, k): v for k, v in record.items()}) for record in container)
 
 
@@ -107,48 +120,62 @@ def write_manifest_list(
     return write_container(manifest_file_schema(format_version), records, metadata, codec)
 
 
-def _field_names(schema: Any) -> list[str]:
-    fields = schema.get("fields", []) if isinstance(schema, dict) else []
-    return [f["name"] for f in fields if isinstance(f, dict) and "name" in f]
+def _check_version(text: str) -> None:
+    if text not in ("1", "2", "3"):
+        raise FormatError(
+            "unsupported manifest list format version",
+            kind="format-version",
+            field="format-version",
+            found=text,
+            expected="1, 2 or 3",
+        )
+
+
+def _check_summaries(schema: Any, names: Mapping[str, str]) -> None:
+    """Raise FormatError where a field of the partition summaries has another type than the spec's."""
+    for field in schema["fields"]:
+        if names.get(field["name"], field["name"]) == "partitions":
+            array = next(t for t in _options(field["type"]) if isinstance(t, dict))
+            check_types(array["items"], _SUMMARY_SCHEMA, {}, "manifest-list")
+
+
+def _options(schema: Any) -> list[Any]:
+    return schema if isinstance(schema, list) else [schema]
 
 
 def _manifest_file(raw: dict[str, Any]) -> ManifestFile:
+    for name in _REQUIRED:
+        if raw.get(name) is None:
+            raise _bad(name, "null", "a value")
+    for name in _NEVER_NEGATIVE:
+        if (raw.get(name) or 0) < 0:
+            raise _bad(name, raw[name], ">= 0")
+    content = raw.get("content") or 0
+    if content not in (ManifestContent.DATA, ManifestContent.DELETES):
+        raise _bad("content", content, "0 or 1")
     partitions = raw.get("partitions")
-    try:
-        return ManifestFile(
-            manifest_path=_typed(raw, "manifest_path", str),
-            manifest_length=_typed(raw, "manifest_length", int),
-            partition_spec_id=raw.get("partition_spec_id") or 0,
-            content=ManifestContent(raw.get("content") or 0),
-            sequence_number=raw.get("sequence_number") or 0,
-            min_sequence_number=raw.get("min_sequence_number") or 0,
-            added_snapshot_id=raw.get("added_snapshot_id") or 0,
-            added_files_count=raw.get("added_files_count"),
-            existing_files_count=raw.get("existing_files_count"),
-            deleted_files_count=raw.get("deleted_files_count"),
-            added_rows_count=raw.get("added_rows_count"),
-            existing_rows_count=raw.get("existing_rows_count"),
-            deleted_rows_count=raw.get("deleted_rows_count"),
-            partitions=None if partitions is None else tuple(_summary(p) for p in partitions),
-            key_metadata=raw.get("key_metadata"),
-            first_row_id=raw.get("first_row_id"),
-        )
-    except (ValueError, TypeError, KeyError, AttributeError) as e:
-        if isinstance(e, FormatError):
-            raise
-        raise FormatError("bad manifest list row", kind="manifest-list", found=str(e)) from e
+    return ManifestFile(
+        manifest_path=raw["manifest_path"],
+        manifest_length=raw["manifest_length"],
+        partition_spec_id=raw.get("partition_spec_id") or 0,
+        content=ManifestContent(content),
+        sequence_number=raw.get("sequence_number") or 0,
+        min_sequence_number=raw.get("min_sequence_number") or 0,
+        added_snapshot_id=raw.get("added_snapshot_id") or 0,
+        **{name: raw.get(name) for name in _COUNTS},
+        partitions=None if partitions is None else tuple(_summary(p) for p in partitions),
+        key_metadata=raw.get("key_metadata"),
+        first_row_id=raw.get("first_row_id"),
+    )
 
 
-def _typed(raw: dict[str, Any], name: str, kind: type[_T]) -> _T:
-    value = raw.get(name)
-    if not isinstance(value, kind):
-        raise FormatError(
-            "bad manifest list row", kind="manifest-list", field=name, found=value, expected=kind.__name__
-        )
-    return value
+def _bad(name: str, found: Any, expected: str) -> FormatError:
+    return FormatError("bad manifest list row", kind="manifest-list", field=name, found=found, expected=expected)
 
 
 def _summary(raw: dict[str, Any]) -> FieldSummary:
+    if raw.get("contains_null") is None:
+        raise _bad("contains_null", "null", "a value")
     return FieldSummary(
         contains_null=raw["contains_null"],
         contains_nan=raw.get("contains_nan"),

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deletekit.errors import InvalidInputError
+from deletekit.formats.decimals import unscaled_value
 
 __all__ = [
     "FIELD_ID_KEY",
@@ -114,7 +115,7 @@ def single_value_bytes(value: Any, arrow_type: pa.DataType) -> bytes:
     if pa.types.is_float64(arrow_type):
         return struct.pack("<d", value)
     if pa.types.is_decimal(arrow_type):
-        unscaled = int(value.scaleb(arrow_type.scale))
+        unscaled = unscaled_value(value, arrow_type.scale)
         return unscaled.to_bytes((unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1, "big", signed=True)
     if isinstance(value, str):
         return value.encode()

@@ -6,6 +6,7 @@ Spec: "Parquet", https://iceberg.apache.org/spec/#parquet
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deletekit.errors import InvalidInputError
+from deletekit.formats.hidden_nulls import without_hidden_nulls
 from deletekit.formats.metrics import field_id_of
 
 __all__ = ["ParquetOptions", "WrittenParquet", "encode_parquet"]
@@ -31,10 +33,21 @@ class ParquetOptions:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], prefix: str = "write.parquet.") -> ParquetOptions:
-        """Read `<prefix>*`, falling back to `write.parquet.*`. Raises InvalidInputError for a codec pyarrow lacks."""
+        """Read `<prefix>*`, falling back to `write.parquet.*`.
+
+        Raises InvalidInputError for a codec pyarrow lacks, and for what is no number.
+        """
 
         def get(name: str, default: str) -> str:
             return properties.get(prefix + name, properties.get("write.parquet." + name, default))
+
+        def number(name: str, default: int, least: int = 1) -> int:
+            text = get(name, str(default))
+            if not re.fullmatch(r"-?\d{1,18}", text) or int(text) < least:
+                raise InvalidInputError(
+                    "property is not a number", kind="property", field=prefix + name, found=text, expected=f">= {least}"
+                )
+            return int(text)
 
         codec = get("compression-codec", "zstd").lower()
         codec = "none" if codec == "uncompressed" else codec
@@ -42,13 +55,13 @@ class ParquetOptions:
             raise InvalidInputError(
                 "unknown compression codec", kind="property", field=prefix + "compression-codec", found=codec
             )
-        level = get("compression-level", "")
+        has_level = get("compression-level", "") and codec in {"zstd", "gzip", "brotli"}
         return cls(
             compression=codec,
-            compression_level=int(level) if level and codec in {"zstd", "gzip", "brotli"} else None,
-            row_group_rows=int(get("row-group-limit", str(1 << 20))),
-            page_bytes=int(get("page-size-bytes", str(1 << 20))),
-            dictionary_bytes=int(get("dict-size-bytes", str(2 << 20))),
+            compression_level=number("compression-level", 0, least=-100) if has_level else None,
+            row_group_rows=number("row-group-limit", 1 << 20),
+            page_bytes=number("page-size-bytes", 1 << 20),
+            dictionary_bytes=number("dict-size-bytes", 2 << 20),
         )
 
 
@@ -78,7 +91,7 @@ def encode_parquet(table: pa.Table, metadata: Mapping[str, str], options: Parque
         dictionary_pagesize_limit=options.dictionary_bytes,
         store_schema=False,
     ) as writer:
-        writer.write_table(table, row_group_size=options.row_group_rows)
+        writer.write_table(without_hidden_nulls(table), row_group_size=options.row_group_rows)
         writer.add_key_value_metadata(dict(metadata))  # pyarrow drops a schema's own metadata without store_schema
     buffer = sink.getvalue()
     footer = pq.read_metadata(pa.BufferReader(buffer))

@@ -15,9 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
-from deletekit.errors import FormatError, InvalidInputError
+from deletekit.errors import FormatError
+from deletekit.formats.compression import decompress
 
 __all__ = [
     "DELETION_VECTOR_V1",
@@ -39,8 +38,9 @@ FOOTER_TAIL_BYTES = 12
 """Footer payload size (4) + flags (4) + magic (4): what must be read first."""
 
 _FLAG_PAYLOAD_COMPRESSED = 1
-_CODECS = {"lz4": "lz4", "zstd": "zstd"}
-_MAX_UNCOMPRESSED = 1 << 31
+_CODECS = ("lz4", "zstd")
+_MAX_UNCOMPRESSED = 1 << 28
+_INT_64 = range(-(1 << 63), 1 << 63)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,7 @@ def read_footer(tail: bytes, file_size: int) -> FileMetadata:
         )
     payload = footer[4 : size - FOOTER_TAIL_BYTES]
     if flags & _FLAG_PAYLOAD_COMPRESSED:
-        payload = _decompress(payload, "lz4", "footer payload")
+        payload = decompress("lz4", payload, limit=_MAX_UNCOMPRESSED, kind="puffin-codec", field="footer payload")
     return _parse_footer(payload, file_size - size)
 
 
@@ -198,7 +198,10 @@ def blob_payload(stored: bytes, metadata: BlobMetadata) -> bytes:
             found=metadata.compression_codec,
             expected="none",
         )
-    return _decompress(bytes(stored), metadata.compression_codec, "blob")
+    _check_codec(metadata.compression_codec)
+    return decompress(
+        metadata.compression_codec, bytes(stored), limit=_MAX_UNCOMPRESSED, kind="puffin-codec", field="blob"
+    )
 
 
 def _footer_json(metadata: FileMetadata) -> dict[str, Any]:
@@ -239,23 +242,21 @@ def _parse_footer(payload: bytes, blobs_end: int) -> FileMetadata:
 
 def _parse_blob(raw: Any, blobs_end: int) -> BlobMetadata:
     if not isinstance(raw, dict):
-        raise FormatError("Puffin blob is not an object", kind="puffin-footer", field="blobs", found=raw)
-    codec = raw.get("compression-codec")
-    if codec is not None and codec not in _CODECS:
         raise FormatError(
-            "unknown Puffin compression codec",
-            kind="puffin-codec",
-            field="compression-codec",
-            found=codec,
-            expected="lz4 or zstd",
+            "Puffin blob is not an object", kind="puffin-footer", field="blobs", found=raw, expected="an object"
         )
+    codec = raw.get("compression-codec")
+    if codec is not None:
+        _check_codec(codec)
     fields = raw.get("fields")
     if not isinstance(fields, list) or not all(_is_int(f) for f in fields):
         raise FormatError(
             "bad Puffin blob fields", kind="puffin-footer", field="fields", found=fields, expected="integers"
         )
     if not isinstance(raw.get("type"), str):
-        raise FormatError("bad Puffin blob type", kind="puffin-footer", field="type", found=raw.get("type"))
+        raise FormatError(
+            "bad Puffin blob type", kind="puffin-footer", field="type", found=raw.get("type"), expected="a string"
+        )
     blob = BlobMetadata(
         type=raw["type"],
         fields=tuple(fields),
@@ -277,14 +278,25 @@ def _parse_blob(raw: Any, blobs_end: int) -> BlobMetadata:
     return blob
 
 
+def _check_codec(codec: Any) -> None:
+    if codec not in _CODECS:
+        raise FormatError(
+            "unknown Puffin compression codec",
+            kind="puffin-codec",
+            field="compression-codec",
+            found=codec,
+            expected="lz4 or zstd",
+        )
+
+
 def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool) and value in _INT_64
 
 
 def _integer(raw: Mapping[str, Any], name: str) -> int:
     value = raw.get(name)
     if not _is_int(value):
-        raise FormatError("bad Puffin blob field", kind="puffin-footer", field=name, found=value, expected="an integer")
+        raise FormatError("bad Puffin blob field", kind="puffin-footer", field=name, found=value, expected="a long")
     assert isinstance(value, int)
     return value
 
@@ -297,16 +309,3 @@ def _strings(raw: Any) -> dict[str, str]:
             "bad Puffin properties", kind="puffin-footer", field="properties", found=raw, expected="strings"
         )
     return dict(raw)
-
-
-def _decompress(data: bytes, codec: str, what: str) -> bytes:
-    if codec not in _CODECS:
-        raise InvalidInputError("unknown codec", kind="puffin-codec", found=codec)
-    try:
-        with pa.CompressedInputStream(pa.BufferReader(data), _CODECS[codec]) as stream:
-            out: bytes = stream.read(_MAX_UNCOMPRESSED)
-            if stream.read(1):
-                raise FormatError("Puffin payload too large", kind="puffin-codec", field=what, expected="<= 2 GiB")
-    except (OSError, pa.ArrowException) as e:
-        raise FormatError(f"cannot decompress {codec}", kind="puffin-codec", field=what, found=str(e)) from e
-    return out

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.types import DoubleType, FloatType, NestedField, StructType
 
@@ -16,15 +17,16 @@ from deletekit.commit.commit import Attempt
 from deletekit.commit.row_delta import RowDelta
 from deletekit.commit.validation import check_delete_kind
 from deletekit.deletes.data_file_writer import group_codes
+from deletekit.deletes.delete_file_index import is_global
 from deletekit.deletes.delete_writers import write_equality_deletes
 from deletekit.deletes.equality_deletes import KeySet, comparable
-from deletekit.deletes.read import ReadContext, ReadRequest, read_task
+from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.row_change import Change, ChangeOptions, ChangeResult, RowMode, change_files
 from deletekit.deletes.scan_planning import ScanTask, plan_scan
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.formats.content_file import DeleteFile
+from deletekit.formats.content_file import DeleteFile, partition_key
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import arrow_field, arrow_type, struct_paths
 
@@ -148,17 +150,24 @@ def equality_fields_of(schema: Schema, names: Sequence[str] | Iterable[int]) -> 
     return tuple(fields[i] for i in sorted(fields))
 
 
-def key_schema(schema: Schema, fields: Sequence[NestedField]) -> Schema:
-    """The schema of an equality delete file: the key columns, nested leaves inside their structs, ids kept."""
-    return prune_columns(schema, {f.field_id for f in fields}, select_full_types=False)
+def nested_keys(schema: Schema, fields: Sequence[NestedField], columns: Sequence[Any]) -> tuple[pa.Table, Schema]:
+    """Key columns given flat, as the table of an equality delete file and its schema, ids kept.
 
-
-def nested_keys(schema: Schema, fields: Sequence[NestedField], columns: Sequence[Any]) -> pa.Table:
-    """Key columns given flat, as the table of `key_schema`: a nested leaf goes inside structs that are never null."""
+    A nested leaf goes inside structs that are never null. The leaf of a NULL struct is NULL even if it is required, so
+    the file's field is optional where a key holds NULL.
+    """
     by_id = {f.field_id: c for f, c in zip(fields, columns, strict=True)}
-    pruned = key_schema(schema, fields)
+    pruned = prune_columns(schema, set(by_id), select_full_types=False)
+    pruned = Schema(*(_optional_where_null(f, by_id) for f in pruned.fields), schema_id=schema.schema_id)
     arrays = [_nest(f, by_id) for f in pruned.fields]
-    return pa.Table.from_arrays(arrays, schema=pa.schema([arrow_field(f) for f in pruned.fields]))
+    return pa.Table.from_arrays(arrays, schema=pa.schema([arrow_field(f) for f in pruned.fields])), pruned
+
+
+def _optional_where_null(field: NestedField, by_id: Mapping[int, Any]) -> NestedField:
+    if isinstance(field.field_type, StructType):
+        children = [_optional_where_null(c, by_id) for c in field.field_type.fields]
+        return field.model_copy(update={"field_type": StructType(*children)})
+    return field.model_copy(update={"required": field.required and not by_id[field.field_id].null_count})
 
 
 def _nest(field: NestedField, by_id: Mapping[int, Any]) -> Any:
@@ -222,10 +231,10 @@ def _write_keys(attempt: Attempt, total: ChangeResult, fields: Sequence[NestedFi
     files: list[DeleteFile] = []
     for (spec_id, partition), tables in groups.items():
         table = distinct(pa.concat_tables(tables))
-        keys = nested_keys(schema, fields, table.columns)
+        keys, file_schema = nested_keys(schema, fields, table.columns)
         spec = attempt.base.metadata.specs[spec_id]
         ids = [f.field_id for f in fields]
-        files += write_equality_deletes(attempt.write, keys, ids, spec, partition, key_schema(schema, fields))
+        files += write_equality_deletes(attempt.write, keys, ids, spec, partition, file_schema)
     return files
 
 
@@ -240,16 +249,19 @@ def distinct(table: pa.Table) -> pa.Table:
 def _check_keys_are_unique(
     attempt: Attempt, context: ReadContext, plan: ChangePlan, total: ChangeResult, engine: Engine
 ) -> None:
-    fields = plan.options.key_fields
-    keys = KeySet([pa.concat_tables([t for _, _, t in total.keys]).column(i) for i in range(len(fields))])
+    fields, specs = plan.options.key_fields, attempt.base.metadata.specs
+    by_reach: dict[Any, list[pa.Table]] = {}
+    for spec_id, partition, table in total.keys:
+        by_reach.setdefault(_reach(specs[spec_id], partition), []).append(table)
+    sets = {reach: KeySet(pa.concat_tables(tables).columns) for reach, tables in by_reach.items()}
     tasks = plan_scan(attempt.base.metadata, attempt.base.snapshot, attempt.base.reader)
-    request = ReadRequest(fields)
 
     def count(task: ScanTask) -> int:
-        return sum(
-            int(np.count_nonzero(keys.contains(b.table.columns) & ~b.deleted))
-            for b in read_task(context, task, request)
-        )
+        places = {None, _reach(specs[task.data_file.spec_id], task.data_file.partition)}
+        keys = [sets[reach] for reach in places if reach in sets]
+        if not keys:
+            return 0
+        return sum(_hits(keys, batch) for batch in read_task(context, task, ReadRequest(fields)))
 
     would_go = sum(engine.map(count, tasks))
     if would_go != total.matched_rows:
@@ -260,3 +272,15 @@ def _check_keys_are_unique(
             found=f"{would_go} rows with these keys",
             expected=f"{total.matched_rows} rows chosen",
         )
+
+
+def _reach(spec: PartitionSpec, partition: tuple[Any, ...]) -> Any:
+    """Where an equality delete of a spec and partition applies; None is everywhere."""
+    return None if is_global(spec) else (spec.spec_id, partition_key(partition))
+
+
+def _hits(keys: Sequence[KeySet], batch: FileBatch) -> int:
+    hit = np.zeros(len(batch.deleted), dtype=np.bool_)
+    for key_set in keys:
+        hit |= key_set.contains(batch.table.columns)
+    return int(np.count_nonzero(hit & ~batch.deleted))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.expressions import (
+    AlwaysFalse,
     And,
     BooleanExpression,
     BoundEqualTo,
@@ -22,15 +23,16 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import NestedField
 
-from deletekit.commit.commit import Attempt, Commit, commit
+from deletekit.commit.commit import Attempt, Commit, check_request, commit
 from deletekit.commit.row_delta import RowDelta
 from deletekit.commit.validation import check_delete_kind
-from deletekit.deletes.data_file_writer import cast_column, column_at, split_by_partition
+from deletekit.deletes.data_file_writer import column_at, split_by_partition
 from deletekit.deletes.delete_file_index import is_global
 from deletekit.deletes.delete_writers import write_equality_deletes
-from deletekit.deletes.filter import Filter, filter_field_ids, parse_filter
+from deletekit.deletes.filter import Filter, filter_field_ids, parse_filter, unbound_filter
 from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.deletes.row_change import ChangeOptions
+from deletekit.deletes.rows import as_table, cast_column
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
@@ -42,12 +44,10 @@ from deletekit.operations.changes import (
     distinct,
     equality_fields_of,
     granularity_of,
-    key_schema,
     nested_keys,
     run_change,
 )
 from deletekit.operations.context import engine_or_default
-from deletekit.operations.filters import unbound_filter
 from deletekit.operations.write import ensure_unpartitioned_spec
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
@@ -99,6 +99,8 @@ def delete(
         _check_options(chosen, with_rows=with_rows, equality_fields=equality_fields)
         options = ChangeOptions(chosen, granularity_of(metadata, granularity), with_rows)
         check = False
+        if isinstance(bound, AlwaysFalse):
+            return RowDelta()  # `id > 3000000000` of an int: there is nothing to read, and no key column to name
         if chosen == "equality-delete":
             fields = _key_fields(metadata.schema, bound, equality_fields)
             keys = _enumerated(bound, fields)
@@ -107,7 +109,7 @@ def delete(
                 return RowDelta(added_delete_files=tuple(files))
             options = replace(options, key_fields=fields)
             check = not filter_field_ids(bound) <= {f.field_id for f in fields}
-        plan = ChangePlan(_Delete(bound), options, unbound_filter(where), check_keys=check)
+        plan = ChangePlan(_Delete(bound), options, unbound_filter(where, metadata.schema), check_keys=check)
         return run_change(attempt, plan, runner)[0]
 
     return commit(table, build, ref=ref, properties=commit_properties)
@@ -127,7 +129,7 @@ def delete_keys(
     Parameters
     ----------
     keys: pyarrow Table, or a list of dicts. Nested fields are columns named `parent.child`. NULL in a key matches NULL.
-    equality_fields: the key columns; default all columns of `keys`. Other columns of `keys` are stored and ignored.
+    equality_fields: the key columns; default all columns of `keys`. Other columns of `keys` are ignored.
     scope: `"partition"` writes one file per partition, which needs keys that determine the partition in every spec that
         has data; `"global"` writes one file for the whole table under an unpartitioned spec (added to the table when it
         has none). None takes `partition` where possible.
@@ -136,20 +138,21 @@ def delete_keys(
     Raises InvalidInputError for float or nested-list keys, unknown columns, values that do not fit, format version 1,
     or a scope the keys cannot have. Spec: "Equality Delete Files", "Scan Planning".
     """
+    if scope not in ("partition", "global", None):
+        raise InvalidInputError(
+            "unknown scope", kind="equality-scope", field="scope", found=scope, expected="partition or global"
+        )
 
     def build(attempt: Attempt) -> RowDelta:
-        metadata = attempt.base.metadata
-        check_delete_kind("equality-delete", metadata.format_version)
-        check_parquet_only(metadata, "write.delete.format.default")
-        given = _key_table(keys)
-        fields = equality_fields_of(metadata.schema, equality_fields or given.column_names)
-        if not len(given):
+        fields, plain = _checked_keys(attempt.base.metadata, keys, equality_fields)
+        if not len(plain):
             return RowDelta()
-        columns = [_key_column(given, metadata.schema, f) for f in fields]
-        plain = pa.table(dict(zip([str(f.field_id) for f in fields], columns, strict=True)))
-        return RowDelta(added_delete_files=tuple(_write_blind(attempt, distinct(plain), fields, scope)))
+        return RowDelta(added_delete_files=tuple(_write_blind(attempt, plain, fields, scope)))
 
-    if scope == "global" or (scope is None and not _partitionable(table, keys, equality_fields)):
+    # Refused before the table gets a spec for it.
+    check_request(table.refresh(), ref, commit_properties)
+    fields, plain = _checked_keys(table.metadata, keys, equality_fields)
+    if len(plain) and (scope == "global" or (scope is None and not _partitionable(table.metadata, fields))):
         ensure_unpartitioned_spec(table)
     return commit(table, build, ref=ref, properties=commit_properties)
 
@@ -157,14 +160,17 @@ def delete_keys(
 class _Delete:
     """The change: rows for which the filter is true go."""
 
+    replaces = False
+
     def __init__(self, bound: BooleanExpression) -> None:
         self.request = ReadRequest((), bound)
 
     def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], None]:
         return batch.live, None
 
-    def new_rows(self, current: pa.Table, index: Any) -> None:
+    def new_rows(self, current: pa.Table, index: Any) -> pa.Table:
         del current, index
+        raise AssertionError("deleted rows become nothing")
 
 
 def _required(where: Filter) -> Filter:
@@ -235,8 +241,7 @@ def _write_blind(
     metadata = attempt.base.metadata
     schema = metadata.schema
     ids = [f.field_id for f in fields]
-    nested = nested_keys(schema, fields, keys.columns)
-    pruned = key_schema(schema, fields)
+    nested, pruned = nested_keys(schema, fields, keys.columns)
     specs = _specs_in_use(attempt)
     whole = [s for s in specs if not _determined(s, set(ids))]
     if scope == "partition" and whole:
@@ -271,7 +276,8 @@ def _determined(spec: PartitionSpec, key_ids: set[int]) -> bool:
 
 
 def _unpartitioned(metadata: TableMetadata) -> PartitionSpec:
-    found = next((s for s in metadata.specs.values() if is_global(s)), None)
+    # One without fields before one of void fields, which not every reader takes for unpartitioned.
+    found = min((s for s in metadata.specs.values() if is_global(s)), key=lambda s: len(s.fields), default=None)
     if found is None:
         raise InvalidInputError(
             "a global equality delete needs an unpartitioned spec",
@@ -283,26 +289,32 @@ def _unpartitioned(metadata: TableMetadata) -> PartitionSpec:
     return found
 
 
-def _partitionable(table: Table, keys: Any, equality_fields: Sequence[str] | None) -> bool:
+def _partitionable(metadata: TableMetadata, fields: Sequence[NestedField]) -> bool:
     """Whether no spec of the table needs a global delete for these keys."""
-    metadata = table.refresh().metadata
-    names: Iterable[str] = equality_fields or _key_table(keys).column_names
-    ids = {f.field_id for f in equality_fields_of(metadata.schema, list(names))}
+    ids = {f.field_id for f in fields}
     return all(_determined(s, ids) for s in metadata.specs.values())
 
 
-def _key_table(keys: Any) -> pa.Table:
-    if isinstance(keys, pa.Table):
-        return keys
-    try:
-        return pa.Table.from_pylist(keys) if isinstance(keys, list) else pa.table(keys)
-    except (pa.ArrowException, TypeError, ValueError, AttributeError) as e:
-        raise InvalidInputError("keys are not a table", kind="rows", field="keys", found=str(e)) from e
+def _checked_keys(
+    metadata: TableMetadata, keys: Any, equality_fields: Sequence[str] | None
+) -> tuple[tuple[NestedField, ...], pa.Table]:
+    """The key columns, and the distinct keys as the table's types."""
+    check_delete_kind("equality-delete", metadata.format_version)
+    check_parquet_only(metadata, "write.delete.format.default")
+    given = as_table(keys, metadata.schema, "keys", ragged=False)
+    fields = equality_fields_of(metadata.schema, equality_fields or given.column_names)
+    if not len(given):
+        return fields, given
+    columns = [_key_column(given, metadata.schema, f) for f in fields]
+    return fields, distinct(pa.table(dict(zip([str(f.field_id) for f in fields], columns, strict=True))))
 
 
 def _key_column(keys: pa.Table, schema: Schema, field: NestedField) -> Any:
-    name = schema.find_column_name(field.field_id)
-    column = keys.column(name) if name in keys.column_names else None
-    if column is None:
-        column = column_at(keys, schema, field.field_id)
+    name = schema.find_column_name(field.field_id) or field.name
+    try:
+        column = keys.column(name) if name in keys.column_names else column_at(keys, schema, field.field_id)
+    except KeyError as e:  # no such column, or two of the name
+        raise InvalidInputError(
+            "keys lack a key column", kind="column-not-found", field=name, found=", ".join(keys.column_names)
+        ) from e
     return cast_column(column, field)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
-from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema, promote
+from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import IcebergType, NestedField, StructType
 
 from deletekit.commit.metadata_commit import commit_metadata
@@ -156,13 +157,15 @@ def add_partition_field(table: Table, field: str) -> None:
 
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
         new = partition_field(metadata.schema, field, int(metadata.raw["last-partition-id"]) + 1)
-        if any(f.name == new.name for f in metadata.spec.fields):
+        fields = [_void_renamed(f) if f.name == new.name else f for f in metadata.spec.fields]
+        if any(f.name == new.name or _same_values(f, new) for f in fields):
             raise InvalidInputError("partition field exists already", kind="partition-spec", field=new.name)
         # A field that an older spec had keeps its id, so its values mean the same (v2 spec "Partition Evolution").
-        for old in (f for s in metadata.specs.values() for f in s.fields):
-            if (old.source_id, old.transform) == (new.source_id, new.transform):
-                new = old
-        return _spec_updates(metadata, [*metadata.spec.fields, new])
+        taken = {f.field_id for f in fields}
+        for old in (f for s in metadata.specs.values() for f in s.fields if metadata.format_version >= 2):
+            if _same_values(old, new) and old.field_id not in taken:
+                new = new.model_copy(update={"field_id": old.field_id})
+        return _spec_updates(metadata, [*fields, new])
 
     commit_metadata(table, build)
 
@@ -224,6 +227,17 @@ def create_branch(table: Table, name: str, snapshot_id: int | None = None) -> No
 def create_tag(table: Table, name: str, snapshot_id: int | None = None) -> None:
     """Create a tag at a snapshot (default the head of main). Raises InvalidInputError, NotFoundError."""
     _create_ref(table, name, snapshot_id, "tag")
+
+
+def _same_values(a: PartitionField, b: PartitionField) -> bool:
+    return (a.source_id, a.transform) == (b.source_id, b.transform)
+
+
+def _void_renamed(field: PartitionField) -> PartitionField:
+    """A v1 field that was dropped makes room for a new one of its name, as in Java."""
+    if not isinstance(field.transform, VoidTransform):
+        return field
+    return field.model_copy(update={"name": f"{field.name}_{field.field_id}"})
 
 
 def drop_ref(table: Table, name: str) -> None:

@@ -15,14 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from deletekit.deletes.delete_file_index import DeleteFileIndex, is_global, referenced_path
-from deletekit.deletes.filter import Filter, parse_filter
+from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_planning import ScanTask, delete_index, plan_scan
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.operations.context import engine_or_default
-from deletekit.operations.filters import unbound_filter
-from deletekit.operations.read import resolve_snapshot
+from deletekit.operations.read import resolve_snapshot, select_field
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
@@ -150,11 +149,11 @@ def explain(
     """
     snapshot, schema = resolve_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of=as_of)
     bound = parse_filter(where, schema)
-    fields = tuple(schema.select(*columns).fields if columns else schema.fields)
+    fields = tuple(select_field(schema, name) for name in columns) if columns else schema.fields
     if snapshot is None:
         return Explanation(table=table.name, snapshot_id=None, versions=())
     reader = SnapshotReader(table.io, table.metadata)
-    tasks = plan_scan(table.metadata, snapshot, reader, unbound_filter(where), schema)
+    tasks = plan_scan(table.metadata, snapshot, reader, unbound_filter(where, schema), schema)
     index = delete_index(table.metadata, snapshot, reader)
     job = _Job(ReadContext(table.io, table.metadata), ReadRequest(fields, bound), index)
     found = [v for versions in engine_or_default(engine).map(job.explain, tasks) for v in versions]

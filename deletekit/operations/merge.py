@@ -15,13 +15,20 @@ from pyiceberg.types import NestedField
 
 from deletekit.commit.commit import Attempt, Commit, commit
 from deletekit.commit.row_delta import RowDelta
-from deletekit.deletes.data_file_writer import align, cast_column, write_data_files
+from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.equality_deletes import comparable
 from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.deletes.row_change import ChangeOptions
+from deletekit.deletes.rows import align, as_table, cast_column
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.operations.changes import ChangePlan, choose_mode, equality_fields_of, granularity_of, run_change
+from deletekit.operations.changes import (
+    ChangePlan,
+    choose_mode,
+    equality_fields_of,
+    granularity_of,
+    run_change,
+)
 from deletekit.operations.context import engine_or_default
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
@@ -94,28 +101,26 @@ class _Merge:
     """The change: rows whose `on` columns equal a source row's."""
 
     def __init__(self, schema: Schema, source: Any, on: Sequence[str], when_matched: WhenMatched | None) -> None:
-        self.source = _source_table(source)
+        self.source = as_table(source, schema, "source", ragged=False)
         self._schema = schema
         self._when_matched = when_matched
+        self.replaces = when_matched == "update"
         fields = [_on_field(schema, self.source, name) for name in on]
         if not fields:
             raise InvalidInputError("a merge needs columns to match on", kind="merge", field="on")
-        _check_columns(schema, self.source)
+        self.source = _fitting(schema, self.source)
         self.request = ReadRequest(tuple(fields))
-        self._index = _JoinIndex([cast_column(self.source.column(f.name), f) for f in fields])
+        self._index = _JoinIndex([self.source.column(f.name) for f in fields])
 
     def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
         keys = self._index.lookup(batch.table.columns)
         hit = (keys >= 0) & ~batch.deleted
         if self._when_matched is None:
-            self._index.saw(keys[hit])
-            return np.zeros(len(hit), dtype=np.bool_), keys[:0]
+            return np.zeros(len(hit), dtype=np.bool_), np.unique(keys[hit])
         self._index.check_single(keys[hit])
         return hit, keys[hit]
 
-    def new_rows(self, current: pa.Table, index: npt.NDArray[np.int64] | None) -> pa.Table | None:
-        if self._when_matched != "update":
-            return None
+    def new_rows(self, current: pa.Table, index: npt.NDArray[np.int64] | None) -> pa.Table:
         assert index is not None
         rows = self.source.take(pa.array(self._index.first_rows(index)))
         columns = {n: rows.column(n) if n in rows.column_names else current.column(n) for n in current.column_names}
@@ -123,14 +128,14 @@ class _Merge:
 
     def seen_rows(self, seen: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
         """Source rows that matched some row of the table."""
-        return self._index.rows_of(np.concatenate([*seen, *self._index.seen]) if seen or self._index.seen else None)
+        return self._index.rows_of(np.concatenate(seen) if seen else np.empty(0, dtype=np.int64))
 
 
 class _JoinIndex:
     """Source keys numbered; SQL equality, so a key with a NULL has no number (-1)."""
 
     def __init__(self, columns: Sequence[Any]) -> None:
-        parts = [c for column in columns for c in comparable(column)]
+        parts = _parts(columns)
         self._values = [pc.drop_null(pc.unique(_one(c))) for c in parts]
         codes = self._codes(parts)
         self._known = np.unique(codes[codes >= 0])
@@ -138,14 +143,10 @@ class _JoinIndex:
         order = np.argsort(self._row_keys, kind="stable")
         self._first = order[np.searchsorted(self._row_keys[order], np.arange(len(self._known)))]
         self._counts = np.bincount(self._row_keys[self._row_keys >= 0], minlength=len(self._known))
-        self.seen: list[npt.NDArray[np.int64]] = []
 
     def lookup(self, columns: Sequence[Any]) -> npt.NDArray[np.int64]:
         """The number of each row's key among the source's, or -1."""
-        return self._number(self._codes([c for column in columns for c in comparable(column)]))
-
-    def saw(self, keys: npt.NDArray[np.int64]) -> None:
-        self.seen.append(np.unique(keys))
+        return self._number(self._codes(_parts(columns)))
 
     def check_single(self, keys: npt.NDArray[np.int64]) -> None:
         if len(keys) and self._counts[keys].max() > 1:
@@ -160,9 +161,7 @@ class _JoinIndex:
     def first_rows(self, keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return self._first[keys]
 
-    def rows_of(self, keys: npt.NDArray[np.int64] | None) -> npt.NDArray[np.int64]:
-        if keys is None:
-            return np.empty(0, dtype=np.int64)
+    def rows_of(self, keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         matched = np.zeros(len(self._known) + 1, dtype=np.bool_)
         matched[keys] = True
         matched[-1] = False  # row keys of -1 (a NULL in the key) index the last place
@@ -187,17 +186,14 @@ class _JoinIndex:
         return np.where(hit, at, -1)
 
 
+def _parts(columns: Sequence[Any]) -> list[Any]:
+    """Columns to compare; in SQL -0.0 equals 0.0, which in an equality delete it does not."""
+    plain = [pc.add(c, pa.scalar(0.0, c.type)) if pa.types.is_floating(c.type) else c for c in columns]
+    return [part for column in plain for part in comparable(column)]
+
+
 def _one(column: Any) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _source_table(source: Any) -> pa.Table:
-    if isinstance(source, pa.Table):
-        return source
-    try:
-        return pa.Table.from_pylist(source) if isinstance(source, list) else pa.table(source)
-    except (pa.ArrowException, TypeError, ValueError, AttributeError) as e:
-        raise InvalidInputError("source is not a table", kind="rows", field="source", found=str(e)) from e
 
 
 def _on_field(schema: Schema, source: pa.Table, name: str) -> NestedField:
@@ -213,8 +209,10 @@ def _on_field(schema: Schema, source: pa.Table, name: str) -> NestedField:
     return field
 
 
-def _check_columns(schema: Schema, source: pa.Table) -> None:
-    names = {f.name for f in schema.fields}
+def _fitting(schema: Schema, source: pa.Table) -> pa.Table:
+    """The source with the table's types, so that a value that does not fit is refused even if its row matches none."""
+    fields = {f.name: f for f in schema.fields}
     for column in source.column_names:
-        if column not in names:
+        if column not in fields:
             raise InvalidInputError("source has a column the table does not", kind="column-not-found", field=column)
+    return pa.table({n: cast_column(source.column(n), fields[n]) for n in source.column_names})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.filter import Filter, parse_filter
+from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.projection import check_supported
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_planning import ScanTask, plan_scan
@@ -20,7 +20,6 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import FileContent
 from deletekit.operations.context import engine_or_default
-from deletekit.operations.filters import unbound_filter
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
@@ -37,6 +36,7 @@ METADATA_COLUMNS = {
     "_last_updated_sequence_number": pa.int64(),
 }
 _LINEAGE = ("_row_id", "_last_updated_sequence_number")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def scan(
@@ -66,10 +66,10 @@ def scan(
     NotFoundError for a snapshot or ref that is not there. Spec: "Scan Planning", "Point in Time Reads".
     """
     snapshot, schema = resolve_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of=as_of)
-    names = list(schema.column_names if columns is None else columns)
-    if columns is None:
-        names = [f.name for f in schema.fields]
-    fields = {n: _select(schema, n) for n in names if n not in METADATA_COLUMNS}
+    names = [f.name for f in schema.fields] if columns is None else list(columns)
+    if not names:
+        raise InvalidInputError("a scan needs a column; count() needs none", kind="column-not-found", field="columns")
+    fields = {n: select_field(schema, n) for n in names if n not in METADATA_COLUMNS}
     check_supported(list(fields.values()))
     bound = parse_filter(where, schema)
     return Scan(table, snapshot, schema, where, names, fields, bound, engine_or_default(engine))
@@ -103,7 +103,9 @@ class Scan:
     def plan(self) -> list[ScanTask]:
         """The data files to read, each with the deletes that apply to it; reads manifests only."""
         reader = SnapshotReader(self.table.io, self.table.metadata)
-        return plan_scan(self.table.metadata, self.snapshot, reader, unbound_filter(self.where), self.schema)
+        return plan_scan(
+            self.table.metadata, self.snapshot, reader, unbound_filter(self.where, self.schema), self.schema
+        )
 
     def to_batches(self) -> Iterator[pa.Table]:
         """The rows, one Arrow table per row group, in manifest order; several files are read ahead in threads."""
@@ -114,7 +116,9 @@ class Scan:
 
     def to_arrow(self) -> pa.Table:
         """All rows as one Arrow table."""
-        return pa.concat_tables([self.arrow_schema.empty_table(), *self.to_batches()])
+        schema = self.arrow_schema  # its empty_table() fails with a uuid inside a struct or list
+        empty = pa.Table.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
+        return pa.concat_tables([empty, *self.to_batches()])
 
     def count(self) -> int:
         """Number of rows, from metadata wherever that is exact.
@@ -181,13 +185,16 @@ def _millis(as_of: int | str | datetime) -> int:
         return as_of
     try:
         moment = datetime.fromisoformat(as_of) if isinstance(as_of, str) else as_of
-    except ValueError as e:
-        raise InvalidInputError("bad time", kind="time-travel", field="as_of", found=as_of, expected="ISO 8601") from e
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, AttributeError) as e:
+        raise InvalidInputError(
+            "bad time", kind="time-travel", field="as_of", found=as_of, expected="milliseconds, a datetime or ISO 8601"
+        ) from e
+    return (moment - _EPOCH) // timedelta(milliseconds=1)  # in integers: a float of seconds is off by one at times
 
 
-def _select(schema: Schema, name: str) -> NestedField:
+def select_field(schema: Schema, name: str) -> NestedField:
+    """A column, or for `parent.child` its struct with that one field. Raises InvalidInputError."""
     try:
         return schema.select(name).fields[0]
     except (ValueError, IndexError) as e:

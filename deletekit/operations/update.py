@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions import AlwaysFalse, BooleanExpression
 from pyiceberg.schema import Schema
 
 from deletekit.commit.commit import Attempt, Commit, commit
 from deletekit.commit.row_delta import RowDelta
-from deletekit.deletes.data_file_writer import align
-from deletekit.deletes.filter import Filter, filter_field_ids, parse_filter
+from deletekit.deletes.filter import Filter, filter_field_ids, parse_filter, unbound_filter
 from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.deletes.row_change import ChangeOptions
+from deletekit.deletes.rows import align
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.operations.changes import ChangePlan, choose_mode, equality_fields_of, granularity_of, run_change
 from deletekit.operations.context import engine_or_default
-from deletekit.operations.filters import unbound_filter
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 
@@ -70,17 +69,23 @@ def update(
         change = _Update(bound, assignments, metadata.schema)
         options = ChangeOptions(chosen, granularity_of(metadata, granularity))
         check = False
+        if isinstance(bound, AlwaysFalse):
+            return RowDelta()
         if chosen == "equality-delete":
             fields = equality_fields_of(metadata.schema, equality_fields or sorted(filter_field_ids(bound)))
             options = replace(options, key_fields=fields)
             check = not filter_field_ids(bound) <= {f.field_id for f in fields}
-        return run_change(attempt, ChangePlan(change, options, unbound_filter(where), check_keys=check), runner)[0]
+        return run_change(
+            attempt, ChangePlan(change, options, unbound_filter(where, metadata.schema), check_keys=check), runner
+        )[0]
 
     return commit(table, build, ref=ref, properties=commit_properties)
 
 
 class _Update:
     """The change: rows for which the filter is true become their assigned selves."""
+
+    replaces = True
 
     def __init__(self, bound: BooleanExpression, assignments: Mapping[str, Assignment], schema: Schema) -> None:
         self.request = ReadRequest((), bound)
@@ -94,7 +99,12 @@ class _Update:
                 )
         if not assignments:
             raise InvalidInputError("nothing to assign", kind="assignments", field="assignments")
-        _check_constants(assignments, schema)
+        # Now, before any file is read, and even if no row will match.
+        self._constants = {
+            f.name: align([{f.name: assignments[f.name]}], Schema(f, schema_id=0)).column(0)[0]
+            for f in schema.fields
+            if f.name in assignments and not callable(assignments[f.name])
+        }
 
     def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], None]:
         return batch.live, None
@@ -103,32 +113,20 @@ class _Update:
         del index
         columns = {name: current.column(name) for name in current.column_names}
         for name, value in self._assignments.items():
-            columns[name] = _values(value, current, name)
+            constant = self._constants.get(name)
+            columns[name] = _called(value, current, name) if constant is None else pa.repeat(constant, len(current))
         return align(pa.table(columns), self._schema)
 
 
-def _values(value: Assignment, current: pa.Table, name: str) -> Any:
-    if not callable(value):
-        return _constant(value, len(current))
-    made = value(current)
-    if len(made) != len(current):
+def _called(function: Callable[[pa.Table], Any], current: pa.Table, name: str) -> Any:
+    made = function(current)
+    count = len(made) if isinstance(made, Sized) and not isinstance(made, str | bytes) else None
+    if count != len(current):
         raise InvalidInputError(
-            "assignment made another number of values",
+            "assignment did not make a value for each row",
             kind="assignments",
             field=name,
-            found=len(made),
-            expected=len(current),
+            found=type(made).__name__ if count is None else f"{count} values",
+            expected=f"{len(current)} values",
         )
     return made
-
-
-def _check_constants(assignments: Mapping[str, Assignment], schema: Schema) -> None:
-    """Refuse a constant that does not fit before any file is read, even if no row will match."""
-    for field in schema.fields:
-        if field.name in assignments and not callable(assignments[field.name]):
-            one = Schema(field, schema_id=0)
-            align(pa.table({field.name: _constant(assignments[field.name], 1)}), one)
-
-
-def _constant(value: Any, rows: int) -> Any:
-    return pa.repeat(value, rows) if isinstance(value, pa.Scalar) else pa.array([value] * rows)

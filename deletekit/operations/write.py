@@ -7,16 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+from pyiceberg.exceptions import ValidationError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.transforms import IdentityTransform, Transform, parse_transform
+from pyiceberg.types import FixedType
 
 from deletekit.commit.commit import Attempt, Commit, commit
 from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.commit.row_delta import RowDelta
-from deletekit.deletes.data_file_writer import align, write_data_files
+from deletekit.deletes.data_file_writer import write_data_files
+from deletekit.deletes.rows import align
 from deletekit.deletes.write_context import check_parquet_only
-from deletekit.errors import InvalidInputError
+from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.table.catalog import Catalog, to_identifier
 from deletekit.table.metadata import MAIN, TableMetadata, new_metadata, spec_to_json
 from deletekit.table.table import Table
@@ -139,6 +142,14 @@ def partition_field(schema: Schema, text: str, field_id: int) -> PartitionField:
         raise InvalidInputError(
             "no such column to partition by", kind="partition-spec", field=text, expected=", ".join(schema.column_names)
         ) from e
+    if isinstance(source.field_type, FixedType) and isinstance(transform, IdentityTransform):
+        # Java stores these against the specification (apache/iceberg#17501): no bytes are right for everyone.
+        raise UnsupportedError(
+            "partition values of type fixed cannot be written",
+            kind="partition-type",
+            field=text,
+            found=str(source.field_type),
+        )
     if not source.field_type.is_primitive or not transform.can_transform(source.field_type):
         raise InvalidInputError(
             "column cannot be partitioned so", kind="partition-spec", field=text, found=str(source.field_type)
@@ -161,7 +172,7 @@ def _parse_partition(text: str) -> tuple[str, Transform[Any, Any]]:
     name, width = match.group(1).rstrip("s") if match.group(1) != "s" else "s", match.group(2) or match.group(4)
     try:
         return match.group(3), parse_transform(name if width is None else f"{name}[{width}]")
-    except (ValueError, TypeError) as e:
+    except (ValueError, TypeError, ValidationError) as e:
         raise InvalidInputError("unknown partition transform", kind="partition-spec", field=text, found=str(e)) from e
 
 

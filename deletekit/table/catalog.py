@@ -7,12 +7,12 @@ serialise v3 metadata; REST and the rest take the same updates through pyiceberg
 
 from __future__ import annotations
 
-import gzip
 import time
-import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,31 +21,38 @@ from pydantic import TypeAdapter
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.catalog import load_catalog as load_pyiceberg_catalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
-from pyiceberg.exceptions import (
-    CommitFailedException,
-    CommitStateUnknownException,
-    NoSuchNamespaceError,
-    NoSuchTableError,
-    TableAlreadyExistsError,
-)
+from pyiceberg.exceptions import NoSuchNamespaceError
 from pyiceberg.table import Table as PyIcebergTable
 from pyiceberg.table.update import TableRequirement, TableUpdate
 
 from deletekit.errors import (
     CommitConflictError,
     CommitStateUnknownError,
+    DeletekitError,
     InvalidInputError,
     NotFoundError,
     UnsupportedError,
 )
+from deletekit.table.catalog_errors import asking, committing, committing_row, opening, row_errors, state_after
+from deletekit.table.catalog_updates import creating_updates, has_defaults, is_applied, rehearse
 from deletekit.table.file_io import FileIO, PyIcebergIO
-from deletekit.table.metadata import TableMetadata, parse_metadata, serialise_metadata
+from deletekit.table.identifier import Identifier, dotted, to_identifier
+from deletekit.table.metadata import TableMetadata, parse_metadata
+from deletekit.table.metadata_file import (
+    logged_files,
+    metadata_file_bytes,
+    metadata_file_path,
+    metadata_version,
+    unlogged_files,
+    with_metadata_log,
+)
 from deletekit.table.metadata_update import apply_updates, check_requirements
 
 __all__ = ["Catalog", "Identifier", "TableState", "load_catalog", "local_catalog", "to_identifier", "wrap_catalog"]
 
-Identifier = tuple[str, ...]
 Json = Mapping[str, Any]
+
+_OPENING_RACES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +65,10 @@ class TableState:
 
 
 class Catalog(ABC):
-    """What deletekit needs of a catalog. `pyiceberg` is the wrapped catalog, for everything else one may want."""
+    """What deletekit needs of a catalog. `pyiceberg` is the wrapped catalog, for everything else one may want.
+
+    Whatever the wrapped catalog raises reaches the caller as a DeletekitError with that as its cause.
+    """
 
     pyiceberg: PyIcebergCatalog
 
@@ -73,49 +83,45 @@ class Catalog(ABC):
 
     @abstractmethod
     def create(self, identifier: Identifier, metadata: TableMetadata) -> TableState:
-        """Register a new table. Raises InvalidInputError when it exists, UnsupportedError for an unwritable version."""
+        """Register a new table. Raises InvalidInputError when it exists, UnsupportedError for an unwritable version,
+        CommitStateUnknownError when the catalog cannot say whether it was made.
+        """
 
     @abstractmethod
     def commit(self, identifier: Identifier, requirements: Sequence[Json], updates: Sequence[Json]) -> TableState:
         """Apply updates if the requirements hold.
 
         Raises CommitConflictError when they do not or another writer wins, CommitStateUnknownError when the catalog
-        cannot say; nothing else leaves the table changed.
+        cannot say. Any other DeletekitError, too, means that the table certainly did not change.
         """
 
     def check_writable(self, format_version: int) -> None:  # noqa: B027  # most catalogs take every version
         """Raise UnsupportedError, before anything is written, when this catalog cannot take that format version."""
 
     def default_location(self, identifier: Identifier) -> str:
-        """Where a table goes that names no location. Raises InvalidInputError without a `warehouse` property."""
-        warehouse = self.pyiceberg.properties.get("warehouse")
-        if not warehouse:
-            raise InvalidInputError(
-                "table needs a location", kind="location", field="warehouse", expected="a catalog property"
-            )
-        return "/".join([str(warehouse).rstrip("/"), *identifier])
+        """Where a table goes that names no location; "" when the catalog itself will choose."""
+        del identifier
+        return ""
 
     def list_tables(self, namespace: str) -> list[Identifier]:
         """Identifiers of the tables of a namespace. Raises NotFoundError."""
-        try:
+        with asking(namespace):
             return [tuple(i) for i in self.pyiceberg.list_tables(namespace)]
-        except NoSuchNamespaceError as e:
-            raise NotFoundError("no such namespace", kind="namespace-not-found", found=namespace) from e
 
     def list_namespaces(self) -> list[Identifier]:
         """All top-level namespaces."""
-        return [tuple(n) for n in self.pyiceberg.list_namespaces()]
+        with asking(self.name):
+            return [tuple(n) for n in self.pyiceberg.list_namespaces()]
 
     def drop_table(self, identifier: str | Sequence[str]) -> None:
         """Forget a table; its files stay. Raises NotFoundError."""
         key = to_identifier(identifier)
-        try:
+        with asking(dotted(key)):
             self.pyiceberg.drop_table(key)
-        except NoSuchTableError as e:
-            raise _no_table(key) from e
 
     def _ensure_namespace(self, identifier: Identifier) -> None:
-        self.pyiceberg.create_namespace_if_not_exists(identifier[:-1])
+        with asking(dotted(identifier[:-1])):
+            self.pyiceberg.create_namespace_if_not_exists(identifier[:-1])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -128,100 +134,126 @@ class SqlStore(Catalog):
         self.pyiceberg: SqlCatalog = catalog
 
     def load(self, identifier: Identifier) -> TableState:
-        return self._state(self._location(identifier))
+        location = self._find(identifier)
+        if location is None:
+            raise NotFoundError("no such table", kind="table-not-found", found=dotted(identifier))
+        with asking(dotted(identifier)):
+            io = PyIcebergIO(self.pyiceberg.properties, location)
+            return TableState(parse_metadata(io.read(location), location), location, io)
 
     def create(self, identifier: Identifier, metadata: TableMetadata) -> TableState:
-        self._ensure_namespace(identifier)
         if self._find(identifier) is not None:
             raise _table_exists(identifier)
+        self._ensure_namespace(identifier)
         location = metadata_file_path(metadata, 0)
-        io = self._io(location)
-        io.write(location, metadata_file_bytes(metadata, location))
+        state = TableState(metadata, location, PyIcebergIO(self.pyiceberg.properties, location))
         row = {**self._row(identifier), "metadata_location": location, "previous_metadata_location": None}
         if self._has_type_column():
             row["iceberg_type"] = "TABLE"
         try:
-            with self.pyiceberg.engine.begin() as connection:
-                connection.execute(sa.insert(IcebergTables).values(**row))
-        except sa.exc.IntegrityError as e:
-            io.delete(location)
+            self._register(identifier, state, sa.insert(IcebergTables).values(**row))
+        except CommitConflictError as e:
+            if self._find(identifier) is None:
+                raise
             raise _table_exists(identifier) from e
-        return TableState(metadata, location, io)
+        return state
 
     def commit(self, identifier: Identifier, requirements: Sequence[Json], updates: Sequence[Json]) -> TableState:
         current = self.load(identifier)
         check_requirements(current.metadata, requirements)
-        now_ms = int(time.time() * 1000)
-        changed = apply_updates(current.metadata, updates, now_ms)
+        changed = apply_updates(current.metadata, updates, int(time.time() * 1000))
         changed = with_metadata_log(changed, current.metadata_location, current.metadata.raw["last-updated-ms"])
         location = metadata_file_path(changed, metadata_version(current.metadata_location) + 1)
-        current.io.write(location, metadata_file_bytes(changed, location))
+        state = TableState(changed, location, current.io)
+        old = current.metadata_location
+        here = IcebergTables.__table__.c.metadata_location == old
+        swap = sa.update(IcebergTables).where(*self._is(identifier), here)
+        swap = swap.values(metadata_location=location, previous_metadata_location=old)
+        if not self._register(identifier, state, swap):
+            raise CommitConflictError("another writer committed first", field="metadata_location", expected=old)
+        for path in unlogged_files(current.metadata, changed):
+            _try_delete(state.io, path)
+        return state
+
+    def _register(self, identifier: Identifier, state: TableState, statement: Any) -> bool:
+        """Write `state`'s metadata file and run, in one transaction, the statement that makes it the table's.
+
+        False when no row was changed. The file stays unless the statement certainly had no effect.
+        """
+        location = state.metadata_location
+        changed = False
         try:
-            swapped = self._swap(identifier, current.metadata_location, location)
-        except sa.exc.SQLAlchemyError as e:
-            swapped = self._landed(identifier, location)
-            # SQLite rolled back in this process: its failure is certain. A server may still be committing.
-            if not swapped and self.pyiceberg.engine.dialect.name != "sqlite":
-                raise CommitStateUnknownError(
-                    "the catalog failed while committing", file=location, found=f"{type(e).__name__}: {e}"
-                ) from e
-        if not swapped:
-            current.io.delete(location)
-            raise CommitConflictError(
-                "another writer committed first", field="metadata_location", expected=current.metadata_location
-            )
-        return TableState(changed, location, current.io)
+            with asking(dotted(identifier)):
+                state.io.write(location, metadata_file_bytes(state.metadata, location))
+            with row_errors(), self.pyiceberg.engine.connect() as connection:
+                changed = connection.execute(statement).rowcount == 1
+                if changed:
+                    with committing_row():
+                        connection.commit()
+        except CommitStateUnknownError as e:
+            return state_after(e, lambda: self._landed(identifier, location), state.metadata.properties)
+        except Exception:
+            _try_delete(state.io, location)
+            raise
+        if not changed:
+            _try_delete(state.io, location)
+        return changed
 
-    def _swap(self, identifier: Identifier, old: str, new: str) -> bool:
-        table = IcebergTables.__table__
-        where = [table.c[k] == v for k, v in self._row(identifier).items()]
-        statement = (
-            sa.update(IcebergTables)
-            .where(*where, table.c.metadata_location == old)
-            .values(metadata_location=new, previous_metadata_location=old)
-        )
-        with self.pyiceberg.engine.begin() as connection:
-            return bool(connection.execute(statement).rowcount == 1)
-
-    def _landed(self, identifier: Identifier, location: str) -> bool:
-        """Whether a commit whose answer was lost is in the table's history."""
-        try:
-            state = self.load(identifier)
-        except sa.exc.SQLAlchemyError:
-            return False
-        log = [entry["metadata-file"] for entry in state.metadata.raw.get("metadata-log") or ()]
-        return location in (state.metadata_location, *log)
-
-    def _location(self, identifier: Identifier) -> str:
-        found = self._find(identifier)
-        if found is None:
-            raise _no_table(identifier)
-        return found
+    def _landed(self, identifier: Identifier, location: str) -> bool | None:
+        """True when a metadata file is in the table's history; None says nothing."""
+        state = self.load(identifier)
+        return location == state.metadata_location or location in logged_files(state.metadata) or None
 
     def _find(self, identifier: Identifier) -> str | None:
-        table = IcebergTables.__table__
-        where = [table.c[k] == v for k, v in self._row(identifier).items()]
-        if self._has_type_column():
-            where.append(sa.or_(table.c.iceberg_type == "TABLE", table.c.iceberg_type.is_(None)))
+        # All columns: Spark's JdbcCatalog may have made the table in its V0 shape, without `iceberg_type`.
+        statement = sa.select(sa.text("*")).select_from(IcebergTables.__table__).where(*self._is(identifier))
+        with asking(dotted(identifier)):
+            try:
+                found = self._first(statement)
+            except sa.exc.DBAPIError as e:
+                if not e.connection_invalidated:
+                    raise
+                found = self._first(statement)  # the server had closed a pooled connection; the pool is fresh now
+        is_table = found is not None and found.get("iceberg_type") in (None, "TABLE")
+        return found["metadata_location"] if is_table else None
+
+    def _first(self, statement: Any) -> Any:
         with self.pyiceberg.engine.connect() as connection:
-            found = connection.execute(sa.select(table.c.metadata_location).where(*where)).scalar()
-        return None if found is None else str(found)
+            return connection.execute(statement).mappings().first()
+
+    def _is(self, identifier: Identifier) -> list[Any]:
+        return [IcebergTables.__table__.c[k] == v for k, v in self._row(identifier).items()]
 
     def _row(self, identifier: Identifier) -> dict[str, str]:
         namespace = ".".join(identifier[:-1])
         return {"catalog_name": self.name, "table_namespace": namespace, "table_name": identifier[-1]}
 
     def _has_type_column(self) -> bool:
-        # Spark's JdbcCatalog may have created the tables in its V0 shape, without `iceberg_type`.
-        columns = sa.inspect(self.pyiceberg.engine).get_columns("iceberg_tables")
+        with asking(self.name):
+            columns = sa.inspect(self.pyiceberg.engine).get_columns("iceberg_tables")
         return any(c["name"] == "iceberg_type" for c in columns)
 
-    def _io(self, location: str) -> FileIO:
-        return PyIcebergIO(self.pyiceberg.properties, location)
+    def _ensure_namespace(self, identifier: Identifier) -> None:
+        try:
+            super()._ensure_namespace(identifier)
+        except DeletekitError as e:
+            # pyiceberg looks first and inserts then; two of us may do so at once.
+            if not isinstance(e.__cause__, sa.exc.IntegrityError):
+                raise
 
-    def _state(self, location: str) -> TableState:
-        io = self._io(location)
-        return TableState(parse_metadata(io.read(location), location), location, io)
+    def default_location(self, identifier: Identifier) -> str:
+        """Under the namespace's own location, else under the warehouse. Raises InvalidInputError without either."""
+        home = None
+        with asking(dotted(identifier)), suppress(NoSuchNamespaceError):
+            home = self.pyiceberg.load_namespace_properties(identifier[:-1]).get("location")
+        if home:
+            return "/".join([str(home).rstrip("/"), identifier[-1]])
+        warehouse = self.pyiceberg.properties.get("warehouse")
+        if not warehouse:
+            raise InvalidInputError(
+                "table needs a location", kind="location", field="warehouse", expected="a catalog property"
+            )
+        return "/".join([str(warehouse).rstrip("/"), *identifier])
 
 
 class PyIcebergStore(Catalog):
@@ -231,36 +263,37 @@ class PyIcebergStore(Catalog):
         self.pyiceberg = catalog
 
     def load(self, identifier: Identifier) -> TableState:
-        return self._state(self._table(identifier))
+        table = self._table(identifier)
+        return self._state(table, table.metadata_location)
 
     def create(self, identifier: Identifier, metadata: TableMetadata) -> TableState:
         self.check_writable(metadata.format_version)
         self._ensure_namespace(identifier)
-        properties = {**metadata.properties, "format-version": str(metadata.format_version)}
-        try:
-            self.pyiceberg.create_table(
-                identifier, metadata.schema, metadata.location, metadata.spec, properties=properties
-            )
-        except TableAlreadyExistsError as e:
-            raise _table_exists(identifier) from e
+        with asking(dotted(identifier)):
+            # pyiceberg writes the metadata file before it looks.
+            if not self._is_rest and self.pyiceberg.table_exists(identifier):
+                raise _table_exists(identifier)
+        with committing(dotted(identifier)):
+            self._create(identifier, metadata)
         return self.load(identifier)
 
     def commit(self, identifier: Identifier, requirements: Sequence[Json], updates: Sequence[Json]) -> TableState:
         table = self._table(identifier)
-        self.check_writable(max(table.metadata.format_version, *(u.get("format-version", 1) for u in updates)))
-        parsed_requirements = TypeAdapter(tuple[TableRequirement, ...]).validate_python(list(requirements))
-        parsed_updates = TypeAdapter(tuple[TableUpdate, ...]).validate_python(list(updates))
+        self.check_writable(max([table.metadata.format_version, *(u.get("format-version", 1) for u in updates)]))
+        if not self._is_rest:
+            # pyiceberg applies the updates itself; what it refuses would look like a failure of unknown state.
+            updates = rehearse(self._state(table, table.metadata_location).metadata, requirements, updates)
+        properties = table.metadata.properties
         try:
-            self.pyiceberg.commit_table(table, parsed_requirements, parsed_updates)
-        except CommitFailedException as e:
-            raise CommitConflictError("another writer committed first", found=str(e)) from e
-        except CommitStateUnknownException as e:
-            if not self._landed(identifier, updates):
-                raise CommitStateUnknownError("the catalog failed while committing", found=str(e)) from e
-        return self.load(identifier)
+            with committing(dotted(identifier)):
+                answer = self._send(table, requirements, updates)
+        except DeletekitError as e:
+            return state_after(e, partial(self._landed, identifier, requirements, updates, e), properties)
+        unreadable = CommitStateUnknownError("the commit landed, and what it made cannot be read", file=answer)
+        return state_after(unreadable, lambda: self._state(table, answer), properties)
 
     def check_writable(self, format_version: int) -> None:
-        if format_version >= 3 and type(self.pyiceberg).__name__ != "RestCatalog":
+        if format_version >= 3 and not self._is_rest:
             raise UnsupportedError(
                 "this catalog cannot hold format version 3 through pyiceberg",
                 kind="catalog-format-version",
@@ -269,27 +302,52 @@ class PyIcebergStore(Catalog):
                 expected="a REST or SQL catalog, or format version 2",
             )
 
-    def default_location(self, identifier: Identifier) -> str:
-        if type(self.pyiceberg).__name__ == "RestCatalog":
-            return ""  # the server chooses
-        return super().default_location(identifier)
+    @property
+    def _is_rest(self) -> bool:
+        from pyiceberg.catalog.rest import RestCatalog  # noqa: PLC0415  # slow to import, and rarely the one
 
-    def _landed(self, identifier: Identifier, updates: Sequence[Json]) -> bool:
-        added = [u["snapshot"]["snapshot-id"] for u in updates if u["action"] == "add-snapshot"]
-        return bool(added) and all(i in self.load(identifier).metadata.snapshots for i in added)
+        return isinstance(self.pyiceberg, RestCatalog)
+
+    def _create(self, identifier: Identifier, metadata: TableMetadata) -> None:
+        properties = {**metadata.properties, "format-version": str(metadata.format_version)}
+        arguments = (identifier, metadata.schema, metadata.location or None, metadata.spec)
+        if not has_defaults(metadata):
+            self.pyiceberg.create_table(*arguments, properties=properties)
+            return
+        # create_table drops column defaults. Let the catalog choose the location, then send it all as updates.
+        staged = self.pyiceberg.create_table_transaction(*arguments, properties=properties)._table  # noqa: SLF001
+        self._send(staged, [{"type": "assert-create"}], creating_updates(metadata, staged.location()))
+
+    def _send(self, table: PyIcebergTable, requirements: Sequence[Json], updates: Sequence[Json]) -> str:
+        """The location of the metadata file that the catalog made of the updates."""
+        answer = self.pyiceberg.commit_table(
+            table,
+            TypeAdapter(tuple[TableRequirement, ...]).validate_python(list(requirements)),
+            TypeAdapter(tuple[TableUpdate, ...]).validate_python(list(updates)),
+        )
+        return answer.metadata_location
+
+    def _landed(
+        self, identifier: Identifier, requirements: Sequence[Json], updates: Sequence[Json], error: DeletekitError
+    ) -> TableState | None:
+        """The state, when it has what the updates ask for; None says nothing."""
+        state = self.load(identifier)
+        if is_applied(state.metadata, updates):
+            return state
+        if error.kind == "catalog-refused":
+            # A server may say 400 where a commit on another branch took the sequence number: that is a lost race.
+            rehearse(state.metadata, requirements, updates)
+        return None
 
     def _table(self, identifier: Identifier) -> PyIcebergTable:
-        try:
+        with asking(dotted(identifier)):
             return self.pyiceberg.load_table(identifier)
-        except NoSuchTableError as e:
-            raise _no_table(identifier) from e
 
-    def _state(self, table: PyIcebergTable) -> TableState:
-        io = PyIcebergIO(table.io.properties, table.metadata_location, table.io)
+    def _state(self, table: PyIcebergTable, location: str) -> TableState:
         # pyiceberg's parsed model cannot be serialised for v3 and drops what it does not know: read the file itself.
-        return TableState(
-            parse_metadata(io.read(table.metadata_location), table.metadata_location), table.metadata_location, io
-        )
+        with asking(dotted(tuple(table.name()))):
+            io = PyIcebergIO(table.io.properties, location, table.io)
+            return TableState(parse_metadata(io.read(location), location), location, io)
 
 
 def local_catalog(path: str | Path, name: str = "local") -> Catalog:
@@ -304,16 +362,18 @@ def local_catalog(path: str | Path, name: str = "local") -> Catalog:
     """
     root = Path(path).absolute()
     root.mkdir(parents=True, exist_ok=True)
-    uri = f"sqlite:///{root / 'catalog.db'}?timeout=60"
-    return SqlStore(SqlCatalog(name, uri=uri, warehouse=str(root), init_catalog_tables="true"))
+    uri = sa.URL.create("sqlite", database=str(root / "catalog.db"), query={"timeout": "60"}).render_as_string()
+    return _open(name, lambda: SqlCatalog(name, uri=uri, warehouse=str(root), init_catalog_tables="true"))
 
 
 def load_catalog(name: str, **properties: str) -> Catalog:
     """Any pyiceberg catalog by its own properties (`type="rest"`, `uri=...`) or its configuration file.
 
     Format version 3 needs a REST or SQL catalog; others refuse it by name before anything is written.
+
+    Raises InvalidInputError for properties that make no catalog, EnvironmentMissingError for a missing package.
     """
-    return wrap_catalog(load_pyiceberg_catalog(name, **properties))
+    return _open(name, lambda: load_pyiceberg_catalog(name, **properties))
 
 
 def wrap_catalog(catalog: PyIcebergCatalog) -> Catalog:
@@ -321,45 +381,20 @@ def wrap_catalog(catalog: PyIcebergCatalog) -> Catalog:
     return SqlStore(catalog) if isinstance(catalog, SqlCatalog) else PyIcebergStore(catalog)
 
 
-def to_identifier(identifier: str | Sequence[str]) -> Identifier:
-    """`"demo.users"` as `("demo", "users")`. Raises InvalidInputError without a namespace."""
-    parts = tuple(identifier.split(".")) if isinstance(identifier, str) else tuple(identifier)
-    if len(parts) < 2 or not all(parts):
-        raise InvalidInputError("bad table identifier", kind="identifier", found=identifier, expected="namespace.table")
-    return parts
-
-
-def metadata_file_path(metadata: TableMetadata, version: int) -> str:
-    """A fresh path for version `version` of a table's metadata, by `write.metadata.path` and its codec."""
-    properties = metadata.properties
-    directory = properties.get("write.metadata.path", f"{metadata.location}/metadata").rstrip("/")
-    suffix = ".gz" if properties.get("write.metadata.compression-codec", "none").lower() == "gzip" else ""
-    return f"{directory}/{version:05d}-{uuid.uuid4()}{suffix}.metadata.json"
-
-
-def metadata_file_bytes(metadata: TableMetadata, path: str) -> bytes:
-    """The document as stored at `path`, compressed when the name says so."""
-    data = serialise_metadata(metadata)
-    return gzip.compress(data) if path.endswith(".gz.metadata.json") else data
-
-
-def metadata_version(location: str) -> int:
-    """The number in a metadata file's name: `00003-<uuid>.metadata.json` or Hadoop's `v3.metadata.json`; else 0."""
-    name = location.rsplit("/", 1)[-1]
-    head = name.split("-", 1)[0].split(".", 1)[0].lstrip("v")
-    return int(head) if head.isdigit() else 0
-
-
-def with_metadata_log(metadata: TableMetadata, previous: str, timestamp_ms: int) -> TableMetadata:
-    """Remember the metadata file this one replaces, as many as `write.metadata.previous-versions-max` says."""
-    keep = max(int(metadata.properties.get("write.metadata.previous-versions-max", "100")), 1)
-    log = [*(metadata.raw.get("metadata-log") or ()), {"timestamp-ms": timestamp_ms, "metadata-file": previous}]
-    return TableMetadata({**metadata.raw, "metadata-log": log[-keep:]})
-
-
-def _no_table(identifier: Identifier) -> NotFoundError:
-    return NotFoundError("no such table", kind="table-not-found", found=".".join(identifier))
-
-
 def _table_exists(identifier: Identifier) -> InvalidInputError:
-    return InvalidInputError("table exists already", kind="table-exists", found=".".join(identifier))
+    return InvalidInputError("table exists already", kind="table-exists", found=dotted(identifier))
+
+
+def _try_delete(io: FileIO, path: str) -> None:
+    # What cannot be removed stays, for remove_orphan_files: the answer to the caller is another one.
+    with suppress(Exception):
+        io.delete(path)
+
+
+def _open(name: str, make: Callable[[], PyIcebergCatalog]) -> Catalog:
+    with opening(name):
+        for _ in range(_OPENING_RACES):
+            # pyiceberg looks for its SQL tables and creates them then; several processes may do so at once.
+            with suppress(sa.exc.OperationalError, sa.exc.ProgrammingError, sa.exc.IntegrityError):
+                return wrap_catalog(make())
+        return wrap_catalog(make())

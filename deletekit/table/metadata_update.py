@@ -30,6 +30,8 @@ def apply_updates(metadata: TableMetadata, updates: Sequence[Mapping[str, Any]],
         if action not in _ACTIONS:
             raise UnsupportedError("unknown metadata update", kind="metadata-update", found=action)
         _ACTIONS[action](raw, update, now_ms)
+    for marker in ("_last-added-schema", "_last-added-spec"):  # of an addition that nothing chose
+        raw.pop(marker, None)
     raw["last-updated-ms"] = max(now_ms, int(raw.get("last-updated-ms") or 0))
     return TableMetadata(raw)
 
@@ -138,12 +140,11 @@ def _add_snapshot(raw: Json, update: Mapping[str, Any], now_ms: int) -> None:
     if any(s["snapshot-id"] == snapshot["snapshot-id"] for s in raw["snapshots"]):
         raise InvalidInputError("snapshot is there already", kind="metadata-update", found=snapshot["snapshot-id"])
     if version >= 2:
-        if (
-            snapshot["sequence-number"] <= raw["last-sequence-number"]
-            and snapshot.get("parent-snapshot-id") is not None
-        ):
-            raise _conflict("sequence-number", snapshot["sequence-number"], f"> {raw['last-sequence-number']}")
-        raw["last-sequence-number"] = max(snapshot["sequence-number"], raw["last-sequence-number"])
+        number, last = snapshot.get("sequence-number"), raw["last-sequence-number"]
+        # None: made for a v1 table that was upgraded meanwhile.
+        if number is None or (number <= last and snapshot.get("parent-snapshot-id") is not None):
+            raise _conflict("sequence-number", number, f"> {last}")
+        raw["last-sequence-number"] = max(number, last)
     if version >= 3:
         if snapshot.get("first-row-id") is None or snapshot["first-row-id"] < raw["next-row-id"]:
             raise _conflict("first-row-id", snapshot.get("first-row-id"), f">= {raw['next-row-id']}")

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from deletekit.errors import DeletekitError, FormatError
+from deletekit.errors import DeletekitError, FormatError, UnsupportedError
 from deletekit.formats.content_file import DataFile, ManifestEntry
 from deletekit.formats.manifest import Manifest, inherit, read_manifest
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile, read_manifest_list
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.partition import with_current_decimals
 
 __all__ = ["SnapshotReader"]
 
@@ -36,10 +37,19 @@ class SnapshotReader:
     def entries(self, listed: ManifestFile) -> tuple[ManifestEntry, ...]:
         """All entries of a manifest, deleted ones too, with everything inherited. Raises FormatError, NotFoundError."""
         if listed.manifest_path not in self._entries:
+            if listed.key_metadata is not None:
+                raise UnsupportedError(
+                    "encrypted manifests cannot be read",
+                    kind="encryption",
+                    file=listed.manifest_path,
+                    field="key_metadata",
+                )
             try:
                 manifest = read_manifest(self._io.read(listed.manifest_path), spec_id=listed.partition_spec_id)
                 self._check(manifest, listed)
-                self._entries[listed.manifest_path] = tuple(inherit(manifest, listed))
+                spec = self._metadata.specs[listed.partition_spec_id]
+                entries = with_current_decimals(inherit(manifest, listed), self._metadata, spec)
+                self._entries[listed.manifest_path] = entries
             except DeletekitError as e:
                 raise e.in_file(listed.manifest_path) from e
         return self._entries[listed.manifest_path]

@@ -129,7 +129,7 @@ def from_metadata(location: str | Path, **properties: str) -> Table:
     path = str(location)
     if not path.endswith(".metadata.json"):
         path = _newest_metadata(Path(path))
-    elif "://" not in path:
+    elif not re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path):
         path = str(Path(path).absolute())
     io = PyIcebergIO(properties, path)
     metadata = parse_metadata(io.read(path), path)

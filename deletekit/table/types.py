@@ -16,12 +16,13 @@ from uuid import UUID
 
 import pyarrow as pa
 from pyiceberg import types as it
-from pyiceberg.io.pyarrow import pyarrow_to_schema
+from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException, pyarrow_to_schema
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.transforms import DayTransform
 
 from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
+from deletekit.formats.decimals import unscaled_value
 from deletekit.formats.manifest_schema import PartitionFieldType
 from deletekit.formats.metrics import FIELD_ID_KEY, field_id_of
 
@@ -29,6 +30,7 @@ __all__ = [
     "arrow_field",
     "arrow_schema",
     "arrow_type",
+    "decimal_size",
     "partition_types",
     "schema_from_arrow",
     "schema_from_json",
@@ -104,7 +106,7 @@ def schema_from_arrow(schema: pa.Schema) -> Schema:
     numbered = pa.schema([_number(f, counter) for f in schema])
     try:
         return assign_fresh_schema_ids(pyarrow_to_schema(numbered, format_version=3))
-    except (TypeError, ValueError) as e:
+    except (TypeError, ValueError, UnsupportedPyArrowTypeException) as e:
         raise UnsupportedError("Arrow type has no Iceberg type", kind="type", found=str(e)) from e
 
 
@@ -186,8 +188,13 @@ def _decimal_bytes(value: Decimal, iceberg_type: str) -> bytes:
     if match is None:
         raise InvalidInputError("decimal value for another type", kind="partition-value", found=iceberg_type)
     precision, scale = int(match.group(1)), int(match.group(2))
-    size = ((10**precision - 1).bit_length() + 8) // 8
-    return int(value.scaleb(scale)).to_bytes(size, "big", signed=True)
+    return unscaled_value(value, scale).to_bytes(decimal_size(precision), "big", signed=True)
+
+
+def decimal_size(precision: int) -> int:
+    """Bytes of a decimal stored as Avro fixed (spec Appendix A)."""
+    digits: int = 10**precision - 1
+    return (digits.bit_length() + 8) // 8
 
 
 def _number(field: pa.Field, counter: Any) -> pa.Field:

@@ -106,12 +106,14 @@ def many_row_groups(scene: Scene) -> None:
     and positions counted after a filter skipped row groups.
     """
     scene.create("id bigint, name string", properties={
-        "write.parquet.row-group-size-bytes": "8192",
-        "write.parquet.row-group-check-min-record-count": "200",
-        "write.parquet.row-group-check-max-record-count": "200",
-        "write.parquet.page-size-bytes": "2048",
+        "write.parquet.row-group-size-bytes": "1024",
+        "write.parquet.row-group-check-min-record-count": "100",
+        "write.parquet.row-group-check-max-record-count": "100",
+        "write.parquet.page-size-bytes": "512",
     })  # fmt: skip
     scene.sql("INSERT INTO {t} SELECT /*+ COALESCE(1) */ id, concat('name-', id) FROM range(6000)")
+    (file,) = scene.java().currentSnapshot().addedDataFiles(scene.java().io())
+    assert len(file.splitOffsets()) > 10
     scene.sql("DELETE FROM {t} WHERE id BETWEEN 1000 AND 1999 OR id % 7 = 0 OR id = 5999")
     live = [i for i in range(6000) if not (1000 <= i <= 1999 or i % 7 == 0 or i == 5999)]
     scene.current(ids=live)
@@ -169,7 +171,7 @@ def positions_at_the_edges(scene: Scene) -> None:
         scene.lineage()
 
 
-@RECIPES.add("deletion-vector", "position-delete", "run-and-bitmap-containers", "row-groups")
+@RECIPES.add("deletion-vector", "position-delete", "run-and-bitmap-containers")
 def positions_in_every_container(scene: Scene) -> None:
     """200,000 rows, so four roaring containers: a run, an array, a full bitmap and one with nothing dead. Catches
     containers read wrongly, and 16 bits taken for the whole position.

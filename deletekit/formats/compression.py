@@ -1,0 +1,92 @@
+"""Decompression with a limit, so that a few hostile bytes cannot fill the memory.
+
+Law: bytes -> bytes, all of the input or a FormatError.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import cramjam
+import pyarrow as pa
+
+from deletekit.errors import FormatError
+
+__all__ = ["CODECS", "decompress"]
+
+CODECS = ("none", "deflate", "lz4", "lz4_block", "snappy", "zstd")
+"""Raw deflate, LZ4 and Zstandard frames, an LZ4 block, raw Snappy."""
+
+_STEP = 1 << 20
+_LZ4_MAX_RATIO = 255
+_ZLIB_CHECKSUM_BYTES = 4  # fastavro cuts its raw streams out of zlib's and leaves some of the checksum behind
+
+
+def decompress(codec: str, data: bytes, *, limit: int, kind: str, field: str) -> bytes:
+    """The original of `data`, one of `CODECS`.
+
+    Raises FormatError with `kind` and `field` for damage, bytes behind the end, and more than `limit` bytes.
+    """
+    try:
+        out = _decompress(codec, data, limit)
+    except _OverLimitError as e:
+        raise FormatError(
+            "decompressed bytes over the limit",
+            kind=kind,
+            field=field,
+            found=f"> {limit} bytes",
+            expected=f"<= {limit} bytes",
+        ) from e
+    except (OSError, ValueError, zlib.error, pa.ArrowException, cramjam.DecompressionError) as e:
+        raise FormatError(f"cannot decompress {codec}", kind=kind, field=field, found=str(e)) from e
+    return out
+
+
+class _OverLimitError(Exception):
+    pass
+
+
+def _decompress(codec: str, data: bytes, limit: int) -> bytes:
+    if codec == "none":
+        out = data
+    elif codec == "deflate":
+        out = _inflate(data, limit)
+    elif codec == "snappy":
+        out = _snappy(data, limit)
+    elif codec == "lz4_block":
+        room = bytearray(min(limit + 1, _LZ4_MAX_RATIO * len(data)))
+        out = bytes(room[: cramjam.lz4.decompress_block_into(data, room, output_len=len(room))])
+    else:
+        out = _read_frames(codec, data, limit)
+    if len(out) > limit:
+        raise _OverLimitError
+    return out
+
+
+def _snappy(data: bytes, limit: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(data) > limit:
+        raise _OverLimitError
+    return bytes(cramjam.snappy.decompress_raw(data))
+
+
+def _inflate(data: bytes, limit: int) -> bytes:
+    stream = zlib.decompressobj(-zlib.MAX_WBITS)
+    out = stream.decompress(data, limit + 1)
+    if len(out) <= limit and (not stream.eof or len(stream.unused_data) > _ZLIB_CHECKSUM_BYTES):
+        raise ValueError("bytes behind the end" if stream.eof else "the end is missing")
+    return out
+
+
+def _read_frames(codec: str, data: bytes, limit: int) -> bytes:
+    if not data:
+        raise ValueError("no frame")
+    parts: list[bytes] = []
+    size = 0
+    with pa.CompressedInputStream(pa.BufferReader(data), codec) as stream:
+        while size <= limit:
+            part: bytes = stream.read(_STEP)
+            if not part:
+                break
+            parts.append(part)
+            size += len(part)
+    return b"".join(parts)

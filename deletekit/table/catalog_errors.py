@@ -1,0 +1,181 @@
+"""What catalogs' libraries raise, as deletekit's errors: certain failures, lost races, and what nobody knows.
+
+Law: every error keeps its cause; only what certainly did not happen is called a failure.
+Spec: REST catalog, responses of "updateTable"; Java ErrorHandlers, and `commit.status-check.*`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TypeVar
+
+import sqlalchemy as sa
+from pydantic import ValidationError
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    NoSuchPropertyException,
+    NoSuchTableError,
+    NotInstalledError,
+    TableAlreadyExistsError,
+)
+
+from deletekit.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    DeletekitError,
+    EnvironmentMissingError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedError,
+)
+
+__all__ = ["asking", "committing", "committing_row", "opening", "row_errors", "state_after"]
+
+_ROLLED_BACK = {"40001", "40P01"}  # SQL states: serialisation failure, deadlock
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_UNKNOWN_STATUS = {408, 499}  # of HTTP's "your mistake", those that say nothing about what was done
+
+T = TypeVar("T")
+
+
+@contextmanager
+def opening(name: str) -> Iterator[None]:
+    """Around making a pyiceberg catalog: bad properties are the caller's, a missing package the machine's."""
+    try:
+        yield
+    except (NotInstalledError, ImportError) as e:
+        raise EnvironmentMissingError("a package for this catalog is missing", kind="catalog", found=str(e)) from e
+    except (ValueError, NoSuchPropertyException, KeyError, sa.exc.ArgumentError) as e:
+        raise InvalidInputError("catalog cannot be opened", kind="catalog", field=name, found=_text(e)) from e
+    except Exception as e:
+        raise _failed(e) from e
+
+
+@contextmanager
+def asking(name: str) -> Iterator[None]:
+    """Around a request that leaves a table as it is; `name` is the table's or the namespace's."""
+    try:
+        yield
+    except DeletekitError:
+        raise
+    except Exception as e:
+        raise _translated(e, name) from e
+
+
+@contextmanager
+def row_errors() -> Iterator[None]:
+    """Around a transaction on a SQL catalog's row, up to its COMMIT: whatever fails here certainly did not happen."""
+    try:
+        yield
+    except sa.exc.IntegrityError as e:
+        raise CommitConflictError("the catalog has this row already", found=_text(e)) from e
+    except sa.exc.SQLAlchemyError as e:
+        raise (_lost_race(e) or _failed(e)) from e
+
+
+@contextmanager
+def committing_row() -> Iterator[None]:
+    """Around a SQL catalog's COMMIT: one that got no answer may have landed."""
+    try:
+        yield
+    except sa.exc.SQLAlchemyError as e:
+        raise (_lost_race(e) or _unknown_state(e)) from e
+
+
+@contextmanager
+def committing(name: str) -> Iterator[None]:
+    """Around pyiceberg's own commit of a table: of unknown state, unless the catalog certainly refused."""
+    try:
+        yield
+    except Exception as e:
+        raise _commit_error(e, name) from e
+
+
+def _commit_error(error: Exception, name: str) -> DeletekitError:
+    if isinstance(error, CommitFailedException):
+        return CommitConflictError("another writer committed first", found=_text(error))
+    if isinstance(error, NoSuchTableError | NoSuchNamespaceError | TableAlreadyExistsError | NotImplementedError):
+        return _translated(error, name)
+    # pyiceberg names its errors after status codes, but not all of them, and gives 503 and 418 the same base class.
+    status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
+    if status == 404:
+        return NotFoundError("no such table", kind="table-not-found", found=name)
+    if status is not None and 400 <= status < 500 and status not in _UNKNOWN_STATUS:
+        return DeletekitError("the catalog refused the commit", kind="catalog-refused", found=_text(error))
+    return _unknown_state(error)
+
+
+def state_after(error: DeletekitError, look: Callable[[], T | None], properties: Mapping[str, str]) -> T:
+    """What `look` finds when a commit has landed in spite of the error; else the error is raised.
+
+    After a commit of unknown state it looks several times, by the table's `commit.status-check.*` properties: the
+    catalog may be on its way back, or still at work. Not finding it therefore proves nothing. After a refusal it looks
+    once: that may be the answer to a request which an SDK or a gateway sent again, when the first one had landed.
+    """
+    unknown = isinstance(error, CommitStateUnknownError)
+    retries = _number(properties, "commit.status-check.num-retries", 3) if unknown else 0
+    wait = _number(properties, "commit.status-check.min-wait-ms", 1000) / 1000
+    longest = _number(properties, "commit.status-check.max-wait-ms", 60_000) / 1000
+    for number in range(retries + 1):
+        if number:
+            time.sleep(min(wait * 2 ** (number - 1), longest))
+        try:
+            found = look()
+        except CommitConflictError:
+            raise
+        except DeletekitError:  # still down, or the table was dropped or renamed: no answer either
+            continue
+        if found is not None:
+            return found
+    raise error
+
+
+def _translated(error: Exception, name: str) -> DeletekitError:
+    if isinstance(error, NoSuchTableError):
+        return NotFoundError("no such table", kind="table-not-found", found=name)
+    if isinstance(error, NoSuchNamespaceError):
+        return NotFoundError("no such namespace", kind="namespace-not-found", found=name)
+    if isinstance(error, TableAlreadyExistsError | NamespaceAlreadyExistsError):
+        return InvalidInputError("table exists already", kind="table-exists", found=name)
+    if isinstance(error, NotImplementedError):
+        return UnsupportedError("this catalog cannot do that", kind="catalog", field=name, found=_text(error))
+    if isinstance(error, ValidationError):  # pydantic's: format version 4, a type that pyiceberg does not know
+        return UnsupportedError("pyiceberg cannot read this table", kind="catalog", field=name, found=_text(error))
+    if isinstance(error, ValueError):  # pyiceberg's word for what a catalog does not take, such as nested namespaces
+        return InvalidInputError("the catalog refused", kind="catalog-refused", field=name, found=_text(error))
+    return _failed(error)
+
+
+def _lost_race(error: sa.exc.SQLAlchemyError) -> CommitConflictError | None:
+    """For a database that rolled back because of another transaction: nothing happened, and trying again is right."""
+    original = getattr(error, "orig", None)
+    state = getattr(original, "sqlstate", None) or getattr(original, "pgcode", None)
+    busy = getattr(original, "sqlite_errorcode", 0) & 0xFF  # extended codes are in the higher bits
+    if state not in _ROLLED_BACK and busy not in _BUSY:
+        return None
+    return CommitConflictError("the catalog was busy with another writer", found=_text(error))
+
+
+def _unknown_state(error: Exception) -> CommitStateUnknownError:
+    return CommitStateUnknownError("the catalog failed while committing", found=f"{type(error).__name__}: {error}")
+
+
+def _failed(error: Exception) -> DeletekitError:
+    return DeletekitError(
+        "the catalog or its storage failed", kind="catalog-failed", found=f"{type(error).__name__}: {error}"
+    )
+
+
+def _text(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _number(properties: Mapping[str, str], name: str, default: int) -> int:
+    # Not refused when malformed: the commit is out already.
+    text = properties.get(name, "")
+    return int(text) if text.isdecimal() else default

@@ -1,0 +1,84 @@
+"""What deletekit asks of a catalog that applies updates itself: those that make a table, and those it will take.
+
+Law: pure; (metadata, updates) -> updates.
+Spec: REST catalog "TableUpdate", "CreateTableRequest" with `stage-create`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from deletekit.table.metadata import TableMetadata, spec_to_json
+from deletekit.table.metadata_update import apply_updates, check_requirements
+from deletekit.table.types import schema_to_json
+
+__all__ = ["creating_updates", "has_defaults", "is_applied", "rehearse"]
+
+Json = Mapping[str, Any]
+
+
+def rehearse(metadata: TableMetadata, requirements: Sequence[Json], updates: Sequence[Json]) -> list[Json]:
+    """Raise what a catalog with this state would have to refuse; else the updates as pyiceberg can apply them.
+
+    pyiceberg takes schema and spec ids as they are, where Java's servers assign them and know what they have already;
+    and it fails on the removal of a property that is not there.
+    """
+    check_requirements(metadata, requirements)
+    out: list[Json] = []
+    added: dict[str, int] = {}
+    for asked in updates:
+        action, update = asked["action"], dict(asked)
+        if action in _CHOSEN and update[_CHOSEN[action]] == -1:
+            update[_CHOSEN[action]] = added[_CHOSEN[action]]
+        before, metadata = metadata, apply_updates(metadata, [update], int(time.time() * 1000))
+        if action in _NUMBERED:
+            thing, things, key = _NUMBERED[action]
+            added[key] = next(t[key] for t in metadata.raw[things] if _content(t) == _content(update[thing]))
+            if len(metadata.raw[things]) == len(before.raw[things]):
+                continue
+            update[thing] = {**update[thing], key: added[key]}
+        elif action == "remove-properties":
+            update["removals"] = [k for k in update["removals"] if k in before.properties]
+        out.append(update)
+    return out
+
+
+# What an update adds, where it goes, and its id; and which id another update chooses by.
+_NUMBERED = {"add-schema": ("schema", "schemas", "schema-id"), "add-spec": ("spec", "partition-specs", "spec-id")}
+_CHOSEN = {"set-current-schema": "schema-id", "set-default-spec": "spec-id"}
+
+
+def _content(thing: Json) -> tuple[Any, Any]:
+    return thing["fields"], sorted(thing.get("identifier-field-ids") or ())
+
+
+def is_applied(metadata: TableMetadata, updates: Sequence[Json]) -> bool:
+    """Whether a state has all that the updates ask for; but for snapshots, it does not matter who committed it."""
+    added = {u["snapshot"]["snapshot-id"] for u in updates if u["action"] == "add-snapshot"}
+    if added:
+        return added <= set(metadata.snapshots)
+    again = apply_updates(metadata, updates, 0)
+    return dict(again.raw) == {**metadata.raw, "last-updated-ms": again.raw["last-updated-ms"]}
+
+
+def has_defaults(metadata: TableMetadata) -> bool:
+    """Whether a column has a default, which pyiceberg's `create_table` drops."""
+    return any(f.initial_default is not None or f.write_default is not None for f in metadata.all_fields.values())
+
+
+def creating_updates(metadata: TableMetadata, location: str) -> list[Json]:
+    """The updates that turn nothing into a table with this metadata at `location`, as Java's create transaction."""
+    return [
+        {"action": "assign-uuid", "uuid": metadata.table_uuid},
+        {"action": "upgrade-format-version", "format-version": metadata.format_version},
+        {"action": "add-schema", "schema": schema_to_json(metadata.schema)},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": spec_to_json(metadata.spec)},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": location},
+        {"action": "set-properties", "updates": metadata.properties},
+    ]

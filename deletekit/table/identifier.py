@@ -1,0 +1,24 @@
+"""A table's name in its catalog: namespace levels, then the table's own name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from deletekit.errors import InvalidInputError
+
+__all__ = ["Identifier", "dotted", "to_identifier"]
+
+Identifier = tuple[str, ...]
+
+
+def to_identifier(identifier: str | Sequence[str]) -> Identifier:
+    """`"demo.users"` as `("demo", "users")`. Raises InvalidInputError without a namespace."""
+    parts = tuple(identifier.split(".")) if isinstance(identifier, str) else tuple(identifier)
+    if len(parts) < 2 or not all(parts):
+        raise InvalidInputError("bad table identifier", kind="identifier", found=identifier, expected="namespace.table")
+    return parts
+
+
+def dotted(identifier: Identifier) -> str:
+    """`("demo", "users")` as `"demo.users"`, for people."""
+    return ".".join(identifier)

@@ -1,0 +1,80 @@
+"""The files that hold a table's metadata: their names, their bytes, and the log of those that came before.
+
+Law: pure; a catalog decides which file is current.
+Spec: "Table Metadata", "Metadata files"; properties `write.metadata.*`; Java TableMetadataParser.
+"""
+
+from __future__ import annotations
+
+import gzip
+import uuid
+
+from deletekit.errors import InvalidInputError
+from deletekit.table.metadata import TableMetadata, serialise_metadata
+
+__all__ = [
+    "logged_files",
+    "metadata_file_bytes",
+    "metadata_file_path",
+    "metadata_version",
+    "unlogged_files",
+    "with_metadata_log",
+]
+
+# Java's names of codecs, and what each adds to the file's name.
+_SUFFIXES = {"none": "", "gzip": ".gz"}
+_DEFAULT_LOG_LENGTH = "100"
+
+
+def metadata_file_path(metadata: TableMetadata, version: int) -> str:
+    """A fresh path for version `version` of a table's metadata, by `write.metadata.path` and its codec.
+
+    Raises InvalidInputError for a codec that Iceberg does not have.
+    """
+    properties = metadata.properties
+    directory = properties.get("write.metadata.path", f"{metadata.location}/metadata").rstrip("/")
+    name = "write.metadata.compression-codec"
+    codec = properties.get(name, "none").lower()
+    if codec not in _SUFFIXES:
+        raise InvalidInputError(
+            "unknown metadata codec", kind="property", field=name, found=codec, expected=" or ".join(_SUFFIXES)
+        )
+    return f"{directory}/{version:05d}-{uuid.uuid4()}{_SUFFIXES[codec]}.metadata.json"
+
+
+def metadata_file_bytes(metadata: TableMetadata, path: str) -> bytes:
+    """The document as stored at `path`, compressed when the name says so."""
+    data = serialise_metadata(metadata)
+    return gzip.compress(data) if path.endswith(".gz.metadata.json") else data
+
+
+def metadata_version(location: str) -> int:
+    """The number in a metadata file's name: `00003-<uuid>.metadata.json` or Hadoop's `v3.metadata.json`; else 0."""
+    name = location.rsplit("/", 1)[-1]
+    head = name.split("-", 1)[0].split(".", 1)[0].removeprefix("v")
+    return int(head) if head.isdecimal() else 0
+
+
+def with_metadata_log(metadata: TableMetadata, previous: str, timestamp_ms: int) -> TableMetadata:
+    """Remember the metadata file this one replaces, as many as `write.metadata.previous-versions-max` says.
+
+    Raises InvalidInputError when that is no whole number.
+    """
+    name = "write.metadata.previous-versions-max"
+    text = metadata.properties.get(name, _DEFAULT_LOG_LENGTH)
+    if not text.isdecimal():
+        raise InvalidInputError("bad property", kind="property", field=name, found=text, expected="a whole number")
+    log = [*(metadata.raw.get("metadata-log") or ()), {"timestamp-ms": timestamp_ms, "metadata-file": previous}]
+    return TableMetadata({**metadata.raw, "metadata-log": log[-max(int(text), 1) :]})
+
+
+def unlogged_files(before: TableMetadata, after: TableMetadata) -> set[str]:
+    """Metadata files that `after` no longer remembers and may go, by `write.metadata.delete-after-commit.enabled`."""
+    if after.properties.get("write.metadata.delete-after-commit.enabled", "false").lower() != "true":
+        return set()
+    return logged_files(before) - logged_files(after)
+
+
+def logged_files(metadata: TableMetadata) -> set[str]:
+    """The metadata files that came before this one, as far as its log reaches."""
+    return {entry["metadata-file"] for entry in metadata.raw.get("metadata-log") or ()}

@@ -1,0 +1,62 @@
+"""Partition values as the newest types of their source columns store them.
+
+Law: one value has one form. A decimal is as many bytes as its type's precision takes; a manifest written before the
+column was promoted holds fewer, and would never equal what is written now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.types import DecimalType
+
+from deletekit.formats.content_file import ManifestEntry
+from deletekit.table.metadata import TableMetadata
+from deletekit.table.types import decimal_size
+
+__all__ = ["schema_of_spec", "with_current_decimals"]
+
+
+def schema_of_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
+    """A schema that knows the source columns of a spec: the current one, or the newest that has them all."""
+    for schema in (metadata.schema, *(metadata.schemas[i] for i in sorted(metadata.schemas, reverse=True))):
+        if all(schema.find_column_name(f.source_id) is not None for f in spec.fields):
+            return schema
+    return metadata.schema
+
+
+def with_current_decimals(
+    entries: Iterable[ManifestEntry], metadata: TableMetadata, spec: PartitionSpec
+) -> tuple[ManifestEntry, ...]:
+    """Entries of a manifest of `spec`, their decimal partition values in the size that is written today."""
+    sizes = _decimal_sizes(metadata, spec)
+    return tuple(_resized(e, sizes) for e in entries) if sizes else tuple(entries)
+
+
+def _decimal_sizes(metadata: TableMetadata, spec: PartitionSpec) -> dict[int, int]:
+    """Bytes of each decimal value, by its place in the partition tuple."""
+    schema, sizes = schema_of_spec(metadata, spec), {}
+    for i, field in enumerate(spec.fields):
+        if schema.find_column_name(field.source_id) is not None:
+            kind = field.transform.result_type(schema.find_type(field.source_id))
+            if isinstance(kind, DecimalType):
+                sizes[i] = decimal_size(kind.precision)
+    return sizes
+
+
+def _resized(entry: ManifestEntry, sizes: Mapping[int, int]) -> ManifestEntry:
+    file = entry.data_file
+    values = tuple(_sized(v, sizes[i]) if i in sizes else v for i, v in enumerate(file.partition))
+    return entry if values == file.partition else replace(entry, data_file=replace(file, partition=values))
+
+
+def _sized(value: Any, size: int) -> Any:
+    if not isinstance(value, bytes) or len(value) == size:
+        return value
+    number = int.from_bytes(value, "big", signed=True)
+    # More than the type takes is another writer's padding, or damage that equality will show.
+    return value if number.bit_length() >= size * 8 else number.to_bytes(size, "big", signed=True)

@@ -1,0 +1,72 @@
+"""Each kind of catalog, with the servers that two of them need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.catalogs.stores import KINDS, SQL, Store
+
+GROUPS = {kind: [pytest.mark.xdist_group(kind)] for kind in ("rest", "postgres")}
+
+
+def params(kinds: tuple[str, ...]) -> list[object]:
+    return [pytest.param(kind, marks=GROUPS.get(kind, ())) for kind in kinds]
+
+
+def make_store(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> Store:
+    """Build a store; asks for the server's fixture only where the kind has one."""
+    warehouse = str(tmp_path)
+    if kind == "rest":
+        return Store(kind, tmp_path, dict(request.getfixturevalue("rest_catalog")))
+    if kind == "metastore":
+        return Store(kind, tmp_path, {"py-catalog-impl": "tests.catalogs.metastore.Metastore", "warehouse": warehouse})
+    if kind == "memory":
+        return Store(kind, tmp_path, {"type": "in-memory", "warehouse": warehouse})
+    if kind == "postgres":
+        uri = request.getfixturevalue("postgres_uri")
+        # A name of its own: the catalog's rows are keyed by it.
+        return Store(kind, tmp_path, {"type": "sql", "uri": uri, "warehouse": warehouse}, name=f"pg-{tmp_path}")
+    uri = f"sqlite:///{tmp_path / 'catalog.db'}"
+    return Store(kind, tmp_path, {"type": "sql", "uri": uri, "warehouse": warehouse})
+
+
+@pytest.fixture(params=params(tuple(KINDS)))
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """Give each kind of catalog in turn."""
+    made = make_store(request, request.param, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=params(tuple(k for k in KINDS if 3 in KINDS[k])))
+def v3_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """Give each kind of catalog that holds format version 3."""
+    made = make_store(request, request.param, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=params(SQL))
+def sql_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """Give each kind of SQL catalog."""
+    made = make_store(request, request.param, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture(
+    params=[
+        pytest.param((kind, version), marks=GROUPS.get(kind, ()), id=f"{kind}-v{version}")
+        for kind, versions in KINDS.items()
+        for version in versions
+    ]
+)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Store, int]]:
+    """Give each kind of catalog with each format version it takes."""
+    kind, version = request.param
+    made = make_store(request, kind, tmp_path)
+    yield made, version
+    made.close()

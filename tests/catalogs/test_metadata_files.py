@@ -1,0 +1,132 @@
+"""Metadata files: their log, their codec, and that deletekit keeps them as Java's server and pyiceberg do."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import sqlalchemy as sa
+
+import deletekit as dk
+from tests.catalogs.stores import Store, on_disk
+from tests.tables import expected, items, live
+
+SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("category", pa.string()), ("value", pa.float64())])
+ROWS = items((1, "a", 10.0), (2, "b", 20.0), (3, "c", 30.0))
+LOG = "write.metadata.previous-versions-max"
+CODEC = "write.metadata.compression-codec"
+DELETE = "write.metadata.delete-after-commit.enabled"
+
+
+def raw(table: dk.Table) -> dict[str, Any]:
+    return json.loads(Path(table.metadata_location).read_bytes())
+
+
+def logged(table: dk.Table) -> list[str]:
+    return [entry["metadata-file"] for entry in raw(table)["metadata-log"]]
+
+
+def test_the_log_has_every_file_that_came_before(place: tuple[Store, int]) -> None:
+    store, version = place
+    table = store.create("t", SCHEMA, format_version=version)
+    locations, updated = [table.metadata_location], [raw(table)["last-updated-ms"]]
+    for number in range(4):
+        dk.set_properties(table, {"n": str(number)})
+        assert logged(table) == locations
+        assert [entry["timestamp-ms"] for entry in raw(table)["metadata-log"]] == updated
+        locations.append(table.metadata_location)
+        updated.append(raw(table)["last-updated-ms"])
+    assert [Path(p).name[:6] for p in locations] == [f"{n:05d}-" for n in range(5)]
+    assert updated == sorted(updated)
+    assert on_disk(table.location) == set(locations)
+
+
+def test_the_log_is_trimmed(place: tuple[Store, int]) -> None:
+    store, version = place
+    table = store.create("t", SCHEMA, format_version=version, properties={LOG: "3"})
+    locations = [table.metadata_location]
+    for number in range(6):
+        dk.append(table, [{"id": number}])
+        locations.append(table.metadata_location)
+    assert logged(table) == locations[-4:-1]
+    dk.set_properties(table, {LOG: "1"})
+    assert logged(table) == locations[-1:]
+    dk.set_properties(table, {LOG: "0"})  # Java keeps one
+    assert len(logged(table)) == 1
+    assert set(locations) <= on_disk(table.location)
+
+
+def test_files_out_of_the_log_are_deleted_when_the_table_says_so(v3_store: Store) -> None:
+    # The REST server is Java's own code, so that what deletekit does on SQL catalogs is compared with Java.
+    table = v3_store.create("t", SCHEMA, format_version=2, properties={LOG: "2", DELETE: "true"})
+    locations = [table.metadata_location]
+    for number in range(5):
+        dk.append(table, [{"id": number}])
+        locations.append(table.metadata_location)
+    files = {p for p in on_disk(table.location) if p.endswith(".metadata.json")}
+    assert files == set(locations[-3:])
+    assert live(v3_store.load("t"), columns=["id"]) == [{"id": n} for n in range(5)]
+
+
+def test_metadata_is_compressed_when_the_table_says_so(place: tuple[Store, int]) -> None:
+    store, version = place
+    table = store.create("t", SCHEMA, format_version=version, properties={CODEC: "gzip"})
+    dk.append(table, ROWS)
+    dk.delete(table, "id = 2", mode="copy-on-write")
+    plain = expected([ROWS[0], ROWS[2]])
+    if store.kind != "metastore":  # pyiceberg does not know this property
+        data = Path(table.metadata_location).read_bytes()
+        assert table.metadata_location.endswith(".gz.metadata.json")
+        assert json.loads(gzip.decompress(data))["table-uuid"] == table.metadata.table_uuid
+    assert live(store.load("t")) == plain
+    assert expected(store.peer().load_table(store.full("t")).scan().to_arrow().to_pylist()) == plain
+    dk.set_properties(table, {CODEC: "none"})
+    assert not table.metadata_location.endswith(".gz.metadata.json")
+    assert raw(table)["table-uuid"] == table.metadata.table_uuid
+    assert live(store.load("t")) == plain
+
+
+def test_metadata_goes_where_the_table_says(sql_store: Store) -> None:
+    elsewhere = str(sql_store.folder / "elsewhere")
+    table = sql_store.create("t", SCHEMA, properties={"write.metadata.path": elsewhere})
+    dk.append(table, ROWS)
+    assert table.metadata_location.startswith(f"{elsewhere}/00001-")
+    assert {Path(p).suffix for p in on_disk(table.location)} == {".parquet"}
+    assert live(sql_store.load("t")) == expected(ROWS)
+
+
+@pytest.mark.parametrize(("name", "value"), [(LOG, "many"), (LOG, "-1"), (CODEC, "zstd")])
+def test_a_property_that_cannot_be_is_refused(sql_store: Store, name: str, value: str) -> None:
+    table = sql_store.create("t", SCHEMA)
+    files = on_disk(table.location)
+    with pytest.raises(dk.InvalidInputError) as caught:
+        dk.set_properties(table, {name: value})
+    assert (caught.value.field, caught.value.found) == (name, value)
+    assert on_disk(table.location) == files
+    assert sql_store.load("t").metadata_location == table.metadata_location
+
+
+def test_the_row_of_a_sql_catalog(sql_store: Store) -> None:
+    """The columns as Iceberg's JdbcCatalog and pyiceberg's SqlCatalog write them, read with plain SQL."""
+    table = sql_store.create("t", SCHEMA, format_version=3)
+
+    def row() -> dict[str, Any]:
+        statement = sa.text("select * from iceberg_tables where table_namespace = :n").bindparams(n=sql_store.namespace)
+        with sql_store.peer().engine.connect() as connection:
+            (found,) = connection.execute(statement).mappings()
+            return dict(found)
+
+    kept = {
+        "catalog_name": sql_store.name,
+        "table_namespace": sql_store.namespace,
+        "table_name": "t",
+        "iceberg_type": "TABLE",
+    }
+    first = table.metadata_location
+    assert row() == {**kept, "metadata_location": first, "previous_metadata_location": None}
+    dk.append(table, ROWS)
+    assert row() == {**kept, "metadata_location": table.metadata_location, "previous_metadata_location": first}

@@ -1,0 +1,174 @@
+"""PositionBitmap behaves as a Python set of the same numbers does, below and above 2^32."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deletekit.formats.deletion_vector import (
+    MAX_POSITION,
+    PositionBitmap,
+    decode_blob,
+    decode_vector,
+    encode_blob,
+    encode_vector,
+)
+
+BORDERS = [0, 1, 2**16 - 1, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**33 - 1, 3 * 2**32, 2**40]
+
+near_border = st.builds(lambda border, step: max(border + step, 0), st.sampled_from(BORDERS), st.integers(-3, 3))
+position = st.integers(0, 2000) | near_border | st.integers(0, 2**35)
+positions = st.frozensets(position, max_size=60)
+spans = st.builds(lambda start, length: (start, start + length), position, st.integers(0, 70_000))
+
+
+@given(positions)
+def test_holds_what_was_put_in(numbers: frozenset[int]) -> None:
+    found = PositionBitmap(numbers)
+    assert list(found) == sorted(numbers)
+    assert len(found) == len(numbers)
+    assert bool(found) == bool(numbers)
+
+
+@given(st.lists(position, max_size=40))
+def test_order_and_duplicates_do_not_matter(numbers: list[int]) -> None:
+    assert PositionBitmap(numbers) == PositionBitmap(sorted(numbers) * 2)
+
+
+@given(positions, st.sampled_from([np.int64, np.uint64]))
+def test_arrays_are_as_good_as_lists(numbers: frozenset[int], kind: type[np.integer]) -> None:
+    assert PositionBitmap(np.array(sorted(numbers), dtype=kind)) == PositionBitmap(numbers)
+
+
+@given(positions, positions)
+def test_union_difference_and_equality(left: frozenset[int], right: frozenset[int]) -> None:
+    a, b = PositionBitmap(left), PositionBitmap(right)
+    assert a | b == PositionBitmap(left | right)
+    assert a - b == PositionBitmap(left - right)
+    assert (a == b) == (left == right)
+    assert list(a) == sorted(left), "an operand was changed"
+    assert list(b) == sorted(right), "an operand was changed"
+
+
+@given(positions, position)
+def test_membership(numbers: frozenset[int], probe: int) -> None:
+    found = PositionBitmap(numbers)
+    assert (probe in found) == (probe in numbers)
+    assert all(number in found for number in numbers)
+    assert all(number in found for number in found.to_numpy())
+
+
+@given(positions)
+def test_to_numpy(numbers: frozenset[int]) -> None:
+    array = PositionBitmap(numbers).to_numpy()
+    assert array.dtype == np.int64
+    assert array.tolist() == sorted(numbers)
+
+
+@given(positions, spans)
+def test_count_in_and_mask_of_a_span(numbers: frozenset[int], span: tuple[int, int]) -> None:
+    start, stop = span
+    found = PositionBitmap(numbers)
+    inside = sorted(number - start for number in numbers if start <= number < stop)
+    mask = found.mask(start, stop - start)
+    assert found.count_in(start, stop) == len(inside)
+    assert mask.dtype == np.bool_
+    assert len(mask) == stop - start
+    assert np.flatnonzero(mask).tolist() == inside
+
+
+@given(spans)
+def test_range(span: tuple[int, int]) -> None:
+    found = PositionBitmap.from_range(*span)
+    assert found == PositionBitmap(range(*span))
+    assert len(found) == span[1] - span[0]
+
+
+@given(st.lists(spans, max_size=4), positions)
+@settings(max_examples=30)
+def test_runs_and_single_positions_mix(ranges: list[tuple[int, int]], numbers: frozenset[int]) -> None:
+    found = PositionBitmap(numbers)
+    expected = set(numbers)
+    for start, stop in ranges:
+        found = found | PositionBitmap.from_range(start, stop)
+        expected |= set(range(start, stop))
+    assert found.to_numpy().tolist() == sorted(expected)
+    assert decode_blob(encode_blob(found), cardinality=len(expected)) == found
+
+
+@given(positions)
+def test_round_trip(numbers: frozenset[int]) -> None:
+    found = PositionBitmap(numbers)
+    assert decode_blob(encode_blob(found), cardinality=len(numbers)) == found
+    assert decode_vector(encode_vector(found)) == found
+
+
+short_spans = st.lists(
+    st.builds(lambda start, length: (start, start + length), position, st.integers(1, 6)), max_size=8
+)
+
+
+@given(short_spans)
+def test_equal_sets_have_equal_bytes_however_they_were_made(ranges: list[tuple[int, int]]) -> None:
+    once = PositionBitmap({number for start, stop in ranges for number in range(start, stop)})
+    grown = PositionBitmap()
+    for start, stop in ranges:
+        grown = grown | PositionBitmap.from_range(start, stop)
+    shrunk = (grown | PositionBitmap.from_range(0, 70_000)) - (PositionBitmap.from_range(0, 70_000) - once)
+    assert once == grown == shrunk
+    assert encode_blob(once) == encode_blob(grown) == encode_blob(shrunk) == encode_blob(decode_blob(encode_blob(once)))
+
+
+def test_full_bitmap_of_four_billion_positions() -> None:
+    found = PositionBitmap.from_range(0, 2**32 + 2)
+    assert len(found) == 2**32 + 2
+    assert found.count_in(2**32 - 1, 2**32 + 9) == 3
+    assert found - PositionBitmap.from_range(1, 2**32 + 1) == PositionBitmap([0, 2**32 + 1])
+
+
+def test_largest_position() -> None:
+    found = PositionBitmap([MAX_POSITION])
+    assert list(found) == [MAX_POSITION]
+    assert found.mask(MAX_POSITION, 1).tolist() == [True]
+
+
+@pytest.mark.parametrize("other", [-1, 1.0, "1", None])
+def test_what_is_no_position_is_not_in(other: object) -> None:
+    assert other not in PositionBitmap([0, 1])
+
+
+def test_numpy_integer_is_in() -> None:
+    assert np.int32(5) in PositionBitmap([5])
+
+
+def test_empty() -> None:
+    empty = PositionBitmap()
+    assert not empty
+    assert len(empty) == 0
+    assert empty == PositionBitmap(np.array([])) == PositionBitmap.from_range(5, 5) == PositionBitmap.from_range(5, 2)
+    assert empty.to_numpy().tolist() == []
+    assert empty.mask(0, 3).tolist() == [False] * 3
+    assert empty.count_in(0, 10) == 0
+
+
+def test_is_not_equal_to_another_type() -> None:
+    assert PositionBitmap([1]) != {1}
+
+
+def test_cannot_be_hashed() -> None:
+    with pytest.raises(TypeError):
+        hash(PositionBitmap())
+
+
+def test_repr_shows_the_first_positions_and_the_cardinality() -> None:
+    assert repr(PositionBitmap([3, 1])) == "PositionBitmap({1, 3}, cardinality=2)"
+    assert repr(PositionBitmap(range(9))) == "PositionBitmap({0, 1, 2, 3, 4, 5, ...}, cardinality=9)"
+
+
+def test_travels_to_a_worker() -> None:
+    found = PositionBitmap([1, 2**40])
+    assert pickle.loads(pickle.dumps(found)) == found  # noqa: S301  # our own bytes

@@ -1,0 +1,130 @@
+"""The extent of Roaring bitmaps, against what CRoaring and Iceberg Java wrote."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyroaring import BitMap
+
+from deletekit.errors import FormatError
+from deletekit.formats.roaring import Container, containers, serialized_size
+from tests.golden_files import Entry, cases, content, positions
+
+
+def bitmap(*parts: range | int, optimised: bool = True) -> bytes:
+    found = BitMap()
+    for part in parts:
+        found |= BitMap(part if isinstance(part, range) else [part])
+    if optimised:
+        found.run_optimize()
+    return found.serialize()
+
+
+SAMPLES = {
+    "empty": bitmap(),
+    "array": bitmap(5, 7),
+    "largest array": bitmap(range(0, 8192, 2)),
+    "smallest bitmap": bitmap(range(0, 8194, 2)),
+    "run": bitmap(range(100)),
+    "full run": bitmap(range(65536)),
+    "three runs, no offsets": bitmap(range(9), range(65536, 65545), range(131072, 131081)),
+    "four runs, offsets": bitmap(*(range(i << 16, (i << 16) + 9) for i in range(4))),
+    "nine runs, two bytes of flags": bitmap(*(range(i << 16, (i << 16) + 9) for i in range(9))),
+    "one of each": bitmap(5, range(65536, 73732, 2), range(131072, 131172)),
+    "last value": bitmap(0xFFFFFFFF),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_size_is_the_size(name: str) -> None:
+    assert serialized_size(SAMPLES[name]) == len(SAMPLES[name])
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_size_does_not_depend_on_what_is_around(name: str) -> None:
+    data = SAMPLES[name]
+    assert serialized_size(b"\xff" * 3 + data + b"\xff" * 9, 3) == len(data)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_bitmap_cut_off_anywhere_is_refused(name: str) -> None:
+    data = SAMPLES[name]
+    for end in range(len(data)):
+        with pytest.raises(FormatError) as error:
+            serialized_size(data[:end])
+        assert error.value.kind == "roaring"
+
+
+def test_containers_tell_kind_key_and_place() -> None:
+    data = SAMPLES["one of each"]
+    found = containers(data)
+    assert [(c.key, c.kind, c.cardinality) for c in found] == [(0, "array", 1), (1, "bitmap", 4098), (2, "run", 100)]
+    assert [c.length for c in found] == [2, 8192, 6]
+    assert found[-1].offset + found[-1].length == len(data)
+    assert data[found[0].offset : found[0].offset + 2] == struct.pack("<H", 5)
+
+
+def test_container_at_the_limit_is_an_array() -> None:
+    assert containers(SAMPLES["largest array"])[0] == Container(
+        key=0, kind="array", cardinality=4096, offset=16, length=8192
+    )
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("entry", cases("deletion_vectors"))
+def test_java_bitmaps_lie_end_to_end(entry: Entry) -> None:
+    vector = content("deletion_vectors", entry["file"])[8:-4]
+    (count,) = struct.unpack_from("<q", vector)
+    at, found = 8, 0
+    for _ in range(count):
+        found += sum(c.cardinality for c in containers(vector, at + 4))
+        at += 4 + serialized_size(vector, at + 4)
+    assert at == len(vector)
+    assert found == entry["cardinality"] == len(positions(entry))
+
+
+values = st.lists(st.integers(0, 2**20 - 1) | st.integers(0, 2**32 - 1), max_size=50)
+ranges = st.lists(st.tuples(st.integers(0, 2**20), st.integers(1, 70_000)), max_size=4)
+
+
+@given(values=values, ranges=ranges, optimised=st.booleans())
+def test_croaring_agrees(values: list[int], ranges: list[tuple[int, int]], optimised: bool) -> None:
+    found = BitMap(values)
+    for start, length in ranges:
+        found |= BitMap(range(start, start + length))
+    if optimised:
+        found.run_optimize()
+    data = found.serialize()
+    kinds = Counter(c.kind for c in containers(data))
+    statistics = found.get_statistics()
+    assert serialized_size(data) == len(data)
+    assert sum(c.cardinality for c in containers(data)) == len(found)
+    assert [kinds[k] for k in ("array", "bitmap", "run")] == [
+        statistics[f"n_{k}_containers"] for k in ("array", "bitset", "run")
+    ]
+
+
+BAD = {
+    "no cookie": (b"\x3a\x30\x00", "cookie"),
+    "unknown cookie": (struct.pack("<II", 12345, 0), "cookie"),
+    "too many containers": (struct.pack("<II", 12346, 65537), "container count"),
+    "run flags missing": (struct.pack("<I", 12347 | (15 << 16)) + b"\xff", "run flags"),
+    "run count missing": (struct.pack("<I", 12347) + b"\x01" + struct.pack("<HH", 0, 0), "run count"),
+    "runs missing": (struct.pack("<I", 12347) + b"\x01" + struct.pack("<HHH", 0, 0, 65535), "containers"),
+    "key of a container missing": (struct.pack("<IIH", 12346, 1, 0), "key-cardinality header"),
+    "offset behind the end": (b"", "cookie"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_damage_is_named(name: str) -> None:
+    data, field = BAD[name]
+    with pytest.raises(FormatError) as error:
+        serialized_size(data, 5 if name == "offset behind the end" else 0)
+    assert (error.value.kind, error.value.field) == ("roaring", field)
+    assert error.value.found is not None
+    assert error.value.expected is not None

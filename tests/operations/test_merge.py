@@ -1,0 +1,308 @@
+"""MERGE against a plain Python model: joined by SQL's equality, in every mode."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import deletekit as dk
+from deletekit.engines.local import LocalEngine
+from tests.tables import (
+    ITEMS,
+    VERSION_AND_MODE,
+    Row,
+    entries,
+    expected,
+    ids,
+    items,
+    live,
+    live_files,
+    make,
+    parquet,
+    refused,
+    unchanged,
+    vectors,
+)
+
+FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
+EVERY_MODE = pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
+
+
+def merged(
+    rows: Sequence[Row],
+    source: Sequence[Row],
+    on: Sequence[str],
+    when_matched: str | None = "update",
+    when_not_matched: str | None = "insert",
+) -> list[Row]:
+    """What MERGE makes of the rows, in the order of `live`; no row may match two source rows."""
+
+    def match(row: Row, other: Row) -> bool:
+        return all(row[c] is not None and row[c] == other[c] for c in on)
+
+    out: list[Row] = []
+    for row in rows:
+        hits = [other for other in source if match(row, other)]
+        if not hits or when_matched is None:
+            out.append(row)
+        elif when_matched == "update":
+            out.append({**row, **hits[0]})
+    if when_not_matched == "insert":
+        new = [other for other in source if not any(match(row, other) for row in rows)]
+        out += [dict.fromkeys(rows[0] if rows else ITEMS.names) | other for other in new]
+    return expected(out)
+
+
+CLAUSES = pytest.mark.parametrize("when_matched", ["update", "delete", None])
+INSERTS = pytest.mark.parametrize("when_not_matched", ["insert", None])
+SOURCE = items((1, "new", 10.0), (3, None, None), (6, "f", 6.0), (7, None, 7.0))
+
+
+@EVERY_MODE
+@CLAUSES
+@INSERTS
+def test_the_clauses(catalog: dk.Catalog, version: int, mode: str, when_matched: Any, when_not_matched: Any) -> None:
+    table = make(catalog, FIVE[:3], FIVE[3:], format_version=version, partition_by=["category"])
+    clauses = {"when_matched": when_matched, "when_not_matched": when_not_matched}
+    before = table.current_snapshot
+    done = dk.merge(table, SOURCE, on=["id"], mode=mode, **clauses)
+    assert live(table) == merged(FIVE, SOURCE, ["id"], **clauses)
+    assert dk.scan(table).count() == len(live(table))
+    assert (done.snapshot_id is None) == (when_matched is None and when_not_matched is None)
+    assert done.snapshot_id is None or done.snapshot_id != before
+
+
+@EVERY_MODE
+def test_random_merges(catalog: dk.Catalog, version: int, mode: str) -> None:
+    random_ = random.Random(7)
+    table = make(catalog, format_version=version, partition_by=["bucket(3, id)"])
+    model: list[Row] = []
+    for _ in range(8):
+        keys = random_.sample(range(20), 6)
+        source = [
+            {"id": k, "category": random_.choice([None, "a", "b"]), "value": random_.choice([None, 1.0, 2.0])}
+            for k in keys
+        ]
+        clauses = random_.choice([("update", "insert"), ("delete", "insert"), ("update", None), (None, "insert")])
+        dk.merge(
+            table,
+            source,
+            on=["id"],
+            mode=mode,
+            when_matched=clauses[0],
+            when_not_matched=clauses[1],
+            engine=LocalEngine(random_.choice([1, 3])),
+        )
+        model = merged(model, source, ["id"], *clauses)
+        assert live(table) == model
+
+
+@EVERY_MODE
+def test_null_keys_match_nothing(catalog: dk.Catalog, version: int, mode: str) -> None:
+    """As in SQL, where NULL = NULL is not true; in an equality delete it would be."""
+    table = make(catalog, FIVE, format_version=version)
+    source = items((9, None, 9.0), (8, "b", 8.0))
+    dk.merge(table, source, on=["category"], mode=mode)
+    assert live(table) == merged(FIVE, source, ["category"])
+    assert ids(table) == [1, 2, 4, 5, 8, 9]
+
+
+@EVERY_MODE
+def test_null_keys_are_not_deleted(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    dk.merge(
+        table,
+        [{"category": None}, {"category": "a"}],
+        on=["category"],
+        mode=mode,
+        when_matched="delete",
+        when_not_matched=None,
+    )
+    assert ids(table) == [2, 3, 5]
+
+
+@EVERY_MODE
+def test_several_key_columns(catalog: dk.Catalog, version: int, mode: str) -> None:
+    rows = items((1, "a", 1.0), (1, "b", 2.0), (1, None, 3.0), (2, "a", 4.0))
+    source = items((1, "b", 20.0), (1, None, 30.0), (2, "b", 40.0))
+    table = make(catalog, rows, format_version=version)
+    dk.merge(table, source, on=["id", "category"], mode=mode)
+    assert live(table) == merged(rows, source, ["id", "category"])
+
+
+@EVERY_MODE
+def test_a_source_row_may_match_many_table_rows(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE, FIVE, format_version=version)
+    source = [{"category": "a", "value": 0.5}]
+    dk.merge(table, source, on=["category"], mode=mode, when_not_matched=None)
+    assert live(table) == merged([*FIVE, *FIVE], source, ["category"])
+
+
+@EVERY_MODE
+@pytest.mark.parametrize("when_matched", ["update", "delete"])
+def test_a_table_row_may_not_match_many_source_rows(
+    catalog: dk.Catalog, version: int, mode: str, when_matched: Any
+) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    source = items((1, "x", 1.0), (2, "x", 1.0), (1, "y", 2.0))
+    with refused(table, dk.InvalidInputError, "merge-cardinality", field="on", found=2):
+        dk.merge(table, source, on=["id"], mode=mode, when_matched=when_matched)
+
+
+@EVERY_MODE
+def test_equal_source_rows_that_match_nothing_are_all_inserted(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    source = items((8, "x", 1.0), (8, "x", 1.0), (1, "y", 2.0))
+    dk.merge(table, source, on=["id"], mode=mode)
+    assert live(table) == merged(FIVE, source, ["id"])
+
+
+@EVERY_MODE
+def test_matches_that_are_left_alone_are_not_inserted(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE[:2], FIVE[2:], format_version=version)
+    source = items((1, "x", 1.0), (1, "y", 1.0), (9, "z", 1.0))
+    dk.merge(table, source, on=["id"], mode=mode, when_matched=None)
+    assert live(table) == expected([*FIVE, source[2]]), "also where several match"
+
+
+@EVERY_MODE
+def test_deleted_rows_do_not_match(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    dk.delete(table, "id = 1", mode=mode)
+    dk.merge(table, SOURCE, on=["id"], mode=mode)
+    assert live(table) == merged(FIVE[1:], SOURCE, ["id"])
+
+
+@EVERY_MODE
+def test_columns_that_the_source_lacks_keep_their_values(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    source = pa.table({"value": [0.1, 0.9], "id": pa.array([1, 9], pa.int64())})
+    dk.merge(table, source, on=["id"], mode=mode)
+    assert live(table) == merged(FIVE, source.to_pylist(), ["id"])
+
+
+def test_inserted_rows_take_write_defaults(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE[:1], format_version=3)
+    dk.add_column(table, "flag", "int", default=7)
+    dk.update(table, {"flag": 1}, where="true")
+    dk.merge(table, [{"id": 1, "value": 2.0}, {"id": 2, "value": 3.0}], on=["id"])
+    assert {r["id"]: r["flag"] for r in live(table)} == {1: 1, 2: 7}
+
+
+@EVERY_MODE
+@pytest.mark.parametrize("source", [ITEMS.empty_table(), items()], ids=["arrow", "list"])
+def test_an_empty_source_commits_nothing(catalog: dk.Catalog, version: int, mode: str, source: Any) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    with unchanged(table):
+        assert dk.merge(table, source, on=["id"], mode=mode).snapshot_id is None
+
+
+@EVERY_MODE
+def test_a_merge_into_an_empty_table(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, format_version=version)
+    done = dk.merge(table, FIVE, on=["id"], mode=mode)
+    assert live(table) == expected(FIVE)
+    assert done.operation == "append"
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "deletion-vector"])
+def test_floating_point_keys_are_compared_as_in_sql(catalog: dk.Catalog, mode: str) -> None:
+    rows = items((1, "a", 0.0), (2, "b", float("nan")), (3, "c", 1.5), (4, "d", None))
+    table = make(catalog, rows, format_version=3)
+    source = [
+        {"value": -0.0, "category": "zero"},
+        {"value": float("nan"), "category": "nan"},
+        {"value": None, "category": "?"},
+    ]
+    dk.merge(table, source, on=["value"], mode=mode, when_not_matched=None)
+    assert {r["id"]: r["category"] for r in live(table)} == {1: "zero", 2: "nan", 3: "c", 4: "d"}
+
+
+def test_equality_deletes_take_the_join_as_their_key(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE)
+    dk.merge(table, SOURCE, on=["id"], mode="equality-delete")
+    (delete,) = live_files(table, 1)
+    assert delete["equality_ids"] == [1]
+    assert parquet(delete["file_path"]).to_pydict() == {"id": [1, 3]}, "keys that no row had are not written"
+    with refused(table, dk.InvalidInputError, "equality-key", field="value"):
+        dk.merge(table, [{"value": 1.0}], on=["value"], mode="equality-delete", when_not_matched=None)
+
+
+def test_a_merge_is_one_snapshot(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE[:3], FIVE[3:], format_version=3)
+    done = dk.merge(table, SOURCE, on=["id"], mode="deletion-vector", commit_properties={"job": "m"})
+    assert (done.operation, done.sequence_number, done.summary["job"]) == ("overwrite", 3, "m")
+    added = [e for e in entries(table) if e["snapshot_id"] == done.snapshot_id]
+    assert {e["inherited"] for e in added} == {3}
+    assert sorted(len(v) for v in vectors(table).values()) == [2]
+
+
+def test_a_merge_on_a_branch(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE)
+    dk.create_branch(table, "b")
+    dk.merge(table, SOURCE, on=["id"], ref="b")
+    assert (live(table), live(table, ref="b")) == (expected(FIVE), merged(FIVE, SOURCE, ["id"]))
+
+
+def test_the_mode_property_of_merge(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE, properties={"write.merge.mode": "merge-on-read", "write.delete.mode": "nonsense"})
+    dk.merge(table, SOURCE, on=["id"])
+    assert [d["content"] for d in live_files(table, 1)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "error", "kind", "field"),
+    [
+        (SOURCE, {"on": []}, dk.InvalidInputError, "merge", "on"),
+        (SOURCE, {"on": ["nope"]}, dk.InvalidInputError, "column-not-found", "nope"),
+        ([{"value": 1.0}], {"on": ["id"]}, dk.InvalidInputError, "column-not-found", "id"),
+        ([{"id": 1, "nope": 1}], {"on": ["id"]}, dk.InvalidInputError, "column-not-found", "nope"),
+        ([{"id": "1"}], {"on": ["id"]}, dk.InvalidInputError, "column-type", "id"),
+        ([{"id": 2**40}], {"on": ["id"]}, dk.InvalidInputError, "column-type", "id"),
+        ([{"id": 1, "value": "x"}], {"on": ["id"]}, dk.InvalidInputError, "column-type", "value"),
+        (
+            [{"id": 9, "value": "x"}],
+            {"on": ["id"], "when_not_matched": None},
+            dk.InvalidInputError,
+            "column-type",
+            "value",
+        ),
+        ([{"id": None, "category": "a"}], {"on": ["category"]}, dk.InvalidInputError, "null-in-required", "id"),
+        ([{"category": "z"}], {"on": ["category"]}, dk.InvalidInputError, "column-not-found", "id"),
+        ([{"id": 1}, {"id": 2, "value": 1.0}], {"on": ["id"]}, dk.InvalidInputError, "rows", "source"),
+        ("text", {"on": ["id"]}, dk.InvalidInputError, "rows", "source"),
+        (
+            SOURCE,
+            {"on": ["id"], "when_matched": "replace"},
+            dk.InvalidInputError,
+            "merge",
+            "when_matched, when_not_matched",
+        ),
+        (
+            SOURCE,
+            {"on": ["id"], "when_not_matched": "update"},
+            dk.InvalidInputError,
+            "merge",
+            "when_matched, when_not_matched",
+        ),
+        (SOURCE, {"on": ["id"], "mode": "upsert"}, dk.InvalidInputError, "mode", "mode"),
+    ],
+    ids=str,
+)
+def test_merges_that_cannot_be(
+    catalog: dk.Catalog, source: Any, options: dict[str, Any], error: type[dk.DeletekitError], kind: str, field: str
+) -> None:
+    table = make(catalog, FIVE, partition_by=["category"])
+    with refused(table, error, kind, field=field):
+        dk.merge(table, source, **options)
+
+
+def test_lists_cannot_be_joined_on(catalog: dk.Catalog) -> None:
+    schema = pa.schema([("id", pa.int32()), ("l", pa.list_(pa.int32()))])
+    table = make(catalog, [{"id": 1, "l": [1]}], schema=schema)
+    with refused(table, dk.UnsupportedError, "equality-key"):
+        dk.merge(table, [{"id": 2, "l": [1]}], on=["l"])

@@ -1,0 +1,554 @@
+"""CREATE TABLE and INSERT: what ends up in which file, and what the table says about it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyiceberg.conversions import from_bytes
+from pyiceberg.expressions import And, EqualTo
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import parse_transform
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+import deletekit as dk
+from tests.tables import (
+    ITEMS,
+    Row,
+    entries,
+    expected,
+    files_of,
+    head_json,
+    ids,
+    items,
+    live,
+    live_files,
+    make,
+    metadata_json,
+    parquet,
+    refused,
+    snapshots_json,
+    unchanged,
+)
+
+FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
+EVERY_VERSION = pytest.mark.parametrize("version", [1, 2, 3])
+
+
+# --- create_table -----------------------------------------------------------------------------------------------------
+
+
+@EVERY_VERSION
+def test_a_new_table(catalog: dk.Catalog, version: int) -> None:
+    table = dk.create_table(
+        catalog, "new.items", ITEMS, format_version=version, partition_by=["category"], properties={"owner": "me"}
+    )
+    metadata = metadata_json(table)
+    assert metadata["format-version"] == version
+    assert metadata["properties"] == {"owner": "me"}
+    assert metadata["snapshots"] == []
+    assert metadata["current-snapshot-id"] == (-1 if version < 3 else None)
+    assert metadata.get("next-row-id") == (0 if version == 3 else None)
+    assert ("schema" in metadata, "partition-spec" in metadata) == (version == 1, version == 1)
+    fields = metadata["schemas"][0]["fields"]
+    assert [(f["id"], f["name"], f["type"], f["required"]) for f in fields] == [
+        (1, "id", "int", True),
+        (2, "category", "string", False),
+        (3, "value", "double", False),
+    ]
+    assert metadata["partition-specs"] == [
+        {
+            "spec-id": 0,
+            "fields": [{"source-id": 2, "field-id": 1000, "transform": "identity", "name": "category"}],
+        }
+    ]
+    assert (live(table), dk.scan(table).count(), table.current_snapshot) == ([], 0, None)
+    assert dk.load_table(catalog, "new.items").metadata_location == table.metadata_location
+
+
+def test_the_default_format_version_is_two(catalog: dk.Catalog) -> None:
+    assert make(catalog).format_version == 2
+
+
+def test_field_ids_are_given_as_java_gives_them(catalog: dk.Catalog) -> None:
+    """Columns first, then the fields inside them, level by level."""
+    schema = pa.schema(
+        [
+            pa.field("s", pa.struct([pa.field("x", pa.int32()), pa.field("t", pa.struct([("y", pa.int32())]))])),
+            pa.field("l", pa.list_(pa.field("element", pa.int32()))),
+            pa.field("m", pa.map_(pa.string(), pa.int32())),
+        ]
+    )
+    columns = metadata_json(make(catalog, schema=schema))["schemas"][0]["fields"]
+    s, listed, mapped = columns
+    assert [c["id"] for c in columns] == [1, 2, 3]
+    assert [f["id"] for f in s["type"]["fields"]] == [4, 5]
+    inner = [s["type"]["fields"][1]["type"]["fields"][0]["id"], listed["type"]["element-id"]]
+    inner += [mapped["type"]["key-id"], mapped["type"]["value-id"]]
+    assert sorted(inner) == [6, 7, 8, 9]
+    assert metadata_json(make(catalog, schema=schema))["last-column-id"] == 9
+
+
+@pytest.mark.parametrize(
+    ("spelled", "transform", "name"),
+    [
+        ("category", "identity", "category"),
+        ("bucket(16, id)", "bucket[16]", "id_bucket"),
+        ("bucket(id, 16)", "bucket[16]", "id_bucket"),
+        ("truncate(4, category)", "truncate[4]", "category_trunc"),
+        ("year(ts)", "year", "ts_year"),
+        ("years(ts)", "year", "ts_year"),
+        ("month(ts)", "month", "ts_month"),
+        (" days( ts ) ", "day", "ts_day"),
+        ("hour(ts)", "hour", "ts_hour"),
+        ("void(id)", "void", "id_null"),
+        ("nested.leaf", "identity", "nested.leaf"),
+    ],
+)
+def test_how_partitions_are_spelled(catalog: dk.Catalog, spelled: str, transform: str, name: str) -> None:
+    schema = pa.schema([*ITEMS, ("ts", pa.timestamp("us")), ("nested", pa.struct([("leaf", pa.string())]))])
+    (field,) = metadata_json(make(catalog, schema=schema, partition_by=[spelled]))["partition-specs"][0]["fields"]
+    assert (field["transform"], field["name"], field["field-id"]) == (transform, name, 1000)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "kind"),
+    [
+        ({"partition_by": ["nope"]}, dk.InvalidInputError, "partition-spec"),
+        ({"partition_by": ["hash(id)"]}, dk.InvalidInputError, "partition-spec"),
+        ({"partition_by": ["bucket(id)"]}, dk.InvalidInputError, "partition-spec"),
+        ({"partition_by": ["day(category)"]}, dk.InvalidInputError, "partition-spec"),
+        ({"partition_by": ["bucket(2, value)"]}, dk.InvalidInputError, "partition-spec"),
+        ({"partition_by": ["id", "id"]}, dk.InvalidInputError, "partition-spec"),
+        (
+            {"partition_by": ["f"], "schema": Schema(NestedField(1, "f", FixedType(2)))},
+            dk.UnsupportedError,
+            "partition-type",
+        ),
+        (
+            {"partition_by": ["l"], "schema": pa.schema([("l", pa.list_(pa.int32()))])},
+            dk.InvalidInputError,
+            "partition-spec",
+        ),
+        ({"format_version": 4}, dk.InvalidInputError, "format-version"),
+        ({"format_version": 0}, dk.InvalidInputError, "format-version"),
+        (
+            {"schema": pa.schema([("t", pa.timestamp("ns"))]), "format_version": 2},
+            dk.InvalidInputError,
+            "format-version",
+        ),
+        ({"schema": pa.schema([("t", pa.duration("us"))])}, dk.UnsupportedError, "type"),
+        ({"schema": "id int"}, dk.InvalidInputError, "schema"),
+    ],
+    ids=str,
+)
+def test_tables_that_cannot_be(
+    catalog: dk.Catalog, options: dict[str, Any], error: type[dk.DeletekitError], kind: str
+) -> None:
+    given = {"schema": ITEMS, **options}
+    with pytest.raises(error) as caught:
+        dk.create_table(catalog, "new.items", **given)
+    assert (type(caught.value), caught.value.kind) == (error, kind), caught.value
+    with pytest.raises(dk.NotFoundError):
+        dk.load_table(catalog, "new.items")
+
+
+def test_a_table_is_made_once(catalog: dk.Catalog) -> None:
+    table = dk.create_table(catalog, "new.items", ITEMS)
+    dk.append(table, FIVE)
+    with refused(table, dk.InvalidInputError, "table-exists"):
+        dk.create_table(catalog, "new.items", ITEMS)
+
+
+@pytest.mark.parametrize("name", ["items", "", "new.", ".items", "a..b"])
+def test_a_table_needs_a_namespace(catalog: dk.Catalog, name: str) -> None:
+    with pytest.raises(dk.InvalidInputError) as caught:
+        dk.create_table(catalog, name, ITEMS)
+    assert caught.value.kind == "identifier"
+
+
+# --- rows in ----------------------------------------------------------------------------------------------------------
+
+
+class Stream:
+    """What polars, pandas and DuckDB offer: `__arrow_c_stream__` and nothing else of pyarrow's."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+@EVERY_VERSION
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        pa.Table.to_pylist,
+        lambda t: t,
+        lambda t: t.combine_chunks().to_batches()[0],
+        Stream,
+        lambda t: t.select(["value", "category", "id"]),
+        lambda t: t.set_column(1, "category", t["category"].dictionary_encode()),
+        lambda t: t.set_column(0, "id", t["id"].cast(pa.int64())),
+        lambda t: pa.concat_tables([t.slice(0, 2), t.slice(2)]),
+    ],
+    ids=["dicts", "table", "batch", "stream", "reordered", "dictionary", "wider", "chunks"],
+)
+def test_rows_of_every_shape(catalog: dk.Catalog, version: int, wrap: Any) -> None:
+    given = pa.Table.from_pylist(FIVE, schema=pa.schema([("id", pa.int32()), *list(ITEMS)[1:]]))
+    table = make(catalog, wrap(given), format_version=version)
+    assert live(table) == expected(FIVE)
+    assert dk.scan(table).to_arrow().schema == ITEMS
+
+
+@EVERY_VERSION
+@pytest.mark.parametrize(
+    "rows", [[], ITEMS.empty_table(), ITEMS.empty_table().to_batches()], ids=["list", "table", "none"]
+)
+def test_no_rows_commit_nothing(catalog: dk.Catalog, version: int, rows: Any) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    with unchanged(table):
+        assert dk.append(table, rows).snapshot_id is None
+
+
+@EVERY_VERSION
+def test_missing_optional_columns_are_null(catalog: dk.Catalog, version: int) -> None:
+    table = make(
+        catalog,
+        [{"id": 1}, {"id": 2, "category": "x"}],
+        pa.table({"id": pa.array([3], pa.int32())}),
+        format_version=version,
+    )
+    assert live(table) == expected(items((1, None, None), (2, "x", None), (3, None, None)))
+
+
+def test_missing_columns_take_their_write_default(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE[:1], format_version=3)
+    dk.add_column(table, "flag", "int", default=7)
+    dk.append(table, [{"id": 2}, {"id": 3, "flag": None}, {"id": 4, "flag": 1}])
+    dk.append(table, pa.table({"id": pa.array([5], pa.int32())}))
+    assert {r["id"]: r["flag"] for r in live(table)} == {1: 7, 2: 7, 3: None, 4: 1, 5: 7}
+
+
+TYPES: dict[str, tuple[Any, list[Any]]] = {
+    "boolean": (BooleanType(), [True, False]),
+    "int": (IntegerType(), [-(2**31), 0, 2**31 - 1]),
+    "long": (LongType(), [-(2**63), 2**63 - 1]),
+    "float": (FloatType(), [0.5, -0.0, float("inf"), float("nan")]),
+    "double": (DoubleType(), [0.1, -0.0, float("-inf"), float("nan")]),
+    "decimal": (DecimalType(38, 6), [Decimal("12345678901234567890123456789012.123456"), Decimal("-0.000001")]),
+    "date": (DateType(), [dt.date(1, 1, 1), dt.date(9999, 12, 31)]),
+    "time": (TimeType(), [dt.time(0), dt.time(23, 59, 59, 999999)]),
+    "timestamp": (TimestampType(), [dt.datetime(1969, 12, 31, 23, 59, 59, 999999)]),  # noqa: DTZ001  # without a zone
+    "timestamptz": (TimestamptzType(), [dt.datetime(2024, 2, 29, 1, 2, 3, 4, tzinfo=dt.UTC)]),
+    "string": (StringType(), ["", "Grüße 🐨", "a\x00b"]),
+    "uuid": (UUIDType(), [uuid.UUID(int=0), uuid.UUID(int=2**128 - 1)]),
+    "fixed": (FixedType(2), [b"\x00\xff"]),
+    "binary": (BinaryType(), [b"", b"\xff\x00"]),
+    "list": (ListType(2, IntegerType(), False), [[], [1, None]]),
+    "map": (MapType(2, StringType(), 3, DoubleType(), False), [[], [("k", 1.5), ("l", None)]]),
+    "struct": (
+        StructType(
+            NestedField(2, "x", IntegerType(), required=True), NestedField(3, "y", StringType(), required=False)
+        ),
+        [{"x": 1, "y": None}],
+    ),
+    "list of structs of maps": (
+        ListType(
+            2, StructType(NestedField(3, "m", MapType(4, IntegerType(), 5, StringType(), True), required=False)), True
+        ),
+        [[{"m": [(1, "a")]}, {"m": None}, {"m": []}]],
+    ),
+}
+
+
+@EVERY_VERSION
+@pytest.mark.parametrize("kind", TYPES)
+def test_every_type_comes_back(catalog: dk.Catalog, version: int, kind: str) -> None:
+    iceberg, values = TYPES[kind]
+    schema = Schema(NestedField(1, "id", IntegerType(), required=True), NestedField(9, "c", iceberg, required=False))
+    rows = [{"id": i, "c": value} for i, value in enumerate([*values, None])]
+    table = make(catalog, rows, schema=schema, format_version=version)
+    found = dk.scan(table).to_arrow()
+    assert shown(found) == repr(rows), "repr, for NaN and -0.0"
+    again = make(catalog, found, schema=schema, format_version=version)
+    assert shown(dk.scan(again).to_arrow()) == repr(rows), "as Arrow too"
+
+
+def shown(table: pa.Table) -> str:
+    return repr(table.to_pylist()).replace("zoneinfo.ZoneInfo(key='UTC')", "datetime.timezone.utc")
+
+
+def test_parents_that_are_null_need_no_required_children(catalog: dk.Catalog) -> None:
+    schema = pa.schema([("id", pa.int32()), ("s", pa.struct([pa.field("x", pa.int32(), nullable=False)]))])
+    rows = [{"id": 1, "s": None}, {"id": 2, "s": {"x": 1}}]
+    assert live(make(catalog, rows, schema=schema)) == expected(rows)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+WIDE = pa.schema(
+    [
+        pa.field("id", pa.int32(), nullable=False),
+        ("i", pa.int32()),
+        ("l", pa.int64()),
+        ("s", pa.string()),
+        ("b", pa.binary()),
+        ("d", pa.date32()),
+        ("ts", pa.timestamp("us")),
+        ("tz", pa.timestamp("us", "UTC")),
+        ("t", pa.time64("us")),
+        ("dec", pa.decimal128(9, 2)),
+        ("u", pa.uuid()),
+        ("flag", pa.bool_()),
+    ]
+)
+
+
+def wide_rows(count: int = 24) -> list[Row]:
+    """Rows whose every column is NULL in each third row, and negative or before 1970 in some."""
+    start = dt.datetime(1969, 12, 30, tzinfo=dt.UTC)
+    rows: list[Row] = []
+    for i in range(count):
+        at = start + dt.timedelta(hours=7 * i, microseconds=i)
+        row: Row = {
+            "i": i - 10,
+            "l": (i - 10) * 10**10,
+            "s": f"text {i % 5}" * (i % 4),
+            "b": bytes([i % 6, 255]),
+            "d": at.date(),
+            "ts": at.replace(tzinfo=None),
+            "tz": at,
+            "t": at.time(),
+            "dec": Decimal(i * 37 - 300) / 100,
+            "u": uuid.UUID(int=i % 4 << 100),
+            "flag": i % 2 == 0,
+        }
+        rows.append({"id": i, **(dict.fromkeys(row) if i % 3 == 2 else row)})
+    return rows
+
+
+SPECS = [
+    "i", "l", "s", "b", "d", "ts", "tz", "t", "dec", "u", "flag",
+    "bucket(4, i)", "bucket(4, l)", "bucket(4, s)", "bucket(4, b)", "bucket(4, d)", "bucket(4, ts)", "bucket(4, tz)",
+    "bucket(4, t)", "bucket(4, dec)", "bucket(4, u)",
+    "truncate(3, i)", "truncate(3, l)", "truncate(2, s)", "truncate(1, b)", "truncate(50, dec)",
+    "year(d)", "month(d)", "day(d)", "year(ts)", "month(ts)", "day(ts)", "hour(ts)",
+    "year(tz)", "month(tz)", "day(tz)", "hour(tz)", "void(s)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("spelled", SPECS)
+def test_every_partition_transform(catalog: dk.Catalog, spelled: str) -> None:
+    """Each row lies in the partition that pyiceberg's transforms of single values, not ours of arrays, put it in."""
+    rows = wide_rows()
+    table = make(catalog, rows, schema=WIDE, partition_by=[spelled], format_version=2)
+    (spec,) = metadata_json(table)["partition-specs"]
+    (field,) = spec["fields"]
+    source = table.schema.find_field(field["source-id"])
+    transform = parse_transform(field["transform"])
+    of_one = transform.transform(source.field_type)
+    result = transform.result_type(source.field_type)
+    for file in live_files(table, 0):
+        (found,) = file["partition"].values()
+        for row in parquet(file["file_path"]).to_pylist():
+            value = internal(row[source.name])
+            assert as_number(found) == as_number(None if value is None else of_one(value)), (row, result)
+    assert live(table) == expected(rows)
+    for chosen in rows[:9]:
+        assert_pruning_is_harmless(table, rows, source.name, chosen)
+
+
+def internal(value: Any) -> Any:
+    """A value as pyiceberg's transforms take it."""
+    if isinstance(value, dt.datetime):
+        return round(
+            (value.replace(tzinfo=dt.UTC) - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) / dt.timedelta(microseconds=1)
+        )
+    if isinstance(value, dt.date):
+        return (value - dt.date(1970, 1, 1)).days
+    if isinstance(value, dt.time):
+        return ((value.hour * 60 + value.minute) * 60 + value.second) * 10**6 + value.microsecond
+    return value
+
+
+def as_number(value: Any) -> Any:
+    """A partition value in one form, whatever fastavro made of its logical type."""
+    return value.bytes if isinstance(value, uuid.UUID) else internal(value)
+
+
+def assert_pruning_is_harmless(table: dk.Table, rows: list[Row], name: str, chosen: Row) -> None:
+    """A filter on the partitioned column finds what a plain comparison finds."""
+    value = chosen[name]
+    if value is None:
+        assert ids(table, f"{name} is null") == [r["id"] for r in rows if r[name] is None]
+        return
+    literal = value.isoformat() if isinstance(value, dt.date | dt.time) else value
+    assert ids(table, EqualTo(name, literal)) == [r["id"] for r in rows if r[name] == value]
+
+
+def test_partitions_of_two_fields(catalog: dk.Catalog) -> None:
+    rows = wide_rows()
+    table = make(catalog, rows, schema=WIDE, partition_by=["flag", "bucket(2, i)"])
+    seen = {tuple(f["partition"].values()) for f in live_files(table, 0)}
+    assert len(seen) == len(live_files(table, 0)), "one file for each"
+    assert {flag for flag, _ in seen} == {True, False, None}
+    assert live(table, And(EqualTo("flag", True), EqualTo("i", -4))) == expected([rows[6]])
+
+
+def test_paths_say_the_partition(catalog: dk.Catalog) -> None:
+    table = make(catalog, items((1, "a b/ü=", 1.0), (2, None, 2.0)), partition_by=["category"])
+    folders = {f["file_path"].removeprefix(f"{table.location}/data/").split("/")[0] for f in live_files(table, 0)}
+    assert folders == {"category=a+b%2F%C3%BC%3D", "category=null"}
+
+
+def test_large_files_are_split(catalog: dk.Catalog) -> None:
+    rows = pa.table({"id": pa.array(range(10_000), pa.int64())})
+    table = make(catalog, rows, schema=rows, properties={"write.target-file-size-bytes": "20000"})
+    files = live_files(table, 0)
+    assert len(files) == 4
+    assert sum(f["record_count"] for f in files) == 10_000
+    assert ids(table) == list(range(10_000))
+
+
+def test_the_manifest_tells_the_truth_about_a_file(catalog: dk.Catalog) -> None:
+    rows = wide_rows()
+    table = make(catalog, rows, schema=WIDE, properties={"write.metadata.metrics.default": "full"})
+    (file,) = live_files(table, 0)
+    stored = parquet(file["file_path"])
+    assert file["record_count"] == len(stored) == 24
+    assert file["file_size_in_bytes"] == len(open_bytes(file["file_path"]))
+    bounds = [{b["key"]: b["value"] for b in file[name]} for name in ("lower_bounds", "upper_bounds")]
+    for field in table.schema.fields:
+        column = stored[field.name]
+        counts = {c["key"]: c["value"] for c in file["value_counts"]}
+        nulls = {c["key"]: c["value"] for c in file["null_value_counts"]}
+        assert (counts[field.field_id], nulls[field.field_id]) == (24, column.null_count)
+        present = [internal(v) for v in column.to_pylist() if v is not None]
+        if field.name != "u":  # uuids are not ordered alike by everyone
+            found = [from_bytes(field.field_type, b[field.field_id]) for b in bounds]
+            assert found == [min(present), max(present)], field.name
+
+
+def open_bytes(path: str) -> bytes:
+    return Path(path).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("mode", "counts", "lower"),
+    [
+        ("none", None, None),
+        ("counts", 2, None),
+        ("truncate(3)", 2, b"lon"),
+        ("full", 2, b"long text"),
+        (None, 2, b"long text"),
+    ],
+)
+def test_metrics_modes(catalog: dk.Catalog, mode: str | None, counts: int | None, lower: bytes | None) -> None:
+    properties = {} if mode is None else {"write.metadata.metrics.column.category": mode}
+    table = make(catalog, items((1, "long text", 1.0), (2, "longer text that goes on", 2.0)), properties=properties)
+    (file,) = live_files(table, 0)
+    assert {c["key"]: c["value"] for c in file["value_counts"] or []}.get(2) == counts
+    assert {c["key"]: c["value"] for c in file["lower_bounds"] or []}.get(2) == lower
+
+
+# --- commits ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_append_is_one_snapshot(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE, partition_by=["category"])
+    before = files_of(table)
+    done = dk.append(table, FIVE)
+    assert (done.operation, done.sequence_number, done.attempts) == ("append", 2, 1)
+    assert done.snapshot_id == head_json(table)["snapshot-id"] == metadata_json(table)["current-snapshot-id"]
+    assert dict(done.summary) == head_json(table)["summary"]
+    assert {f.file_path for f in done.added_data_files} == {f for f in files_of(table) - before if "/data/" in f}
+    assert (done.removed_data_files, done.added_delete_files, done.removed_delete_files) == ((), (), ())
+    assert snapshots_json(table)[1]["parent-snapshot-id"] == snapshots_json(table)[0]["snapshot-id"]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_commit_properties(catalog: dk.Catalog, version: int) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    dk.append(table, FIVE, commit_properties={"job": "nightly", "Ünï": "<b>"})
+    summary = head_json(table)["summary"]
+    assert (summary["job"], summary["Ünï"], summary["operation"]) == ("nightly", "<b>", "append")
+
+
+@EVERY_VERSION
+def test_a_branch_is_written_alone(catalog: dk.Catalog, version: int) -> None:
+    table = make(catalog, FIVE[:2], format_version=version)
+    dk.create_branch(table, "audit")
+    dk.append(table, FIVE[2:], ref="audit")
+    assert (ids(table), ids(table, ref="audit")) == ([1, 2], [1, 2, 3, 4, 5])
+    dk.append(table, FIVE[4:])
+    assert (ids(table), ids(table, ref="audit")) == ([1, 2, 5], [1, 2, 3, 4, 5])
+    audit, main = head_json(table, "audit"), head_json(table)
+    assert audit["parent-snapshot-id"] == main["parent-snapshot-id"]
+    assert (audit["summary"]["total-records"], main["summary"]["total-records"]) == ("5", "3")
+    if version > 1:
+        assert (audit["sequence-number"], main["sequence-number"]) == (2, 3)
+
+
+# --- row lineage ------------------------------------------------------------------------------------------------------
+
+
+def test_rows_are_numbered_in_v3(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE[:2], FIVE[2:], format_version=3)
+    found = dk.scan(table, columns=["id", "_row_id", "_last_updated_sequence_number"]).to_arrow().to_pylist()
+    assert {r["id"]: (r["_row_id"], r["_last_updated_sequence_number"]) for r in found} == {
+        1: (0, 1), 2: (1, 1), 3: (2, 2), 4: (3, 2), 5: (4, 2),
+    }  # fmt: skip
+    assert metadata_json(table)["next-row-id"] == 5
+    assert [(s["first-row-id"], s["added-rows"]) for s in snapshots_json(table)] == [(0, 2), (2, 3)]
+    assert {e["data_file"]["first_row_id"] for e in entries(table, 0)} == {None}, "inherited from the manifest list"
+
+
+def test_numbers_are_unique_over_partitions_and_files(catalog: dk.Catalog) -> None:
+    rows = pa.table({"id": pa.array(np.arange(1000), pa.int64())})
+    table = make(
+        catalog,
+        rows,
+        rows,
+        schema=rows,
+        format_version=3,
+        partition_by=["bucket(7, id)"],
+        properties={"write.target-file-size-bytes": "500"},
+    )
+    numbers = dk.scan(table, columns=["_row_id"]).to_arrow()["_row_id"]
+    assert len(live_files(table, 0)) > 20
+    assert (len(pc.unique(numbers)), pc.min(numbers).as_py(), pc.max(numbers).as_py()) == (2000, 0, 1999)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_rows_have_no_number_before_v3(catalog: dk.Catalog, version: int) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    found = dk.scan(table, columns=["_row_id", "_last_updated_sequence_number"]).to_arrow()
+    assert found.to_pylist() == [{"_row_id": None, "_last_updated_sequence_number": None}] * 5
