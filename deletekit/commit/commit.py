@@ -120,7 +120,7 @@ class Waits:
 
     def again(self, failed: int) -> bool:
         """Sleep and say True, or False when the attempts or the time are used up."""
-        wait = min(self._max, self._min * 2 ** (failed - 1)) * random.uniform(0.5, 1.0)  # noqa: S311  # jitter, not a secret
+        wait = min(self._max, self._min * 2 ** min(failed - 1, 30)) * random.uniform(0.5, 1.0)  # noqa: S311  # jitter, not a secret
         if failed > self._retries or time.monotonic() + wait > self._deadline:
             return False
         time.sleep(wait)

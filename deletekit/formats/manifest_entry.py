@@ -147,7 +147,9 @@ def _tuple(raw: Any) -> tuple[Any, ...] | None:
 
 def _scalar(value: Any, name: str) -> Any:
     if isinstance(value, dict | list):
-        raise FormatError("partition value is not a primitive", kind="manifest-entry", field=name, found=value)
+        raise FormatError(
+            "bad partition value", kind="manifest-entry", field=name, found=value, expected="a primitive value"
+        )
     return value
 
 

@@ -170,7 +170,7 @@ def manifest_entry_schema(version: int, partition: Sequence[PartitionFieldType])
     data_file = _field(2, "data_file", _data_file(version, partition), required=True)
     status = _field(0, "status", "int", required=True)
     if version == 1:
-        fields = [status, _field(1, "snapshot_id", "long", required=True), data_file]
+        fields = [status, _field(1, "snapshot_id", "long"), data_file]
     else:
         fields = [
             status,

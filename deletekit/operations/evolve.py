@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
+from pyiceberg.exceptions import ValidationError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema, promote
 from pyiceberg.transforms import VoidTransform
@@ -17,6 +18,7 @@ from pyiceberg.types import IcebergType, NestedField, StructType
 
 from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.deletes.projection import check_supported
+from deletekit.deletes.rows import align
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.operations.write import partition_field
 from deletekit.table.metadata import MAIN, TableMetadata, check_schema_version, spec_to_json
@@ -299,7 +301,7 @@ def _type(text: str | IcebergType, name: str) -> IcebergType:
         return text
     try:
         return NestedField(1, "x", text.replace(" ", "") if "decimal" not in text else text, required=False).field_type
-    except (ValueError, TypeError) as e:
+    except (ValueError, TypeError, ValidationError) as e:
         raise InvalidInputError("unknown column type", kind="type", field=name, found=text) from e
 
 
@@ -310,7 +312,9 @@ def _new_field(
     if not kind.is_primitive:
         raise InvalidInputError("only primitive columns can be added", kind="type", field=name, found=str(kind))
     try:
-        return NestedField(field_id, name, kind, required, doc, initial_default=default, write_default=default)
+        plain = NestedField(field_id, name, kind, required=False)
+        value = None if default is None else align([{name: default}], Schema(plain)).column(0)[0].as_py()
+        return NestedField(field_id, name, kind, required, doc, initial_default=value, write_default=value)
     except (ValueError, TypeError) as e:
         raise InvalidInputError(
             "default does not fit the type", kind="schema", field=name, found=default, expected=str(kind)

@@ -26,7 +26,7 @@ from rich.text import Text
 
 from deletekit import datasets, spark
 from deletekit.commit.commit import Commit
-from deletekit.errors import EnvironmentMissingError, FormatError
+from deletekit.errors import EnvironmentMissingError, FormatError, InvalidInputError
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.operations.delete import delete
 from deletekit.operations.explain import explain
@@ -88,9 +88,11 @@ def run_tour(directory: Path | None, console: Console, keep: bool = True) -> Tou
     keep: leave the tables there to look at (their paths are printed), else remove them.
 
     Without Java, says so in one sentence and does everything but what needs Spark.
-    Raises FormatError when two things that must be equal differ.
+    Raises InvalidInputError for a directory that is not empty, FormatError when two things that must be equal differ.
     """
     started = time.perf_counter()
+    if directory is not None and directory.is_dir() and any(directory.iterdir()):
+        raise InvalidInputError("the tour needs an empty directory", kind="tour", file=str(directory))
     own = None if directory is not None else tempfile.mkdtemp(prefix="deletekit-tour-")
     root = Path(directory or str(own)).absolute()
     report = TourReport(root)
@@ -104,8 +106,12 @@ def run_tour(directory: Path | None, console: Console, keep: bool = True) -> Tou
                 session.stop()
     report.seconds = time.perf_counter() - started
     _print(report, console)
-    if not keep:
-        _remove(root)
+    if keep:
+        console.print(Text(f"The tables are in {report.directory / 'tour'}."), soft_wrap=True)
+        next_table = "tour.flights_v3_deletion_vector"
+        console.print(Text(f"Next: deletekit inspect --warehouse {root} {next_table} --deletes"), soft_wrap=True)
+    else:
+        shutil.rmtree(root)
     return report
 
 
@@ -324,12 +330,4 @@ def _print(report: TourReport, console: Console) -> None:
         console.print(Text(f"✓ {proof}"))
     if report.left_out:
         console.print(Text(report.left_out))
-    name = "tour.flights_v3_deletion_vector"
-    console.print(Text(f"Done in {report.seconds:.0f} s. The tables are in {report.directory / 'tour'}."))
-    console.print(Text(f"Next: deletekit inspect --warehouse {report.directory} {name} --deletes"), soft_wrap=True)
-
-
-def _remove(root: Path) -> None:
-    shutil.rmtree(root / "tour", ignore_errors=True)
-    for path in (root / "catalog.db", root / "spark.log", *root.glob("input-*.parquet")):
-        path.unlink(missing_ok=True)
+    console.print(Text(f"Done in {report.seconds:.0f} s."))

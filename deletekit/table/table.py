@@ -127,7 +127,7 @@ def from_metadata(location: str | Path, **properties: str) -> Table:
     Raises NotFoundError when there is no metadata file.
     """
     path = str(location)
-    if not path.endswith(".metadata.json"):
+    if not path.endswith((".metadata.json", ".metadata.json.gz")):
         path = _newest_metadata(Path(path))
     elif not re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path):
         path = str(Path(path).absolute())
@@ -139,7 +139,9 @@ def from_metadata(location: str | Path, **properties: str) -> Table:
 
 def _newest_metadata(directory: Path) -> str:
     folder = directory / "metadata" if (directory / "metadata").is_dir() else directory
-    found = [p for p in folder.glob("*.metadata.json") if not p.name.startswith(".")] if folder.is_dir() else []
+    # Java wrote `.metadata.json.gz` before it wrote `.gz.metadata.json`.
+    found = [p for pattern in ("*.metadata.json", "*.metadata.json.gz") for p in folder.glob(pattern)]
+    found = [p for p in found if not p.name.startswith(".")]
     if not found:
         raise NotFoundError(
             "no table metadata here", kind="table-not-found", file=str(directory), expected="*.metadata.json"

@@ -7,7 +7,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import distributions
 from pathlib import Path
@@ -23,6 +23,7 @@ class Environment:
 
     Attributes
     ----------
+    variables: of the process; they may hold secrets, so they are never shown.
     user_home: what Java calls `user.home`, where Ivy and Maven keep jars; not what the variable HOME says.
     temp: the folder for temporary files, or None when the system has none that can be written.
     requirements: what deletekit asks for: `base`, and each extra.
@@ -32,7 +33,7 @@ class Environment:
     encoding: of what is printed.
     """
 
-    variables: Mapping[str, str]
+    variables: Mapping[str, str] = field(repr=False)
     user_home: Path
     temp: Path | None
     python: tuple[int, int, int]

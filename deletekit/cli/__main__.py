@@ -1,0 +1,6 @@
+"""`python -m deletekit.cli`, for where the script `deletekit` is not on the PATH."""
+
+from deletekit.cli.app import main
+
+if __name__ == "__main__":
+    main(prog_name="deletekit")

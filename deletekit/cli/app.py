@@ -1,0 +1,81 @@
+"""The command `deletekit`: its subcommands, and what becomes of whatever goes wrong in them."""
+
+from __future__ import annotations
+
+import errno
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from deletekit.cli.delete import delete
+from deletekit.cli.doctor import doctor
+from deletekit.cli.explain import explain
+from deletekit.cli.inspect import inspect
+from deletekit.cli.options import interrupted, traceback_option, with_traceback
+from deletekit.cli.terminal import show_error
+from deletekit.version import __version__
+
+__all__ = ["main"]
+
+INTERRUPTED = 130
+
+
+class _Program(click.Group):
+    """Turns errors into one block on standard error: exit code 1; 2 for wrong usage (click's own), 130 for Ctrl-C."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo(f"\nInterrupted. {interrupted(ctx)}".rstrip(), err=True)
+            ctx.exit(INTERRUPTED)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as e:
+            if isinstance(e, OSError) and e.errno == errno.EPIPE:
+                raise  # `| head` has seen enough; click ends quietly
+            show_error(e, with_traceback=with_traceback(ctx))
+            ctx.exit(1)
+
+
+@click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+@click.version_option(__version__, prog_name="deletekit")
+def main() -> None:
+    """Look at the row-level deletes of Apache Iceberg tables, and make them.
+
+    \b
+    Examples:
+      deletekit tour
+      deletekit inspect path/to/table --deletes
+      deletekit explain path/to/table "id = 1"
+      deletekit delete --warehouse DIR demo.users "id = 1"
+      deletekit doctor
+    """  # noqa: D301  # click's \b keeps the lines of the examples apart
+
+
+@click.command(short_help="See every kind of delete on real rows.")
+@click.argument("directory", required=False, type=click.Path(file_okay=False, path_type=Path))
+@click.option("--keep/--no-keep", default=True, show_default=True, help="Leave the tables there to look at.")
+@traceback_option
+def tour(directory: Path | None, *, keep: bool) -> None:
+    """Walk through every kind of delete on real rows, in tables made in DIRECTORY or in a temporary one.
+
+    \b
+    Examples:
+      deletekit tour
+      deletekit tour my-tour --no-keep
+    """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    if not keep and directory is not None and directory.is_dir() and any(directory.iterdir()):
+        raise click.UsageError(
+            f"--no-keep would remove what is in {directory} already; give a directory that is empty."
+        )
+    # By name: the tour imports everything, and no other command needs it.
+    module = import_module("deletekit.operations.tour")
+    module.run_tour(directory, console=Console(highlight=False), keep=keep)
+
+
+for command in (tour, inspect, explain, delete, doctor):
+    main.add_command(command)

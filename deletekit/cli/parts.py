@@ -1,0 +1,127 @@
+"""Pieces of an answer: headings, names and values, tables, and lines that know where they may be folded.
+
+Law: every string is made safe here, whatever it is. Nothing is cut off: what does not fit is folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
+from typing import Any
+
+from rich.cells import cell_len, chop_cells
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.padding import Padding
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from deletekit.cli.text import plain
+
+__all__ = ["Facts", "Prose", "Unbroken", "Unfolded", "grid", "heading", "pairs"]
+
+_PROSE_WIDTH = 88
+
+
+def heading(text: str, note: str = "") -> RenderableType:
+    """A line that begins a section, with an empty one above it."""
+    return Group(Text(), Unbroken((text, "bold"), ("  " + note if note else "", "dim")))
+
+
+def pairs(rows: Mapping[str, Any], indent: int = 2) -> RenderableType:
+    """Names and values, one a line."""
+    table = Table.grid(padding=(0, 2), pad_edge=False)
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows.items():
+        table.add_row(Text(plain(name)), value if isinstance(value, Text) else Text(plain(value)))
+    return Padding(table, (0, 0, 0, indent), expand=False)
+
+
+def grid(columns: Iterable[str], rows: Iterable[Iterable[Any]], indent: int = 2) -> RenderableType:
+    """A table without lines; a column whose name begins with `#` holds numbers."""
+    names = list(columns)
+    cells = [[_cell(value) for value in row] for row in rows]
+    # rich takes room from the others for a column in which nothing is.
+    used = [i for i, name in enumerate(names) if name or any(row[i] for row in cells)]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(names))
+    for i in used:
+        justify: JustifyMethod = "right" if names[i].startswith("#") else "left"
+        table.add_column(Text(plain(names[i].removeprefix("#"))), justify=justify, overflow="fold")
+    for row in cells:
+        table.add_row(*(row[i] for i in used))
+    return Padding(table, (0, 0, 0, indent), expand=False)
+
+
+def _cell(value: Any) -> Text | Prose:
+    return value if isinstance(value, Text | Prose) else Text(plain(value))
+
+
+class Facts:
+    """Short facts in one line; where they are too many for it, a line ends between two of them."""
+
+    def __init__(self, *facts: str, style: str = "") -> None:
+        self._facts = [plain(fact) for fact in facts if fact]
+        self._style = style
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        del console
+        line = Text(style=self._style, overflow="fold")
+        for i, fact in enumerate(self._facts):
+            last = i == len(self._facts) - 1
+            if line and line.cell_len + cell_len(f" · {fact}") + (0 if last else cell_len(" ·")) > options.max_width:
+                yield line.append(" ·")
+                line = Text(style=self._style, overflow="fold")
+            line.append(f" · {fact}" if line else fact)
+        yield line
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        del console
+        return Measurement(1, min(cell_len(" · ".join(self._facts)), options.max_width))
+
+
+class Unbroken:
+    """A line that is folded where the terminal ends and not at a space: what is in it stays as whole as it can."""
+
+    def __init__(self, *parts: str | tuple[str, str]) -> None:
+        self._text = Text.assemble(*(plain(p) if isinstance(p, str) else (plain(p[0]), p[1]) for p in parts))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        del console
+        pieces = chop_cells(self._text.plain, options.max_width)
+        yield from self._text.divide(list(accumulate(map(len, pieces)))[:-1])
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        del console
+        return Measurement(1, min(self._text.cell_len, options.max_width))
+
+
+class Unfolded:
+    """A line that only the terminal folds, so that it can be copied: a command."""
+
+    def __init__(self, text: str, *, style: str = "", indent: int = 0) -> None:
+        self._text = plain(text)
+        self._style = style
+        self._indent = indent
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        del options
+        yield Segment(" " * self._indent)
+        yield Segment(self._text, console.get_style(self._style))
+        yield Segment.line()
+
+
+class Prose:
+    """Sentences, in lines no longer than one reads with ease, also where a pipe folds nothing."""
+
+    def __init__(self, text: str, *, style: str = "") -> None:
+        self._text = Text(plain(text), style=style, overflow="fold")
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from console.render(self._text, options.update(width=min(options.max_width, _PROSE_WIDTH)))
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        del console
+        longest = min(self._text.cell_len, options.max_width, _PROSE_WIDTH)
+        return Measurement(min(longest, 20), longest)

@@ -1,0 +1,131 @@
+"""Values as manifests store them, as text: partition tuples and column bounds."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from pyiceberg.conversions import from_bytes
+from pyiceberg.transforms import IdentityTransform, Transform
+from pyiceberg.types import (
+    BinaryType,
+    DecimalType,
+    FixedType,
+    IcebergType,
+    LongType,
+    PrimitiveType,
+    StringType,
+    UUIDType,
+)
+from rich.console import RenderableType
+
+from deletekit.cli.parts import grid
+from deletekit.cli.text import literal, plain
+from deletekit.table.metadata import TableMetadata
+
+__all__ = ["StoredValues"]
+
+_DELETE_FILE_COLUMNS = {2147483546: ("file_path", StringType()), 2147483545: ("pos", LongType())}
+"""Reserved field ids of position delete files (spec "Reserved Field IDs")."""
+_STORED_AS_BYTES = (DecimalType, UUIDType, FixedType, BinaryType)
+_TIME_PARTS = ("year", "month", "day", "hour")
+_LONGEST_BOUND = 40
+
+
+class StoredValues:
+    """Reads values by the types of a table's columns. What cannot be read is shown as it is stored."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        self._metadata = metadata
+
+    def partition(self, spec_id: int, values: Sequence[Any]) -> str:
+        """`month=2013-01, carrier='UA'`."""
+        spec = self._metadata.specs[spec_id]
+        pairs = zip(spec.fields, values, strict=False)
+        return "partition " + ", ".join(f"{plain(f.name)}={self._partition_value(f, v)}" for f, v in pairs)
+
+    def _partition_value(self, field: Any, value: Any) -> str:
+        source = self._metadata.all_fields.get(field.source_id)
+        name = str(field.transform)
+        if value is None or source is None or name.startswith("bucket"):
+            return literal(value)
+        if name in _TIME_PARTS:
+            return _human(field.transform, source.field_type, value)
+        return _text(source.field_type, _decoded(source.field_type, value), None)
+
+    def key(self, file: Mapping[str, Any], column: str, value: Any) -> str:
+        """A value of a column of an equality delete file, out of JSON."""
+        fields = [self._metadata.all_fields.get(i) for i in file.get("equality_ids") or ()]
+        kind = next((f.field_type for f in fields if f is not None and f.name == column), None)
+        if isinstance(value, str) and isinstance(kind, PrimitiveType) and not isinstance(kind, StringType):
+            return literal(_decoded(kind, value)) if isinstance(kind, FixedType | BinaryType) else plain(value)
+        return literal(value)
+
+    def metrics(self, file: Mapping[str, Any]) -> RenderableType:
+        """A table with a line per column that has metrics."""
+        maps = {
+            name: {pair["key"]: pair["value"] for pair in file.get(name) or ()}
+            for name in ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
+        }
+        ids = sorted({i for values in maps.values() for i in values})
+        rows = [
+            (
+                i,
+                self._name(i),
+                maps["value_counts"].get(i, ""),
+                maps["null_value_counts"].get(i, ""),
+                maps["nan_value_counts"].get(i, ""),
+                self._bound(i, maps["lower_bounds"].get(i)),
+                self._bound(i, maps["upper_bounds"].get(i)),
+            )
+            for i in ids
+        ]
+        return grid(["#id", "column", "#values", "#nulls", "#NaNs", "lower bound", "upper bound"], rows, indent=0)
+
+    def _name(self, field_id: int) -> str:
+        known = self._metadata.schema.find_column_name(field_id) or _DELETE_FILE_COLUMNS.get(field_id, ("",))[0]
+        dropped = self._metadata.all_fields.get(field_id)
+        return known or (f"{dropped.name} (dropped)" if dropped else "")
+
+    def _bound(self, field_id: int, stored: str | None) -> str:
+        if stored is None:
+            return ""
+        data = base64.b64decode(stored)
+        field = self._metadata.all_fields.get(field_id)
+        kind = field.field_type if field is not None else _DELETE_FILE_COLUMNS.get(field_id, ("", None))[1]
+        if not isinstance(kind, PrimitiveType):
+            return literal(data, _LONGEST_BOUND)
+        try:
+            return _text(kind, from_bytes(kind, data), _LONGEST_BOUND)
+        except (ValueError, TypeError, struct.error, OverflowError):
+            return literal(data, _LONGEST_BOUND)  # of an older type of the column, or damaged
+
+
+def _decoded(kind: IcebergType, value: Any) -> Any:
+    """A value out of JSON, where bytes are base64."""
+    if not isinstance(value, str) or not isinstance(kind, _STORED_AS_BYTES):
+        return value
+    data = base64.b64decode(value)
+    if isinstance(kind, DecimalType):
+        return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-kind.scale)
+    return UUID(bytes=data) if isinstance(kind, UUIDType) else data
+
+
+def _text(kind: IcebergType, value: Any, longest: int | None) -> str:
+    if isinstance(kind, UUIDType) and isinstance(value, bytes):
+        value = UUID(bytes=value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _human(IdentityTransform(), kind, value)
+    return literal(value, longest)
+
+
+def _human(transform: Transform[Any, Any], kind: IcebergType, value: Any) -> str:
+    """Days, months and microseconds since 1970 as dates and times; as they are where no calendar reaches."""
+    try:
+        return plain(transform.to_human_string(kind, value))
+    except (ValueError, OverflowError):
+        return literal(value)
