@@ -24,7 +24,8 @@ SPARK_MARKS = (
     # py4j leaves its sockets to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning"),
 )
-# One server of each kind for the whole run: whoever asks for one of these is run by the same worker.
+# Whoever asks for one of these is run by one worker, so that one server of the kind is enough. pytest-xdist 3.8 cannot
+# do that under pytest 9.2 (pytest-dev/pytest-xdist#1386): there each worker has its own.
 SERVER_GROUPS = {"rest_jars": "rest", "postgres": "postgres"}
 
 
@@ -62,9 +63,14 @@ def spark(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark
 @pytest.fixture(scope="session")
 def rest_jars(java: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Give the class path of Iceberg's REST server."""
+    import fcntl  # noqa: PLC0415  # Windows has none, and runs the other tests
+
     pytest.importorskip("pyspark", reason="pyspark, whose Ivy finds the REST server's jars, is not installed")
+    lock = tmp_path_factory.getbasetemp().parent / "ivy.lock"  # one for all workers: Ivy's cache knows no locks
     try:
-        return class_path(java, tmp_path_factory.mktemp("ivy"))
+        with lock.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            return class_path(java, tmp_path_factory.mktemp("ivy"))
     except subprocess.CalledProcessError as e:
         pytest.skip(f"the jars of Iceberg's REST server cannot be fetched: {(e.stdout + e.stderr)[-500:]}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import signal
 import subprocess
@@ -46,7 +45,7 @@ class Postgres:
         folder = Path(tempfile.mkdtemp(prefix="dk-pg-"))
         owner = USER if os.geteuid() == 0 else None
         if owner:
-            shutil.chown(folder, owner, pwd.getpwnam(owner).pw_gid)
+            shutil.chown(folder, owner, owner)
         data = str(folder / "data")
         initdb = [str(bin_folder / "initdb"), "-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
         subprocess.run(initdb, check=True, capture_output=True, cwd="/", **_as(owner))
@@ -82,4 +81,4 @@ class Postgres:
 
 
 def _as(owner: str | None) -> dict[str, object]:
-    return {"user": owner, "group": pwd.getpwnam(owner).pw_gid, "extra_groups": []} if owner else {}
+    return {"user": owner, "group": owner, "extra_groups": []} if owner else {}

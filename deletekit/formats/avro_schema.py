@@ -200,7 +200,7 @@ def _shape(schema: Any, named: Mapping[str, Any]) -> str:
 def _array_shape(items: Any, named: Mapping[str, Any]) -> str:
     item = named.get(items, items) if isinstance(items, str) else items
     if isinstance(item, dict) and item.get("type") == "record":
-        fields = {f["name"]: _shape(f["type"], named) for f in item["fields"]}
+        fields = {f["name"]: _shape(f["type"], {}) for f in item["fields"]}
         if set(fields) == {"key", "value"}:
             return f"{{{fields['key']}: {fields['value']}}}"
-    return f"[{_shape(item, named)}]"
+    return f"[{_shape(item, {})}]"

@@ -126,8 +126,11 @@ def _check_stripe_footer(footer: Message, stripe: Message, types: int) -> None:
     taken = sum(_number(s, 3) for s in streams)
     if taken > room:
         raise _bad("ORC streams do not fit their stripe", "streams", f"{taken} bytes", f"<= {room} bytes")
-    if any(_number(s, 2, bits=32) >= types for s in streams):
-        raise _bad("ORC stream of no column", "streams", [_number(s, 2, bits=32) for s in streams], f"< {types}")
+    places = [(_number(s, 2, bits=32), _number(s, 1, bits=32)) for s in streams]  # (column, kind)
+    if any(column >= types for column, _ in places):
+        raise _bad("ORC stream of no column", "streams", [column for column, _ in places], f"< {types}")
+    if len(set(places)) < len(places):
+        raise _bad("ORC column has two streams of one kind", "streams", places, "each once")
     encodings = [_message(e) for e in _messages(footer, 2)]
     if len(encodings) != types:
         raise _bad("ORC stripe has another number of columns", "columns", len(encodings), types)
@@ -162,8 +165,8 @@ def _section(stored: bytes, codec: str, block: int) -> bytes:
         end = at + 3 + (header >> 1)
         if end > len(stored):
             raise _bad("ORC chunk is cut off", "chunk", f"{len(stored) - at} bytes", f"{end - at} bytes")
-        chunk = stored[at + 3 : end]
-        parts.append(chunk if header & 1 else decompress(codec, chunk, limit=block, kind="orc", field="chunk"))
+        used = "none" if header & 1 else codec
+        parts.append(decompress(used, stored[at + 3 : end], limit=block, kind="orc", field="chunk"))
         size += len(parts[-1])
         if size > _MAX_FOOTER_BYTES:
             raise _bad("ORC footer is too large", "footer", f"> {_MAX_FOOTER_BYTES} bytes", f"<= {_MAX_FOOTER_BYTES}")

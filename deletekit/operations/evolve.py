@@ -40,6 +40,9 @@ __all__ = [
 ]
 
 
+MAX_FORMAT_VERSION = 3
+
+
 class Keep(Enum):
     """The default of an argument for which None is a value of its own."""
 
@@ -216,6 +219,14 @@ def upgrade_format_version(table: Table, format_version: int) -> None:
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
         if metadata.format_version == format_version:
             return []
+        if not metadata.format_version < format_version <= MAX_FORMAT_VERSION:
+            raise InvalidInputError(
+                "format version cannot be set",
+                kind="format-version",
+                field="format_version",
+                found=f"{metadata.format_version} -> {format_version}",
+                expected=f"{metadata.format_version} .. {MAX_FORMAT_VERSION}",
+            )
         return [{"action": "upgrade-format-version", "format-version": format_version}]
 
     commit_metadata(table, build)

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from deletekit.deletes.delete_loader import DeleteLoader
 from deletekit.deletes.field_path import FieldPaths
+from deletekit.errors import DeletekitError
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
@@ -118,8 +119,11 @@ def read_puffin_footer(io: FileIO, path: str) -> Any:
     """The footer of a Puffin file, read from its end. Raises FormatError naming the file."""
     size = io.size(path)
     tail = io.read(path, max(size - FOOTER_TAIL_BYTES, 0))
-    need = footer_size(tail, size)
-    return read_footer(io.read(path, size - need), size)
+    try:
+        need = footer_size(tail, size)
+        return read_footer(io.read(path, size - need), size)
+    except DeletekitError as e:
+        raise e.in_file(path) from e
 
 
 def _rows(table: pa.Table, limit: int) -> list[dict[str, Any]]:

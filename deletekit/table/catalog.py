@@ -150,12 +150,7 @@ class SqlStore(Catalog):
         row = {**self._row(identifier), "metadata_location": location, "previous_metadata_location": None}
         if self._has_type_column():
             row["iceberg_type"] = "TABLE"
-        try:
-            self._register(identifier, state, sa.insert(IcebergTables).values(**row))
-        except CommitConflictError as e:
-            if self._find(identifier) is None:
-                raise
-            raise _table_exists(identifier) from e
+        self._register(identifier, state, sa.insert(IcebergTables).values(**row))
         return state
 
     def commit(self, identifier: Identifier, requirements: Sequence[Json], updates: Sequence[Json]) -> TableState:
@@ -185,10 +180,10 @@ class SqlStore(Catalog):
         try:
             with asking(dotted(identifier)):
                 state.io.write(location, metadata_file_bytes(state.metadata, location))
-            with row_errors(), self.pyiceberg.engine.connect() as connection:
+            with row_errors(dotted(identifier)), self.pyiceberg.engine.connect() as connection:
                 changed = connection.execute(statement).rowcount == 1
                 if changed:
-                    with committing_row():
+                    with committing_row(connection):
                         connection.commit()
         except CommitStateUnknownError as e:
             return state_after(e, lambda: self._landed(identifier, location), state.metadata.properties)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 import sqlalchemy as sa
-from pydantic import ValidationError
+from pydantic import ValidationError as UnexpectedAnswer
 from pyiceberg.exceptions import (
     CommitFailedException,
     NamespaceAlreadyExistsError,
@@ -22,6 +22,7 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     NotInstalledError,
     TableAlreadyExistsError,
+    ValidationError,
 )
 
 from deletekit.errors import (
@@ -68,22 +69,25 @@ def asking(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def row_errors() -> Iterator[None]:
+def row_errors(name: str) -> Iterator[None]:
     """Around a transaction on a SQL catalog's row, up to its COMMIT: whatever fails here certainly did not happen."""
     try:
         yield
-    except sa.exc.IntegrityError as e:
-        raise CommitConflictError("the catalog has this row already", found=_text(e)) from e
+    except sa.exc.IntegrityError as e:  # a new row with the key of another: a table's, or a view's
+        raise InvalidInputError("table exists already", kind="table-exists", found=name) from e
     except sa.exc.SQLAlchemyError as e:
         raise (_lost_race(e) or _failed(e)) from e
 
 
 @contextmanager
-def committing_row() -> Iterator[None]:
+def committing_row(connection: sa.Connection) -> Iterator[None]:
     """Around a SQL catalog's COMMIT: one that got no answer may have landed."""
     try:
         yield
     except sa.exc.SQLAlchemyError as e:
+        # SQLite keeps the transaction when a reader makes its COMMIT fail, and SQLAlchemy would pool the connection so:
+        # we would read what is not committed, and some later COMMIT would make it so.
+        connection.rollback()
         raise (_lost_race(e) or _unknown_state(e)) from e
 
 
@@ -144,7 +148,7 @@ def _translated(error: Exception, name: str) -> DeletekitError:
         return InvalidInputError("table exists already", kind="table-exists", found=name)
     if isinstance(error, NotImplementedError):
         return UnsupportedError("this catalog cannot do that", kind="catalog", field=name, found=_text(error))
-    if isinstance(error, ValidationError):  # pydantic's: format version 4, a type that pyiceberg does not know
+    if isinstance(error, ValidationError | UnexpectedAnswer):  # format version 4, a type that pyiceberg does not know
         return UnsupportedError("pyiceberg cannot read this table", kind="catalog", field=name, found=_text(error))
     if isinstance(error, ValueError):  # pyiceberg's word for what a catalog does not take, such as nested namespaces
         return InvalidInputError("the catalog refused", kind="catalog-refused", field=name, found=_text(error))

@@ -56,7 +56,7 @@ class PyIcebergIO:
     def open(self, path: str) -> Any:
         try:
             return self._impl.new_input(path).open(seekable=True)
-        except FileNotFoundError as e:
+        except (FileNotFoundError, NotADirectoryError, pa.ArrowInvalid) as e:  # the last: NUL in a damaged path
             raise _missing(path) from e
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:

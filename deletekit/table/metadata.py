@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from pyiceberg.exceptions import ValidationError
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, index_by_id
 
@@ -125,7 +126,7 @@ class TableMetadata:
     def specs(self) -> dict[int, PartitionSpec]:
         try:
             return {int(s["spec-id"]): PartitionSpec.model_validate(s) for s in self.raw["partition-specs"]}
-        except ValueError as e:
+        except (ValueError, ValidationError) as e:  # pyiceberg's own for a bad transform, which is no ValueError
             raise FormatError("bad partition spec", kind="table-metadata", field="partition-specs", found=str(e)) from e
 
     @property
@@ -240,7 +241,7 @@ def parse_metadata(data: bytes, file: str | None = None) -> TableMetadata:
         raise e.in_file(file) if file else e from e
     except UnsupportedError as e:
         raise e.in_file(file) if file else e from e
-    except (KeyError, TypeError, ValueError, AttributeError) as e:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as e:
         raise FormatError(
             "bad table metadata", kind="table-metadata", file=file, found=f"{type(e).__name__}: {e}"
         ) from e
@@ -370,6 +371,8 @@ def _check(metadata: TableMetadata) -> None:
     for name in ("location", "last-column-id", "current-schema-id", "default-spec-id"):
         if raw.get(name) is None:
             raise FormatError("table metadata lacks a field", kind="table-metadata", field=name)
+    if not isinstance(raw.get("properties") or {}, dict):
+        raise FormatError("bad table metadata", kind="table-metadata", field="properties", found=raw["properties"])
     if int(raw["current-schema-id"]) not in metadata.schemas:
         raise FormatError(
             "no such schema", kind="table-metadata", field="current-schema-id", found=raw["current-schema-id"]

@@ -143,6 +143,7 @@ def postgres_proxy(upstream: str) -> Iterator[PostgresProxy]:
                         self.answer.set()
                     else:
                         self.request.sendall(data)
+                self.request.shutdown(socket.SHUT_RDWR)  # the server hung up, and the client waits for that
 
     class Server(socketserver.ThreadingTCPServer):
         daemon_threads = True

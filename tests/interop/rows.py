@@ -24,7 +24,7 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(_frozen(v) for v in value)
     if isinstance(value, float):
-        return ("float", "nan" if value != value else repr(value))  # noqa: PLR0124  # the test for NaN
+        return ("float", "nan" if value != value else repr(value))
     if isinstance(value, UUID):
         return str(value)  # Spark has no uuid type and shows text
     if isinstance(value, bytes | bytearray):

@@ -1,4 +1,4 @@
-"""Other readers read what deletekit wrote: pyiceberg, polars and DuckDB, each wherever it can read that kind of delete."""
+"""pyiceberg, polars and DuckDB read what deletekit wrote, each wherever it can read that kind of delete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark with Iceberg's own runtime reads what deletekit wrote: rows, metadata tables, row lineage; and goes on writing."""
+"""Spark with Iceberg reads what deletekit wrote: rows, metadata tables, row lineage; and goes on writing."""
 
 from __future__ import annotations
 

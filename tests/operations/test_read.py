@@ -186,9 +186,9 @@ def test_columns_that_are_not_there(catalog: dk.Catalog, columns: list[str]) -> 
 
 @pytest.mark.parametrize(
     "where",
-    ["nope = 1", "id =", "id = 'one'", "id = 1.5", "category = 1", "category like '%a'", "id = 1 and", 5, "p.x = 1",
+    ["nope = 1", "id =", "id = 'one'", "id = 1.5", "category = 1", "category like '%a'", "id = 1 and", 5, "p.x = 1"],
     ids=str,
-)  # fmt: skip
+)
 @pytest.mark.parametrize("verb", ["scan", "delete", "update", "explain"])
 def test_filters_that_cannot_be(catalog: dk.Catalog, where: Any, verb: str) -> None:
     table = make(catalog, FIVE)

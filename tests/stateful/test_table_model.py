@@ -1,242 +1,350 @@
-"""Long random sequences of verbs leave the same rows as the same steps on a plain Python list.
+"""A table under random commands, against lists of dicts that the same commands are done to.
 
-After every step the scan is the model, every earlier snapshot still reads as it did, explain's live rows are the scan,
-a data file has at most one deletion vector, and v3 row ids are unique and stay with rows that were not rewritten by
-equality updates. `DELETEKIT_STATEFUL_EXAMPLES` makes the run longer.
+By default hypothesis runs the same examples each time, for about a minute. `DELETEKIT_STATEFUL=<minutes>` runs new
+ones for about that long, and prints how to repeat one that fails.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
-from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import HealthCheck, settings
+import pytest
+from hypothesis import HealthCheck, event, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import deletekit as dk
-from deletekit.formats.manifest_list import ManifestContent
-from deletekit.table.snapshot import SnapshotReader
+from deletekit.engines.local import LocalEngine
+from tests.invariants import check_table
+from tests.tables import MODES, Row, files_of, make, new_catalog, order, vectors
 
-Row = dict[str, Any]
-MODES = {
-    1: ["copy-on-write"],
-    2: ["copy-on-write", "equality-delete", "position-delete", "merge-on-read"],
-    3: ["copy-on-write", "equality-delete", "deletion-vector", "merge-on-read"],
-}
-PARTITIONINGS = [(), ("part",), ("bucket(3, id)",), ("truncate(1, part)", "bucket(2, id)")]
-SCHEMA = pa.schema([("id", pa.int32()), ("part", pa.string()), ("value", pa.int64())])
-
-ids = st.integers(0, 12)
-parts = st.sampled_from([None, "a", "b", "ab"])
-values = st.one_of(st.none(), st.integers(0, 5))
-new_rows = st.lists(st.fixed_dictionaries({"id": ids, "part": parts, "value": values}), min_size=1, max_size=6)
-
-
-class TableModel(RuleBasedStateMachine):
-    """A deletekit table beside a list of rows; columns that the table gains or loses, the rows gain or lose too."""
-
-    @initialize(version=st.sampled_from([1, 2, 3]), partition_by=st.sampled_from(PARTITIONINGS))
-    def create(self, version: int, partition_by: tuple[str, ...]) -> None:
-        self.directory = Path(tempfile.mkdtemp(prefix="deletekit-model-"))
-        catalog = dk.local_catalog(self.directory)
-        self.table = dk.create_table(
-            catalog,
-            "model.t",
-            SCHEMA,
-            format_version=version,
-            partition_by=partition_by,
-            properties={"commit.retry.num-retries": "0"},
-        )
-        self.rows: list[Row] = []
-        self.history: dict[int, Counter[Any]] = {}
-        self.value_name = "value"
-        self.extra = 0
-        self.row_ids: dict[int, Any] = {}
-
-    def teardown(self) -> None:
-        if hasattr(self, "directory"):
-            shutil.rmtree(self.directory)
-
-    def mode(self, data: st.DataObject) -> str:
-        return data.draw(st.sampled_from(MODES[self.table.format_version]), label="mode")
-
-    def full(self, row: Row) -> Row:
-        """A row as the table holds it now: the value column under its current name, and defaults of added columns."""
-        named = {self.value_name if k == "value" else k: v for k, v in row.items()}
-        defaults = {f.name: f.write_default for f in self.table.schema.fields}
-        return {**defaults, **named}
-
-    @rule(rows=new_rows)
-    def append(self, rows: list[Row]) -> None:
-        full = [self.full(r) for r in rows]
-        dk.append(
-            self.table,
-            pa.Table.from_pylist(
-                [{k: r[k] for k in ("id", "part", self.value_name)} for r in full], schema=self.arrow()
-            ),
-        )
-        self.rows += full
-
-    def arrow(self) -> pa.Schema:
-        kind = dk.scan(self.table).arrow_schema
-        return pa.schema([kind.field(n) for n in ("id", "part", self.value_name)])
-
-    @rule(data=st.data(), id=ids)
-    def delete_by_id(self, data: st.DataObject, id: int) -> None:  # noqa: A002
-        dk.delete(self.table, f"id = {id}", mode=self.mode(data))
-        self.rows = [r for r in self.rows if r["id"] != id]
-
-    @rule(data=st.data(), low=ids)
-    def delete_by_value_or_null(self, data: st.DataObject, low: int) -> None:
-        name = self.value_name
-        dk.delete(self.table, f"{name} is null or (id >= {low} and part = 'a')", mode=self.mode(data))
-        self.rows = [r for r in self.rows if not (r[name] is None or (r["id"] >= low and r["part"] == "a"))]
-
-    @precondition(lambda self: self.table.format_version >= 2)
-    @rule(chosen=ids, part=parts)
-    def delete_keys(self, chosen: int, part: str | None) -> None:
-        dk.delete_keys(
-            self.table,
-            pa.table({"id": pa.array([chosen], self.arrow().field("id").type), "part": pa.array([part], pa.string())}),
-        )
-        self.rows = [r for r in self.rows if (r["id"], r["part"]) != (chosen, part)]
-
-    @rule(data=st.data(), id=ids, value=values)
-    def update(self, data: st.DataObject, id: int, value: int | None) -> None:  # noqa: A002
-        mode = self.mode(data)
-        dk.update(self.table, {self.value_name: value}, where=f"id = {id}", mode=mode)
-        self.rows = [{**r, self.value_name: value} if r["id"] == id else r for r in self.rows]
-        self.forget_row_ids(mode, id)
-
-    @rule(data=st.data(), id=ids, part=parts, value=values)
-    def merge(self, data: st.DataObject, id: int, part: str | None, value: int | None) -> None:  # noqa: A002
-        mode = self.mode(data)
-        arrow = self.arrow()
-        source = pa.Table.from_pylist([{"id": id, "part": part, self.value_name: value}], schema=arrow)
-        dk.merge(self.table, source, on=["id"], mode=mode)
-        new = {"part": part, self.value_name: value}
-        if any(r["id"] == id for r in self.rows):
-            self.rows = [{**r, **new} if r["id"] == id else r for r in self.rows]
-        else:
-            self.rows.append(self.full({"id": id, "part": part, "value": value}))
-        self.forget_row_ids(mode, id)
-
-    def forget_row_ids(self, mode: str, changed: int) -> None:
-        """An equality update does not know the old row, so its new version gets a new id."""
-        if mode == "equality-delete":
-            self.row_ids = {i: key for i, key in self.row_ids.items() if key != changed}
-
-    @precondition(lambda self: self.table.format_version < 3)
-    @rule()
-    def upgrade(self) -> None:
-        dk.upgrade_format_version(self.table, self.table.format_version + 1)
-
-    @precondition(lambda self: self.extra < 3)
-    @rule(default=st.sampled_from([None, 7]))
-    def add_column(self, default: int | None) -> None:
-        default = default if self.table.format_version == 3 else None
-        self.extra += 1
-        dk.add_column(self.table, f"extra{self.extra}", "long", default=default)
-        for row in self.rows:
-            row[f"extra{self.extra}"] = default
-
-    @precondition(lambda self: any(f.name.startswith("extra") for f in self.table.schema.fields))
-    @rule(data=st.data())
-    def drop_column(self, data: st.DataObject) -> None:
-        names = [f.name for f in self.table.schema.fields if f.name.startswith("extra")]
-        name = data.draw(st.sampled_from(names))
-        dk.drop_column(self.table, name)
-        for row in self.rows:
-            del row[name]
-
-    @rule()
-    def rename_column(self) -> None:
-        new = "amount" if self.value_name == "value" else "value"
-        dk.rename_column(self.table, self.value_name, new)
-        for row in self.rows:
-            row[new] = row.pop(self.value_name)
-        self.value_name = new
-
-    @precondition(lambda self: str(self.table.schema.find_field("id").field_type) == "int")
-    @rule()
-    def promote_key(self) -> None:
-        dk.update_column(self.table, "id", type="long")
-
-    @precondition(lambda self: self.table.format_version >= 2 and len(self.table.spec.fields) < 3)
-    @rule(field=st.sampled_from(["part", "bucket(5, id)", "truncate(10, id)"]))
-    def add_partition_field(self, field: str) -> None:
-        try:
-            dk.add_partition_field(self.table, field)
-        except dk.InvalidInputError as e:
-            assert e.kind == "partition-spec"  # noqa: PT017  # it is there already
-
-    @precondition(lambda self: self.table.format_version >= 2 and self.table.spec.fields)
-    @rule()
-    def drop_partition_field(self) -> None:
-        dk.drop_partition_field(self.table, self.table.spec.fields[0].name)
-
-    @rule(data=st.data())
-    def change_a_branch(self, data: st.DataObject) -> None:
-        """What happens on a branch stays on it."""
-        if self.table.current_snapshot is None:
-            return
-        if "side" not in self.table.metadata.refs:
-            dk.create_branch(self.table, "side")
-        dk.delete(self.table, f"id = {data.draw(ids)}", mode=self.mode(data), ref="side")
-
-    @invariant()
-    def scan_is_the_model(self) -> None:
-        if not hasattr(self, "table"):
-            return
-        found = as_counter(dk.scan(self.table).to_arrow().to_pylist())
-        assert found == as_counter(self.rows)
-        assert dk.scan(self.table).count() == len(self.rows)
-        assert as_counter(v.row for v in dk.explain(self.table, "true").live) == found
-        snapshot = self.table.current_snapshot
-        if snapshot is not None:
-            self.history.setdefault(snapshot.snapshot_id, as_counter_of_ids(self.rows))
-
-    @invariant()
-    def earlier_snapshots_read_as_they_did(self) -> None:
-        for snapshot_id, expected in getattr(self, "history", {}).items():
-            found = dk.scan(self.table, columns=["id", "part"], snapshot_id=snapshot_id).to_arrow().to_pylist()
-            assert Counter((r["id"], r["part"]) for r in found) == expected
-
-    @invariant()
-    def one_vector_and_stable_row_ids(self) -> None:
-        if not hasattr(self, "table") or self.table.format_version < 3 or self.table.current_snapshot is None:
-            return
-        reader = SnapshotReader(self.table.io, self.table.metadata)
-        deletes = [e.data_file for e in reader.live_entries(self.table.current_snapshot, ManifestContent.DELETES)]
-        vectors = Counter(d.referenced_data_file for d in deletes if d.is_deletion_vector)
-        assert all(count == 1 for count in vectors.values())
-        rows = dk.scan(self.table, columns=["id", "_row_id"]).to_arrow().to_pylist()
-        known = [r["_row_id"] for r in rows if r["_row_id"] is not None]
-        assert len(known) == len(set(known))
-        for row in rows:
-            if row["_row_id"] is not None:
-                assert self.row_ids.setdefault(row["_row_id"], row["id"]) == row["id"]
-
-
-def as_counter(rows: Any) -> Counter[Any]:
-    return Counter(tuple(sorted(row.items(), key=lambda item: item[0])) for row in rows)
-
-
-def as_counter_of_ids(rows: list[Row]) -> Counter[Any]:
-    return Counter((row["id"], row["part"]) for row in rows)
-
-
-TestTableModel = TableModel.TestCase
-TestTableModel.settings = settings(
-    max_examples=int(os.environ.get("DELETEKIT_STATEFUL_EXAMPLES", "25")),
-    stateful_step_count=18,
+EXAMPLES_A_MINUTE = 30
+MINUTES = int(os.environ.get("DELETEKIT_STATEFUL", "0"))
+SETTINGS = settings(
+    max_examples=max(MINUTES, 1) * EXAMPLES_A_MINUTE,
+    stateful_step_count=22,
+    derandomize=not MINUTES,
+    database=None,
+    print_blob=bool(MINUTES),
     deadline=None,
-    derandomize="DELETEKIT_STATEFUL_EXAMPLES" not in os.environ,
     suppress_health_check=list(HealthCheck),
 )
+
+# `uid` says which row is which, whatever becomes of its other columns.
+START = pa.schema([("uid", pa.int64()), ("id", pa.int32()), ("num", pa.int32()), ("cat", pa.string())])
+FIXED = ("uid", "id")
+IDS = st.integers(0, 9)
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "int": st.none() | st.integers(0, 3),
+    "long": st.none() | st.integers(0, 3) | st.just(2**40),
+    "string": st.none() | st.sampled_from(["", "a", "ab", "b"]),
+}
+PARTITIONS = ["cat", "num", "bucket(2, id)", "truncate(1, cat)", "truncate(2, num)", "void(num)", "bucket(3, uid)"]
+ENGINES = st.sampled_from([LocalEngine(1), LocalEngine(3)])
+
+Test = Callable[[Row], bool]
+
+
+@dataclass
+class Branch:
+    """What a branch should hold, and the lineage of each row that was seen last: (`_row_id`, last updated)."""
+
+    rows: list[Row] = field(default_factory=list)
+    lineage: dict[int, tuple[int | None, int | None]] = field(default_factory=dict)
+
+    def copy(self) -> Branch:
+        return Branch([dict(row) for row in self.rows], dict(self.lineage))
+
+
+class TableMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self._stack = ExitStack()
+        directory = self._stack.enter_context(tempfile.TemporaryDirectory())
+        catalog = self._stack.enter_context(new_catalog(Path(directory)))
+        self.table = make(catalog, schema=START, format_version=1)
+        self.types = {"uid": "long", "id": "int", "num": "int", "cat": "string"}
+        self.branches = {"main": Branch()}
+        self.history: dict[int, list[Row]] = {}
+        self.uids = 0
+        self.names = 0
+
+    def teardown(self) -> None:
+        try:
+            for snapshot_id, rows in self.history.items():
+                assert self._scan(snapshot_id=snapshot_id) == rows
+            check_table(self.table)
+        finally:
+            self._stack.close()
+
+    # --- rows --------------------------------------------------------------------------------------------------------
+
+    @rule(data=st.data(), count=st.integers(1, 6))
+    def append(self, data: st.DataObject, count: int) -> None:
+        ref = self._ref(data)
+        rows = [self._row(data) for _ in range(count)]
+        self._commit(ref, dk.append(self.table, rows, ref=ref), [*self.branches[ref].rows, *rows])
+
+    @rule(data=st.data(), engine=ENGINES, granularity=st.sampled_from([None, "file", "partition"]))
+    def delete(self, data: st.DataObject, engine: LocalEngine, granularity: str | None) -> None:
+        ref, mode = self._ref(data), self._mode(data)
+        where, test = self._filter(data)
+        done = dk.delete(self.table, where, mode=mode, ref=ref, granularity=granularity, engine=engine)
+        rows = self.branches[ref].rows
+        left = [row for row in rows if not test(row)]
+        assert mode == "equality-delete" or (done.snapshot_id is None) == (len(left) == len(rows))
+        self._commit(ref, done, left)
+
+    @precondition(lambda self: self.table.format_version > 1)
+    @rule(data=st.data(), scope=st.sampled_from([None, "global"]))
+    def delete_keys(self, data: st.DataObject, scope: Any) -> None:
+        ref = self._ref(data)
+        names = data.draw(st.lists(st.sampled_from([n for n in self.types if n != "uid"]), min_size=1, unique=True))
+        keys = data.draw(st.lists(st.fixed_dictionaries({n: self._values(n) for n in names}), min_size=1, max_size=4))
+        gone = {tuple(key[n] for n in names) for key in keys}
+        left = [row for row in self.branches[ref].rows if tuple(row[n] for n in names) not in gone]
+        self._commit(ref, dk.delete_keys(self.table, keys, scope=scope, ref=ref), left)
+
+    @rule(data=st.data(), engine=ENGINES)
+    def update(self, data: st.DataObject, engine: LocalEngine) -> None:
+        ref, mode = self._ref(data), self._mode(data)
+        where, test = self._filter(data)
+        name = data.draw(st.sampled_from([n for n in self.types if n != "uid"]))
+        value = data.draw(self._values(name))
+        done = dk.update(self.table, {name: value}, where=where, mode=mode, ref=ref, engine=engine)
+        rows = self.branches[ref].rows
+        changed = {row["uid"] for row in rows if test(row)}
+        after = [{**row, name: value} if row["uid"] in changed else row for row in rows]
+        assert (done.snapshot_id is None) == (not changed)
+        self._commit(ref, done, after, {uid: uid for uid in changed}, keeps=mode != "equality-delete")
+
+    @rule(data=st.data(), engine=ENGINES, matched=st.sampled_from(["update", "delete", None]))
+    def merge(self, data: st.DataObject, engine: LocalEngine, matched: Any) -> None:
+        ref, mode = self._ref(data), self._mode(data)
+        ids = data.draw(st.lists(IDS, min_size=1, max_size=4, unique=True))
+        rows = self.branches[ref].rows
+        source = [{**self._row(data), "id": i} for i in ids]
+        counts = {i: sum(row["id"] == i for row in rows) for i in ids}
+        inserts = max(counts.values()) <= 1 or matched != "update"  # or several rows would get one uid
+        if not inserts:
+            source = [{n: v for n, v in row.items() if n != "uid"} for row in source]
+        done = dk.merge(
+            self.table, source, on=["id"], when_matched=matched, when_not_matched="insert" if inserts else None,
+            mode=mode, ref=ref, engine=engine,
+        )  # fmt: skip
+        by_id = {row["id"]: row for row in source}
+        after, changed = [], {}
+        for row in rows:
+            if row["id"] not in by_id or matched is None:
+                after.append(row)
+            elif matched == "update":
+                after.append({**row, **by_id[row["id"]]})
+                changed[after[-1]["uid"]] = row["uid"]
+        if inserts:
+            after += [row for row in source if not counts[row["id"]]]
+        self._commit(ref, done, after, changed, keeps=mode != "equality-delete")
+
+    # --- the table ---------------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.table.format_version < 3)
+    @rule(by=st.sampled_from([1, 1, 2]))
+    def upgrade(self, by: int) -> None:
+        dk.upgrade_format_version(self.table, min(self.table.format_version + by, 3))
+
+    @precondition(lambda self: len(self.types) < 7)
+    @rule(data=st.data(), kind=st.sampled_from(["int", "string"]))
+    def add_column(self, data: st.DataObject, kind: str) -> None:
+        name = self._name()
+        default = data.draw(VALUES[kind]) if self.table.format_version >= 3 else None
+        dk.add_column(self.table, name, kind, default=default)
+        self.types[name] = kind
+        self._each_row(lambda row: row | {name: default})
+
+    @rule(data=st.data())
+    def drop_column(self, data: st.DataObject) -> None:
+        used = {f.source_id for f in self.table.refresh().spec.fields}
+        free = [n for n in self.types if n not in FIXED and self.table.schema.find_field(n).field_id not in used]
+        if free:
+            name = data.draw(st.sampled_from(free))
+            dk.drop_column(self.table, name)
+            del self.types[name]
+            self._each_row(lambda row: {n: v for n, v in row.items() if n != name})
+
+    @rule(data=st.data())
+    def rename_column(self, data: st.DataObject) -> None:
+        movable = [n for n in self.types if n not in FIXED]
+        if movable:
+            old, new = data.draw(st.sampled_from(movable)), self._name()
+            dk.rename_column(self.table, old, new)
+            self.types = {new if n == old else n: kind for n, kind in self.types.items()}
+            self._each_row(lambda row: {new if n == old else n: v for n, v in row.items()})
+
+    @precondition(lambda self: "int" in self.types.values())
+    @rule(data=st.data())
+    def promote_column(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from([n for n, kind in self.types.items() if kind == "int"]))
+        dk.update_column(self.table, name, type="long")
+        self.types[name] = "long"
+
+    @rule(text=st.sampled_from(PARTITIONS))
+    def add_partition_field(self, text: str) -> None:
+        try:
+            dk.add_partition_field(self.table, text)
+        except dk.InvalidInputError as error:
+            # Its column is gone or has another name now, or it is there already.
+            if error.kind != "partition-spec":
+                raise
+
+    @rule(data=st.data())
+    def drop_partition_field(self, data: st.DataObject) -> None:
+        names = [f.name for f in self.table.refresh().spec.fields]
+        if names:
+            dk.drop_partition_field(self.table, data.draw(st.sampled_from(names)))
+
+    @precondition(lambda self: len(self.branches) < 3 and self.history)
+    @rule()
+    def create_branch(self) -> None:
+        head = self.table.refresh().current_snapshot
+        if head is not None:
+            name = f"branch{len(self.branches)}"
+            dk.create_branch(self.table, name)
+            self.branches[name] = self.branches["main"].copy()
+
+    # --- what must hold ----------------------------------------------------------------------------------------------
+
+    @invariant()
+    def branches_hold_their_rows(self) -> None:
+        for ref, branch in self.branches.items():
+            assert self._scan(ref=ref) == sorted(branch.rows, key=order), ref
+            assert dk.scan(self.table, ref=ref).count() == len(branch.rows)
+
+    @invariant()
+    def explained_rows_are_the_rows(self) -> None:
+        found = dk.explain(self.table, "id >= 3")
+        wanted = [row for row in self.branches["main"].rows if row["id"] >= 3]
+        assert sorted((v.row for v in found.live), key=order) == sorted(wanted, key=order)
+
+    @invariant()
+    def vectors_are_one_for_a_file(self) -> None:
+        for ref in self.branches:
+            if self.table.current_snapshot is not None:
+                vectors(self.table, ref)
+
+    @invariant()
+    def some_of_the_past_is_as_it_was(self) -> None:
+        for snapshot_id in list(self.history)[:2]:
+            assert self._scan(snapshot_id=snapshot_id) == self.history[snapshot_id]
+
+    # --- helpers -----------------------------------------------------------------------------------------------------
+
+    def _commit(
+        self,
+        ref: str,
+        done: dk.Commit,
+        rows: Sequence[Row],
+        changed: dict[int, int] | None = None,
+        *,
+        keeps: bool = True,
+    ) -> None:
+        """Take over the model's new rows; `changed` maps the uid of a changed row to the one it had before."""
+        branch = self.branches[ref]
+        branch.rows = [dict(row) for row in rows]
+        event(f"v{self.table.format_version} {done.operation or 'nothing to do'}")  # --hypothesis-show-statistics
+        if done.snapshot_id is None:
+            return
+        self.history[done.snapshot_id] = self._scan(snapshot_id=done.snapshot_id)
+        self._check_lineage(branch, ref, done, changed or {}, keeps)
+
+    def _check_lineage(self, branch: Branch, ref: str, done: dk.Commit, changed: dict[int, int], keeps: bool) -> None:
+        columns = ["uid", "_row_id", "_last_updated_sequence_number"]
+        found = dk.scan(self.table, columns=columns, ref=ref).to_arrow().to_pylist()
+        now = {row["uid"]: (row["_row_id"], row["_last_updated_sequence_number"]) for row in found}
+        before, branch.lineage = branch.lineage, now
+        if self.table.format_version < 3:
+            assert set(now.values()) <= {(None, None)}
+            return
+        numbers = [row_id for row_id, _ in now.values()]
+        assert None not in numbers
+        assert len(set(numbers)) == len(numbers), "row ids are unique"
+        for uid, (row_id, updated) in now.items():
+            was_id, was_updated = before.get(changed.get(uid, uid), (None, None))
+            if was_id is None:
+                continue  # a new row, or one from before the upgrade
+            if uid not in changed:
+                assert (row_id, updated) == (was_id, was_updated)
+            else:
+                assert updated == done.sequence_number
+                assert (row_id == was_id) == keeps
+
+    def _scan(self, **options: Any) -> list[Row]:
+        return sorted(dk.scan(self.table, **options).to_arrow().to_pylist(), key=order)
+
+    def _each_row(self, change: Callable[[Row], Row]) -> None:
+        for branch in self.branches.values():
+            branch.rows = [change(row) for row in branch.rows]
+
+    def _ref(self, data: st.DataObject) -> str:
+        return data.draw(st.sampled_from(list(self.branches)), label="ref")
+
+    def _mode(self, data: st.DataObject) -> str:
+        return data.draw(st.sampled_from(MODES[self.table.refresh().format_version]), label="mode")
+
+    def _name(self) -> str:
+        self.names += 1
+        return f"c{self.names}"
+
+    def _values(self, name: str) -> st.SearchStrategy[Any]:
+        return IDS if name == "id" else VALUES[self.types[name]]
+
+    def _row(self, data: st.DataObject) -> Row:
+        self.uids += 1
+        return {"uid": self.uids} | {n: data.draw(self._values(n), label=n) for n in self.types if n != "uid"}
+
+    def _filter(self, data: st.DataObject) -> tuple[str, Test]:
+        """A filter as text and as a function; of NULL it is true only when it asks for NULL."""
+        name = data.draw(st.sampled_from([n for n in self.types if n != "uid"]), label="column")
+        one = data.draw(self._values(name).filter(lambda v: v is not None))
+        low = data.draw(IDS)
+        written = f"'{one}'" if isinstance(one, str) else str(one)
+        choices: list[tuple[str, Test]] = [
+            (f"{name} = {written}", lambda row: row[name] == one),
+            (f"{name} != {written}", lambda row: row[name] not in (None, one)),
+            (f"{name} is null", lambda row: row[name] is None),
+            (f"not ({name} is null)", lambda row: row[name] is not None),
+            (f"{name} = {written} and id >= {low}", lambda row: row[name] == one and row["id"] >= low),
+            (f"{name} = {written} or id = {low}", lambda row: row[name] == one or row["id"] == low),
+            (f"id > {low}", lambda row: row["id"] > low),
+            (f"id in ({low}, 3, 5)", lambda row: row["id"] in (low, 3, 5)),
+        ]
+        return data.draw(st.sampled_from(choices), label="filter")
+
+
+TableMachine.TestCase.settings = SETTINGS
+
+
+@pytest.mark.slow
+class TestTable(TableMachine.TestCase):
+    """What pytest collects."""
+
+
+def test_the_model_would_notice(tmp_path: Path) -> None:
+    """A row that comes back, or one that goes, is a difference to the machine's invariants."""
+    machine = TableMachine()
+    try:
+        rows = [{"uid": 1, "id": 1, "num": None, "cat": "a"}]
+        machine._commit("main", dk.append(machine.table, rows), rows)
+        machine.branches_hold_their_rows()
+        before = files_of(machine.table)
+        dk.append(machine.table, rows)
+        assert files_of(machine.table) > before
+        with pytest.raises(AssertionError):
+            machine.branches_hold_their_rows()
+    finally:
+        machine._stack.close()

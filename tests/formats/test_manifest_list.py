@@ -1,0 +1,343 @@
+"""Manifest lists: Iceberg Java's rows both ways, and each check of the reader on its own."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+import fastavro
+import pytest
+
+from deletekit.errors import FormatError, InvalidInputError
+from deletekit.formats.avro import read_container
+from deletekit.formats.manifest_list import (
+    FieldSummary,
+    ManifestContent,
+    ManifestFile,
+    read_manifest_list,
+    write_manifest_list,
+)
+from deletekit.formats.manifest_schema import manifest_file_schema
+from tests.avro_bytes import avro_file
+from tests.golden_files import Entry, cases, content
+
+LISTS = cases("manifests", lambda e: e["kind"] == "manifest_list")
+# The current writer always has counts and contains_nan; older ones, which these files stand for, do not.
+OLDER = ("v1_list_without_counts.avro", "v2_list_without_nan.avro")
+CURRENT = cases("manifests", lambda e: e["kind"] == "manifest_list" and e["file"] not in OLDER)
+
+
+def golden(entry: Entry) -> bytes:
+    return content("manifests", entry["file"])
+
+
+def as_json(manifest: ManifestFile) -> Entry:
+    """Give a row as the index writes it."""
+    raw = asdict(manifest)
+    raw["content"] = int(manifest.content)
+    raw["key_metadata"] = None if manifest.key_metadata is None else manifest.key_metadata.hex()
+    if raw["partitions"] is not None:
+        raw["partitions"] = [
+            {k: v.hex() if isinstance(v, bytes) else v for k, v in summary.items()} for summary in raw["partitions"]
+        ]
+    return raw
+
+
+# --- golden -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("entry", LISTS)
+def test_rows_are_what_java_read(entry: Entry) -> None:
+    assert [as_json(m) for m in read_manifest_list(golden(entry))] == entry["manifests"]
+
+
+def rewritten(entry: Entry) -> bytes:
+    metadata = entry["avro_metadata"]
+
+    def number(name: str) -> int | None:
+        return None if metadata.get(name, "null") == "null" else int(metadata[name])
+
+    return write_manifest_list(
+        read_manifest_list(golden(entry)),
+        format_version=entry["format_version"],
+        snapshot_id=int(metadata["snapshot-id"]),
+        parent_snapshot_id=number("parent-snapshot-id"),
+        sequence_number=number("sequence-number") or 0,
+        first_row_id=number("first-row-id"),
+        codec=metadata["avro.codec"],
+    )
+
+
+def undocumented(schema: Any) -> Any:
+    """Drop `doc`, which nobody reads."""
+    if isinstance(schema, list):
+        return [undocumented(s) for s in schema]
+    if isinstance(schema, dict):
+        return {k: undocumented(v) for k, v in schema.items() if k != "doc"}
+    return schema
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("entry", CURRENT)
+def test_written_schema_has_java_names_ids_types_and_order(entry: Entry) -> None:
+    assert undocumented(read_container(rewritten(entry)).schema) == undocumented(read_container(golden(entry)).schema)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("entry", LISTS)
+def test_written_metadata_has_java_keys_and_values(entry: Entry) -> None:
+    metadata = dict(read_container(rewritten(entry)).metadata)
+    del metadata["avro.schema"]
+    assert metadata == entry["avro_metadata"]
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("entry", CURRENT)
+def test_written_records_are_what_fastavro_reads_of_java(entry: Entry) -> None:
+    ours, java = (list(fastavro.reader(io.BytesIO(data))) for data in (rewritten(entry), golden(entry)))
+    assert ours == java
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("entry", LISTS)
+def test_rows_survive_being_written_and_read(entry: Entry) -> None:
+    rows = read_manifest_list(golden(entry))
+    again = read_manifest_list(rewritten(entry))
+    if entry["file"] == "v2_list_of_v1_manifests.avro" or entry["format_version"] > 1:
+        # From v2 on counts are required: a count that v1 left out is written as none.
+        rows = tuple(
+            replace(m, **{f.name: getattr(m, f.name) or 0 for f in fields(m) if f.name.endswith("_count")})
+            for m in rows
+        )
+    assert again == rows
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+ROW = ManifestFile(
+    manifest_path="m.avro",
+    manifest_length=10,
+    partition_spec_id=1,
+    sequence_number=3,
+    min_sequence_number=2,
+    added_snapshot_id=77,
+    added_files_count=1,
+    existing_files_count=2,
+    deleted_files_count=3,
+    added_rows_count=4,
+    existing_rows_count=5,
+    deleted_rows_count=6,
+    partitions=(FieldSummary(contains_null=True, contains_nan=False, lower_bound=b"", upper_bound=b"\xff"),),
+    key_metadata=b"k",
+)
+
+
+def write(*rows: ManifestFile, version: int = 3, **changes: Any) -> bytes:
+    arguments = {"snapshot_id": 1, "parent_snapshot_id": None, "sequence_number": 3, "first_row_id": 5, **changes}
+    return write_manifest_list(rows, format_version=version, **arguments)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_every_field_survives(version: int) -> None:
+    rows = (ROW, replace(ROW, content=ManifestContent.DELETES, partitions=None, key_metadata=None))
+    assert read_manifest_list(write(*rows, version=version)) == rows
+
+
+def test_v1_has_no_sequence_numbers() -> None:
+    (row,) = read_manifest_list(write(ROW, version=1))
+    assert row == replace(ROW, sequence_number=0, min_sequence_number=0)
+
+
+def test_first_row_id_is_there_from_v3_on() -> None:
+    row = replace(ROW, first_row_id=9)
+    assert read_manifest_list(write(row, version=3)) == (row,)
+    assert read_manifest_list(write(row, version=2)) == (ROW,)
+
+
+def test_metadata_says_null_where_there_is_nothing() -> None:
+    metadata = read_container(write(first_row_id=None)).metadata
+    assert metadata["parent-snapshot-id"] == metadata["first-row-id"] == "null"
+
+
+@pytest.mark.parametrize(
+    ("added", "existing", "live"), [(0, 0, False), (1, 0, True), (0, 1, True), (None, 0, True), (0, None, True)]
+)
+def test_manifest_has_live_files_unless_its_counts_say_no(added: int | None, existing: int | None, live: bool) -> None:
+    assert replace(ROW, added_files_count=added, existing_files_count=existing).has_live_files == live
+
+
+def test_delete_manifest_in_v1_is_refused() -> None:
+    with pytest.raises(FormatError) as error:
+        write(replace(ROW, content=ManifestContent.DELETES), version=1)
+    assert (error.value.kind, error.value.field) == ("format-version", "content")
+
+
+def test_value_of_another_type_is_refused() -> None:
+    with pytest.raises(InvalidInputError) as error:
+        write(replace(ROW, manifest_path=5))  # type: ignore[arg-type]
+    assert error.value.kind == "avro-value"
+
+
+# --- other writers ----------------------------------------------------------------------------------------------------
+
+
+def list_with(
+    *,
+    value: Mapping[str, Any] | None = None,
+    kind: Mapping[str, Any] | None = None,
+    names: Mapping[str, str] | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> bytes:
+    """Write a list of one manifest with some values, Avro types or field names changed; `...` drops the field."""
+    schema = manifest_file_schema(3)
+    record: dict[str, Any] = {
+        "manifest_path": "m.avro",
+        "manifest_length": 10,
+        "partition_spec_id": 0,
+        "content": 0,
+        "sequence_number": 3,
+        "min_sequence_number": 3,
+        "added_snapshot_id": 77,
+        **dict.fromkeys((f["name"] for f in schema["fields"] if f["name"].endswith("_count")), 1),
+        **(value or {}),
+    }
+    schema["fields"] = [f for f in schema["fields"] if (kind or {}).get(f["name"]) is not ...]
+    for field in schema["fields"]:
+        if field["name"] in (kind or {}):
+            field["type"] = (kind or {})[field["name"]]
+            field.pop("default", None)
+        field["name"] = (names or {}).get(field["name"], field["name"])
+    sink = io.BytesIO()
+    renamed = {(names or {}).get(k, k): v for k, v in record.items()}
+    pairs = {"format-version": "3", **(metadata or {})}
+    fastavro.writer(sink, fastavro.parse_schema(schema), [renamed], metadata=pairs)
+    return sink.getvalue()
+
+
+def test_counts_are_found_under_their_older_names() -> None:
+    older = {f"{n}_files_count": f"{n}_data_files_count" for n in ("added", "existing", "deleted")}
+    data = list_with(names=older, value={"existing_files_count": 5})
+    assert read_manifest_list(data)[0].existing_files_count == 5
+
+
+def test_list_without_format_version_is_read() -> None:
+    schema = manifest_file_schema(1)
+    record = {"manifest_path": "m", "manifest_length": 1, "partition_spec_id": 0, "added_snapshot_id": 7}
+    sink = io.BytesIO()
+    fastavro.writer(sink, fastavro.parse_schema(schema), [record])
+    (row,) = read_manifest_list(sink.getvalue())
+    assert (row.content, row.sequence_number, row.added_files_count) == (ManifestContent.DATA, 0, None)
+
+
+# --- damage: each case changes one value or one type of a row that is right -------------------------------------------
+
+SUMMARY_FIELDS = next(
+    f["type"][1]["items"]["fields"] for f in manifest_file_schema(3)["fields"] if f["name"] == "partitions"
+)
+
+
+def summaries(**types: Any) -> Any:
+    """Give the type of `partitions` with another type for some of its fields."""
+    changed = json.loads(json.dumps(SUMMARY_FIELDS))
+    for field in changed:
+        field["type"] = types.get(field["name"], field["type"])
+        field.pop("default", None)
+    return ["null", {"type": "array", "items": {"type": "record", "name": "r508", "fields": changed}}]
+
+
+COUNTS = [f.name for f in fields(ManifestFile) if f.name.endswith("_count")]
+DAMAGE: dict[str, tuple[Callable[[], bytes], str, str | None]] = {
+    "not Avro": (lambda: b"PAR1" + bytes(40), "avro-magic", "magic"),
+    "another record": (
+        lambda: avro_file({"type": "record", "name": "r", "fields": [{"name": "x", "type": "int"}]}),
+        "manifest-list",
+        "manifest_path",
+    ),
+    "manifest": (lambda: content("manifests", "v3_no_entries.avro"), "manifest-list", "manifest_path"),
+    "format version 4": (lambda: list_with(metadata={"format-version": "4"}), "format-version", "format-version"),
+    "format version of words": (
+        lambda: list_with(metadata={"format-version": "x"}),
+        "format-version",
+        "format-version",
+    ),
+    "no path": (lambda: list_with(kind={"manifest_path": ...}), "manifest-list", "manifest_path"),
+    "no length": (lambda: list_with(kind={"manifest_length": ...}), "manifest-list", "manifest_length"),
+    "path null": (
+        lambda: list_with(kind={"manifest_path": ["null", "string"]}, value={"manifest_path": None}),
+        "manifest-list",
+        "manifest_path",
+    ),
+    "path of bytes": (
+        lambda: list_with(kind={"manifest_path": "bytes"}, value={"manifest_path": b"m"}),
+        "manifest-list",
+        "manifest_path",
+    ),
+    "length of text": (
+        lambda: list_with(kind={"manifest_length": "string"}, value={"manifest_length": "1"}),
+        "manifest-list",
+        "manifest_length",
+    ),
+    "spec id of text": (
+        lambda: list_with(kind={"partition_spec_id": "string"}, value={"partition_spec_id": "1"}),
+        "manifest-list",
+        "partition_spec_id",
+    ),
+    "sequence number of a fraction": (
+        lambda: list_with(kind={"sequence_number": "double"}, value={"sequence_number": 1.0}),
+        "manifest-list",
+        "sequence_number",
+    ),
+    "partitions of numbers": (
+        lambda: list_with(kind={"partitions": {"type": "array", "items": "int"}}, value={"partitions": [1]}),
+        "manifest-list",
+        "partitions",
+    ),
+    "bound of text": (
+        lambda: list_with(
+            kind={"partitions": summaries(lower_bound="string")},
+            value={"partitions": [{"contains_null": True, "lower_bound": "a"}]},
+        ),
+        "manifest-list",
+        "lower_bound",
+    ),
+    "contains_null null": (
+        lambda: list_with(
+            kind={"partitions": summaries(contains_null=["null", "boolean"])}, value={"partitions": [{}]}
+        ),
+        "manifest-list",
+        "contains_null",
+    ),
+    "content 2": (lambda: list_with(value={"content": 2}), "manifest-list", "content"),
+    "content -1": (lambda: list_with(value={"content": -1}), "manifest-list", "content"),
+    **{
+        f"{name} negative": (lambda name=name: list_with(value={name: -1}), "manifest-list", name)  # type: ignore[misc]
+        for name in ("manifest_length", "sequence_number", "min_sequence_number", "first_row_id", *COUNTS)
+    },
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_named(name: str) -> None:
+    make, kind, field = DAMAGE[name]
+    with pytest.raises(FormatError) as error:
+        read_manifest_list(make())
+    assert (error.value.kind, error.value.field) == (kind, field)
+    assert error.value.found is not None or "no " in name or name in ("another record", "manifest")
+
+
+def test_list_that_the_damage_starts_from_is_read() -> None:
+    (row,) = read_manifest_list(list_with())
+    assert (row.manifest_path, row.added_files_count) == ("m.avro", 1)
+
+
+def test_list_cut_off_anywhere_is_refused() -> None:
+    data = write(ROW, ROW)
+    sync = read_container(data)._sync
+    header_end = data.index(sync) + len(sync)
+    for end in set(range(len(data))) - {header_end}:  # a header alone is a list without manifests
+        with pytest.raises(FormatError):
+            read_manifest_list(data[:end])
