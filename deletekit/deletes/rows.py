@@ -101,7 +101,7 @@ def _table_of_dicts(rows: Sequence[Mapping[str, Any]], schema: Schema, argument:
             raise InvalidInputError(
                 "rows name different columns", kind="rows", field=argument, found=sorted(odd), expected=sorted(names)
             )
-    if not names and ragged:  # no rows, or rows that leave everything to its default
+    if not names and (ragged or not rows):  # no rows, or rows that leave everything to its default
         names = dict.fromkeys(f.name for f in schema.fields if not f.required or not rows)
     return pa.table({name: _values(rows, name, fields.get(name)) for name in names})
 

@@ -91,6 +91,7 @@ def test_no_data_file_is_read(catalog: dk.Catalog) -> None:
 def test_no_keys_commit_nothing(catalog: dk.Catalog) -> None:
     table = make(catalog, FIVE, partition_by=["category"])
     with unchanged(table):
+        assert dk.delete_keys(table, []).snapshot_id is None
         assert dk.delete_keys(table, [], equality_fields=["id"]).snapshot_id is None
         assert dk.delete_keys(table, pa.table({"id": pa.array([], pa.int32())}), scope="global").snapshot_id is None
 
