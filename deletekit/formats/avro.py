@@ -51,10 +51,11 @@ class ContainerFile:
     _sync: bytes
     _plain_header: bytes
     _record_bytes: int
+    _max_records: int | None
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         codec = self.metadata.get("avro.codec", "null")
-        blocks = read_blocks(self._data, self._start, self._sync, codec, self._record_bytes)
+        blocks = read_blocks(self._data, self._start, self._sync, codec, self._record_bytes, self._max_records)
         stream: Any = BlockStream(self._plain_header, self._sync, blocks)
         try:
             block: Any
@@ -68,9 +69,10 @@ class ContainerFile:
             raise _damaged(e) from e
 
 
-def read_container(data: bytes, *, fixed_as_bytes: bool = False) -> ContainerFile:
+def read_container(data: bytes, *, fixed_as_bytes: bool = False, distinct: bool = False) -> ContainerFile:
     """Open a container held in memory.
 
+    `distinct` records, each with a path of its own, do not compress to less than a byte: a file of more is refused.
     `fixed_as_bytes` decodes plain `fixed` values as if a length stood before them: Iceberg Java writes partition values
     of type fixed that way (apache/iceberg#17501), whatever the schema in the same file says.
 
@@ -111,6 +113,7 @@ def read_container(data: bytes, *, fixed_as_bytes: bool = False) -> ContainerFil
         _sync=header["sync"],
         _plain_header=out.getvalue(),
         _record_bytes=fewest,
+        _max_records=len(data) if distinct else None,
     )
 
 

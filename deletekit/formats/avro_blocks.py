@@ -26,7 +26,7 @@ _LONG_MAX_BYTES = 10
 # A block is a few kilobytes, and what deflate can do at its best bounds what a whole file may grow to.
 _MAX_BLOCK_BYTES = 1 << 27
 _MAX_RATIO = 1100
-_MAX_FREE_BYTES = 1 << 25
+_MAX_FREE_BYTES = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,11 @@ def check_codec(name: str) -> None:
     )
 
 
-def read_blocks(data: bytes, start: int, sync: bytes, codec: str, record_bytes: int) -> Iterator[Block]:
+def read_blocks(
+    data: bytes, start: int, sync: bytes, codec: str, record_bytes: int, max_records: int | None = None
+) -> Iterator[Block]:
     """The blocks from `start` to the end of a file; a record takes at least `record_bytes`. Raises FormatError."""
-    at, grown = start, 0
+    at, grown, records = start, 0, 0
     limit = _MAX_FREE_BYTES + _MAX_RATIO * len(data)
     while at < len(data):
         count, at = _read_long(data, at, "block count")
@@ -73,6 +75,15 @@ def read_blocks(data: bytes, start: int, sync: bytes, codec: str, record_bytes: 
             )
         raw = _decompress(codec, data[at : at + size], min(_MAX_BLOCK_BYTES, limit - grown))
         _check_count(count, len(raw), record_bytes)
+        records += count
+        if max_records is not None and records > max_records:
+            raise FormatError(
+                "more Avro records than a file of this size can mean",
+                kind="avro",
+                field="block count",
+                found=f"{records} records in {len(data)} bytes",
+                expected=f"<= {max_records} records",
+            )
         yield Block(count, raw)
         at += size + SYNC_BYTES
         grown += len(raw)

@@ -97,7 +97,7 @@ class _Measure:
         if isinstance(schema, str):
             return self._named(schema)
         if not isinstance(schema, dict) or "type" not in schema:
-            raise _bad("not an Avro schema", schema, "a type")
+            raise _bad("Avro type is not understood", schema, "a type")
         return self._complex(schema, depth)
 
     def _named(self, name: str) -> _Size:
@@ -189,8 +189,7 @@ def _shape(schema: Any, named: Mapping[str, Any]) -> str:
     if isinstance(schema, str):
         if schema in _PRIMITIVE_BYTES:
             return "int" if schema == "long" else schema
-        definition = named.get(schema, schema)
-        return schema if definition == schema or isinstance(definition, str) else _shape(definition, {})
+        return _shape(named[schema], {}) if schema in named else schema
     kind = schema.get("type")
     if kind == "array":
         return _array_shape(schema.get("items"), named)

@@ -97,7 +97,7 @@ def _complex(schema: Mapping[str, Any], names: dict[str, Any]) -> tuple[pa.DataT
         return pa.string(), None
     if avro == "fixed":
         return _fixed(schema)
-    return _logical(avro, schema, names)
+    return _logical(avro, schema)
 
 
 def _record(schema: Mapping[str, Any], names: dict[str, Any]) -> tuple[pa.StructType, Convert]:
@@ -140,7 +140,7 @@ def _decimal(schema: Mapping[str, Any]) -> tuple[pa.DataType, Convert]:
     return pa.decimal128(schema["precision"], scale), lambda raw: decimal_of_bytes(raw, scale)
 
 
-def _logical(avro: Any, schema: Mapping[str, Any], names: dict[str, Any]) -> tuple[pa.DataType, Convert | None]:
+def _logical(avro: Any, schema: Mapping[str, Any]) -> tuple[pa.DataType, Convert | None]:
     logical = schema.get("logicalType")
     zone = "UTC" if schema.get("adjust-to-utc") else None
     if logical == "decimal":
@@ -158,8 +158,6 @@ def _logical(avro: Any, schema: Mapping[str, Any], names: dict[str, Any]) -> tup
     }
     if logical in known:
         return known[logical], None
-    if isinstance(avro, dict):
-        return _complex(avro, names)
     return _PLAIN[avro], None
 
 

@@ -46,7 +46,7 @@ def read_manifest(data: bytes, *, spec_id: int | None = None) -> Manifest:
 
     Raises FormatError for anything that is not a manifest, and for format version 4 and later.
     """
-    container = read_container(data)
+    container = read_container(data, distinct=True)
     if has_plain_fixed(container.schema):
         return _read_with_fixed(data, spec_id)
     return _decode(container, spec_id)
@@ -135,17 +135,17 @@ def write_manifest(
     if format_version >= 2:
         metadata["content"] = "data" if is_data else "deletes"
     avro_schema = manifest_entry_schema(format_version, partition_types)
-    partition_names = [f["name"] for f in _data_file_fields(avro_schema)["partition"]["type"]["fields"]]
-    records = (_record(e, format_version, partition_names) for e in entries)
+    names = _partition_names(avro_schema)
+    records = (_record(e, format_version, names) for e in entries)
     return write_container(avro_schema, records, metadata, codec)
 
 
 def _read_with_fixed(data: bytes, spec_id: int | None) -> Manifest:
     """A manifest partitioned by a fixed column: as Java writes it (length first) if that decodes, else as Avro says."""
     try:
-        return _decode(read_container(data, fixed_as_bytes=True), spec_id)
+        return _decode(read_container(data, fixed_as_bytes=True, distinct=True), spec_id)
     except FormatError:
-        return _decode(read_container(data), spec_id)
+        return _decode(read_container(data, distinct=True), spec_id)
 
 
 def _version(container: ContainerFile) -> int:
@@ -170,11 +170,11 @@ def _int_text(text: str, field: str) -> int:
         ) from e
 
 
-def _data_file_fields(schema: Any) -> dict[str, Any]:
-    for field in schema["fields"]:
-        if field["name"] == "data_file":
-            return {f["name"]: f for f in field["type"]["fields"]}
-    raise FormatError("manifest has no data_file", kind="manifest", field="data_file")
+def _partition_names(schema: Any) -> list[str]:
+    """Avro's names of the partition fields, in order."""
+    (data_file,) = (f["type"] for f in schema["fields"] if f["name"] == "data_file")
+    (partition,) = (f["type"] for f in data_file["fields"] if f["name"] == "partition")
+    return [f["name"] for f in partition["fields"]]
 
 
 def _check_writable(entry: ManifestEntry, is_data: bool, spec_json: Mapping[str, Any], version: int) -> None:

@@ -71,7 +71,7 @@ class ManifestFile:
 
 def read_manifest_list(data: bytes) -> tuple[ManifestFile, ...]:
     """Decode a manifest list of format version 1 to 3. Raises FormatError, for a later version too."""
-    container = read_container(data)
+    container = read_container(data, distinct=True)
     _check_version(container.metadata.get("format-version", "1"))
     try:
         ids = field_ids_by_name(container.schema)

@@ -302,8 +302,8 @@ def _checked_keys(
     check_delete_kind("equality-delete", metadata.format_version)
     check_parquet_only(metadata, "write.delete.format.default")
     given = as_table(keys, metadata.schema, "keys", ragged=False)
-    if not len(given) and equality_fields is None:
-        return (), given
+    if isinstance(keys, list) and not keys and equality_fields is None:
+        return (), given  # no dict that would name the key columns, and no key either
     fields = equality_fields_of(metadata.schema, equality_fields or given.column_names)
     if not len(given):
         return fields, given

@@ -90,7 +90,7 @@ def error_answer(status: int, message: str = "made up by a test") -> Answer:
     return status, json.dumps({"error": {"message": message, "type": "Test", "code": status}}).encode()
 
 
-PostgresFault = Callable[[Callable[[], None]], None]
+PostgresFault = Callable[[Callable[..., None]], None]
 """What becomes of a COMMIT: gets the function that sends it on and waits for the answer. Then the client is cut off."""
 
 
@@ -128,13 +128,13 @@ def postgres_proxy(upstream: str) -> Iterator[PostgresProxy]:
             while data := self.request.recv(65536):
                 if proxy.faults and data.endswith(b"COMMIT\0"):
                     self.paused.set()
-                    proxy.faults.pop(0)(lambda data=data: self.exchange(server, data))
+                    proxy.faults.pop(0)(lambda wait=30.0, data=data: self.exchange(server, data, wait))
                     return
                 server.sendall(data)
 
-        def exchange(self, server: socket.socket, data: bytes) -> None:
+        def exchange(self, server: socket.socket, data: bytes, wait: float) -> None:
             server.sendall(data)
-            self.answer.wait(1)
+            self.answer.wait(wait)
 
         def copy_back(self, server: socket.socket) -> None:
             with suppress(OSError):

@@ -16,6 +16,7 @@ from pyiceberg.catalog.rest import RestCatalog
 
 import deletekit as dk
 from deletekit.table.catalog import wrap_catalog
+from deletekit.table.file_io import PyIcebergIO
 from tests.catalogs.metastore import Metastore
 from tests.catalogs.stores import Store, on_disk
 from tests.rest_server import free_port
@@ -50,7 +51,9 @@ def test_a_metastore_gets_no_table_of_version_3(metastore: dk.Catalog, tmp_path:
     assert on_disk(str(tmp_path)) == files
 
 
-def test_somebodys_table_of_version_3_in_a_metastore_is_only_read(metastore: dk.Catalog, tmp_path: Path) -> None:
+def test_somebodys_table_of_version_3_in_a_metastore_is_only_read(
+    metastore: dk.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Spark may have put it there.
     with new_catalog(tmp_path / "local") as local:
         made = dk.create_table(local, "n.t", SCHEMA, format_version=3, partition_by=["category"])
@@ -61,6 +64,8 @@ def test_somebodys_table_of_version_3_in_a_metastore_is_only_read(metastore: dk.
     table = dk.load_table(metastore, "n.t")
     assert live(table) == expected(ROWS[1:])
     files = on_disk(str(tmp_path))
+    written: list[Any] = []
+    monkeypatch.setattr(PyIcebergIO, "write", lambda *arguments: written.append(arguments))
     for action in (
         lambda: dk.append(table, ROWS),
         lambda: dk.delete(table, "id = 2"),
@@ -73,6 +78,7 @@ def test_somebodys_table_of_version_3_in_a_metastore_is_only_read(metastore: dk.
         lambda: dk.create_branch(table, "b"),
     ):
         refused(action)
+    assert written == []  # refused before, not cleaned up after
     assert on_disk(str(tmp_path)) == files
 
 

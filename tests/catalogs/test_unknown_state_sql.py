@@ -91,7 +91,7 @@ def test_a_commit_whose_answer_is_lost_is_recognised(behind: Behind) -> None:
 
 
 def test_it_is_recognised_though_others_came_after(behind: Behind) -> None:
-    def others_follow(send: Callable[[], None]) -> None:
+    def others_follow(send: Callable[..., None]) -> None:
         send()
         for number in range(3):
             dk.append(behind.direct.load("t"), items((100 + number, "x", 0.0)))
@@ -120,10 +120,10 @@ def test_a_commit_that_lands_after_we_stopped_looking(behind: Behind) -> None:
     """Why not finding it proves nothing: the backend that has the COMMIT sleeps until everybody has looked."""
     stopped = []
 
-    def stall(send: Callable[[], None]) -> None:
+    def stall(send: Callable[..., None]) -> None:
         stopped.append(behind.swapping_backend())
         os.kill(stopped[0], signal.SIGSTOP)
-        send()
+        send(wait=0.1)
 
     behind.proxy.faults = [stall]
     try:
@@ -140,7 +140,7 @@ def test_a_commit_that_lands_after_we_stopped_looking(behind: Behind) -> None:
 
 @pytest.mark.parametrize("landed", [True, False])
 def test_nobody_can_be_asked(behind: Behind, landed: bool) -> None:
-    def cut_for_good(send: Callable[[], None]) -> None:
+    def cut_for_good(send: Callable[..., None]) -> None:
         if landed:
             send()
         behind.proxy.closed = True
@@ -159,7 +159,7 @@ def test_nobody_can_be_asked(behind: Behind, landed: bool) -> None:
 
 
 def test_the_catalog_comes_back_while_we_look(behind: Behind) -> None:
-    def cut_for_a_while(send: Callable[[], None]) -> None:
+    def cut_for_a_while(send: Callable[..., None]) -> None:
         send()
         behind.proxy.closed = True
         threading.Timer(0.3, setattr, (behind.proxy, "closed", False)).start()
@@ -257,7 +257,7 @@ def impatient(tmp_path: Path) -> Iterator[dk.Table]:
     """Give a table of a SQLite catalog that waits for others a tenth of a second."""
     uri = f"sqlite:///{tmp_path / 'catalog.db'}?timeout=0.1"
     store = Store("sqlite", tmp_path, {"type": "sql", "uri": uri, "warehouse": str(tmp_path)})
-    quick = {**QUICK, "commit.retry.num-retries": "2", "commit.retry.min-wait-ms": "10"}
+    quick = {**QUICK, "commit.retry.num-retries": "10", "commit.retry.max-wait-ms": "20"}
     table = store.create("t", SCHEMA, format_version=3, properties=quick)
     dk.append(table, ROWS)
     yield table

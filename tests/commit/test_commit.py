@@ -229,6 +229,104 @@ def test_two_deletes_of_one_row_at_once(catalog: dk.Catalog) -> None:
         check_table(table)
 
 
+# --- commits that move no rows ----------------------------------------------------------------------------------------
+
+
+def racing_table(catalog: dk.Catalog, other: Verb, times: int = 1, **properties: str) -> dk.Table:
+    """A table of `FIVE`, to which `other` is done just before each of the first commits."""
+    plain = make(catalog, FIVE, properties={**QUICK, **properties}, partition_by=["category"])
+    racing = Interfering(catalog)
+    racing.others += [lambda: other(dk.load_table(catalog, plain.name))] * times
+    return dk.load_table(racing, plain.name)
+
+
+def test_two_columns_at_once(catalog: dk.Catalog) -> None:
+    table = racing_table(catalog, lambda t: dk.add_column(t, "theirs", "int"))
+    dk.add_column(table, "mine", "string")
+    assert [(f.name, f.field_id) for f in table.schema.fields][3:] == [("theirs", 4), ("mine", 5)]
+    assert metadata_json(table)["last-column-id"] == 5
+
+
+def test_two_partition_fields_at_once(catalog: dk.Catalog) -> None:
+    table = racing_table(catalog, lambda t: dk.add_partition_field(t, "bucket(2, id)"))
+    dk.add_partition_field(table, "truncate(3, id)")
+    assert [(f.name, f.field_id) for f in table.spec.fields] == [
+        ("category", 1000),
+        ("id_bucket", 1001),
+        ("id_trunc", 1002),
+    ]
+
+
+def test_properties_at_once(catalog: dk.Catalog) -> None:
+    table = racing_table(catalog, lambda t: dk.set_properties(t, {"a": "theirs", "b": "theirs"}))
+    dk.set_properties(table, {"a": "mine", "c": "mine"})
+    assert {n: table.properties[n] for n in "abc"} == {"a": "mine", "b": "theirs", "c": "mine"}
+
+
+SECONDS: dict[str, tuple[Verb, Verb, type[dk.DeletekitError], str]] = {
+    "column": (
+        lambda t: dk.add_column(t, "x", "int"), lambda t: dk.add_column(t, "x", "int"),
+        dk.InvalidInputError, "schema",
+    ),
+    "dropped": (
+        lambda t: dk.drop_column(t, "value"), lambda t: dk.rename_column(t, "value", "v"),
+        dk.NotFoundError, "column-not-found",
+    ),
+    "field": (
+        lambda t: dk.drop_partition_field(t, "category"), lambda t: dk.drop_partition_field(t, "category"),
+        dk.NotFoundError, "partition-spec",
+    ),
+    "ref": (
+        lambda t: dk.create_tag(t, "r"), lambda t: dk.create_branch(t, "r"),
+        dk.InvalidInputError, "ref",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SECONDS)
+def test_the_second_finds_what_the_first_did(catalog: dk.Catalog, case: str) -> None:
+    other, mine, error, kind = SECONDS[case]
+    table = racing_table(catalog, other)
+    with pytest.raises(error) as caught:
+        mine(table)
+    assert caught.value.kind == kind
+    check_table(table.refresh())
+
+
+def test_two_upgrades_at_once(catalog: dk.Catalog) -> None:
+    for version in (2, 3):
+        plain = make(catalog, FIVE, format_version=1, properties=QUICK)
+        racing = Interfering(catalog)
+        other = dk.load_table(catalog, plain.name)
+        racing.others.append(lambda other=other, version=version: dk.upgrade_format_version(other, version))
+        table = dk.load_table(racing, plain.name)
+        if version == 2:
+            dk.upgrade_format_version(table, 2)
+        else:
+            with pytest.raises(dk.InvalidInputError) as caught:
+                dk.upgrade_format_version(table, 2)
+            assert caught.value.kind == "format-version"
+        assert table.refresh().format_version == version
+        check_table(table)
+
+
+def test_an_append_is_no_race_to_a_column(catalog: dk.Catalog) -> None:
+    table = racing_table(catalog, lambda t: dk.append(t, NEW))
+    dk.add_column(table, "mine", "string")
+    assert len(live(table)) == 7
+    assert len(metadata_json(table)["schemas"]) == 2
+
+
+def test_a_column_after_too_many_lost_races(catalog: dk.Catalog) -> None:
+    names = itertools.count()
+    retries = {"commit.retry.num-retries": "2"}
+    table = racing_table(catalog, lambda t: dk.add_column(t, f"c{next(names)}", "int"), times=9, **retries)
+    with pytest.raises(dk.CommitConflictError):
+        dk.add_column(table, "mine", "string")
+    assert [f.name for f in table.refresh().schema.fields][3:] == ["c0", "c1", "c2"]
+    check_table(table)
+
+
 # --- giving up --------------------------------------------------------------------------------------------------------
 
 

@@ -349,6 +349,16 @@ def test_file_may_not_grow_beyond_what_deflate_could_do(monkeypatch: pytest.Monk
         read_all(avro_file(one_field("string"), bomb, codec="deflate"))
 
 
+def test_more_distinct_records_than_bytes_are_refused() -> None:
+    stream = zlib.compressobj(wbits=-15)
+    data = avro_file(one_field("int"), block(9000, stream.compress(bytes(9000)) + stream.flush()), codec="deflate")
+    assert len(list(read_container(data))) == 9000
+    with pytest.raises(FormatError) as error:
+        list(read_container(data, distinct=True))
+    assert (error.value.kind, error.value.field) == ("avro", "block count")
+    assert error.value.expected == f"<= {len(data)} records"
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_file_cut_off_anywhere_but_between_blocks_is_refused(codec: str) -> None:
     data = write_container(SCHEMA, ROWS, {}, codec)

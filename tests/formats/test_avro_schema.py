@@ -38,6 +38,13 @@ def test_fewest_bytes_of_a_record(name: str) -> None:
     assert record_bytes(fastavro.parse_schema(schema)) == expected
 
 
+@pytest.mark.parametrize("schema", [5, None, {}, {"type": None}, "tree", record("tree"), record({"items": "int"})])
+def test_what_is_no_schema_has_no_size(schema: Any) -> None:
+    with pytest.raises(FormatError) as error:
+        record_bytes(schema)
+    assert (error.value.kind, error.value.field) == ("avro-schema", "avro.schema")
+
+
 def test_strip_takes_logical_types_and_defaults_away_at_every_level() -> None:
     date = {"type": "int", "logicalType": "date"}
     schema = record(
@@ -72,6 +79,12 @@ SAME = {
     "type in a type": record({"type": "int"}, ["null", {"type": "string", "avro.java.string": "String"}]),
     "field nobody knows": {"fields": [{"name": "other", "type": "double"}]},
     "logical type": record({"type": "int", "logicalType": "date"}),
+    "type that was named before": {
+        "fields": [{"name": "other", "type": MAP["items"]}, {"name": "f3", "type": {"type": "array", "items": "m"}}]
+    },
+    "struct that was named before": {
+        "fields": [{"name": "other", "type": record(name="s")}, {"name": "f4", "type": "s"}]
+    },
 }
 OTHER = {
     "text for a number": (record("string"), "f0"),
@@ -92,6 +105,10 @@ OTHER = {
     "number for a struct": (record("int", "string", {"type": "array", "items": "int"}, MAP, "int"), "f4"),
     "union of two": (record(["null", "int", "string"]), "f0"),
     "null alone": (record("null"), "f0"),
+    "list of a struct that is named int": (
+        record({"type": "record", "name": "int", "fields": []}, "string", {"type": "array", "items": "int"}),
+        "f0",
+    ),
 }
 
 

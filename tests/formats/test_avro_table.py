@@ -62,6 +62,7 @@ BIG = Decimal("-1234567890123456789012345678.9012345678")
 TYPES: dict[str, tuple[Any, bytes, pa.DataType, Any]] = {
     "boolean": ("boolean", b"\1", pa.bool_(), True),
     "int": ("int", long(-(2**31)), pa.int32(), -(2**31)),
+    "type in a type": ({"type": "int"}, long(5), pa.int32(), 5),
     "long": ("long", long(2**63 - 1), pa.int64(), 2**63 - 1),
     "float": ("float", b"\0\0\xc0\x3f", pa.float32(), 1.5),
     "double": ("double", b"\0\0\0\0\0\0\xf8\xbf", pa.float64(), -1.5),

@@ -30,7 +30,7 @@ READS = [
     for case in MANIFESTS
     for number, read in enumerate(case.values[0]["reads"])
 ]
-BYTES_FIELDS = ("key_metadata", "lower_bounds", "upper_bounds")
+MAPS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
 
 
 def golden(entry: Entry) -> bytes:
@@ -40,14 +40,10 @@ def golden(entry: Entry) -> bytes:
 # --- an index entry as values -----------------------------------------------------------------------------------------
 
 
-def unhex(value: Any) -> Any:
-    return bytes.fromhex(value) if isinstance(value, str) else value
-
-
 def file_as_json(file: DataFile | DeleteFile) -> Entry:
     """Give a content file as the index writes it, but its partition."""
     raw = asdict(file)
-    for name in ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", *BYTES_FIELDS[1:]):
+    for name in MAPS:
         if raw[name] is not None:
             raw[name] = {str(k): v.hex() if isinstance(v, bytes) else v for k, v in raw[name].items()}
     raw["key_metadata"] = None if file.key_metadata is None else file.key_metadata.hex()
@@ -77,7 +73,7 @@ def without_partition(entry: Entry, raw: Entry) -> Entry:
     `reads` has the counts of a later one.
     """
     data_file = {k: v if v != {} else None for k, v in entry["data_file"].items() if k != "partition"}
-    for name in ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts"):
+    for name in MAPS[:4]:
         pairs = raw["data_file"][name]
         data_file[name] = {str(pair["key"]): pair["value"] for pair in pairs} if pairs else None
     return {**entry, "data_file": data_file}
@@ -177,7 +173,6 @@ def rewritten(entry: Entry) -> bytes:
     """Write what we read of a golden manifest."""
     manifest = read_manifest(golden(entry))
     kinds = {e.data_file.content for e in manifest.entries} or {FileContent.DATA}
-    # A manifest of v3 holds no first row id for added files; the golden ones have it nowhere else either.
     return write_manifest(
         manifest.entries,
         format_version=entry["format_version"],
@@ -760,6 +755,13 @@ def test_manifest_without_ids_is_read_by_names() -> None:
     fastavro.writer(sink, fastavro.parse_schema(schema), [record])
     (entry,) = read_manifest(sink.getvalue()).entries
     assert entry == replace(ADDED, data_file=DATA, sequence_number=0, file_sequence_number=0)  # v1 where none is said
+
+
+def test_manifest_without_a_partition_field_has_no_partition() -> None:
+    data = manifest_with(kind={"partition": ...}, value={"partition": {}})
+    manifest = read_manifest(data)
+    assert manifest.partition_field_ids == ()
+    assert [e.data_file.partition for e in manifest.entries] == [()]
 
 
 def test_fixed_partition_as_avro_says_is_read_too() -> None:

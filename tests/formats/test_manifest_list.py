@@ -170,6 +170,13 @@ def test_manifest_has_live_files_unless_its_counts_say_no(added: int | None, exi
     assert replace(ROW, added_files_count=added, existing_files_count=existing).has_live_files == live
 
 
+def test_count_that_v1_left_out_is_none_and_nought_later() -> None:
+    row = replace(ROW, added_files_count=None, deleted_rows_count=None)
+    assert read_manifest_list(write(row, version=1))[0].added_files_count is None
+    (later,) = read_manifest_list(write(row, version=2))
+    assert (later.added_files_count, later.deleted_rows_count) == (0, 0)
+
+
 def test_delete_manifest_in_v1_is_refused() -> None:
     with pytest.raises(FormatError) as error:
         write(replace(ROW, content=ManifestContent.DELETES), version=1)
@@ -249,6 +256,15 @@ def summaries(**types: Any) -> Any:
     return ["null", {"type": "array", "items": {"type": "record", "name": "r508", "fields": changed}}]
 
 
+def summaries_named_before() -> bytes:
+    """Give a list whose partitions are of a type defined further up, which no writer does."""
+    schema = manifest_file_schema(3)
+    (partitions,) = (f for f in schema["fields"] if f["name"] == "partitions")
+    schema["fields"].insert(0, {"name": "first", "type": partitions["type"], "default": None})
+    partitions["type"] = ["null", {"type": "array", "items": "r508"}]
+    return avro_file(schema, metadata={"format-version": b"3"})
+
+
 COUNTS = [f.name for f in fields(ManifestFile) if f.name.endswith("_count")]
 DAMAGE: dict[str, tuple[Callable[[], bytes], str, str | None]] = {
     "not Avro": (lambda: b"PAR1" + bytes(40), "avro-magic", "magic"),
@@ -296,6 +312,15 @@ DAMAGE: dict[str, tuple[Callable[[], bytes], str, str | None]] = {
         "manifest-list",
         "partitions",
     ),
+    "summaries without a type": (
+        lambda: list_with(
+            kind={"partitions": ["null", {"type": "array", "items": {"type": "map", "values": "int"}}]},
+            value={"partitions": [{"a": 1}]},
+        ),
+        "manifest-list",
+        "partitions",
+    ),
+    "summaries named before": (summaries_named_before, "manifest-list", "avro.schema"),
     "bound of text": (
         lambda: list_with(
             kind={"partitions": summaries(lower_bound="string")},

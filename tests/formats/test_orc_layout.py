@@ -14,6 +14,7 @@ import pytest
 from pyarrow import orc
 
 from deletekit.errors import FormatError, UnsupportedError
+from deletekit.formats import orc_layout
 from deletekit.formats.orc_layout import check_orc
 from deletekit.formats.tabular import open_tabular, read_all
 from tests.golden_files import Entry, cases, content
@@ -74,6 +75,19 @@ def test_nested_types_pass() -> None:
         "map": pa.array([[("a", [1])]], pa.map_(pa.string(), pa.list_(pa.int32()))),
     }
     check(orc_file(pa.table(columns)))
+
+
+def test_type_whose_children_are_not_packed_passes() -> None:
+    def unpacked(kind: Message) -> None:
+        children = get(kind, 2)
+        kind[:] = [pair for pair in kind if pair[0] != 2] + [[2, child] for child in children]
+
+    check(rebuilt(WHOLE, footer=within(4, unpacked)))
+
+
+def test_numbers_of_a_fixed_width_are_stepped_over() -> None:
+    message = orc_layout._message(b"\x09" + bytes(8) + b"\x15" + bytes(4) + b"\x18\x05")
+    assert message == {1: [bytes(8)], 2: [bytes(4)], 3: [5]}
 
 
 def test_field_that_nobody_knows_passes() -> None:
@@ -146,7 +160,10 @@ FALSE: dict[str, tuple[bytes, str]] = {
     "stream over its stripe": (rebuilt(WHOLE, stripe_footer=within(1, put(3, 1 << 31), 5)), "streams"),
     "stream of -1 bytes": (rebuilt(WHOLE, stripe_footer=within(1, put(3, -1), 5)), "streams"),
     "stream of no column": (rebuilt(WHOLE, stripe_footer=within(1, put(2, 50), 5)), "streams"),
-    "stream twice": (rebuilt(WHOLE, stripe_footer=lambda m: m.insert(0, list(m[0]))), "streams"),
+    "stream twice": (
+        rebuilt(WHOLE, stripe_footer=lambda m: m.insert(0, [1, encode([*decode(m[0][1])[:2], [3, 0]])])),
+        "streams",
+    ),
     "encoding missing": (rebuilt(WHOLE, stripe_footer=drop(2)), "columns"),
     "encoding too many": (rebuilt(WHOLE, stripe_footer=lambda m: m.append([2, b"\x08\x02"])), "columns"),
     "dictionary of 2^31 words": (rebuilt(WHOLE, stripe_footer=within(2, put(2, 1 << 31), NAME)), "dictionarySize"),
@@ -214,6 +231,23 @@ def test_damaged_chunk_is_refused(codec: str, name: str) -> None:
     with pytest.raises(FormatError) as error:
         check(compressed(codec, footer=CHUNKS[name]))
     assert error.value.kind == "orc"
+
+
+def test_footer_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(orc_layout, "_MAX_FOOTER_BYTES", 100)
+    with pytest.raises(FormatError, match="too large") as error:
+        check(compressed("zlib"))
+    assert (error.value.kind, error.value.field) == ("orc", "footer")
+
+
+def test_source_that_gives_less_than_it_says_is_refused() -> None:
+    class Short(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            return super().read(size)[:-1]
+
+    with pytest.raises(FormatError) as error:
+        check_orc(Short(WHOLE))
+    assert (error.value.kind, error.value.field) == ("orc", "length")
 
 
 @pytest.mark.parametrize("codec", ["zlib", "snappy", "lz4", "zstd"])

@@ -18,6 +18,7 @@ from deletekit.formats.deletion_vector import (
     encode_vector,
 )
 
+patient = settings(deadline=None)  # a busy machine is no failure
 BORDERS = [0, 1, 2**16 - 1, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**33 - 1, 3 * 2**32, 2**40]
 
 near_border = st.builds(lambda border, step: max(border + step, 0), st.sampled_from(BORDERS), st.integers(-3, 3))
@@ -26,6 +27,7 @@ positions = st.frozensets(position, max_size=60)
 spans = st.builds(lambda start, length: (start, start + length), position, st.integers(0, 70_000))
 
 
+@patient
 @given(positions)
 def test_holds_what_was_put_in(numbers: frozenset[int]) -> None:
     found = PositionBitmap(numbers)
@@ -34,16 +36,19 @@ def test_holds_what_was_put_in(numbers: frozenset[int]) -> None:
     assert bool(found) == bool(numbers)
 
 
+@patient
 @given(st.lists(position, max_size=40))
 def test_order_and_duplicates_do_not_matter(numbers: list[int]) -> None:
     assert PositionBitmap(numbers) == PositionBitmap(sorted(numbers) * 2)
 
 
+@patient
 @given(positions, st.sampled_from([np.int64, np.uint64]))
 def test_arrays_are_as_good_as_lists(numbers: frozenset[int], kind: type[np.integer]) -> None:
     assert PositionBitmap(np.array(sorted(numbers), dtype=kind)) == PositionBitmap(numbers)
 
 
+@patient
 @given(positions, positions)
 def test_union_difference_and_equality(left: frozenset[int], right: frozenset[int]) -> None:
     a, b = PositionBitmap(left), PositionBitmap(right)
@@ -54,6 +59,7 @@ def test_union_difference_and_equality(left: frozenset[int], right: frozenset[in
     assert list(b) == sorted(right), "an operand was changed"
 
 
+@patient
 @given(positions, position)
 def test_membership(numbers: frozenset[int], probe: int) -> None:
     found = PositionBitmap(numbers)
@@ -62,6 +68,7 @@ def test_membership(numbers: frozenset[int], probe: int) -> None:
     assert all(number in found for number in found.to_numpy())
 
 
+@patient
 @given(positions)
 def test_to_numpy(numbers: frozenset[int]) -> None:
     array = PositionBitmap(numbers).to_numpy()
@@ -69,6 +76,7 @@ def test_to_numpy(numbers: frozenset[int]) -> None:
     assert array.tolist() == sorted(numbers)
 
 
+@patient
 @given(positions, spans)
 def test_count_in_and_mask_of_a_span(numbers: frozenset[int], span: tuple[int, int]) -> None:
     start, stop = span
@@ -81,6 +89,7 @@ def test_count_in_and_mask_of_a_span(numbers: frozenset[int], span: tuple[int, i
     assert np.flatnonzero(mask).tolist() == inside
 
 
+@patient
 @given(spans)
 def test_range(span: tuple[int, int]) -> None:
     found = PositionBitmap.from_range(*span)
@@ -89,7 +98,7 @@ def test_range(span: tuple[int, int]) -> None:
 
 
 @given(st.lists(spans, max_size=4), positions)
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 def test_runs_and_single_positions_mix(ranges: list[tuple[int, int]], numbers: frozenset[int]) -> None:
     found = PositionBitmap(numbers)
     expected = set(numbers)
@@ -100,6 +109,7 @@ def test_runs_and_single_positions_mix(ranges: list[tuple[int, int]], numbers: f
     assert decode_blob(encode_blob(found), cardinality=len(expected)) == found
 
 
+@patient
 @given(positions)
 def test_round_trip(numbers: frozenset[int]) -> None:
     found = PositionBitmap(numbers)
@@ -112,6 +122,7 @@ short_spans = st.lists(
 )
 
 
+@patient
 @given(short_spans)
 def test_equal_sets_have_equal_bytes_however_they_were_made(ranges: list[tuple[int, int]]) -> None:
     once = PositionBitmap({number for start, stop in ranges for number in range(start, stop)})

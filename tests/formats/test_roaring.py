@@ -6,7 +6,7 @@ import struct
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
@@ -91,6 +91,7 @@ values = st.lists(st.integers(0, 2**20 - 1) | st.integers(0, 2**32 - 1), max_siz
 ranges = st.lists(st.tuples(st.integers(0, 2**20), st.integers(1, 70_000)), max_size=4)
 
 
+@settings(deadline=None)
 @given(values=values, ranges=ranges, optimised=st.booleans())
 def test_croaring_agrees(values: list[int], ranges: list[tuple[int, int]], optimised: bool) -> None:
     found = BitMap(values)

@@ -13,9 +13,11 @@ import pytest
 from pyarrow import orc
 
 from deletekit.errors import FormatError, UnsupportedError
+from deletekit.formats import tabular
 from deletekit.formats.metrics import field_id_of
 from deletekit.formats.tabular import RowGroup, TabularFile, open_tabular, read_all
 from tests.golden_files import cases, content, index
+from tests.thrift_bytes import decode, encode
 
 FORMATS = ("parquet", "orc", "avro")
 TABLE = pa.table(
@@ -194,6 +196,27 @@ def test_rows_that_a_parquet_footer_claims_are_counted() -> None:
     file = open_tabular(io.BytesIO(shorter.ljust(len(whole) - end, b"\0") + whole[-end:]), "parquet")
     with pytest.raises(FormatError):
         read_all(file)
+
+
+def test_fewer_rows_than_the_footer_says_are_refused() -> None:
+    group = RowGroup(index=0, first_position=0, num_rows=5)
+    with pytest.raises(FormatError) as error:
+        tabular._checked(pa.table({"x": [1, 2]}), group, ["x"], "ORC")
+    assert (error.value.kind, error.value.found, error.value.expected) == ("orc", 2, 5)
+
+
+def test_negative_rows_in_a_parquet_footer_are_refused() -> None:
+    data = to_parquet(pa.table({"x": [1]}), compression="none", store_schema=False)
+    length = int.from_bytes(data[-8:-4], "little")
+    footer, _ = decode(data[-8 - length : -8])
+    (row_group,) = (e for e in footer if e[0] == 4)
+    for field in row_group[2][1][0][2]:
+        if field[0] == 3:  # num_rows
+            field[2] = 9  # zigzag for -5
+    stored = encode(footer)
+    with pytest.raises(FormatError) as error:
+        open_tabular(io.BytesIO(data[: -8 - length] + stored + len(stored).to_bytes(4, "little") + b"PAR1"), "parquet")
+    assert error.value.kind == "parquet"
 
 
 def test_orc_timestamp_that_arrow_cannot_hold_is_refused_by_name() -> None:

@@ -274,6 +274,23 @@ def test_a_shared_position_delete_file_outlives_one_of_its_data_files(catalog: d
     assert ids(table) == [4, 5]
 
 
+def test_shared_position_deletes_after_an_upgrade(catalog: dk.Catalog) -> None:
+    """A vector takes over what they hide in its file; for the other file they still count, so they stay."""
+    table = make(catalog, FIVE[:2], FIVE[2:])
+    dk.delete(table, "id in (1, 3)", mode="position-delete", engine=LocalEngine(1))
+    dk.upgrade_format_version(table, 3)
+    small, large = [f["file_path"] for f in sorted(live_files(table, 0), key=lambda f: f["record_count"])]
+    dk.delete(table, "id = 4", mode="deletion-vector")
+    assert vectors(table) == {large: {0, 1}}
+    assert len(position_deletes(table)) == 1
+    assert ids(table) == [2, 5]
+    dk.append(table, FIVE[:1])
+    dk.update(table, {"value": 0.0}, where="id = 5", mode="deletion-vector")
+    assert set(vectors(table)) <= {small, large}
+    assert ids(table) == [1, 2, 5]
+    assert dk.scan(table).count() == 3
+
+
 def test_a_file_emptied_by_equality_deletes_stays_until_it_is_rewritten(catalog: dk.Catalog) -> None:
     table = make(catalog, FIVE[:2], FIVE[2:])
     dk.delete(table, "id in (1, 2)", mode="equality-delete")

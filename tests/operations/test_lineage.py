@@ -116,6 +116,15 @@ def test_the_past_keeps_its_lineage(table: dk.Table) -> None:
     assert lineage(table) == {i: (row, 3) for i, (row, _) in START.items()}
 
 
+@KEEPING
+def test_files_of_many_row_groups(catalog: dk.Catalog, mode: str) -> None:
+    rows = items(*((i, None, 0.0) for i in range(50)))
+    table = make(catalog, rows, format_version=3, properties={"write.parquet.row-group-limit": "7"})
+    assert {i: row for i, (row, _) in lineage(table).items()} == {i: i for i in range(50)}
+    dk.update(table, {"value": 1.0}, where="id >= 20 and id < 30", mode=mode)
+    assert lineage(table) == {i: (i, 2 if 20 <= i < 30 else 1) for i in range(50)}
+
+
 # --- counting ---------------------------------------------------------------------------------------------------------
 
 

@@ -31,15 +31,19 @@ from pyiceberg.types import (
     NestedField,
     StringType,
     StructType,
+    TimestampNanoType,
     TimestampType,
+    TimestamptzNanoType,
     TimestamptzType,
     TimeType,
+    UnknownType,
     UUIDType,
 )
 
 import deletekit as dk
 from tests.tables import (
     ITEMS,
+    VERSION_AND_MODE,
     Row,
     entries,
     expected,
@@ -50,6 +54,7 @@ from tests.tables import (
     live,
     live_files,
     make,
+    manifest_list,
     metadata_json,
     parquet,
     refused,
@@ -306,6 +311,48 @@ def shown(table: pa.Table) -> str:
     return repr(table.to_pylist()).replace("zoneinfo.ZoneInfo(key='UTC')", "datetime.timezone.utc")
 
 
+NANOS = pa.array([1, 10**9 + 1, None, 86_400 * 10**9 * 365 + 7, -1], pa.timestamp("ns"))
+NANO_SCHEMA = Schema(
+    NestedField(1, "id", IntegerType(), required=True),
+    NestedField(2, "ts", TimestampNanoType(), required=False),
+    NestedField(3, "tz", TimestamptzNanoType(), required=False),
+)
+
+
+@pytest.mark.parametrize(
+    "by",
+    [[], ["ts"], ["tz"], ["year(ts)"], ["month(tz)"], ["day(ts)"], ["hour(tz)"], ["bucket(4, ts)"]],
+    ids=str,
+)
+def test_nanoseconds(catalog: dk.Catalog, by: list[str]) -> None:
+    rows = pa.table({"id": pa.array(range(5), pa.int32()), "ts": NANOS, "tz": NANOS.cast(pa.timestamp("ns", "UTC"))})
+    table = make(catalog, rows, rows, schema=NANO_SCHEMA, format_version=3, partition_by=by)
+
+    def stored() -> list[tuple[Any, ...]]:
+        found = dk.scan(table).to_arrow().select(["id", "ts", "tz"])
+        columns = [found["id"], *(found[n].cast(pa.int64()) for n in ("ts", "tz"))]
+        return sorted(zip(*(c.to_pylist() for c in columns), strict=True), key=repr)
+
+    numbers = NANOS.cast(pa.int64()).to_pylist()
+    assert stored() == sorted([(i, v, v) for i, v in enumerate(numbers)] * 2, key=repr)
+    dk.delete_keys(table, rows.select(["ts", "tz"]).slice(0, 1))
+    dk.delete(table, "ts is null", mode="deletion-vector")
+    assert stored() == sorted([(i, numbers[i], numbers[i]) for i in (1, 3, 4)] * 2, key=repr)
+    with refused(table, dk.InvalidInputError, "column-type", field="ts"):
+        dk.append(table, rows.set_column(1, "ts", rows["tz"]))
+
+
+def test_a_column_of_unknown_type(catalog: dk.Catalog) -> None:
+    schema = Schema(
+        NestedField(1, "id", IntegerType(), required=True), NestedField(2, "u", UnknownType(), required=False)
+    )
+    table = make(catalog, [{"id": 1}, {"id": 2, "u": None}], schema=schema, format_version=3)
+    dk.update(table, {"id": 3}, where="id = 2 and u is null")
+    assert live(table) == [{"id": 1, "u": None}, {"id": 3, "u": None}]
+    with refused(table, dk.InvalidInputError, "column-type", field="u"):
+        dk.append(table, [{"id": 4, "u": 1}])
+
+
 def test_parents_that_are_null_need_no_required_children(catalog: dk.Catalog) -> None:
     schema = pa.schema([("id", pa.int32()), ("s", pa.struct([pa.field("x", pa.int32(), nullable=False)]))])
     rows = [{"id": 1, "s": None}, {"id": 2, "s": {"x": 1}}]
@@ -427,6 +474,42 @@ def test_paths_say_the_partition(catalog: dk.Catalog) -> None:
     table = make(catalog, items((1, "a b/ü=", 1.0), (2, None, 2.0)), partition_by=["category"])
     folders = {f["file_path"].removeprefix(f"{table.location}/data/").split("/")[0] for f in live_files(table, 0)}
     assert folders == {"category=a+b%2F%C3%BC%3D", "category=null"}
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_paths_by_property(catalog: dk.Catalog, tmp_path: Path, version: int) -> None:
+    properties = {"write.data.path": str(tmp_path / "d/"), "write.metadata.path": str(tmp_path / "m")}
+    table = make(catalog, FIVE, format_version=version, properties=properties, partition_by=["category"])
+    dk.delete(table, "id in (1, 2) and value > 0", mode="merge-on-read")
+    dk.delete_keys(table, [{"id": 3}])
+    for file in [*live_files(table, 0), *live_files(table, 1)]:
+        assert file["file_path"].startswith(str(tmp_path / "d") + "/")
+    for manifest in manifest_list(table):
+        assert manifest["manifest_path"].startswith(str(tmp_path / "m") + "/")
+    assert table.metadata_location.startswith(str(tmp_path / "m") + "/")
+    assert ids(table) == [4, 5]
+
+
+@pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
+def test_partitions_of_floating_point(catalog: dk.Catalog, version: int, mode: str) -> None:
+    """NaN is one partition, and 0.0 another than -0.0, though in a filter they are equal."""
+    values = [0.0, -0.0, float("nan"), None, 1.5, float("inf")]
+    rows: list[Row] = [{"id": i, "v": v} for i, v in enumerate(values)]
+    schema = pa.schema([("id", pa.int32()), ("v", pa.float64())])
+    table = make(catalog, rows, rows, schema=schema, format_version=version, partition_by=["v"])
+    assert len(live_files(table, 0)) == 12
+    chosen = {w: ids(table, w) for w in ("v = 0.0", "v is nan", "v is null", "v > 1", "v != 0.0 and v < 9")}
+    assert chosen == {
+        "v = 0.0": [0, 0, 1, 1], "v is nan": [2, 2], "v is null": [3, 3], "v > 1": [4, 4, 5, 5],
+        "v != 0.0 and v < 9": [4, 4],
+    }  # fmt: skip
+    by_id = {"equality_fields": ["id"]} if mode == "equality-delete" else {}
+    dk.delete(table, "v is nan and id > 0", mode=mode, **by_id)
+    dk.delete(table, "v = 0.0 and id < 1", mode=mode, **by_id)
+    assert ids(table) == [1, 1, 3, 3, 4, 4, 5, 5]
+    if version > 1:
+        dk.delete_keys(table, [{"id": 1}, {"id": 5}])
+        assert ids(table) == [3, 3, 4, 4]
 
 
 def test_large_files_are_split(catalog: dk.Catalog) -> None:
