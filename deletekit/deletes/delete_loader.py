@@ -5,18 +5,21 @@ Law: everything the manifest says about a delete file is checked against the fil
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.types import NestedField
 
+from deletekit.deletes.blob_ranges import BlobRanges
 from deletekit.deletes.equality_deletes import KeySet
 from deletekit.deletes.field_path import FieldPaths
+from deletekit.deletes.once import Once
 from deletekit.deletes.projection import FileColumns, project, with_field_ids
 from deletekit.deletes.scan_planning import ScanTask
 from deletekit.errors import DeletekitError, FormatError
@@ -30,7 +33,7 @@ from deletekit.table.metadata import TableMetadata
 
 __all__ = ["DeleteLoader", "EqualityKeys"]
 
-_T = TypeVar("_T")
+_FEW_FILES = 4
 
 
 @dataclass(frozen=True)
@@ -49,18 +52,34 @@ class DeleteLoader:
         self._io = io
         self._metadata = metadata
         self._paths = paths
-        self._kept: dict[Any, Any] = {}
-        self._lock = threading.Lock()
+        self._kept = Once()
+        self._recent = Once(size=64)  # what the parts of one data file share
+        self._blobs = BlobRanges(io)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DeleteLoader, (self._io, self._metadata, self._paths)
 
+    def expect(self, tasks: Iterable[ScanTask]) -> None:
+        """Say which tasks come next, so that vectors that lie together are fetched together."""
+        self._blobs.expect(
+            (d.file_path, d.content_offset or 0, d.content_size_in_bytes or 0)
+            for task in tasks
+            for d in task.delete_files
+            if d.is_deletion_vector
+        )
+
     def positions(self, task: ScanTask) -> PositionBitmap:
         """Positions of the data file hidden by its deletion vector or its position deletes."""
-        found = PositionBitmap()
-        for delete in task.delete_files:
-            if delete.content == FileContent.POSITION_DELETES:
-                found = found | self.positions_of(delete, task.data_file.file_path)
+        deletes = [d for d in task.delete_files if d.content == FileContent.POSITION_DELETES]
+        if not deletes:
+            return PositionBitmap()
+        key = (task.data_file.file_path, tuple(d.identity for d in deletes))
+        return self._recent.get(key, lambda: self._positions(task.data_file.file_path, deletes))
+
+    def _positions(self, data_path: str, deletes: list[DeleteFile]) -> PositionBitmap:
+        found = self.positions_of(deletes[0], data_path)
+        for delete in deletes[1:]:
+            found = found | self.positions_of(delete, data_path)
         return found
 
     def positions_of(self, delete: DeleteFile, data_path: str) -> PositionBitmap:
@@ -68,7 +87,7 @@ class DeleteLoader:
         refuse_encrypted(delete)
         if delete.is_deletion_vector:
             return self.vector(delete)
-        by_path = self._once(("pos", delete.file_path), lambda: self._read_positions(delete))
+        by_path = self._kept.get(("pos", delete.file_path), lambda: self._read_positions(delete))
         return by_path.get(data_path, PositionBitmap())
 
     def vector(self, delete: DeleteFile) -> PositionBitmap:
@@ -84,7 +103,7 @@ class DeleteLoader:
                 expected=f"within {delete.file_size_in_bytes} bytes",
             )
         try:
-            return decode_blob(self._io.read(delete.file_path, offset, size), cardinality=delete.record_count)
+            return decode_blob(self._blobs.read(delete.file_path, offset, size), cardinality=delete.record_count)
         except DeletekitError as e:
             raise e.in_file(delete.file_path) from e
 
@@ -103,28 +122,29 @@ class DeleteLoader:
             refuse_encrypted(file)
 
         def build() -> EqualityKeys:
-            tables = [self._once(("eq", f.file_path, ids), partial(self._read_keys, f, ids)) for f in files]
+            tables = self._key_tables(ids, files)
             columns = [
                 pa.chunked_array([c for t in tables for c in t[i].chunks], type=tables[0][i].type)
                 for i in range(len(ids))
             ]
             return EqualityKeys(ids, tuple(self._paths.top_level(i) for i in ids), KeySet(columns))
 
-        return self._once(("keys", ids, tuple(f.file_path for f in files)), build)
+        return self._kept.get(("keys", ids, tuple(f.file_path for f in files)), build)
 
-    def _once(self, key: Any, load: Callable[[], _T]) -> _T:
-        with self._lock:
-            entry = self._kept.setdefault(key, {"lock": threading.Lock()})
-        with entry["lock"]:
-            if "value" not in entry:
-                entry["value"] = load()
-            value: _T = entry["value"]
-            return value
+    def _key_tables(self, ids: tuple[int, ...], files: list[DeleteFile]) -> list[list[pa.ChunkedArray]]:
+        def one(file: DeleteFile) -> list[pa.ChunkedArray]:
+            return self._kept.get(("eq", file.file_path, ids), partial(self._read_keys, file, ids))
+
+        if len(files) <= _FEW_FILES:
+            return [one(f) for f in files]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return list(pool.map(one, files))
 
     def _read_positions(self, delete: DeleteFile) -> dict[str, PositionBitmap]:
         try:
             with self._io.open(delete.file_path) as source:
-                return read_position_deletes(open_tabular(source, delete.file_format))
+                paths = ("file_path",)
+                return read_position_deletes(open_tabular(source, delete.file_format, dictionary=paths))
         except DeletekitError as e:
             raise e.in_file(delete.file_path) from e
 

@@ -11,15 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deletekit.errors import UnsupportedError
 
 __all__ = ["KeySet", "comparable"]
-
-_MAX_CODE = 1 << 62
 
 
 class KeySet:
@@ -31,47 +29,74 @@ class KeySet:
     """
 
     def __init__(self, columns: Sequence[Any]) -> None:
-        self._value_sets: list[pa.Array] = []
-        codes: list[npt.NDArray[np.int64]] = []
-        for column in (c for part in columns for c in comparable(part)):
-            values = pc.unique(_flat(column))
-            self._value_sets.append(values)
-            codes.append(_codes(column, values))
-        self._steps: list[npt.NDArray[np.int64]] = []
-        self._members = self._combine(codes, learn=True)
+        self._keys = pl.DataFrame(_series([c for part in columns for c in comparable(part)])).unique()
+        integers = [name for name, kind in self._keys.schema.items() if kind.is_integer()]
+        # Tells most rows apart, cheaply: the other columns are then compared for those that are left.
+        probe = max(integers, key=lambda name: self._keys[name].n_unique(), default=None)
+        self._probe = None if probe is None else _Probe(int(probe), self._keys[probe])
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self._keys)
 
-    def contains(self, columns: Sequence[Any]) -> npt.NDArray[np.bool_]:
+    def contains(self, columns: Sequence[Any]) -> pa.BooleanArray:
         """One boolean per row: is this row's key in the set?"""
-        parts = [c for column in columns for c in comparable(column)]
-        codes = [_codes(c, values) for c, values in zip(parts, self._value_sets, strict=True)]
-        return np.isin(self._combine(codes, learn=False), self._members)
+        rows = _series([c for column in columns for c in comparable(column)])
+        if self._probe is None:
+            return self._matched(rows, None)
+        hit = self._probe.hits(rows[self._probe.index])
+        if len(rows) == 1 or not hit.any():
+            return hit.to_arrow()
+        return self._matched(rows, hit)
 
-    def _combine(self, codes: list[npt.NDArray[np.int64]], *, learn: bool) -> npt.NDArray[np.int64]:
-        """One integer per row from one code per column; -1 where a column's value is in no key.
+    def may_hold(self, lower: int, upper: int) -> bool:
+        """Whether a key of a single integer column is NULL or lies between two bounds; True for any other kind."""
+        if self._probe is None or len(self._keys.columns) > 1 or self._probe.null_matches:
+            return True
+        return bool(len(self._probe.between(lower, upper)))
 
-        Codes multiply up; before they could overflow they are renumbered among the keys, which both sides share.
-        """
-        combined, size, step = codes[0], len(self._value_sets[0]), 0
-        for code, values in zip(codes[1:], self._value_sets[1:], strict=True):
-            if size * max(len(values), 1) >= _MAX_CODE:
-                if learn:
-                    self._steps.append(np.unique(combined[combined >= 0]))
-                combined, size = _renumber(combined, self._steps[step]), len(self._steps[step])
-                step += 1
-            missing = (combined < 0) | (code < 0)
-            combined = np.where(missing, -1, combined * max(len(values), 1) + code)
-            size *= max(len(values), 1)
-        return np.unique(combined) if learn else combined
+    def _matched(self, rows: Sequence[pl.Series], among: pl.Series | None) -> pa.BooleanArray:
+        """Rows whose whole key is in the set, looked for where `among` is True."""
+        frame = pl.DataFrame(rows).with_row_index(_ROW)
+        frame = frame if among is None else frame.filter(among)
+        found = frame.join(self._keys, on=self._keys.columns, how="semi", nulls_equal=True)[_ROW]
+        mask = np.zeros(len(rows[0]), dtype=np.bool_)
+        mask[found.to_numpy()] = True
+        return pa.array(mask)
+
+
+class _Probe:
+    """The distinct values of one integer key column."""
+
+    def __init__(self, index: int, column: pl.Series) -> None:
+        self.index = index
+        self.null_matches = bool(column.null_count())
+        self._values = column.drop_nulls().unique().sort()
+
+    def between(self, lower: int, upper: int) -> pl.Series:
+        start = self._values.search_sorted(lower, side="left")
+        return self._values.slice(start, self._values.search_sorted(upper, side="right") - start)
+
+    def hits(self, values: pl.Series) -> pl.Series:
+        """Where the value, NULL included, is that of some key."""
+        lower, upper = values.min(), values.max()
+        # polars hashes the set at each call: only what these rows can hold
+        keys = self._values if lower is None else self.between(lower, upper)  # type: ignore[arg-type]
+        return values.is_in(keys.implode()).fill_null(self.null_matches)
+
+
+_ROW = "row"
+
+
+def _series(columns: Sequence[Any]) -> list[pl.Series]:
+    return [pl.Series(str(i), column) for i, column in enumerate(columns)]
 
 
 def comparable(column: Any) -> list[Any]:
     """A column as one or more columns whose Arrow equality is Iceberg's equality.
 
-    Floats become their bits with one NaN, extension types their storage, structs their leaves plus whether they are
-    null. Raises UnsupportedError for lists and maps, which the spec forbids as keys.
+    Floats become their bits with one NaN, times their numbers, decimals their bytes, extension types their storage,
+    structs their leaves plus whether they are null.
+    Raises UnsupportedError for lists and maps, which the spec forbids as keys.
     """
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -86,6 +111,10 @@ def comparable(column: Any) -> list[Any]:
         raise UnsupportedError("lists and maps cannot be equality keys", kind="equality-key", found=str(kind))
     if pa.types.is_null(kind):
         return [column.cast(pa.int8())]
+    if pa.types.is_temporal(kind):
+        return [_flat(column).view(pa.int32() if kind.bit_width == 32 else pa.int64())]
+    if pa.types.is_decimal(kind):
+        return [_flat(column).view(pa.binary(kind.byte_width))]
     return [column]
 
 
@@ -100,17 +129,3 @@ def _flat(column: Any) -> pa.Array:
     if isinstance(column, pa.ChunkedArray):
         return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     return column
-
-
-def _codes(column: Any, values: pa.Array) -> npt.NDArray[np.int64]:
-    """Index of each value among `values`, NULL included; -1 where it is not there."""
-    found = pc.index_in(_flat(column), value_set=values, skip_nulls=False)
-    codes: npt.NDArray[np.int64] = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes
-
-
-def _renumber(combined: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    at = np.searchsorted(known, combined)
-    at = np.minimum(at, max(len(known) - 1, 0))
-    hit = known[at] == combined if len(known) else np.zeros(len(combined), dtype=bool)
-    return np.where(hit, at, -1)

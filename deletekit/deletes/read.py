@@ -7,7 +7,7 @@ Spec: "Row-level Deletes", https://iceberg.apache.org/spec/#row-level-deletes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,27 +17,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField
+from pyiceberg.types import IntegerType, LongType, NestedField
 
-from deletekit.deletes.delete_loader import DeleteLoader
+from deletekit.deletes.delete_loader import DeleteLoader, EqualityKeys
 from deletekit.deletes.field_path import FieldPaths
 from deletekit.deletes.filter import evaluate, filter_field_ids
 from deletekit.deletes.projection import FileColumns, project, with_field_ids
+from deletekit.deletes.row_group_pruning import bounds_of, may_match
 from deletekit.deletes.scan_planning import ScanTask
-from deletekit.errors import DeletekitError, FormatError
+from deletekit.deletes.task_part import TaskPart
+from deletekit.errors import DeletekitError
 from deletekit.formats.content_file import ManifestEntry, refuse_encrypted
 from deletekit.formats.decimals import decimal_of_bytes
-from deletekit.formats.tabular import RowGroup, TabularFile, open_tabular
-from deletekit.table.file_io import FileIO
+from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.formats.tabular import ColumnStatistics, RowGroup, TabularFile, open_tabular, rows_only
+from deletekit.table.file_io import FileIO, is_remote
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import arrow_type
 
-__all__ = ["LAST_UPDATED_ID", "ROW_ID_ID", "FileBatch", "ReadContext", "ReadRequest", "read_task"]
+__all__ = ["LARGE_BATCH_ROWS", "LAST_UPDATED_ID", "ROW_ID_ID", "FileBatch", "ReadContext", "ReadRequest", "read_task"]
 
 ROW_ID_ID = 2147483540
 LAST_UPDATED_ID = 2147483539
 ROW_ID_FIELD = NestedField(ROW_ID_ID, "_row_id", LongType(), required=False)
 LAST_UPDATED_FIELD = NestedField(LAST_UPDATED_ID, "_last_updated_sequence_number", LongType(), required=False)
+LINEAGE_FIELDS = (ROW_ID_FIELD, LAST_UPDATED_FIELD)
+# Small enough that a batch is still in the processor's cache when its rows are filtered.
+BATCH_ROWS = 131_072
+LARGE_BATCH_ROWS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -64,11 +71,15 @@ class ReadRequest:
     fields: the columns to project, of any schema of the table.
     where: bound filter; rows for which it is not true are not `selected`.
     lineage: also read `_row_id` and `_last_updated_sequence_number` (v3; null before the upgrade).
+    only_live: leave out row groups without a live row, as far as statistics, deletes and filter tell.
+    batch_rows: the most rows of a batch.
     """
 
     fields: tuple[NestedField, ...]
     where: BooleanExpression = field(default_factory=AlwaysTrue)
     lineage: bool = False
+    only_live: bool = False
+    batch_rows: int = BATCH_ROWS
 
 
 @dataclass(frozen=True)
@@ -79,122 +90,207 @@ class FileBatch:
     ----------
     table: the requested columns.
     first_position: position of the first row.
-    deleted: True where some delete hides the row.
-    selected: True where the filter is true, whether the row is deleted or not.
+    deleted_mask: True where some delete hides the row; None where none does.
+    selected_mask: True where the filter is true, whether the row is deleted or not; None where it is for all.
     """
 
     table: pa.Table
     first_position: int
-    deleted: npt.NDArray[np.bool_]
-    selected: npt.NDArray[np.bool_]
+    deleted_mask: pa.BooleanArray | None
+    selected_mask: pa.BooleanArray | None
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def live_mask(self) -> pa.BooleanArray | None:
+        """Rows a query returns: selected and not deleted; None for all."""
+        return _live(self.deleted_mask, self.selected_mask)
+
+    @property
+    def deleted(self) -> npt.NDArray[np.bool_]:
+        """`deleted_mask` as a numpy array."""
+        return _numpy(self.deleted_mask, len(self), none=False)
+
+    @property
+    def selected(self) -> npt.NDArray[np.bool_]:
+        """`selected_mask` as a numpy array."""
+        return _numpy(self.selected_mask, len(self), none=True)
 
     @property
     def live(self) -> npt.NDArray[np.bool_]:
-        """Rows a query returns: selected and not deleted."""
-        return self.selected & ~self.deleted
+        """`live_mask` as a numpy array."""
+        return _numpy(self.live_mask, len(self), none=True)
 
     def positions(self, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
         """Absolute positions of the rows where `mask` is True."""
         return np.flatnonzero(mask).astype(np.int64) + self.first_position
 
 
-def read_task(context: ReadContext, task: ScanTask, request: ReadRequest) -> Iterator[FileBatch]:
-    """Read a data file, one batch per row group.
+def read_task(
+    context: ReadContext, task: ScanTask | TaskPart, request: ReadRequest, positions: PositionBitmap | None = None
+) -> Iterator[FileBatch]:
+    """Read a data file, or a part of it, in batches.
 
+    `positions` limits the read to row groups that hold some of them.
     Raises FormatError or NotFoundError naming the data or delete file that is damaged or missing.
     """
-    refuse_encrypted(task.data_file)
-    positions = context.loader.positions(task)
-    key_sets = context.loader.key_sets(task)
-    file_path = task.data_file.file_path
+    part = task if isinstance(task, TaskPart) else TaskPart(task)
+    data_file = part.task.data_file
+    refuse_encrypted(data_file)
+    hidden = context.loader.positions(part.task)
+    key_sets = context.loader.key_sets(part.task)
     try:
-        with context.io.open(file_path) as source:
-            file = open_tabular(source, task.data_file.file_format)
-            schema = with_field_ids(file.schema, context.metadata.properties.get("schema.name-mapping.default"))
-            columns = FileColumns(schema, _constants(context, task.data))
-            rows = _Rows(context, task, request, file, columns)
-            for group in file.row_groups:
-                table = rows.read(group, [top for keys in key_sets for top in keys.top_level])
-                deleted = positions.mask(group.first_position, group.num_rows)
-                for keys in key_sets:
-                    if not deleted.all():
-                        deleted |= keys.set.contains([rows.column(table, f) for f in keys.fields])
-                yield rows.batch(table, group, deleted)
+        with context.io.open(data_file.file_path) as source:
+            file = open_tabular(source, data_file.file_format, remote=is_remote(data_file.file_path))
+            rows = _Rows(context, part.task, request, file, key_sets)
+            for group in part.of(file.row_groups):
+                if positions is None or positions.count_in(group.first_position, group.stop):
+                    yield from rows.batches(group, hidden)
     except DeletekitError as e:
-        raise e.in_file(file_path) from e
+        raise e.in_file(data_file.file_path) from e
 
 
 class _Rows:
-    """One open data file: reads row groups once and projects whatever is asked for from them."""
+    """One open data file: masks its rows by deletes and filter, and projects whatever is asked for."""
 
     def __init__(
-        self, context: ReadContext, task: ScanTask, request: ReadRequest, file: TabularFile, columns: FileColumns
+        self,
+        context: ReadContext,
+        task: ScanTask,
+        request: ReadRequest,
+        file: TabularFile,
+        key_sets: Sequence[EqualityKeys],
     ) -> None:
+        schema = with_field_ids(file.schema, context.metadata.properties.get("schema.name-mapping.default"))
         self._context = context
         self._task = task
         self._request = request
         self._file = file
-        self._columns = columns
+        self._key_sets = key_sets
+        self._columns = FileColumns(schema, _constants(context, task.data))
         self._filter_fields = [context.paths.top_level(i) for i in sorted(filter_field_ids(request.where))]
+        self._schema = pa.schema(
+            [pa.field(f.name, arrow_type(f.field_type), not f.required) for f in request.fields]
+            + [pa.field(f.name, pa.int64()) for f in LINEAGE_FIELDS if request.lineage]
+        )
 
-    def read(self, group: RowGroup, key_fields: Sequence[NestedField]) -> pa.Table:
-        wanted = [*(self._top_level(f) for f in self._request.fields), *self._filter_fields, *key_fields]
-        if self._request.lineage:
-            wanted += [ROW_ID_FIELD, LAST_UPDATED_FIELD]
-        names = list(dict.fromkeys(self._columns.names(wanted)))
-        table = self._file.read(group, names)
-        if len(table) != group.num_rows:
-            raise FormatError("row group is cut off", kind="truncated", found=len(table), expected=group.num_rows)
-        return table
+    def batches(self, group: RowGroup, hidden: PositionBitmap) -> Iterator[FileBatch]:
+        """The batches of a row group; columns that only the result needs are read last, and not without need."""
+        count = hidden.count_in(group.first_position, group.stop)
+        statistics = self._file.statistics(group) if self._filter_fields or self._key_sets else {}
+        if self._request.only_live and (count == group.num_rows or not self._may_match(statistics, group)):
+            return
+        key_sets = [] if count == group.num_rows else [k for k in self._key_sets if self._may_hit(k, statistics)]
+        first = self._names([*self._filter_fields, *(top for keys in key_sets for top in keys.top_level)])
+        table = self._file.read(group, first) if first else None
+        deleted = hidden.to_arrow(group.first_position, group.num_rows) if count else None
+        for keys in key_sets:
+            hit = keys.set.contains([self.column(table, f, group.num_rows) for f in keys.fields])
+            deleted = hit if deleted is None else pc.or_(deleted, hit)
+        selected = self._selected(table, group)
+        live = _live(deleted, selected)
+        if self._request.only_live and live is not None and not live.true_count:
+            return
+        for at, rows in self._pieces(group, table):
+            position = group.first_position + at
+            masks = (None if m is None else m.slice(at, len(rows)) for m in (deleted, selected))
+            yield FileBatch(self._output(rows, position), position, *masks)
 
-    def column(self, table: pa.Table, field_id: int) -> pa.ChunkedArray:
+    def column(self, table: pa.Table | None, field_id: int, rows: int) -> pa.ChunkedArray:
         """A column or nested leaf by id, with nulls where a parent struct is null."""
         top, path = self._context.paths.path(field_id)
-        column = project(table, self._columns, top)
+        column = project(table if table is not None else rows_only(rows), self._columns, top)
         return pc.struct_field(column, list(path)) if path else column
 
-    def batch(self, table: pa.Table, group: RowGroup, deleted: npt.NDArray[np.bool_]) -> FileBatch:
-        rows = group.num_rows
-        if isinstance(self._request.where, AlwaysTrue):
-            selected = np.ones(rows, dtype=np.bool_)
-        else:
-            mask = evaluate(self._request.where, lambda i: self.column(table, i), rows)
-            selected = mask.to_numpy(zero_copy_only=False) if rows else np.zeros(0, dtype=np.bool_)
-        return FileBatch(self._output(table, group), group.first_position, deleted, selected)
+    def _may_match(self, statistics: Mapping[str, ColumnStatistics], group: RowGroup) -> bool:
+        fields = self._context.metadata.all_fields
+        return may_match(self._request.where, fields, self._columns, statistics, group.num_rows)
 
-    def _output(self, table: pa.Table, group: RowGroup) -> pa.Table:
-        fields = list(self._request.fields)
-        arrays = [self._requested(table, f) for f in fields]
-        schema = [pa.field(f.name, arrow_type(f.field_type), not f.required) for f in fields]
+    def _may_hit(self, keys: EqualityKeys, statistics: Mapping[str, ColumnStatistics]) -> bool:
+        """False where no key of a single integer column lies within the row group's bounds."""
+        (field_id, *more) = keys.fields
+        stored = self._columns.by_id.get(field_id)
+        field = self._context.paths.field(field_id)
+        if more or stored is None or stored.name not in statistics:
+            return True
+        if not isinstance(field.field_type, IntegerType | LongType):
+            return True
+        bounds = bounds_of(field.field_type, stored.type, statistics[stored.name])
+        return bounds is None or keys.set.may_hold(*bounds)
+
+    def _names(self, fields: Sequence[NestedField]) -> list[str]:
+        return list(dict.fromkeys(self._columns.names(fields)))
+
+    def _selected(self, table: pa.Table | None, group: RowGroup) -> pa.BooleanArray | None:
+        if isinstance(self._request.where, AlwaysTrue):
+            return None
+        mask = evaluate(self._request.where, lambda i: self.column(table, i, group.num_rows), group.num_rows)
+        return mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
+
+    def _pieces(self, group: RowGroup, first: pa.Table | None) -> Iterator[tuple[int, pa.Table]]:
+        """(offset, rows) over a row group: its output columns, of which those in `first` are already read."""
+        wanted = [self._top_level(f) for f in self._request.fields]
+        wanted += LINEAGE_FIELDS if self._request.lineage else ()
+        names = self._names(wanted)
+        rest = [n for n in names if first is None or n not in first.column_names]
+        if first is None or rest:
+            at = 0
+            for rows in self._file.batches(group, rest, self._request.batch_rows):
+                yield at, rows if first is None else _joined(first.slice(at, len(rows)), rows)
+                at += len(rows)
+        else:
+            step = self._request.batch_rows
+            yield from ((at, first.slice(at, step)) for at in range(0, group.num_rows, step))
+
+    def _output(self, table: pa.Table, first_position: int) -> pa.Table:
+        if not len(self._schema):
+            return rows_only(len(table))
+        arrays = [self._requested(table, f) for f in self._request.fields]
         if self._request.lineage:
-            arrays += self._lineage(table, group)
-            schema += [pa.field(f.name, pa.int64()) for f in (ROW_ID_FIELD, LAST_UPDATED_FIELD)]
-        if not arrays:
-            return table.select([])
-        return pa.Table.from_arrays(arrays, schema=pa.schema(schema))
+            arrays += self._lineage(table, first_position)
+        return pa.Table.from_arrays(arrays, schema=self._schema)
 
     def _top_level(self, field: NestedField) -> NestedField:
         return self._context.paths.top_level(field.field_id) if self._is_nested(field) else field
 
     def _requested(self, table: pa.Table, field: NestedField) -> pa.ChunkedArray:
         if self._is_nested(field):
-            return self.column(table, field.field_id)
+            return self.column(table, field.field_id, len(table))
         return project(table, self._columns, field)
 
     def _is_nested(self, field: NestedField) -> bool:
         return bool(self._context.paths.path(field.field_id)[1])
 
-    def _lineage(self, table: pa.Table, group: RowGroup) -> list[Any]:
+    def _lineage(self, table: pa.Table, first_position: int) -> list[Any]:
         """Stored values where not null, else first_row_id + position and the file's data sequence number (v3)."""
         first = self._task.data_file.first_row_id
         if first is None:
-            return [pa.nulls(group.num_rows, pa.int64())] * 2
-        start = first + group.first_position
-        ids = pa.array(np.arange(start, start + group.num_rows, dtype=np.int64))
+            return [pa.nulls(len(table), pa.int64())] * 2
+        start = first + first_position
+        ids = pa.array(np.arange(start, start + len(table), dtype=np.int64))
         stored_ids = project(table, self._columns, ROW_ID_FIELD)
         stored_seq = project(table, self._columns, LAST_UPDATED_FIELD)
         seq = pa.scalar(self._task.data.sequence_number, pa.int64())
         return [pc.coalesce(stored_ids, ids), pc.coalesce(stored_seq, seq)]
+
+
+def _joined(first: pa.Table, rest: pa.Table) -> pa.Table:
+    names = [*first.column_names, *rest.column_names]
+    return pa.Table.from_arrays([*first.columns, *rest.columns], names=names)
+
+
+def _live(deleted: pa.BooleanArray | None, selected: pa.BooleanArray | None) -> pa.BooleanArray | None:
+    if deleted is None or selected is None:
+        return selected if deleted is None else pc.invert(deleted)
+    return pc.and_not(selected, deleted)
+
+
+def _numpy(mask: pa.BooleanArray | None, rows: int, *, none: bool) -> npt.NDArray[np.bool_]:
+    if mask is None:
+        return np.full(rows, none, dtype=np.bool_)
+    out: npt.NDArray[np.bool_] = mask.to_numpy(zero_copy_only=False)
+    return out
 
 
 def _constants(context: ReadContext, data: ManifestEntry) -> dict[int, pa.Scalar]:

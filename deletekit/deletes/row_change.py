@@ -116,25 +116,33 @@ def change_files(
 
 @dataclass(frozen=True)
 class _Found:
-    """Matching rows of one data file: their positions, the change's index per row, and how many rows are live."""
+    """Matching rows of one data file: their positions, and the change's index per row."""
 
     positions: PositionBitmap
     index: npt.NDArray[np.int64] | None
-    live: int
 
 
 def _find(context: ReadContext, task: ScanTask, change: Change) -> _Found:
     parts: list[npt.NDArray[np.int64]] = []
     indexes: list[npt.NDArray[np.int64]] = []
-    live = 0
-    for batch in read_task(context, task, change.request):
+    for batch in read_task(context, task, replace(change.request, only_live=True)):
         mask, index = change.match(batch)
         parts.append(batch.positions(mask))
         if index is not None:
             indexes.append(index)
-        live += int(np.count_nonzero(~batch.deleted))
     positions = PositionBitmap(np.concatenate(parts)) if parts else PositionBitmap()
-    return _Found(positions, np.concatenate(indexes) if indexes else None, live)
+    return _Found(positions, np.concatenate(indexes) if indexes else None)
+
+
+def _is_whole(context: ReadContext, task: ScanTask, positions: PositionBitmap) -> bool:
+    """Whether these live rows are all the live rows of their file."""
+    rows, hidden = task.data_file.record_count, context.loader.positions(task)
+    if len(positions) == rows - hidden.count_in(0, rows):
+        return True
+    if not any(d.kind == "equality-delete" for d in task.delete_files):
+        return False
+    batches = read_task(context, task, ReadRequest((), only_live=True))
+    return len(positions) == sum(len(b) - (0 if b.deleted_mask is None else b.deleted_mask.true_count) for b in batches)
 
 
 def _apply(
@@ -154,7 +162,7 @@ def _apply(
             [b.table.filter(pa.array(m)) for b, m in _masked(context, task, fields, found.positions)]
         )
         result.keys.append((task.data_file.spec_id, task.data_file.partition, keys))
-    elif len(found.positions) == found.live:
+    elif _is_whole(context, task, found.positions):
         _drop(task, result)
     elif options.mode == "copy-on-write":
         _drop(task, result)
@@ -212,8 +220,8 @@ def _masked(
 ) -> list[tuple[FileBatch, npt.NDArray[np.bool_]]]:
     # Deletes are left out: the positions say which rows are meant, and applying deletes again would cost a pass.
     bare = replace(task, deletes=())
-    batches = read_task(context, bare, request)
-    return [(b, positions.mask(b.first_position, len(b.deleted))) for b in batches]
+    batches = read_task(context, bare, request, positions)
+    return [(b, positions.mask(b.first_position, len(b))) for b in batches]
 
 
 def _lineage_of(context: ReadContext, task: ScanTask) -> bool:
@@ -245,7 +253,7 @@ def _with_kept_rows(
     request = ReadRequest(tuple(context.metadata.schema.fields), AlwaysTrue(), _lineage_of(context, task))
     parts, positions = [], []
     for batch in read_task(context, task, request):
-        keep = ~batch.deleted & ~changed.mask(batch.first_position, len(batch.deleted))
+        keep = ~batch.deleted & ~changed.mask(batch.first_position, len(batch))
         parts.append(batch.table.filter(pa.array(keep)))
         positions.append(batch.positions(keep))
     kept = pa.concat_tables(parts)

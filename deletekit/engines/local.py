@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, islice
 from typing import Protocol, TypeVar
 
 __all__ = ["Engine", "LocalEngine"]
@@ -21,23 +23,24 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """Runs tasks in `threads` threads (default: the machine's cores), at most a few results ahead of the reader."""
+    """Runs tasks in `threads` threads (default: the machine's cores), at most one result more ahead of the reader."""
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or os.cpu_count() or 1
 
     def map(self, fn: Callable[[_T], _R], tasks: Iterable[_T]) -> Iterator[_R]:
-        todo = list(tasks)
-        if len(todo) <= 1 or self.threads == 1:
-            yield from (fn(task) for task in todo)
+        todo = iter(tasks)
+        first = list(islice(todo, 2))
+        if len(first) <= 1 or self.threads == 1:
+            yield from (fn(task) for task in chain(first, todo))
             return
-        ahead = self.threads * 2
         with ThreadPoolExecutor(self.threads) as pool:
-            futures = [pool.submit(fn, task) for task in todo[:ahead]]
-            submitted = len(futures)
-            for i in range(len(todo)):
-                yield futures[i].result()
-                futures[i] = None  # type: ignore[call-overload]  # let the result go once it is handed over
-                if submitted < len(todo):
-                    futures.append(pool.submit(fn, todo[submitted]))
-                    submitted += 1
+            running = deque(pool.submit(fn, task) for task in chain(first, islice(todo, self.threads - 1)))
+            try:
+                while running:
+                    result = running.popleft().result()
+                    running.extend(pool.submit(fn, task) for task in islice(todo, 1))
+                    yield result
+            finally:
+                for future in running:
+                    future.cancel()

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deletekit.errors import FormatError, InvalidInputError
 from deletekit.formats.deletion_vector import PositionBitmap
@@ -205,8 +206,35 @@ def _column(schema: pa.Schema, field_id: int, name: str) -> str:
 
 def _by_path(
     paths: pa.ChunkedArray, positions: pa.ChunkedArray, only: str | None
-) -> Iterator[tuple[str, pa.ChunkedArray]]:
-    if not (pa.types.is_string(paths.type) or pa.types.is_large_string(paths.type)) or paths.null_count:
+) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
+    _check_columns(paths, positions)
+    encoded = paths if pa.types.is_dictionary(paths.type) else paths.dictionary_encode()
+    at = 0
+    for chunk in encoded.chunks:
+        part = positions.slice(at, len(chunk)).to_numpy().astype(np.int64, copy=False)
+        at += len(chunk)
+        names = chunk.dictionary.to_pylist()
+        for code, values in _runs(chunk.indices.to_numpy(zero_copy_only=False), part):
+            if only is None or names[code] == only:
+                yield names[code], values
+
+
+def _runs(codes: npt.NDArray[np.integer], values: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """Values by code. Sorted files, as the spec wants them, have one run for each code; others are sorted first."""
+    edges = np.flatnonzero(codes[1:] != codes[:-1]) + 1
+    if len(edges) > len(np.unique(codes)):
+        order = np.argsort(codes, kind="stable")
+        codes, values = codes[order], values[order]
+        edges = np.flatnonzero(codes[1:] != codes[:-1]) + 1
+    bounds = [0, *edges.tolist(), len(codes)]
+    for start, stop in pairwise(bounds):
+        if start < stop:
+            yield int(codes[start]), values[start:stop]
+
+
+def _check_columns(paths: pa.ChunkedArray, positions: pa.ChunkedArray) -> None:
+    kind = paths.type.value_type if pa.types.is_dictionary(paths.type) else paths.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)) or paths.null_count:
         raise FormatError(
             "bad column in position delete file", kind="position-delete", field="file_path", found=str(paths.type)
         )
@@ -214,23 +242,11 @@ def _by_path(
         raise FormatError(
             "bad column in position delete file", kind="position-delete", field="pos", found=str(positions.type)
         )
-    if only is not None:
-        mask = pc.equal(paths, only)
-        yield only, positions.filter(mask)
-        return
-    encoded = paths.combine_chunks().dictionary_encode()
-    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
-    flat = positions.combine_chunks()
-    codes = encoded.indices.to_numpy(zero_copy_only=False)
-    order = np.argsort(codes, kind="stable")
-    bounds = np.searchsorted(codes[order], np.arange(len(encoded.dictionary) + 1))
-    for i, path in enumerate(encoded.dictionary.to_pylist()):
-        yield path, pa.chunked_array([flat.take(pa.array(order[bounds[i] : bounds[i + 1]]))])
 
 
-def _bitmap(positions: pa.ChunkedArray) -> PositionBitmap:
+def _bitmap(positions: npt.NDArray[np.int64]) -> PositionBitmap:
     try:
-        return PositionBitmap(positions.to_numpy().astype(np.int64, copy=False))
+        return PositionBitmap(positions)
     except InvalidInputError as e:
         raise FormatError(
             "bad position in position delete file", kind="position-delete", field="pos", found=e.found

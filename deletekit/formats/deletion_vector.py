@@ -21,9 +21,11 @@ from typing import SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from pyroaring import BitMap
 
 from deletekit.errors import FormatError, InvalidInputError
+from deletekit.formats.position_mask import position_mask
 from deletekit.formats.roaring import containers, serialized_size
 
 __all__ = ["MAGIC", "MAX_POSITION", "PositionBitmap", "decode_blob", "decode_vector", "encode_blob", "encode_vector"]
@@ -139,16 +141,13 @@ class PositionBitmap:
         ]
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
+    def to_arrow(self, start: int, length: int) -> pa.BooleanArray:
+        """Booleans of `length`: True where position `start + i` is in the set."""
+        return position_mask(self._by_key, start, length)
+
     def mask(self, start: int, length: int) -> npt.NDArray[np.bool_]:
-        """Boolean array of `length`: True where position `start + i` is in the set."""
-        out = np.zeros(length, dtype=np.bool_)
-        stop = start + length
-        for key, bitmap in self._by_key.items():
-            base = key << 32
-            low, high = max(start - base, 0), min(stop - base, 1 << 32)
-            if low < high and bitmap.range_cardinality(low, high):
-                part = bitmap & BitMap(range(low, high))
-                out[np.frombuffer(part.to_array(), dtype=np.uint32).astype(np.int64) + (base - start)] = True
+        """`to_arrow` as a numpy array."""
+        out: npt.NDArray[np.bool_] = self.to_arrow(start, length).to_numpy(zero_copy_only=False)
         return out
 
     def count_in(self, start: int, stop: int) -> int:

@@ -19,7 +19,7 @@ from deletekit.formats.avro_table import read_avro_table
 from deletekit.formats.content_file import file_format_of
 from deletekit.formats.orc_layout import check_orc
 
-__all__ = ["RowGroup", "TabularFile", "open_tabular"]
+__all__ = ["ColumnStatistics", "RowGroup", "TabularFile", "open_tabular", "read_all", "rows_only"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,27 +30,57 @@ class RowGroup:
     first_position: int
     num_rows: int
 
+    @property
+    def stop(self) -> int:
+        """The position behind the last row."""
+        return self.first_position + self.num_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnStatistics:
+    """A Parquet column chunk's statistics; `lower` and `upper` are physical values (int, float, bytes), or None."""
+
+    values: int
+    nulls: int | None
+    lower: Any
+    upper: Any
+
 
 class TabularFile(Protocol):
-    """A readable data or delete file."""
+    """A readable data or delete file. `footer` is what `open_tabular` takes back, or None."""
 
     schema: pa.Schema
+    footer: Any
     metadata: dict[str, str]
     row_groups: tuple[RowGroup, ...]
 
     def read(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
         """The named top-level columns of one row group, in file order."""
 
+    def batches(self, group: RowGroup, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        """The same in consecutive pieces of at most `rows` rows, each decoded when asked for where the format can."""
 
-def open_tabular(source: Any, file_format: str) -> TabularFile:
+    def statistics(self, group: RowGroup) -> Mapping[str, ColumnStatistics]:
+        """What the footer says of a row group's top-level columns of primitive type; empty where it says nothing."""
+
+
+def open_tabular(
+    source: Any, file_format: str, *, remote: bool = False, dictionary: Sequence[str] = (), footer: Any = None
+) -> TabularFile:
     """Open a seekable binary source as `file_format` (parquet, avro or orc).
+
+    Parameters
+    ----------
+    remote: a read costs a round trip, so the pieces of a row group are fetched together, ahead of time (Parquet).
+    dictionary: columns to return dictionary-encoded where the format can (Parquet).
+    footer: the `footer` of the same file opened before, not to parse it again (Parquet).
 
     Raises FormatError when the bytes are not that format, UnsupportedError for a format without rows.
     """
     name = file_format_of(file_format)
     try:
         if name == "PARQUET":
-            return _ParquetRows(source)
+            return _ParquetRows(source, remote, dictionary, footer)
         if name == "ORC":
             return _OrcRows(source)
         if name == "AVRO":
@@ -117,24 +147,34 @@ def _named(schema: pa.Schema) -> pa.Schema:
 
 def _checked(table: pa.Table, group: RowGroup, columns: Sequence[str], name: str) -> pa.Table:
     """The columns asked for, after Arrow has looked at every value: its readers do not see text that is no UTF-8."""
-    if table.num_rows != group.num_rows:
-        raise FormatError(
-            "row group is shorter than its footer says",
-            kind=name.lower(),
-            found=table.num_rows,
-            expected=group.num_rows,
-        )
+    _check_rows(table.num_rows, group, name)
+    return _validated(table, columns)
+
+
+def _validated(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     table.validate(full=True)
     return table.select(list(columns))
 
 
+def _check_rows(found: int, group: RowGroup, name: str) -> None:
+    if found != group.num_rows:
+        raise FormatError(
+            "row group is shorter than its footer says", kind=name.lower(), found=found, expected=group.num_rows
+        )
+
+
 class _ParquetRows:
-    def __init__(self, source: Any) -> None:
-        self._file = pq.ParquetFile(source, pre_buffer=True)
-        footer = self._file.metadata
+    def __init__(self, source: Any, remote: bool, dictionary: Sequence[str], footer: Any) -> None:
+        self._file = pq.ParquetFile(source, pre_buffer=remote, metadata=footer)
+        encoded = [name for name in dictionary if name in self._file.schema_arrow.names]
+        if encoded:
+            footer = self._file.metadata
+            self._file = pq.ParquetFile(source, pre_buffer=remote, metadata=footer, read_dictionary=encoded)
+        self.footer = self._file.metadata
         self.schema = _named(self._file.schema_arrow)
-        self.metadata = _metadata(footer.metadata)
-        self.row_groups = _groups((footer.row_group(i).num_rows for i in range(footer.num_row_groups)), "PARQUET")
+        self.metadata = _metadata(self.footer.metadata)
+        counts = (self.footer.row_group(i).num_rows for i in range(self.footer.num_row_groups))
+        self.row_groups = _groups(counts, "PARQUET")
 
     def read(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
         try:
@@ -145,6 +185,34 @@ class _ParquetRows:
         except _DAMAGE as e:
             raise _damaged("PARQUET", e) from e
 
+    def batches(self, group: RowGroup, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        if not columns:
+            yield from _slices(self.read(group, columns), rows)
+            return
+        found = 0
+        try:
+            for batch in self._file.iter_batches(
+                batch_size=rows, row_groups=[group.index], columns=list(columns), use_threads=False
+            ):
+                found += len(batch)
+                yield _validated(pa.Table.from_batches([batch]), columns)
+            _check_rows(found, group, "PARQUET")
+        except DeletekitError:
+            raise
+        except _DAMAGE as e:
+            raise _damaged("PARQUET", e) from e
+
+    def statistics(self, group: RowGroup) -> Mapping[str, ColumnStatistics]:
+        row_group = self.footer.row_group(group.index)
+        chunks = (row_group.column(i) for i in range(row_group.num_columns))
+        top_level = {f.name for f in self.schema if not pa.types.is_nested(f.type)}
+        try:
+            return {
+                c.path_in_schema: _statistics(c) for c in chunks if c.path_in_schema in top_level and c.is_stats_set
+            }
+        except _DAMAGE:
+            return {}  # statistics that cannot be decoded say nothing
+
 
 class _OrcRows:
     # pyarrow tells a file's rows but not a stripe's without reading it, so a file is one group.
@@ -153,11 +221,12 @@ class _OrcRows:
         self._file = orc.ORCFile(source)
         self.schema = _named(self._file.schema)
         self.metadata = _metadata(self._file.metadata)
+        self.footer = None
         self.row_groups = _groups(iter([self._file.nrows] if self._file.nrows else []), "ORC")
 
     def read(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
         if not columns:
-            return _rows_only(group.num_rows)
+            return rows_only(group.num_rows)
         try:
             return _checked(self._file.read(columns=list(columns)), group, columns, "ORC")
         except DeletekitError:
@@ -168,21 +237,52 @@ class _OrcRows:
                 raise UnsupportedError("ORC timestamp beyond nanoseconds", kind="orc-timestamp", found=str(e)) from e
             raise _damaged("ORC", e) from e
 
+    def batches(self, group: RowGroup, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        return _slices(self.read(group, columns), rows)
+
+    def statistics(self, group: RowGroup) -> Mapping[str, ColumnStatistics]:
+        del group
+        return {}  # pyarrow does not show them
+
 
 class _AvroRows:
     def __init__(self, source: BinaryIO) -> None:
         self._table, self.metadata = read_avro_table(source.read())
         self.schema = self._table.schema
+        self.footer = None
         self.row_groups = _groups(iter([self._table.num_rows] if self._table.num_rows else []), "AVRO")
 
     def read(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
         try:
-            return self._table.select(list(columns)) if columns else _rows_only(group.num_rows)
+            return self._table.select(list(columns)) if columns else rows_only(group.num_rows)
         except KeyError as e:
             raise _damaged("AVRO", e) from e
 
+    def batches(self, group: RowGroup, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        return _slices(self.read(group, columns), rows)
 
-def _rows_only(rows: int) -> pa.Table:
+    def statistics(self, group: RowGroup) -> Mapping[str, ColumnStatistics]:
+        del group
+        return {}  # the format has none
+
+
+def _slices(table: pa.Table, rows: int) -> Iterator[pa.Table]:
+    for at in range(0, len(table), rows):
+        yield table.slice(at, rows) if table.num_columns else rows_only(min(rows, len(table) - at))
+
+
+def _statistics(chunk: Any) -> ColumnStatistics:
+    found = chunk.statistics
+    bounded = found.has_min_max
+    return ColumnStatistics(
+        values=chunk.num_values,
+        nulls=found.null_count if found.has_null_count else None,
+        lower=found.min_raw if bounded else None,
+        upper=found.max_raw if bounded else None,
+    )
+
+
+def rows_only(rows: int) -> pa.Table:
     """A table of `rows` rows and no column: what count-only reads need, and Arrow cannot express without a batch."""
     no_columns = pa.Array.from_buffers(pa.struct([]), rows, [None])
     return pa.Table.from_batches([pa.RecordBatch.from_struct_array(no_columns)])

@@ -182,20 +182,21 @@ class _Job:
         self._index = index
 
     def explain(self, task: ScanTask) -> list[RowVersion]:
-        applying = [(d, list(self._hits(replace(task, deletes=(d,))))) for d in task.deletes]
+        applying = [(d, self._hits(replace(task, deletes=(d,)))) for d in task.deletes]
         too_old = self._index.too_old_equality_deletes(task.data)
-        sparing = [(d, list(self._hits(replace(task, deletes=(d,))))) for d in too_old]
+        sparing = [(d, self._hits(replace(task, deletes=(d,)))) for d in too_old]
         versions = []
-        for i, batch in enumerate(read_task(self._context, replace(task, deletes=()), self._request)):
+        for batch in read_task(self._context, replace(task, deletes=()), self._request):
             versions += [
-                self._version(task, batch, int(row), _at(applying, i, row), _at(sparing, i, row))
+                self._version(task, batch, int(row), _at(applying, batch, row), _at(sparing, batch, row))
                 for row in np.flatnonzero(batch.selected)
             ]
         return versions
 
-    def _hits(self, task: ScanTask) -> Iterator[npt.NDArray[np.bool_]]:
-        for batch in read_task(self._context, task, ReadRequest(())):
-            yield batch.deleted
+    def _hits(self, task: ScanTask) -> npt.NDArray[np.bool_]:
+        """One boolean per row of the file."""
+        masks = [batch.deleted for batch in read_task(self._context, task, ReadRequest(()))]
+        return np.concatenate(masks) if masks else np.empty(0, dtype=np.bool_)
 
     def _version(
         self, task: ScanTask, batch: FileBatch, row: int, hiding: list[ManifestEntry], sparing: list[ManifestEntry]
@@ -211,8 +212,8 @@ class _Job:
         )
 
 
-def _at(hits: list[tuple[ManifestEntry, list[npt.NDArray[np.bool_]]]], batch: int, row: Any) -> list[ManifestEntry]:
-    return [delete for delete, masks in hits if masks[batch][row]]
+def _at(hits: list[tuple[ManifestEntry, npt.NDArray[np.bool_]]], batch: FileBatch, row: Any) -> list[ManifestEntry]:
+    return [delete for delete, mask in hits if mask[batch.first_position + row]]
 
 
 def _describe(

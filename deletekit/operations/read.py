@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,9 @@ from pyiceberg.types import NestedField
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.projection import check_supported
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
+from deletekit.deletes.row_filter import keep_rows
 from deletekit.deletes.scan_planning import ScanTask, plan_scan
+from deletekit.deletes.task_part import TaskPart, task_parts
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import FileContent
@@ -36,6 +39,7 @@ METADATA_COLUMNS = {
     "_last_updated_sequence_number": pa.int64(),
 }
 _LINEAGE = ("_row_id", "_last_updated_sequence_number")
+_ANNOUNCED_TASKS = 256
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -108,10 +112,21 @@ class Scan:
         )
 
     def to_batches(self) -> Iterator[pa.Table]:
-        """The rows, one Arrow table per row group, in manifest order; several files are read ahead in threads."""
+        """The rows, in manifest order, in Arrow tables of at most 131,072 rows; threads read a few row groups ahead."""
         context = ReadContext(self.table.io, self.table.metadata)
-        request = ReadRequest(tuple(self.fields.values()), self.bound, lineage=any(n in _LINEAGE for n in self.columns))
-        for tables in self.engine.map(lambda task: self._read(context, task, request), self.plan()):
+        result = _Result(self.columns, tuple(self.fields), self.arrow_schema)
+        request = ReadRequest(
+            tuple(self.fields.values()),
+            self.bound,
+            lineage=any(n in _LINEAGE for n in self.columns),
+            only_live="_deleted" not in self.columns,
+        )
+
+        def read(part: TaskPart) -> list[pa.Table]:
+            tables = (result.of(batch, part.task) for batch in read_task(context, part, request))
+            return [t for t in tables if len(t)]
+
+        for tables in self.engine.map(read, task_parts(_announced(self.plan(), context))):
             yield from tables
 
     def to_arrow(self) -> pa.Table:
@@ -129,32 +144,49 @@ class Scan:
         context = ReadContext(self.table.io, self.table.metadata)
         if "_deleted" in self.columns:
             return sum(len(t) for t in self.to_batches())
-        total, to_read = 0, []
+        total, by_position, to_read = 0, [], []
         for task in self.plan():
-            if self.where is None and all(d.content == FileContent.POSITION_DELETES for d in task.delete_files):
-                total += task.data_file.record_count - _hidden(context, task)
-            else:
+            if self.where is not None or any(d.content == FileContent.EQUALITY_DELETES for d in task.delete_files):
                 to_read.append(task)
-        request = ReadRequest((), self.bound)
-        return total + sum(self.engine.map(lambda task: _count(context, task, request), to_read))
+                continue
+            total += task.data_file.record_count
+            if task.deletes:
+                by_position.append(task)
+        total -= sum(self.engine.map(lambda task: _hidden(context, task), _announced(by_position, context)))
+        request = ReadRequest((), self.bound, only_live=True)
+        parts = task_parts(_announced(to_read, context))
+        return total + sum(self.engine.map(lambda part: _count(context, part, request), parts))
 
-    def _read(self, context: ReadContext, task: ScanTask, request: ReadRequest) -> list[pa.Table]:
-        return [self._result(batch, task) for batch in read_task(context, task, request)]
 
-    def _result(self, batch: FileBatch, task: ScanTask) -> pa.Table:
-        keep = batch.selected if "_deleted" in self.columns else batch.live
-        whole = bool(keep.all())
-        arrays = []
-        for name in self.columns:
-            column = batch.table.column(self._position(name)) if name in self.fields or name in _LINEAGE else None
-            if column is None:
-                column = _metadata_column(name, batch, task)
-            arrays.append(column if whole else column.filter(pa.array(keep)))
-        return pa.Table.from_arrays(arrays, schema=self.arrow_schema)
+@dataclass(frozen=True)
+class _Result:
+    """From batches of a data file to what the caller asked for: live rows, columns in order, metadata columns."""
 
-    def _position(self, name: str) -> int:
-        order = list(self.fields)
-        return order.index(name) if name in self.fields else len(order) + _LINEAGE.index(name)
+    columns: list[str]
+    fields: tuple[str, ...]
+    schema: pa.Schema
+
+    def of(self, batch: FileBatch, task: ScanTask) -> pa.Table:
+        keep = batch.selected_mask if "_deleted" in self.columns else batch.live_mask
+        arrays = [self._column(name, batch, task) for name in self.columns]
+        if keep is not None and keep.true_count < len(keep):
+            arrays = keep_rows(arrays, keep)
+        return pa.Table.from_arrays(arrays, schema=self.schema)
+
+    def _column(self, name: str, batch: FileBatch, task: ScanTask) -> Any:
+        if name in self.fields:
+            return batch.table.column(self.fields.index(name))
+        if name in _LINEAGE:
+            return batch.table.column(len(self.fields) + _LINEAGE.index(name))
+        return _metadata_column(name, batch, task)
+
+
+def _announced(tasks: Iterable[ScanTask], context: ReadContext) -> Iterator[ScanTask]:
+    """The tasks, a few hundred at a time made known to the loader before the first of them is read."""
+    todo = iter(tasks)
+    while some := list(islice(todo, _ANNOUNCED_TASKS)):
+        context.loader.expect(some)
+        yield from some
 
 
 def resolve_snapshot(
@@ -208,12 +240,13 @@ def _hidden(context: ReadContext, task: ScanTask) -> int:
     return context.loader.positions(task).count_in(0, task.data_file.record_count)
 
 
-def _count(context: ReadContext, task: ScanTask, request: ReadRequest) -> int:
-    return sum(int(np.count_nonzero(batch.live)) for batch in read_task(context, task, request))
+def _count(context: ReadContext, part: TaskPart, request: ReadRequest) -> int:
+    masks = ((batch.live_mask, len(batch)) for batch in read_task(context, part, request))
+    return sum(rows if mask is None else mask.true_count for mask, rows in masks)
 
 
 def _metadata_column(name: str, batch: FileBatch, task: ScanTask) -> pa.ChunkedArray:
-    rows = len(batch.deleted)
+    rows = len(batch)
     values: Any
     if name == "_file":
         values = pa.repeat(pa.scalar(task.data_file.file_path), rows)

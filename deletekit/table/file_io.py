@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyiceberg.io import FileIO as PyIcebergFileIO
 from pyiceberg.io import load_file_io
 
-from deletekit.errors import CommitConflictError, DeletekitError, FormatError, InvalidInputError, NotFoundError
+from deletekit.errors import CommitConflictError, FormatError, InvalidInputError, NotFoundError
 
-__all__ = ["FileIO", "MemoryFileIO", "PyIcebergIO"]
+__all__ = ["FileIO", "MemoryFileIO", "PyIcebergIO", "is_remote"]
 
 
 class FileIO(Protocol):
@@ -121,9 +121,10 @@ class MemoryFileIO:
         return self.files[path]
 
 
-def naming_file(error: DeletekitError, path: str) -> DeletekitError:
-    """`error` with the file it came from; for decoders that see only bytes."""
-    return error.in_file(path)
+def is_remote(path: str) -> bool:
+    """Whether reading a file costs a round trip: anything that is not on a local disk."""
+    scheme = path.split("://", 1)[0] if "://" in path else "file"
+    return scheme.lower() != "file"
 
 
 def _whole(data: bytes, path: str, length: int | None) -> bytes:
