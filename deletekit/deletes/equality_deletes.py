@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,13 +41,16 @@ class KeySet:
 
     def contains(self, columns: Sequence[Any]) -> pa.BooleanArray:
         """One boolean per row: is this row's key in the set?"""
-        rows = _series([c for column in columns for c in comparable(column)])
+        rows = [c for column in columns for c in comparable(column)]
         if self._probe is None:
-            return self._matched(rows, None)
-        hit = self._probe.hits(rows[self._probe.index])
+            return pa.array(self._matched(rows))
+        (probed,) = _series([rows[self._probe.index]])
+        hit = self._probe.hits(probed)
         if len(rows) == 1 or not hit.any():
             return hit.to_arrow()
-        return self._matched(rows, hit)
+        mask = hit.to_numpy().copy()
+        mask[mask] = self._matched([c.filter(hit.to_arrow()) for c in rows])
+        return pa.array(mask)
 
     def may_hold(self, lower: int, upper: int) -> bool:
         """Whether a key of a single integer column is NULL or lies between two bounds; True for any other kind."""
@@ -54,14 +58,13 @@ class KeySet:
             return True
         return bool(len(self._probe.between(lower, upper)))
 
-    def _matched(self, rows: Sequence[pl.Series], among: pl.Series | None) -> pa.BooleanArray:
-        """Rows whose whole key is in the set, looked for where `among` is True."""
-        frame = pl.DataFrame(rows).with_row_index(_ROW)
-        frame = frame if among is None else frame.filter(among)
+    def _matched(self, columns: Sequence[Any]) -> npt.NDArray[np.bool_]:
+        """Rows whose whole key is in the set."""
+        frame = pl.DataFrame(_series(columns)).with_row_index(_ROW)
         found = frame.join(self._keys, on=self._keys.columns, how="semi", nulls_equal=True)[_ROW]
-        mask = np.zeros(len(rows[0]), dtype=np.bool_)
+        mask = np.zeros(len(frame), dtype=np.bool_)
         mask[found.to_numpy()] = True
-        return pa.array(mask)
+        return mask
 
 
 class _Probe:

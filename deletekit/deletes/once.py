@@ -22,6 +22,9 @@ class Once:
         self._entries: dict[Hashable, _Entry] = {}
         self._lock = threading.Lock()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Once, (self._size,)  # a task that travels makes its values anew
+
     def get(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """The value of `key`, made by `make` when there is none."""
         with self._lock:

@@ -22,6 +22,7 @@ from pyiceberg.types import IntegerType, LongType, NestedField
 from deletekit.deletes.delete_loader import DeleteLoader, EqualityKeys
 from deletekit.deletes.field_path import FieldPaths
 from deletekit.deletes.filter import evaluate, filter_field_ids
+from deletekit.deletes.once import Once
 from deletekit.deletes.projection import FileColumns, project, with_field_ids
 from deletekit.deletes.row_group_pruning import bounds_of, may_match
 from deletekit.deletes.scan_planning import ScanTask
@@ -35,16 +36,15 @@ from deletekit.table.file_io import FileIO, is_remote
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import arrow_type
 
-__all__ = ["LARGE_BATCH_ROWS", "LAST_UPDATED_ID", "ROW_ID_ID", "FileBatch", "ReadContext", "ReadRequest", "read_task"]
+__all__ = ["LAST_UPDATED_ID", "ROW_ID_ID", "FileBatch", "ReadContext", "ReadRequest", "read_task"]
 
 ROW_ID_ID = 2147483540
 LAST_UPDATED_ID = 2147483539
 ROW_ID_FIELD = NestedField(ROW_ID_ID, "_row_id", LongType(), required=False)
 LAST_UPDATED_FIELD = NestedField(LAST_UPDATED_ID, "_last_updated_sequence_number", LongType(), required=False)
 LINEAGE_FIELDS = (ROW_ID_FIELD, LAST_UPDATED_FIELD)
-# Small enough that a batch is still in the processor's cache when its rows are filtered.
-BATCH_ROWS = 131_072
-LARGE_BATCH_ROWS = 1 << 20
+# A row group of most writers; a larger one is read in pieces, so that it does not have to fit into memory whole.
+BATCH_ROWS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,12 @@ class ReadContext:
     metadata: TableMetadata
     loader: DeleteLoader = field(init=False)
     paths: FieldPaths = field(init=False)
+    footers: Once = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         paths = FieldPaths(self.metadata)
         object.__setattr__(self, "paths", paths)
+        object.__setattr__(self, "footers", Once(size=64))
         object.__setattr__(self, "loader", DeleteLoader(self.io, self.metadata, paths))
 
 
@@ -72,14 +74,12 @@ class ReadRequest:
     where: bound filter; rows for which it is not true are not `selected`.
     lineage: also read `_row_id` and `_last_updated_sequence_number` (v3; null before the upgrade).
     only_live: leave out row groups without a live row, as far as statistics, deletes and filter tell.
-    batch_rows: the most rows of a batch.
     """
 
     fields: tuple[NestedField, ...]
     where: BooleanExpression = field(default_factory=AlwaysTrue)
     lineage: bool = False
     only_live: bool = False
-    batch_rows: int = BATCH_ROWS
 
 
 @dataclass(frozen=True)
@@ -142,13 +142,25 @@ def read_task(
     key_sets = context.loader.key_sets(part.task)
     try:
         with context.io.open(data_file.file_path) as source:
-            file = open_tabular(source, data_file.file_format, remote=is_remote(data_file.file_path))
+            file = _opened(context, source, part)
             rows = _Rows(context, part.task, request, file, key_sets)
             for group in part.of(file.row_groups):
                 if positions is None or positions.count_in(group.first_position, group.stop):
                     yield from rows.batches(group, hidden)
     except DeletekitError as e:
         raise e.in_file(data_file.file_path) from e
+
+
+def _opened(context: ReadContext, source: Any, part: TaskPart) -> TabularFile:
+    """The file; its parts, read apart, parse its footer once."""
+    data_file = part.task.data_file
+    remote = is_remote(data_file.file_path)
+    if part.count == 1:
+        return open_tabular(source, data_file.file_format, remote=remote)
+    footer = context.footers.get(
+        data_file.file_path, lambda: open_tabular(source, data_file.file_format, remote=remote).footer
+    )
+    return open_tabular(source, data_file.file_format, remote=remote, footer=footer)
 
 
 class _Rows:
@@ -236,12 +248,11 @@ class _Rows:
         rest = [n for n in names if first is None or n not in first.column_names]
         if first is None or rest:
             at = 0
-            for rows in self._file.batches(group, rest, self._request.batch_rows):
+            for rows in self._file.batches(group, rest, BATCH_ROWS):
                 yield at, rows if first is None else _joined(first.slice(at, len(rows)), rows)
                 at += len(rows)
         else:
-            step = self._request.batch_rows
-            yield from ((at, first.slice(at, step)) for at in range(0, group.num_rows, step))
+            yield from ((at, first.slice(at, BATCH_ROWS)) for at in range(0, group.num_rows, BATCH_ROWS))
 
     def _output(self, table: pa.Table, first_position: int) -> pa.Table:
         if not len(self._schema):

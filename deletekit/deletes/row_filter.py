@@ -15,21 +15,27 @@ import pyarrow as pa
 __all__ = ["keep_rows"]
 
 _INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
+_CACHED_ROWS = 131_072  # what is filtered at once stays in the processor's cache
 
 
 def keep_rows(columns: Sequence[Any], keep: pa.BooleanArray) -> list[Any]:
     """The rows of each column for which `keep`, without nulls, is True."""
-    mask = pl.Series(keep)
-    return [_filtered(column, keep, mask) for column in columns]
+    masks = [pl.Series(keep.slice(at, _CACHED_ROWS)) for at in range(0, len(keep), _CACHED_ROWS)]
+    return [_filtered(c, masks) if _is_fixed(c) else c.filter(keep) for c in columns]
 
 
-def _filtered(column: Any, keep: pa.BooleanArray, mask: pl.Series) -> Any:
-    kind = column.type
-    if not _is_fixed(kind) or (isinstance(column, pa.ChunkedArray) and column.num_chunks != 1):
-        return column.filter(keep)
+def _filtered(column: Any, masks: Sequence[pl.Series]) -> pa.ChunkedArray:
     flat = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
-    return pl.Series(flat.view(_INTEGERS[kind.bit_width])).filter(mask).to_arrow().view(kind)
+    numbers = flat.view(_INTEGERS[flat.type.bit_width])
+    parts = [
+        pl.Series(numbers.slice(i * _CACHED_ROWS, len(mask))).filter(mask).to_arrow().view(flat.type)
+        for i, mask in enumerate(masks)
+    ]
+    return pa.chunked_array(parts, type=flat.type)
 
 
-def _is_fixed(kind: pa.DataType) -> bool:
+def _is_fixed(column: Any) -> bool:
+    kind = column.type
+    if isinstance(column, pa.ChunkedArray) and column.num_chunks != 1:
+        return False
     return pa.types.is_primitive(kind) and not pa.types.is_boolean(kind) and kind.bit_width in _INTEGERS

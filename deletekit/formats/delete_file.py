@@ -214,15 +214,17 @@ def _by_path(
         part = positions.slice(at, len(chunk)).to_numpy().astype(np.int64, copy=False)
         at += len(chunk)
         names = chunk.dictionary.to_pylist()
-        for code, values in _runs(chunk.indices.to_numpy(zero_copy_only=False), part):
+        for code, values in _runs(chunk.indices.to_numpy(zero_copy_only=False), part, len(names)):
             if only is None or names[code] == only:
                 yield names[code], values
 
 
-def _runs(codes: npt.NDArray[np.integer], values: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+def _runs(
+    codes: npt.NDArray[np.integer], values: npt.NDArray[np.int64], distinct: int
+) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
     """Values by code. Sorted files, as the spec wants them, have one run for each code; others are sorted first."""
     edges = np.flatnonzero(codes[1:] != codes[:-1]) + 1
-    if len(edges) > len(np.unique(codes)):
+    if len(edges) >= distinct:
         order = np.argsort(codes, kind="stable")
         codes, values = codes[order], values[order]
         edges = np.flatnonzero(codes[1:] != codes[:-1]) + 1

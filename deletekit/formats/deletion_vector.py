@@ -16,6 +16,7 @@ from __future__ import annotations
 import operator
 import struct
 import zlib
+from array import array
 from collections.abc import Iterable, Iterator
 from typing import SupportsIndex
 
@@ -59,9 +60,9 @@ class PositionBitmap:
         Raises InvalidInputError for a negative position, one above `MAX_POSITION`, and what is no integer.
         """
         self._by_key: dict[int, BitMap] = {}
-        array = _integers(positions)
-        if array.size:
-            self._add(array)
+        numbers = _integers(positions)
+        if numbers.size:
+            self._add(numbers)
 
     @classmethod
     def from_bitmaps(cls, by_key: dict[int, BitMap]) -> PositionBitmap:
@@ -80,16 +81,16 @@ class PositionBitmap:
             by_key[key] = BitMap(range(max(start - base, 0), min(stop - base, 1 << 32)))
         return cls.from_bitmaps(by_key)
 
-    def _add(self, array: npt.NDArray[np.integer]) -> None:
-        low, high = int(array.min()), int(array.max())
+    def _add(self, numbers: npt.NDArray[np.integer]) -> None:
+        low, high = int(numbers.min()), int(numbers.max())
         _check_bounds(low, high)
-        array = array.astype(np.int64, copy=False)
+        numbers = numbers.astype(np.int64, copy=False)
         if low >> 32 == high >> 32:
-            self._by_key[low >> 32] = BitMap(array.astype(np.uint32))
+            self._by_key[low >> 32] = _low_halves(numbers)
             return
-        keys = array >> 32
+        keys = numbers >> 32
         for key in np.unique(keys):
-            self._by_key[int(key)] = BitMap(array[keys == key].astype(np.uint32))
+            self._by_key[int(key)] = _low_halves(numbers[keys == key])
 
     @property
     def by_key(self) -> dict[int, BitMap]:
@@ -290,6 +291,11 @@ def _integers(positions: Positions) -> npt.NDArray[np.integer]:
         raise InvalidInputError(
             "positions are not integers", kind="position", found=str(e), expected=f"0 .. {MAX_POSITION}"
         ) from e
+
+
+def _low_halves(positions: npt.NDArray[np.int64]) -> BitMap:
+    # From an array.array pyroaring adds many at once, from any other sequence one by one.
+    return BitMap(array("I", positions.astype(np.uint32).tobytes()))
 
 
 def _check_bounds(low: int, high: int) -> None:

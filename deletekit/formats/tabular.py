@@ -186,7 +186,7 @@ class _ParquetRows:
             raise _damaged("PARQUET", e) from e
 
     def batches(self, group: RowGroup, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
-        if not columns:
+        if not columns or group.num_rows <= rows:  # read whole is faster than through an iterator of batches
             yield from _slices(self.read(group, columns), rows)
             return
         found = 0

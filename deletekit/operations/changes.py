@@ -20,7 +20,7 @@ from deletekit.deletes.data_file_writer import group_codes
 from deletekit.deletes.delete_file_index import is_global
 from deletekit.deletes.delete_writers import write_equality_deletes
 from deletekit.deletes.equality_deletes import KeySet, comparable
-from deletekit.deletes.read import LARGE_BATCH_ROWS, FileBatch, ReadContext, ReadRequest, read_task
+from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.row_change import Change, ChangeOptions, ChangeResult, RowMode, change_files
 from deletekit.deletes.scan_planning import ScanTask, plan_scan
 from deletekit.deletes.write_context import check_parquet_only
@@ -255,7 +255,7 @@ def _check_keys_are_unique(
         by_reach.setdefault(_reach(specs[spec_id], partition), []).append(table)
     sets = {reach: KeySet(pa.concat_tables(tables).columns) for reach, tables in by_reach.items()}
     tasks = plan_scan(attempt.base.metadata, attempt.base.snapshot, attempt.base.reader)
-    request = ReadRequest(fields, only_live=True, batch_rows=LARGE_BATCH_ROWS)
+    request = ReadRequest(fields, only_live=True)
 
     def count(task: ScanTask) -> int:
         places = {None, _reach(specs[task.data_file.spec_id], task.data_file.partition)}

@@ -17,7 +17,7 @@ from deletekit.commit.commit import Attempt, Commit, commit
 from deletekit.commit.row_delta import RowDelta
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.equality_deletes import comparable
-from deletekit.deletes.read import LARGE_BATCH_ROWS, FileBatch, ReadRequest
+from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.deletes.row_change import ChangeOptions
 from deletekit.deletes.rows import align, as_table, cast_column
 from deletekit.engines.local import Engine
@@ -109,7 +109,7 @@ class _Merge:
         if not fields:
             raise InvalidInputError("a merge needs columns to match on", kind="merge", field="on")
         self.source = _fitting(schema, self.source)
-        self.request = ReadRequest(tuple(fields), batch_rows=LARGE_BATCH_ROWS)  # a look-up hashes the source anew
+        self.request = ReadRequest(tuple(fields))
         self._index = _JoinIndex([self.source.column(f.name) for f in fields])
 
     def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:

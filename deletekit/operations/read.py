@@ -112,7 +112,7 @@ class Scan:
         )
 
     def to_batches(self) -> Iterator[pa.Table]:
-        """The rows, in manifest order, in Arrow tables of at most 131,072 rows; threads read a few row groups ahead."""
+        """The rows, in manifest order, in Arrow tables of at most 1,048,576 rows; threads read ahead."""
         context = ReadContext(self.table.io, self.table.metadata)
         result = _Result(self.columns, tuple(self.fields), self.arrow_schema)
         request = ReadRequest(
