@@ -293,7 +293,7 @@ def _integers(positions: Positions) -> npt.NDArray[np.integer]:
         ) from e
 
 
-def _low_halves(positions: npt.NDArray[np.int64]) -> BitMap:
+def _low_halves(positions: npt.NDArray[np.integer]) -> BitMap:
     # From an array.array pyroaring adds many at once, from any other sequence one by one.
     return BitMap(array("I", positions.astype(np.uint32).tobytes()))
 
