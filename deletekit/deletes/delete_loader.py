@@ -61,12 +61,8 @@ class DeleteLoader:
 
     def expect(self, tasks: Iterable[ScanTask]) -> None:
         """Say which tasks come next, so that vectors that lie together are fetched together."""
-        self._blobs.expect(
-            (d.file_path, d.content_offset or 0, d.content_size_in_bytes or 0)
-            for task in tasks
-            for d in task.delete_files
-            if d.is_deletion_vector
-        )
+        deletes = (d for task in tasks for d in task.delete_files if d.is_deletion_vector)
+        self._blobs.expect((d.file_path, *blob) for d in deletes if (blob := _blob(d)) is not None)
 
     def positions(self, task: ScanTask) -> PositionBitmap:
         """Positions of the data file hidden by its deletion vector or its position deletes."""
@@ -92,18 +88,18 @@ class DeleteLoader:
 
     def vector(self, delete: DeleteFile) -> PositionBitmap:
         """A deletion vector, by the offset and size of its manifest entry. Raises FormatError."""
-        offset, size = delete.content_offset, delete.content_size_in_bytes
-        if offset is None or size is None or offset < 0 or size < 0 or offset + size > delete.file_size_in_bytes:
+        blob = _blob(delete)
+        if blob is None:
             raise FormatError(
                 "deletion vector lies outside its file",
                 kind="deletion-vector-offset",
                 file=delete.file_path,
                 field="content_offset",
-                found=f"{offset}+{size}",
+                found=f"{delete.content_offset}+{delete.content_size_in_bytes}",
                 expected=f"within {delete.file_size_in_bytes} bytes",
             )
         try:
-            return decode_blob(self._blobs.read(delete.file_path, offset, size), cardinality=delete.record_count)
+            return decode_blob(self._blobs.read(delete.file_path, *blob), cardinality=delete.record_count)
         except DeletekitError as e:
             raise e.in_file(delete.file_path) from e
 
@@ -171,6 +167,14 @@ class DeleteLoader:
         named = pa.field(field.name, stored.type, True, stored.metadata)
         optional = field.model_copy(update={"required": False})
         return project(pa.table([column], schema=pa.schema([named])), FileColumns(pa.schema([named])), optional)
+
+
+def _blob(delete: DeleteFile) -> tuple[int, int] | None:
+    """Offset and size of a vector, or None when they do not lie within its file."""
+    offset, size = delete.content_offset, delete.content_size_in_bytes
+    if offset is None or size is None or offset < 0 or size < 0 or offset + size > delete.file_size_in_bytes:
+        return None
+    return offset, size
 
 
 def _find(table: pa.Table, schema: pa.Schema, field_id: int) -> tuple[Any, pa.Field | None]:
