@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from deletekit.errors import FormatError, UnsupportedError
 from deletekit.formats.compression import decompress
 
-__all__ = ["SYNC_BYTES", "Block", "BlockStream", "check_codec", "read_blocks"]
+__all__ = ["SYNC_BYTES", "Block", "BlockStream", "check_codec", "plain_head", "read_blocks"]
 
 SYNC_BYTES = 16
 _CODECS = {"null": "none", "deflate": "deflate", "zstandard": "zstd", "snappy": "snappy"}
@@ -147,7 +147,7 @@ class BlockStream:
         yield header
         for block in blocks:
             if block.count:
-                yield _long(block.count) + _long(len(block.data))
+                yield plain_head(b"", block.count, len(block.data))
                 yield block.data
                 yield sync
 
@@ -166,6 +166,11 @@ class BlockStream:
     def tell(self) -> int:
         """Bytes read so far."""
         return self._position
+
+
+def plain_head(header: bytes, count: int, size: int) -> bytes:
+    """What stands before an uncompressed block of `count` records in `size` bytes, behind `header`."""
+    return header + _long(count) + _long(size)
 
 
 def _long(value: int) -> bytes:
