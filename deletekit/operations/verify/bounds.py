@@ -44,7 +44,7 @@ def is_ordered(low: Any, high: Any, kind: str) -> bool:
         return bool(struct.unpack(">qq", low) <= struct.unpack(">qq", high))
     if kind == "string":
         units = (b.decode("utf-8", errors="replace").encode("utf-16-be") for b in (low, high))
-        return next(units) <= next(units)
+        return bool(next(units) <= next(units))
     return False
 
 

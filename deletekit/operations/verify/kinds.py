@@ -42,7 +42,6 @@ KINDS: Mapping[str, str] = MappingProxyType(
         "current-snapshot": "current-snapshot-id is the head of main",
         "ref": "a ref is a branch or a tag, and main is a branch",
         "schema-format-version": "column types and defaults exist in the table's format version",
-        "identifier-field": "identifier fields are required primitives, no floats, outside lists and maps",
         "partition-spec": "a partition field has a source column, and its id one meaning",
         "last-column-id": "no field id is above it",
         "last-partition-id": "no partition field id is above it",

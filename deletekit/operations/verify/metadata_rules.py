@@ -10,15 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pyiceberg.schema import Schema, index_by_id
-
 from deletekit.errors import DeletekitError
 from deletekit.operations.verify.history_rules import check_history
 from deletekit.operations.verify.kinds import DAMAGE
 from deletekit.operations.verify.report import Finding, error, from_error, warning
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import MAIN, TableMetadata, check_schema_version
-from deletekit.table.types import struct_paths
 
 __all__ = ["check_metadata", "check_named_files"]
 
@@ -31,8 +28,7 @@ def check_metadata(metadata: TableMetadata) -> Iterator[Finding]:
         try:
             yield from rules(metadata)
         except DAMAGE as e:
-            what = e.message if isinstance(e, DeletekitError) else f"{type(e).__name__}: {e}"
-            yield error("unreadable-file", "table metadata cannot be understood", found=what)
+            yield error("unreadable-file", "table metadata cannot be understood", found=f"{type(e).__name__}: {e}")
 
 
 def check_named_files(metadata: TableMetadata, io: FileIO) -> Iterator[Finding]:
@@ -171,26 +167,6 @@ def _schemas(metadata: TableMetadata) -> Iterator[Finding]:
         except DeletekitError as e:
             where = f"schemas.{schema_id}.{e.field}"
             yield error("schema-format-version", e.message, field=where, found=e.found, expected=e.expected)
-        yield from _identifier_fields(schema)
-
-
-def _identifier_fields(schema: Schema) -> Iterator[Finding]:
-    fields, reachable = index_by_id(schema), struct_paths(schema)
-    for field_id in schema.identifier_field_ids:
-        field = fields.get(field_id)
-        if field is None or field_id not in reachable:
-            found = "no column, or one inside a list or map"
-        elif not field.required or not field.field_type.is_primitive or str(field.field_type) in ("float", "double"):
-            found = f"{field.name}: {'required' if field.required else 'optional'} {field.field_type}"
-        else:
-            continue
-        yield error(
-            "identifier-field",
-            "field cannot identify rows",
-            field=f"schemas.{schema.schema_id}.identifier-field-ids.{field_id}",
-            found=found,
-            expected="a required primitive column, no float or double",
-        )
 
 
 def _specs(metadata: TableMetadata) -> Iterator[Finding]:
