@@ -24,8 +24,9 @@ from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.operations.context import engine_or_default
 from deletekit.operations.verify.content import names_nothing
+from deletekit.operations.verify.damage import DAMAGE
 from deletekit.operations.verify.delete_content import check_delete_file, puffin_footer, vector_of
-from deletekit.operations.verify.kinds import DAMAGE, REPAIRS
+from deletekit.operations.verify.kinds import REPAIRS
 from deletekit.operations.verify.live_files import LiveFiles, dangling_kind, scope
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata

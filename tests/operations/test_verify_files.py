@@ -163,9 +163,9 @@ def in_vector(table: dk.Table, at: int, change: Callable[[bytes], bytes], *, crc
 
 VECTOR_CASES: dict[str, tuple[str, int, Callable[[bytes], bytes], bool]] = {
     "length": ("length", 0, lambda b: struct.pack(">I", struct.unpack(">I", b)[0] + 1), False),
-    "magic": ("magic", 4, lambda b: b"WRNG", True),
-    "bitmaps": ("bitmap count", 8, lambda b: b"\xff\xff\xff\xff", True),
-    "checksum": ("crc", 8, lambda b: b"\x02\x00\x00\x00", False),
+    "magic": ("magic", 4, lambda _: b"WRNG", True),
+    "bitmaps": ("bitmap count", 8, lambda _: b"\xff\xff\xff\xff", True),
+    "checksum": ("crc", 8, lambda _: b"\x02\x00\x00\x00", False),
 }
 
 

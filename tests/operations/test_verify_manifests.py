@@ -119,7 +119,7 @@ def test_a_summary_of_another_number_of_fields(table: dk.Table) -> None:
 
 
 def test_a_list_of_another_snapshot_shows_in_its_metadata(table: dk.Table) -> None:
-    path = edit_list(table, lambda rows: None, {"snapshot-id": "7"})
+    path = edit_list(table, lambda _: None, {"snapshot-id": "7"})
     finding = found(findings(table), "manifest-list-metadata", "warning")
     assert (finding.file, finding.field, finding.found) == (path, "snapshot-id", "7")
 

@@ -22,7 +22,7 @@ from deletekit.formats.decimals import unscaled_value
 from deletekit.formats.delete_file import FILE_PATH_ID, POS_ID
 from deletekit.formats.metrics import FIELD_ID_KEY, field_id_of
 from deletekit.operations.verify.bounds import comparable, is_ordered
-from deletekit.operations.verify.kinds import DAMAGE
+from deletekit.operations.verify.damage import DAMAGE
 from deletekit.operations.verify.report import Finding, error
 from deletekit.table.metadata import TableMetadata
 

@@ -11,12 +11,12 @@ from functools import partial
 from typing import Any
 
 from deletekit.engines.local import Engine
-from deletekit.errors import DeletekitError
 from deletekit.formats.content_file import ContentFile, DeleteFile, ManifestEntry
+from deletekit.operations.verify.damage import DAMAGE, from_error
 from deletekit.operations.verify.data_content import check_data_file
 from deletekit.operations.verify.delete_content import DeleteContent, check_delete_file
 from deletekit.operations.verify.live_files import LiveFiles, scope
-from deletekit.operations.verify.report import Finding, Level, error, from_error, warning
+from deletekit.operations.verify.report import Finding, Level, error, warning
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
 
@@ -74,7 +74,7 @@ def _by_path(live: Mapping[int, LiveFiles], ids: Iterable[int]) -> dict[str, tup
 def _check_size(io: FileIO, file: ContentFile) -> list[Finding]:
     try:
         size = io.size(file.file_path)
-    except DeletekitError as e:
+    except DAMAGE as e:
         return [from_error(e, file.file_path, "file_path")]
     if size == file.file_size_in_bytes:
         return []

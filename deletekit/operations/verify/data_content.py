@@ -20,9 +20,9 @@ from deletekit.errors import FormatError
 from deletekit.formats.content_file import DataFile, ManifestEntry
 from deletekit.formats.tabular import TabularFile, open_tabular
 from deletekit.operations.verify.column_stats import FileStats
+from deletekit.operations.verify.damage import DAMAGE, from_error
 from deletekit.operations.verify.delete_content import NAME_MAPPING
-from deletekit.operations.verify.kinds import DAMAGE
-from deletekit.operations.verify.report import Finding, Level, error, from_error, warning
+from deletekit.operations.verify.report import Finding, Level, error, warning
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import schema_of_spec
@@ -46,9 +46,9 @@ def check_data_file(
     rows = 0
     try:
         with io.open(file.file_path) as source:
+            opened = open_tabular(source, file.file_format)
             if file.file_format == "PARQUET":
                 findings += _row_groups(source, file)
-            opened = open_tabular(source, file.file_format)
             count = sum(g.num_rows for g in opened.row_groups)
             if count != file.record_count:
                 findings.append(
@@ -70,7 +70,6 @@ def check_data_file(
 def _row_groups(source: Any, file: DataFile) -> Iterator[Finding]:
     """Where row groups begin: at their first column's dictionary, if it has one, else at its data."""
     footer = pq.read_metadata(source)
-    source.seek(0)
     starts = set()
     for i in range(footer.num_row_groups):
         group = footer.row_group(i)

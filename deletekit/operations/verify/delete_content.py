@@ -32,8 +32,8 @@ from deletekit.formats.puffin import (
 )
 from deletekit.formats.tabular import open_tabular, read_all
 from deletekit.operations.verify.column_stats import FileStats
-from deletekit.operations.verify.kinds import DAMAGE
-from deletekit.operations.verify.report import Finding, error, from_error, warning
+from deletekit.operations.verify.damage import DAMAGE, from_error
+from deletekit.operations.verify.report import Finding, error, warning
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
 

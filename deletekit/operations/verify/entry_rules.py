@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema, index_by_id
 from deletekit.deletes.delete_file_index import widened_bound
 from deletekit.formats.content_file import ContentFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.operations.verify.bounds import comparable, is_ordered
-from deletekit.operations.verify.kinds import DAMAGE
+from deletekit.operations.verify.damage import DAMAGE
 from deletekit.operations.verify.report import Finding, error
 from deletekit.operations.verify.stored import StoredManifest
 from deletekit.table.metadata import TableMetadata

@@ -5,28 +5,10 @@ Law: a kind once published keeps its name and its meaning.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from types import MappingProxyType
 
-import pyarrow as pa
-
-from deletekit.errors import DeletekitError
-
-__all__ = ["DAMAGE", "KINDS", "REPAIRS"]
-
-DAMAGE = (
-    DeletekitError,
-    pa.ArrowException,
-    struct.error,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    ArithmeticError,
-    RecursionError,
-)
-"""What reading a damaged file raises; a storage that does not answer raises other errors, which are not findings."""
+__all__ = ["KINDS", "REPAIRS"]
 
 KINDS: Mapping[str, str] = MappingProxyType(
     {

@@ -12,7 +12,7 @@ from deletekit.formats.content_file import DataFile, EntryStatus
 from deletekit.formats.manifest import Manifest
 from deletekit.formats.manifest_list import FieldSummary, ManifestContent, ManifestFile
 from deletekit.operations.verify.bounds import comparable, is_ordered
-from deletekit.operations.verify.kinds import DAMAGE
+from deletekit.operations.verify.damage import DAMAGE
 from deletekit.operations.verify.report import Finding, error
 from deletekit.operations.verify.stored import StoredManifest
 from deletekit.table.metadata import Snapshot, TableMetadata

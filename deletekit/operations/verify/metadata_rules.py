@@ -11,24 +11,55 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from deletekit.errors import DeletekitError
+from deletekit.operations.verify.damage import DAMAGE, from_error, guarded
 from deletekit.operations.verify.history_rules import check_history
-from deletekit.operations.verify.kinds import DAMAGE
-from deletekit.operations.verify.report import Finding, error, from_error, warning
+from deletekit.operations.verify.report import Finding, error, warning
 from deletekit.table.file_io import FileIO
-from deletekit.table.metadata import MAIN, TableMetadata, check_schema_version
+from deletekit.table.metadata import MAIN, Snapshot, TableMetadata, check_schema_version
 
-__all__ = ["check_metadata", "check_named_files"]
+__all__ = ["check_metadata", "check_named_files", "usable_snapshots"]
 
+_SNAPSHOT_TYPES = (
+    ("snapshot_id", int),
+    ("sequence_number", int),
+    ("timestamp_ms", int),
+    ("parent_snapshot_id", int | None),
+    ("schema_id", int | None),
+    ("first_row_id", int | None),
+    ("added_rows", int | None),
+    ("manifest_list", str | None),
+)
 _NAME_MAPPING = "schema.name-mapping.default"
 
 
 def check_metadata(metadata: TableMetadata) -> Iterator[Finding]:
     """Every rule that needs nothing but the document. Findings name no file: there is only this one."""
     for rules in _RULES:
-        try:
-            yield from rules(metadata)
-        except DAMAGE as e:
-            yield error("unreadable-file", "table metadata cannot be understood", found=f"{type(e).__name__}: {e}")
+        yield from guarded(rules(metadata), None, "table metadata")
+
+
+def usable_snapshots(metadata: TableMetadata) -> tuple[dict[int, Snapshot], list[Finding]]:
+    """The snapshots whose fields have values of their types, and what is wrong with the others.
+
+    None at all when schemas, specs or refs cannot be understood, for nothing in a snapshot can then.
+    """
+    try:
+        _ = metadata.all_fields, metadata.untrusted_bounds, metadata.specs, metadata.last_sequence_number
+        _ = metadata.next_row_id, metadata.properties, [r.get("snapshot-id") for r in metadata.refs.values()]
+        snapshots = metadata.snapshots
+    except DAMAGE as e:
+        return {}, [from_error(e, None, "table metadata")]
+    usable, findings = {}, []
+    for key, snapshot in snapshots.items():
+        wrong = next((name for name, types in _SNAPSHOT_TYPES if not isinstance(getattr(snapshot, name), types)), None)
+        if wrong is None and all(isinstance(v, str) for v in snapshot.summary.values()):
+            usable[key] = snapshot
+        else:
+            name = "summary" if wrong is None else wrong.replace("_", "-")
+            findings.append(
+                error("metadata-field", "snapshot has a value of another type", field=f"snapshots.{name}", found=key)
+            )
+    return usable, findings
 
 
 def check_named_files(metadata: TableMetadata, io: FileIO) -> Iterator[Finding]:
@@ -43,7 +74,7 @@ def check_named_files(metadata: TableMetadata, io: FileIO) -> Iterator[Finding]:
             continue
         try:
             found = io.size(path)
-        except DeletekitError as e:
+        except DAMAGE as e:
             missing = from_error(e, path, name)
             yield warning(missing.kind, missing.message, file=path, field=name)
             continue

@@ -9,9 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from deletekit.errors import DeletekitError, NotFoundError, UnsupportedError
-
-__all__ = ["Finding", "Findings", "Level", "Severity", "VerifyReport", "error", "from_error", "warning"]
+__all__ = ["Finding", "Findings", "Level", "Severity", "VerifyReport", "error", "warning"]
 
 Severity = Literal["error", "warning"]
 Level = Literal["metadata", "deletes", "data"]
@@ -120,18 +118,3 @@ def error(kind: str, message: str, **named: Any) -> Finding:
 def warning(kind: str, message: str, **named: Any) -> Finding:
     """A finding that is legal, or hurts no reader."""
     return Finding(severity="warning", kind=kind, message=message, **named)
-
-
-def from_error(e: Exception, file: str, field: str) -> Finding:
-    """What kept a file from being read: it is not there, deletekit does not do it, or it is damaged.
-
-    `field` names what refers to the file.
-    """
-    if isinstance(e, NotFoundError):
-        return error("missing-file", "file does not exist", file=file, field=field)
-    if isinstance(e, UnsupportedError):
-        return warning("not-checked", e.message, file=file, field=e.field or field, found=e.found, expected=e.expected)
-    if isinstance(e, DeletekitError):
-        where = e.field or field
-        return error("unreadable-file", e.message, file=file, field=where, found=e.found, expected=e.expected)
-    return error("unreadable-file", "file cannot be read", file=file, field=field, found=f"{type(e).__name__}: {e}")

@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.operations.context import engine_or_default
 from deletekit.operations.verify.content import check_files
+from deletekit.operations.verify.damage import guarded
 from deletekit.operations.verify.entry_rules import check_entries
 from deletekit.operations.verify.live_files import LiveFiles
 from deletekit.operations.verify.manifest_rules import check_listed, check_manifest
-from deletekit.operations.verify.metadata_rules import check_metadata, check_named_files
+from deletekit.operations.verify.metadata_rules import check_metadata, check_named_files, usable_snapshots
 from deletekit.operations.verify.report import Finding, Findings, Level, VerifyReport
 from deletekit.operations.verify.snapshot_rules import check_snapshot, live_files
 from deletekit.operations.verify.stored import StoredManifest, read_list, read_stored
@@ -55,26 +56,16 @@ def verify(
         raise InvalidInputError(
             "unknown level", kind="level", field="level", found=level, expected=", ".join(get_args(Level))
         )
-    chosen = _chosen(table.metadata, snapshots)
-    return _Verification(table.io, table.metadata, level, engine_or_default(engine)).run(chosen, snapshots == "all")
+    if isinstance(snapshots, str) and snapshots not in ("all", "heads"):
+        raise InvalidInputError(
+            "unknown choice of snapshots", kind="snapshots", found=snapshots, expected="all, heads, or ids"
+        )
+    return _Verification(table.io, table.metadata, level, engine_or_default(engine)).run(snapshots)
 
 
-def heads(metadata: TableMetadata) -> list[int]:
+def _heads(metadata: TableMetadata) -> list[Any]:
     """Ids of the snapshots that branches and tags point to."""
-    ids = dict.fromkeys(ref.get("snapshot-id") for ref in metadata.refs.values())
-    return [i for i in ids if i in metadata.snapshots]
-
-
-def _chosen(metadata: TableMetadata, snapshots: Iterable[int] | str) -> list[Snapshot]:
-    if snapshots == "all":
-        return sorted(metadata.snapshots.values(), key=lambda s: s.sequence_number)
-    if isinstance(snapshots, str):
-        if snapshots != "heads":
-            raise InvalidInputError(
-                "unknown choice of snapshots", kind="snapshots", found=snapshots, expected="all, heads, or ids"
-            )
-        return [metadata.snapshots[i] for i in heads(metadata)]
-    return [metadata.snapshot_by_id(i) for i in snapshots]
+    return list(dict.fromkeys(ref.get("snapshot-id") for ref in metadata.refs.values()))
 
 
 class _Verification:
@@ -86,19 +77,32 @@ class _Verification:
         self._level = level
         self._engine = engine
         self._findings = Findings()
+        self._branches: set[Any] = set()
         self._checked = dict.fromkeys(("snapshots", "manifests", "entries"), 0)
 
-    def run(self, snapshots: Sequence[Snapshot], everything: bool) -> VerifyReport:
+    def run(self, snapshots: Iterable[int] | str) -> VerifyReport:
         self._findings.add(check_metadata(self._metadata))
-        self._findings.add(check_named_files(self._metadata, self._io))
-        live = self._manifests(snapshots)
+        self._findings.add(guarded(check_named_files(self._metadata, self._io), None, "table metadata"))
+        live = self._manifests(self._chosen(snapshots))
         if self._level != "metadata":
-            opened = set(heads(self._metadata)) if everything else set(live)
+            opened = set(_heads(self._metadata)) if snapshots == "all" and live else set(live)
             findings, checked = check_files(self._io, self._metadata, live, opened, self._level, self._engine)
             self._checked |= checked
             for finding in findings:
                 self._findings.add([finding])
         return VerifyReport(level=self._level, findings=tuple(self._repairable()), checked=self._checked)
+
+    def _chosen(self, snapshots: Iterable[int] | str) -> list[Snapshot]:
+        usable, findings = usable_snapshots(self._metadata)
+        self._findings.add(findings)
+        if usable:  # else the refs may be what cannot be understood
+            self._branches = {r.get("snapshot-id") for r in self._metadata.refs.values() if r.get("type") == "branch"}
+        if snapshots == "all":
+            return sorted(usable.values(), key=lambda s: s.sequence_number)
+        if isinstance(snapshots, str):
+            return [usable[i] for i in _heads(self._metadata) if i in usable] if usable else []
+        asked = [self._metadata.snapshot_by_id(i) for i in snapshots]
+        return [s for s in asked if s.snapshot_id in usable]
 
     def _manifests(self, snapshots: Sequence[Snapshot]) -> dict[int, LiveFiles]:
         """Check manifest lists, manifests and entries; the live files of each snapshot, by its id."""
@@ -108,14 +112,15 @@ class _Verification:
             rows[snapshot.snapshot_id] = listed
             self._findings.add(findings, (snapshot.snapshot_id,))
             for row in listed:
-                self._findings.add(check_listed(row, snapshot, self._metadata), (snapshot.snapshot_id,))
+                found = guarded(check_listed(row, snapshot, self._metadata), row.manifest_path, "manifest-list")
+                self._findings.add(found, (snapshot.snapshot_id,))
         stored = self._read_manifests(rows)
         live = {}
         for snapshot in snapshots:
             mine = [stored[row] for row in rows[snapshot.snapshot_id]]
             live[snapshot.snapshot_id] = live_files(mine, self._metadata)
             found = check_snapshot(snapshot, mine, live[snapshot.snapshot_id], self._metadata)
-            self._findings.add(found, (snapshot.snapshot_id,))
+            self._findings.add(guarded(found, snapshot.manifest_list, "manifest-list"), (snapshot.snapshot_id,))
         self._checked["snapshots"] = len(snapshots)
         return live
 
@@ -135,9 +140,8 @@ class _Verification:
 
     def _repairable(self) -> Iterable[Finding]:
         """Findings, those of the past without a repair: a snapshot once committed is not changed."""
-        branches = {r.get("snapshot-id") for r in self._metadata.refs.values() if r.get("type") == "branch"}
         for finding in self._findings:
-            if finding.repair is not None and branches.isdisjoint(finding.snapshot_ids):
+            if finding.repair is not None and self._branches.isdisjoint(finding.snapshot_ids):
                 finding = replace(finding, repair=None)  # noqa: PLW2901
             yield finding
 
@@ -150,4 +154,5 @@ def _read_list(
 
 def _read_manifest(io: FileIO, metadata: TableMetadata, listed: ManifestFile) -> tuple[StoredManifest, list[Finding]]:
     stored = read_stored(io, metadata, listed)
-    return stored, [*check_manifest(stored, metadata), *check_entries(stored, metadata)]
+    rules = (check_manifest(stored, metadata), check_entries(stored, metadata))
+    return stored, [f for found in rules for f in guarded(found, listed.manifest_path, "manifest_path")]

@@ -12,8 +12,8 @@ from deletekit.formats.avro import read_container
 from deletekit.formats.content_file import EntryStatus, ManifestEntry
 from deletekit.formats.manifest import Manifest, inherit, read_manifest
 from deletekit.formats.manifest_list import ManifestFile, read_manifest_list
-from deletekit.operations.verify.kinds import DAMAGE
-from deletekit.operations.verify.report import Finding, from_error, warning
+from deletekit.operations.verify.damage import DAMAGE, from_error
+from deletekit.operations.verify.report import Finding, warning
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.partition import with_current_decimals
