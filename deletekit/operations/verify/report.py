@@ -28,7 +28,7 @@ class Finding:
     field: the field, column or property concerned, by its name in the specification.
     found, expected: the offending value, and what was wanted instead.
     snapshot_ids: the snapshots concerned, of those that were checked; none for what concerns the table.
-    repair: what `repair` would do about it on the branch that has it; None when only a person can decide.
+    repair: the kind to give to `repair`, which mends it on the branch that has it; None when only a person can decide.
     """
 
     severity: Severity
