@@ -8,7 +8,12 @@ import pytest
 
 import deletekit as dk
 from deletekit.cli.repair import KINDS as REPAIRABLE
+from deletekit.deletes.delete_file_index import DeleteFileIndex
+from deletekit.formats.manifest_list import ManifestContent
 from deletekit.operations.verify import KINDS, REPAIRS
+from deletekit.operations.verify.live_files import LiveFiles
+from deletekit.table.metadata import Snapshot
+from deletekit.table.snapshot import SnapshotReader
 from tests.interop.scenarios import SCENARIOS, Scenario
 
 
@@ -20,11 +25,23 @@ def test_the_tables_of_scenarios_are_clean(catalog: dk.Catalog, scenario: Scenar
     assert {f.kind for f in report.warnings} <= {"dangling-equality-delete", "dangling-position-delete"}
     assert report.checked["snapshots"] == len(table.metadata.snapshots)
     assert report.checked["rows"] >= len(rows)
+    for snapshot in table.metadata.snapshots.values():
+        assert_dangling_are_those_that_no_reader_uses(table, snapshot)
     # A dangling delete can go, and nobody reads other rows.
     before = dk.scan(table).to_arrow()
     dk.repair(table)
     assert dk.scan(table).to_arrow().sort_by(before.column_names[0]) == before.sort_by(before.column_names[0])
     assert dk.verify(table, level="data", snapshots="heads").findings == ()
+
+
+def assert_dangling_are_those_that_no_reader_uses(table: dk.Table, snapshot: Snapshot) -> None:
+    """The rule that is told the other way round: from each data file to its deletes, without pruning by bounds."""
+    reader = SnapshotReader(table.io, table.metadata)
+    data, deletes = (tuple(reader.live_entries(snapshot, content)) for content in ManifestContent)
+    index = DeleteFileIndex(deletes, table.metadata.specs, {})
+    used = {delete.data_file.identity for entry in data for delete in index.for_data_file(entry)}
+    dangling = {entry.data_file.identity for entry in LiveFiles(table.metadata, data, deletes).dangling()}
+    assert dangling == {entry.data_file.identity for entry in deletes} - used
 
 
 def test_every_kind_of_finding_is_provoked_somewhere() -> None:
