@@ -39,7 +39,13 @@ if TYPE_CHECKING:
     from deletekit.operations.merge import merge as merge
     from deletekit.operations.read import Scan as Scan
     from deletekit.operations.read import scan as scan
+    from deletekit.operations.repair import RepairAction as RepairAction
+    from deletekit.operations.repair import RepairReport as RepairReport
+    from deletekit.operations.repair import repair as repair
     from deletekit.operations.update import update as update
+    from deletekit.operations.verify import Finding as Finding
+    from deletekit.operations.verify import VerifyReport as VerifyReport
+    from deletekit.operations.verify import verify as verify
     from deletekit.operations.write import append as append
     from deletekit.operations.write import create_table as create_table
     from deletekit.table.catalog import Catalog as Catalog
@@ -81,7 +87,9 @@ _HOMES = {
     "deletekit.operations.inspect": ("inspect",),
     "deletekit.operations.merge": ("merge",),
     "deletekit.operations.read": ("Scan", "scan"),
+    "deletekit.operations.repair": ("RepairAction", "RepairReport", "repair"),
     "deletekit.operations.update": ("update",),
+    "deletekit.operations.verify": ("Finding", "VerifyReport", "verify"),
     "deletekit.operations.write": ("append", "create_table"),
     "deletekit.table.catalog": ("Catalog", "load_catalog", "local_catalog"),
     "deletekit.table.table": ("Table", "from_metadata", "from_pyiceberg", "load_table"),

@@ -15,7 +15,9 @@ from deletekit.cli.doctor import doctor
 from deletekit.cli.explain import explain
 from deletekit.cli.inspect import inspect
 from deletekit.cli.options import interrupted, traceback_option, with_traceback
+from deletekit.cli.repair import repair
 from deletekit.cli.terminal import show_error
+from deletekit.cli.verify import verify
 from deletekit.version import __version__
 
 __all__ = ["main"]
@@ -52,6 +54,7 @@ def main() -> None:
       deletekit inspect path/to/table --deletes
       deletekit explain path/to/table "id = 1"
       deletekit delete --warehouse DIR demo.users "id = 1"
+      deletekit verify path/to/table
       deletekit doctor
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
 
@@ -77,5 +80,5 @@ def tour(directory: Path | None, *, keep: bool) -> None:
     module.run_tour(directory, console=Console(highlight=False), keep=keep)
 
 
-for command in (tour, inspect, explain, delete, doctor):
+for command in (tour, inspect, explain, delete, verify, repair, doctor):
     main.add_command(command)

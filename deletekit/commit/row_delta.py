@@ -32,7 +32,9 @@ class RowDelta:
     """Files added and removed by one commit.
 
     Added files carry no sequence number: they inherit the new snapshot's. Removed ones are live entries of the snapshot
-    the change was planned on. `operation` overrides what the files imply (`replace` for maintenance).
+    the change was planned on. `operation` overrides what the files imply (`replace` for maintenance). `parent_totals`
+    are the totals of the parent snapshot, counted anew, when those of its summary are wrong; a change that only sets
+    them right is a change.
     """
 
     added_data_files: tuple[DataFile, ...] = ()
@@ -40,10 +42,11 @@ class RowDelta:
     added_delete_files: tuple[DeleteFile, ...] = ()
     removed_delete_files: tuple[ManifestEntry, ...] = ()
     operation: str | None = None
+    parent_totals: Mapping[str, int] | None = None
 
     @property
     def is_empty(self) -> bool:
-        return not (
+        return self.parent_totals is None and not (
             self.added_data_files or self.removed_data_files or self.added_delete_files or self.removed_delete_files
         )
 

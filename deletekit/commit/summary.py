@@ -52,7 +52,7 @@ def summarise(
     summary |= _partitions(metadata, added, removed)
     for name in ("created", "kept", "replaced"):
         summary[f"manifests-{name}"] = str(manifests[name])
-    summary |= _totals(parent, counters)
+    summary |= _totals(delta.parent_totals, parent, counters)
     return {**summary, "engine-name": "deletekit", "engine-version": __version__}
 
 
@@ -84,10 +84,11 @@ def _count_deletes(count: Any, verb: str, file: DeleteFile) -> None:
     count(f"{verb}-position-deletes", file.record_count)
 
 
-def _totals(parent: Snapshot | None, counters: Mapping[str, int]) -> dict[str, str]:
+def _totals(known: Mapping[str, int] | None, parent: Snapshot | None, counters: Mapping[str, int]) -> dict[str, str]:
     out = {}
     for total, (plus, minus) in _TOTALS.items():
         before = "0" if parent is None else parent.summary.get(total, "")
+        before = before if known is None else str(known[total])
         if before.isdigit():
             out[total] = str(int(before) + counters.get(plus, 0) - counters.get(minus, 0))
     return out

@@ -16,7 +16,7 @@ COMMANDS = sorted(main.commands)
 
 
 def test_the_commands() -> None:
-    assert COMMANDS == ["delete", "doctor", "explain", "inspect", "tour"]
+    assert COMMANDS == ["delete", "doctor", "explain", "inspect", "repair", "tour", "verify"]
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])

@@ -30,6 +30,9 @@ ASKED = [
     ["explain", "id = 1", "--columns", EVIL],
     ["explain", "id = 1", "--columns", "[red]" + EVIL],
     ["delete", "id = 2", "--dry-run"],
+    ["verify", "--level", "data"],
+    ["repair", "--dry-run"],
+    ["repair", "--dry-run", "--ref", EVIL],
     ["delete", EVIL],
     ["delete", "id = 2", "--ref", EVIL],
 ]

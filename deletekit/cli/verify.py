@@ -1,0 +1,101 @@
+"""`deletekit verify`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+import deletekit as dk
+from deletekit.cli.opening import open_table
+from deletekit.cli.options import TableSource, output_options, table_options
+from deletekit.cli.parts import Prose, Unbroken, heading, pairs
+from deletekit.cli.terminal import Output, show, show_json
+from deletekit.cli.text import count, first, json_ready, plain, short
+
+__all__ = ["verify"]
+
+_LEVELS = ("metadata", "deletes", "data")
+_STYLE = {"error": "bold red", "warning": "yellow"}
+
+
+@click.command(short_help="Check a table against every rule of the specification.")
+@table_options
+@click.option(
+    "--level",
+    type=click.Choice(_LEVELS),
+    default="deletes",
+    show_default=True,
+    metavar="LEVEL",
+    help="metadata: manifests too; deletes: and delete files, and footers of data files; data: and every row.",
+)
+@click.option(
+    "--snapshot", "snapshot_ids", type=int, multiple=True, metavar="ID", help="Check this snapshot only; repeatable."
+)
+@click.option("--heads", is_flag=True, help="Check only what branches and tags point to.")
+@click.option(
+    "--limit", type=click.IntRange(min=0), default=50, show_default=True, metavar="N", help="Findings shown; 0 is all."
+)
+@output_options
+def verify(
+    source: TableSource, *, level: Any, snapshot_ids: tuple[int, ...], heads: bool, limit: int, output: Output
+) -> None:
+    """Check a table, whoever wrote it, against every rule of the specification. Nothing is changed.
+
+    An error breaks a rule; a warning is legal, or hurts no reader. The exit code is 1 when there are errors, else 0.
+
+    TABLE is a *.metadata.json file or a table's directory; with --warehouse or --catalog it is namespace.table.
+
+    \b
+    Examples:
+      deletekit verify wh/demo/users
+      deletekit verify --warehouse wh demo.users --level data --heads
+      deletekit verify --catalog prod demo.users --json
+    """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    if heads and snapshot_ids:
+        raise click.UsageError("--heads and --snapshot each choose snapshots; give one of them.")
+    table = open_table(source)
+    chosen: Any = list(snapshot_ids) or ("heads" if heads else "all")
+    with output.engine("Reading files") as engine:
+        report = dk.verify(table, level=level, snapshots=chosen, engine=engine)
+    if output.as_json:
+        document = {"table": table.name, "ok": report.ok, "level": level, "checked": report.checked}
+        show_json({**document, "findings": report.findings})
+    else:
+        show(*_text(table, report, limit))
+    click.get_current_context().exit(0 if report.ok else 1)
+
+
+def _text(table: dk.Table, report: dk.VerifyReport, limit: int) -> Iterator[RenderableType]:
+    shown, left = first(report.findings, limit)
+    for finding in shown:
+        yield from _finding(finding, table.location)
+    if left:
+        yield Text(f"\n… and {count(left, 'more finding')}; --limit 0 shows all")
+    yield heading("Checked")
+    yield pairs({name.replace("_", " "): f"{number:,}" for name, number in report.checked.items()})
+    verdict = ("No errors", "bold green") if report.ok else (count(len(report.errors), "error"), "bold red")
+    yield Text.assemble("\n", verdict, f", {count(len(report.warnings), 'warning')} in {plain(table.name)}.")
+    if any(finding.repair for finding in report.findings):
+        yield Text("`deletekit repair --dry-run` shows what can be repaired without changing a row.")
+
+
+def _finding(finding: dk.Finding, location: str) -> Iterator[RenderableType]:
+    yield Text.assemble((finding.severity, _STYLE[finding.severity]), "  ", (plain(finding.kind), "bold"))
+    yield Padding(Prose(finding.message), (0, 0, 0, 2), expand=False)
+    if finding.file is not None:
+        yield Padding(Unbroken(short(finding.file, location)), (0, 0, 0, 2), expand=False)
+    named = {name: getattr(finding, name) for name in ("field", "found", "expected", "repair")}
+    rows = {name: _value(value, location) for name, value in named.items() if value is not None}
+    if finding.snapshot_ids:
+        ids, left = first(finding.snapshot_ids, 5)
+        rows["snapshots"] = ", ".join(map(str, ids)) + (f" and {left} more" if left else "")
+    yield pairs(rows, indent=2)
+
+
+def _value(value: Any, location: str) -> str:
+    return short(value if isinstance(value, str) else json_ready(value), location)

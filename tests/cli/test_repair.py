@@ -1,0 +1,80 @@
+"""`deletekit repair`: what would be done, what was done, what was refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import deletekit as dk
+from tests.cli.conftest import Run
+from tests.operations.damage import edit_bytes, edit_list
+from tests.tables import ids, live_files, manifest_list, new_catalog, unchanged
+
+
+@pytest.fixture
+def broken(fresh: Path) -> Path:
+    """A warehouse whose table `demo.users` has two vectors for its data file: of ids 1 and 2."""
+    with new_catalog(fresh) as catalog:
+        table = dk.load_table(catalog, "demo.users")
+        dk.create_branch(table, "dev")
+        dk.delete(table, "id = 1", mode="deletion-vector", ref="dev")
+        dk.delete(table, "id = 2", mode="deletion-vector")
+        edit_list(table, lambda rows: rows.extend(r for r in manifest_list(table, "dev") if r["content"] == 1))
+    return fresh
+
+
+def test_a_dry_run_writes_nothing(run: Run, broken: Path) -> None:
+    with new_catalog(broken) as catalog:
+        table = dk.load_table(catalog, "demo.users")
+        with unchanged(table):
+            result = run("repair", "--warehouse", broken, "demo.users", "--dry-run")
+            by_path = run("repair", table.metadata_location, "--dry-run")
+    assert result.exit_code == by_path.exit_code == 0
+    assert "Would be done" in result.stdout
+    assert "duplicate-deletion-vector" in result.stdout
+    assert "with 2 positions" in result.stdout
+    assert result.stdout.endswith("Nothing was written.\n")
+    assert "/warehouse/" not in result.stdout, "paths are below the table's location"
+
+
+def test_a_repair(run: Run, broken: Path) -> None:
+    assert run("verify", "--warehouse", broken, "demo.users").exit_code == 1
+    result = run("repair", "--warehouse", broken, "demo.users")
+    assert result.exit_code == 0
+    assert "Done" in result.stdout
+    assert "replace" in result.stdout
+    with new_catalog(broken) as catalog:
+        assert ids(dk.load_table(catalog, "demo.users")) == [3, 4]
+    assert run("verify", "--warehouse", broken, "demo.users", "--heads").exit_code == 0
+    again = run("repair", "--warehouse", broken, "demo.users")
+    assert again.stdout == "Nothing to repair in demo.users.\n"
+
+
+def test_as_json(run: Run, broken: Path) -> None:
+    kind = ["--kind", "duplicate-deletion-vector", "--json"]
+    document = json.loads(run("repair", "--warehouse", broken, "demo.users", *kind).stdout)
+    assert (document["table"], document["ref"], document["dry_run"]) == ("demo.users", "main", False)
+    assert [a["kind"] for a in document["actions"]] == ["duplicate-deletion-vector"]
+    assert document["refused"] == []
+    assert document["commit"]["operation"] == "replace"
+
+
+def test_what_is_refused_is_said(run: Run, broken: Path) -> None:
+    with new_catalog(broken) as catalog:
+        table = dk.load_table(catalog, "demo.users")
+        vector = live_files(table, 1)[0]
+        edit_bytes(vector["file_path"], lambda data: data.__setitem__(vector["content_offset"] + 4, 0))
+    result = run("repair", "--warehouse", broken, "demo.users", "--kind", "duplicate-deletion-vector")
+    assert result.exit_code == 0
+    assert "Refused" in result.stdout
+    assert "refused: not a deletion vector" in result.stdout
+
+
+def test_errors(run: Run, broken: Path) -> None:
+    with new_catalog(broken) as catalog:
+        location = dk.load_table(catalog, "demo.users").metadata_location
+    assert "read-only" in run("repair", location).stderr
+    assert run("repair", "--warehouse", broken, "demo.users", "--kind", "manifest-count").exit_code == 2
+    assert run("repair", "--warehouse", broken, "demo.users", "--ref", "nothing").exit_code == 1

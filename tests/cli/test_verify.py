@@ -1,0 +1,110 @@
+"""`deletekit verify`: findings as text and JSON, and the exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import deletekit as dk
+from tests.cli.conftest import EVIL, Run, RunProgram
+from tests.operations.damage import edit_file, edit_list
+from tests.tables import new_catalog
+
+
+@pytest.fixture
+def damaged(fresh: Path) -> tuple[Path, str]:
+    """A warehouse whose table `demo.users` has a vector of another cardinality; and the vector's path."""
+    with new_catalog(fresh) as catalog:
+        table = dk.load_table(catalog, "demo.users")
+        dk.delete(table, "id in (1, 3)", mode="deletion-vector")
+        return fresh, edit_file(table, 1, record_count=1)
+
+
+def test_a_sound_table(run: Run, warehouse: Path) -> None:
+    for name in ("users", "history", "parts", "types", "empty"):
+        for level in ("metadata", "deletes", "data"):
+            result = run("verify", "--warehouse", warehouse, f"demo.{name}", "--level", level)
+            assert result.exit_code == 0, result.output
+            assert f"No errors, 0 warnings in demo.{name}." in result.stdout
+
+
+def test_errors_are_exit_code_1_and_named(run: Run, damaged: tuple[Path, str]) -> None:
+    warehouse, vector = damaged
+    result = run("verify", "--warehouse", warehouse, "demo.users")
+    assert result.exit_code == 1
+    assert result.stderr == ""
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    at = lines.index("error  record-count")
+    assert lines[at + 1] == "deletion vector has another cardinality"
+    assert vector.endswith(lines[at + 2])
+    assert lines[at + 3 : at + 6] == ["field      record_count", "found      1", "expected   2"]
+    assert lines[-1] == "2 errors, 2 warnings in demo.users." or "deletekit repair" in lines[-1]
+
+
+def test_as_json(run: Run, damaged: tuple[Path, str]) -> None:
+    warehouse, vector = damaged
+    result = run("verify", "--warehouse", warehouse, "demo.users", "--json")
+    assert result.exit_code == 1
+    document = json.loads(result.stdout)
+    assert (document["table"], document["ok"], document["level"]) == ("demo.users", False, "deletes")
+    assert document["checked"]["delete_files"] == 1
+    found = [f for f in document["findings"] if f["kind"] == "record-count"]
+    assert [(f["severity"], f["file"], f["found"], f["expected"]) for f in found] == [("error", vector, 1, 2)]
+
+
+def test_levels_and_snapshots(run: Run, damaged: tuple[Path, str]) -> None:
+    warehouse, _ = damaged
+    with new_catalog(warehouse) as catalog:
+        first, *_ = sorted(
+            dk.load_table(catalog, "demo.users").metadata.snapshots.values(), key=lambda s: s.timestamp_ms
+        )
+    kinds = {}
+    for options in (["--level", "metadata"], ["--heads"], ["--snapshot", str(first.snapshot_id)]):
+        shown = json.loads(run("verify", "--warehouse", warehouse, "demo.users", "--json", *options).stdout)
+        kinds[options[0]] = {f["kind"] for f in shown["findings"]}, shown["checked"]["snapshots"]
+    assert "record-count" not in kinds["--level"][0]
+    assert "record-count" in kinds["--heads"][0]
+    assert kinds["--heads"][1] == 1
+    assert kinds["--snapshot"] == (set(), 1)
+
+
+def test_wrong_usage(run: Run) -> None:
+    assert run("verify", "t", "--heads", "--snapshot", "1").exit_code == 2
+    assert run("verify", "t", "--level", "deepest").exit_code == 2
+
+
+def test_a_limit_says_what_it_leaves_out(run: Run, damaged: tuple[Path, str]) -> None:
+    warehouse, _ = damaged
+    shown = run("verify", "--warehouse", warehouse, "demo.users", "--limit", "1").stdout
+    assert "more finding" in shown
+    assert "more finding" not in run("verify", "--warehouse", warehouse, "demo.users", "--limit", "0").stdout
+
+
+def test_what_can_be_repaired_is_said(run: Run, fresh: Path) -> None:
+    with new_catalog(fresh) as catalog:
+        table = dk.load_table(catalog, "demo.users")
+        dk.delete_keys(table, [{"id": 1}])
+        edit_list(table, lambda rows: [r for r in rows if r["content"] == 1])
+    result = run("verify", "--warehouse", fresh, "demo.users", "--heads")
+    assert result.exit_code == 0
+    assert "warning  dangling-equality-delete" in result.stdout
+    assert "`deletekit repair --dry-run`" in result.stdout
+
+
+def test_a_table_that_cannot_be_opened(run: Run, fresh: Path) -> None:
+    with new_catalog(fresh) as catalog:
+        location = dk.load_table(catalog, "demo.users").metadata_location
+    Path(location).write_text('{"format-version": 3}')
+    result = run("verify", location)
+    assert result.exit_code == 1
+    assert "table-metadata" in result.stderr
+
+
+def test_what_a_damaged_table_holds_does_not_act(run: Run, warehouse: Path, program: RunProgram) -> None:
+    for form in ([], ["--json"]):
+        shown = run("verify", "--warehouse", warehouse, "demo.evil", *form)
+        assert shown.exit_code == 0
+        assert EVIL not in shown.output
+    assert program("verify", "--warehouse", warehouse, "demo.evil").returncode == 0
