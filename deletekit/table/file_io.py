@@ -32,7 +32,7 @@ from deletekit.errors import (
 __all__ = ["FileIO", "FileInfo", "MemoryFileIO", "PyIcebergIO", "is_remote"]
 
 # What fsspec's file systems call the time of the last change.
-_FSSPEC_TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified")
+_FSSPEC_TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

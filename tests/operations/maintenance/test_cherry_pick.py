@@ -147,6 +147,7 @@ def test_an_append_that_hides_deletes_is_refused(catalog: dk.Catalog) -> None:
 
 def replace_partitions(table: dk.Table, rows: list[Row], ref: str) -> int:
     """Replace the partitions that the rows are in, as Spark's dynamic overwrite does."""
+
     def build(attempt: Attempt) -> RowDelta:
         metadata = attempt.base.metadata
         added = tuple(write_data_files(attempt.write, align(rows, metadata.schema), metadata.spec))
