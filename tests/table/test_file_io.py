@@ -60,7 +60,7 @@ def test_memory() -> None:
 def test_fsspec() -> None:
     """Through one of its file systems that is here; those of the clouds answer alike."""
     impl = FsspecFileIO({})
-    impl._scheme_to_fs["memory"] = lambda properties: MemoryFileSystem()
+    impl._scheme_to_fs["memory"] = lambda _: MemoryFileSystem()
     check_listing(PyIcebergIO({}, impl=impl), "memory://some/table")
 
 

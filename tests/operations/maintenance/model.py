@@ -124,7 +124,6 @@ def other(table: dk.Table) -> dk.Table:
 
 def edit_metadata(table: dk.Table, change: Callable[[dict[str, Any]], None]) -> None:
     """Change the table's metadata file in place, as no catalog would: for what deletekit itself does not write."""
-
     metadata = metadata_json(table)
     change(metadata)
     Path(table.metadata_location).write_text(json.dumps(metadata), encoding="utf-8")

@@ -401,7 +401,7 @@ def add_again(table: dk.Table, entry: Any) -> None:
     from deletekit.commit.commit import commit  # noqa: PLC0415
     from deletekit.commit.row_delta import RowDelta  # noqa: PLC0415
 
-    commit(table, lambda attempt: RowDelta(added_data_files=(entry.data_file,)))
+    commit(table, lambda _: RowDelta(added_data_files=(entry.data_file,)))
 
 
 @pytest.mark.parametrize("landed", [True, False])
