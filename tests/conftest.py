@@ -11,6 +11,7 @@ import pytest
 from dev import java_problem, java_program
 from tests import postgres as postgres_server
 from tests.rest_server import RestServer, class_path
+from tests.s3 import S3
 from tests.spark_session import spark_session
 
 if TYPE_CHECKING:
@@ -106,3 +107,12 @@ def postgres() -> Iterator[postgres_server.Postgres]:
 def postgres_uri(postgres: postgres_server.Postgres) -> str:
     """Give the URI of a PostgreSQL database, as SQLAlchemy spells it."""
     return postgres.uri
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3]:
+    """Give the one S3 of this run."""
+    pytest.importorskip("moto.server", reason="moto is not installed: pip install 'deletekit[test]'")
+    server = S3.start()
+    yield server
+    server.stop()

@@ -10,11 +10,13 @@ from typing import Any
 import click
 from rich.console import Console
 
+from deletekit.cli.clean_up import expire_snapshots, remove_orphan_files, rewrite_manifests
 from deletekit.cli.delete import delete
 from deletekit.cli.doctor import doctor
 from deletekit.cli.explain import explain
 from deletekit.cli.inspect import inspect
 from deletekit.cli.options import interrupted, traceback_option, with_traceback
+from deletekit.cli.refs import cherry_pick, fast_forward, rollback, set_current_snapshot
 from deletekit.cli.repair import repair
 from deletekit.cli.terminal import show_error
 from deletekit.cli.verify import verify
@@ -46,7 +48,7 @@ class _Program(click.Group):
 @click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
 @click.version_option(__version__, prog_name="deletekit")
 def main() -> None:
-    """Look at the row-level deletes of Apache Iceberg tables, and make them.
+    """Look at the row-level deletes of Apache Iceberg tables, make them, and clean up after them.
 
     \b
     Examples:
@@ -55,6 +57,7 @@ def main() -> None:
       deletekit explain path/to/table "id = 1"
       deletekit delete --warehouse DIR demo.users "id = 1"
       deletekit verify path/to/table
+      deletekit expire-snapshots --warehouse DIR demo.users --dry-run
       deletekit doctor
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
 
@@ -80,5 +83,9 @@ def tour(directory: Path | None, *, keep: bool) -> None:
     module.run_tour(directory, console=Console(highlight=False), keep=keep)
 
 
-for command in (tour, inspect, explain, delete, verify, repair, doctor):
+_LOOKING = (tour, inspect, explain, verify, doctor)
+_CHANGING = (delete, rollback, set_current_snapshot, cherry_pick, fast_forward)
+_CLEANING_UP = (expire_snapshots, remove_orphan_files, rewrite_manifests, repair)
+
+for command in (*_LOOKING, *_CHANGING, *_CLEANING_UP):
     main.add_command(command)

@@ -6,14 +6,14 @@ Law: every error that the real delete would raise, this one raises too, and stor
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import deletekit as dk
 from deletekit.engines.local import Engine
 from deletekit.errors import UnsupportedError
 from deletekit.table.catalog import Catalog, Identifier, TableState
-from deletekit.table.file_io import FileIO
+from deletekit.table.file_io import FileInfo, FileIO
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.metadata_update import apply_updates, check_requirements
 from deletekit.table.table import Table
@@ -98,3 +98,6 @@ class _ReadOnly:
 
     def delete(self, path: str) -> None:
         self._written.pop(path, None)
+
+    def list(self, prefix: str) -> Iterator[FileInfo]:
+        return self._io.list(prefix)

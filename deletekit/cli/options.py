@@ -14,10 +14,12 @@ from deletekit.cli.terminal import Output
 __all__ = [
     "SnapshotChoice",
     "TableSource",
+    "dry_run_option",
     "interrupted",
     "output_options",
     "snapshot_options",
     "table_options",
+    "time_of",
     "traceback_option",
     "when_interrupted",
     "with_traceback",
@@ -123,10 +125,19 @@ def snapshot_options(command: Command) -> Command:
     def packed(snapshot_id: int | None, ref: str | None, as_of: str | None, **rest: Any) -> None:
         if sum(given is not None for given in (snapshot_id, ref, as_of)) > 1:
             raise click.UsageError("--snapshot, --ref and --as-of each choose a snapshot; give one of them.")
-        time = int(as_of) if as_of is not None and as_of.isascii() and as_of.isdigit() else as_of
-        command(at=SnapshotChoice(snapshot_id=snapshot_id, ref=ref, as_of=time), **rest)
+        command(at=SnapshotChoice(snapshot_id=snapshot_id, ref=ref, as_of=time_of(as_of)), **rest)
 
     return packed
+
+
+def time_of(text: str | None) -> int | str | None:
+    """A time as the verbs take it: milliseconds where it is only digits."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() else text
+
+
+def dry_run_option(command: Command) -> Command:
+    """`--dry-run`."""
+    return click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")(command)
 
 
 def output_options(command: Command) -> Command:

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from deletekit.cli.text import plain
 
-__all__ = ["Facts", "Prose", "Unbroken", "Unfolded", "grid", "heading", "pairs"]
+__all__ = ["Facts", "Prose", "Unbroken", "Unfolded", "grid", "heading", "nothing_changed", "pairs"]
 
 _PROSE_WIDTH = 88
 
@@ -56,6 +56,11 @@ def grid(columns: Iterable[str], rows: Iterable[Iterable[Any]], indent: int = 2)
 
 def _cell(value: Any) -> Text | Prose:
     return value if isinstance(value, Text | Prose) else Text(plain(value))
+
+
+def nothing_changed(dry_run: bool) -> list[RenderableType]:
+    """The last line of a dry run."""
+    return [Text("\nNothing was changed.", style="bold")] if dry_run else []
 
 
 class Facts:

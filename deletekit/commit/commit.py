@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from deletekit.commit.manifest_rewrite import ManifestRewrite, produce_rewrite
 from deletekit.commit.row_delta import Base, Produced, RowDelta, produce
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import CommitConflictError, CommitStateUnknownError, DeletekitError, InvalidInputError
@@ -59,18 +60,20 @@ class Attempt:
 
 def commit(
     table: Table,
-    build: Callable[[Attempt], RowDelta],
+    build: Callable[[Attempt], RowDelta | ManifestRewrite],
     *,
     ref: str = MAIN,
     properties: Mapping[str, str] | None = None,
+    pinned_snapshot_id: int | None = None,
 ) -> Commit:
     """Plan a change with `build`, commit it on branch `ref`, and plan it again when another commit was first.
 
     Parameters
     ----------
     build: plans on `attempt.base` and writes files through `attempt.write`; called once per attempt. An empty RowDelta
-        commits nothing.
+        or ManifestRewrite commits nothing.
     properties: extra entries for the snapshot summary.
+    pinned_snapshot_id: a snapshot whose files the change makes use of, and which must not have expired when it lands.
 
     Raises CommitConflictError when `commit.retry.num-retries` races were lost, CommitStateUnknownError when the catalog
     could not say; whatever else `build` raises. Files of attempts that failed are removed; in the unknown case they are
@@ -86,7 +89,7 @@ def commit(
             produced = _prepare(attempt, build, properties)
             if produced is None:
                 return Commit(attempts=number)
-            state = _submit(attempt, produced)
+            state = _submit(attempt, produced, pinned_snapshot_id)
         except CommitConflictError:
             if not waits.again(number):
                 raise
@@ -135,30 +138,47 @@ def _number(properties: Mapping[str, str], name: str, default: str) -> int:
 
 
 def _prepare(
-    attempt: Attempt, build: Callable[[Attempt], RowDelta], properties: Mapping[str, str] | None
+    attempt: Attempt, build: Callable[[Attempt], RowDelta | ManifestRewrite], properties: Mapping[str, str] | None
 ) -> Produced | None:
     """Everything before the catalog hears of it; whatever goes wrong here, the files can go."""
     try:
-        delta = build(attempt)
-        if delta.is_empty:
+        change = build(attempt)
+        if change.is_empty:
             attempt.write.discard()
             return None
-        return produce(attempt.base, delta, attempt.write, properties)
+        if isinstance(change, ManifestRewrite):
+            return produce_rewrite(attempt.base, change, attempt.write, properties)
+        return produce(attempt.base, change, attempt.write, properties)
     except BaseException:
         attempt.write.discard()
         raise
 
 
-def _submit(attempt: Attempt, produced: Produced) -> TableState:
+def _submit(attempt: Attempt, produced: Produced, pinned: int | None) -> TableState:
     """The compare-and-swap. Files go only when the answer was a definite no: our own errors but the unknown one."""
     catalog = attempt.table.require_catalog()
+    updates = produced.updates if pinned is None else _while_there(pinned, produced)
     try:
-        return catalog.commit(attempt.table.identifier, produced.requirements, produced.updates)
+        return catalog.commit(attempt.table.identifier, produced.requirements, updates)
     except CommitStateUnknownError:
         raise
     except DeletekitError:
         attempt.write.discard()
         raise
+
+
+def _while_there(snapshot_id: int, produced: Produced) -> tuple[Mapping[str, Any], ...]:
+    """The updates, which a catalog refuses when it does not have that snapshot any more.
+
+    No requirement of the REST catalog says so; but a ref to a snapshot that is not there is refused by every catalog,
+    and nobody sees one that the same commit sets and removes.
+    """
+    name = f"deletekit-{produced.snapshot.snapshot_id}"
+    return (
+        {"action": "set-snapshot-ref", "ref-name": name, "type": "tag", "snapshot-id": snapshot_id},
+        *produced.updates,
+        {"action": "remove-snapshot-ref", "ref-name": name},
+    )
 
 
 def _attempt(table: Table, ref: str) -> Attempt:

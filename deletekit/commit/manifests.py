@@ -33,7 +33,7 @@ from deletekit.table.partition import schema_of_spec
 from deletekit.table.snapshot import SnapshotReader, without_first_row_id
 from deletekit.table.types import partition_types, schema_to_json, single_value_of_stored
 
-__all__ = ["filter_manifests", "write_added"]
+__all__ = ["filter_manifests", "write_added", "write_entries"]
 
 _CODECS = {"gzip": "deflate", "deflate": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
 
@@ -52,7 +52,7 @@ def write_added(
             data_file=file,
         )
         by_spec.setdefault(file.spec_id, []).append(without_first_row_id(entry))
-    return [_write(context, entries, snapshot_id, sequence_number) for _, entries in sorted(by_spec.items())]
+    return [write_entries(context, entries, snapshot_id, sequence_number) for _, entries in sorted(by_spec.items())]
 
 
 def filter_manifests(
@@ -84,7 +84,7 @@ def filter_manifests(
             for e in reader.entries(listed)
             if e.is_live
         ]
-        out.append(_write(context, entries, snapshot_id, sequence_number))
+        out.append(write_entries(context, entries, snapshot_id, sequence_number))
     if pending:
         raise FormatError("file to remove is in no manifest", kind="missing-file", file=str(next(iter(pending))[0]))
     return out
@@ -96,9 +96,13 @@ def _live_identities(reader: SnapshotReader, listed: ManifestFile, paths: pa.Arr
     return {e.data_file.identity for e in columns.entries(rows_with_paths(columns, paths))}
 
 
-def _write(
+def write_entries(
     context: WriteContext, entries: Sequence[ManifestEntry], snapshot_id: int, sequence_number: int
 ) -> ManifestFile:
+    """A manifest of these entries, all of one partition spec and one kind of content; there must be some.
+
+    The schema in it is one that knows the spec's source columns, which the current schema may have lost.
+    """
     metadata = context.metadata
     spec = metadata.specs[entries[0].data_file.spec_id]
     schema = schema_of_spec(metadata, spec)

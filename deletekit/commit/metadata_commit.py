@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from deletekit.commit.commit import Waits
@@ -17,12 +17,17 @@ Updates = Sequence[Mapping[str, Any]]
 
 
 def commit_metadata(
-    table: Table, build: Callable[[TableMetadata], Updates], *, unchanged_ref: str | None = None
+    table: Table,
+    build: Callable[[TableMetadata], Updates],
+    *,
+    unchanged_ref: str | None = None,
+    unchanged_refs: Collection[str] | None = (),
 ) -> None:
     """Apply the updates that `build` makes of the current metadata; plan them again when another commit was first.
 
     `build` returns REST updates, or none for nothing to do. What the updates were derived from is asserted: the
-    schema, spec and id counters they saw must still be the table's, and `unchanged_ref` must still point where it did.
+    schema, spec and id counters they saw must still be the table's, and `unchanged_ref` and `unchanged_refs` (None:
+    every ref that the metadata has) must still point where they did, or still be missing.
     """
     catalog = table.require_catalog()
     waits = Waits(table.properties)
@@ -34,14 +39,15 @@ def commit_metadata(
         if not updates:
             return
         try:
-            table.adopt(catalog.commit(table.identifier, _requirements(metadata, unchanged_ref), updates))
+            refs = {*(metadata.refs if unchanged_refs is None else unchanged_refs), *filter(None, [unchanged_ref])}
+            table.adopt(catalog.commit(table.identifier, _requirements(metadata, sorted(refs)), updates))
             return
         except CommitConflictError:
             if not waits.again(number):
                 raise
 
 
-def _requirements(metadata: TableMetadata, ref: str | None) -> list[Mapping[str, Any]]:
+def _requirements(metadata: TableMetadata, refs: Sequence[str]) -> list[Mapping[str, Any]]:
     raw = metadata.raw
     out: list[Mapping[str, Any]] = [
         {"type": "assert-current-schema-id", "current-schema-id": raw["current-schema-id"]},
@@ -51,7 +57,7 @@ def _requirements(metadata: TableMetadata, ref: str | None) -> list[Mapping[str,
     ]
     if metadata.table_uuid is not None:
         out.append({"type": "assert-table-uuid", "uuid": metadata.table_uuid})
-    if ref is not None:
+    for ref in refs:
         found = metadata.refs.get(ref)
         out.append(
             {"type": "assert-ref-snapshot-id", "ref": ref, "snapshot-id": found["snapshot-id"] if found else None}

@@ -24,7 +24,7 @@ from deletekit.table.live_files import LiveFiles
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 
-__all__ = ["Produced", "RowDelta", "produce"]
+__all__ = ["Base", "Produced", "RowDelta", "finish", "new_identity", "produce"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +101,27 @@ def produce(
     data = LiveFiles(base.reader, base.snapshot, ManifestContent.DATA)
     delta = _with_dangling_vectors(delta, base, deletes)
     check_delta(delta, base.metadata, data, deletes)
-    snapshot_id = new_snapshot_id(base.metadata)
-    sequence_number = base.metadata.last_sequence_number + 1 if base.metadata.format_version >= 2 else 0
+    snapshot_id, sequence_number = new_identity(base.metadata)
     listed, counts = _manifests(base, delta, context, snapshot_id, sequence_number)
+    summary = summarise(delta, base.metadata, base.snapshot, counts, properties or {})
+    return finish(base, delta, context, (snapshot_id, sequence_number), listed, summary)
+
+
+def new_identity(metadata: TableMetadata) -> tuple[int, int]:
+    """Id and sequence number of the next snapshot."""
+    return new_snapshot_id(metadata), metadata.last_sequence_number + 1 if metadata.format_version >= 2 else 0
+
+
+def finish(
+    base: Base,
+    delta: RowDelta,
+    context: WriteContext,
+    identity: tuple[int, int],
+    listed: Sequence[ManifestFile],
+    summary: Mapping[str, str],
+) -> Produced:
+    """Write the manifest list of a snapshot whose manifests are written, and give the snapshot."""
+    snapshot_id, sequence_number = identity
     first_row_id, listed, added_rows = _assign_row_ids(base.metadata, listed)
     list_path = context.metadata_path(f"snap-{snapshot_id}-1-{context.operation_id}-{uuid.uuid4().hex[:8]}.avro")
     parent = base.snapshot
@@ -116,7 +134,6 @@ def produce(
         first_row_id=first_row_id,
     )
     context.write(list_path, written)
-    summary = summarise(delta, base.metadata, parent, counts, properties or {})
     snapshot = Snapshot(
         snapshot_id=snapshot_id,
         parent_snapshot_id=parent.snapshot_id if parent else None,

@@ -205,14 +205,15 @@ def resolve_snapshot(
         snapshot = metadata.snapshot_by_id(snapshot_id)
         return snapshot, metadata.schema_of(snapshot)
     if as_of is not None:
-        snapshot = metadata.snapshot_as_of(_millis(as_of))
+        snapshot = metadata.snapshot_as_of(milliseconds(as_of))
         return snapshot, metadata.schema_of(snapshot)
     found = metadata.snapshot_of_ref(ref)
     is_tag = ref in metadata.refs and metadata.refs[ref].get("type") == "tag"
     return found, metadata.schema_of(found) if found is not None and is_tag else metadata.schema
 
 
-def _millis(as_of: int | str | datetime) -> int:
+def milliseconds(as_of: int | str | datetime) -> int:
+    """A time as Iceberg counts it. Raises InvalidInputError for what is neither of the three."""
     if isinstance(as_of, int):
         return as_of
     try:

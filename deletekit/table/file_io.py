@@ -6,16 +6,42 @@ Law: a file is written once and whole, never changed. Paths are used character f
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlparse
 
 import pyarrow as pa
+from pyarrow import fs
 from pyiceberg.io import FileIO as PyIcebergFileIO
 from pyiceberg.io import load_file_io
 
-from deletekit.errors import CommitConflictError, FormatError, InvalidInputError, NotFoundError
+from deletekit.errors import (
+    CommitConflictError,
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedError,
+)
 
-__all__ = ["FileIO", "MemoryFileIO", "PyIcebergIO", "is_remote"]
+__all__ = ["FileIO", "FileInfo", "MemoryFileIO", "PyIcebergIO", "is_remote"]
+
+# What fsspec's file systems call the time of the last change.
+_FSSPEC_TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileInfo:
+    """A listed file: its path, beginning as the prefix it was listed by, its bytes, and when it was last written."""
+
+    path: str
+    size: int
+    modified_ms: int
 
 
 class FileIO(Protocol):
@@ -38,6 +64,12 @@ class FileIO(Protocol):
 
     def delete(self, path: str) -> None:
         """Remove a file; one that is not there is not an error."""
+
+    def list(self, prefix: str) -> Iterator[FileInfo]:
+        """Every file below a directory, at any depth; none when there is no such directory.
+
+        Symbolic links are left out, whatever they lead to. Raises UnsupportedError for storage that cannot list.
+        """
 
 
 class PyIcebergIO:
@@ -74,6 +106,35 @@ class PyIcebergIO:
     def exists(self, path: str) -> bool:
         return bool(self._impl.new_input(path).exists())
 
+    def list(self, prefix: str) -> Iterator[FileInfo]:
+        if urlparse(prefix).scheme in ("", "file"):
+            return _local_files(prefix)
+        if hasattr(self._impl, "fs_by_scheme"):
+            return self._arrow_files(prefix.rstrip("/"))
+        if hasattr(self._impl, "get_fs"):
+            return self._fsspec_files(prefix.rstrip("/"))
+        raise UnsupportedError("this storage cannot be listed", kind="storage-listing", found=type(self._impl).__name__)
+
+    def _arrow_files(self, prefix: str) -> Iterator[FileInfo]:
+        impl: Any = self._impl
+        scheme, authority, root = impl.parse_location(prefix, impl.properties)
+        system = impl.fs_by_scheme(scheme, authority)
+        for info in system.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True)):
+            if info.type == fs.FileType.File:
+                path = prefix + info.path[len(root) :]
+                yield FileInfo(path=path, size=info.size, modified_ms=info.mtime_ns // 1_000_000)
+
+    def _fsspec_files(self, prefix: str) -> Iterator[FileInfo]:
+        impl: Any = self._impl
+        uri = urlparse(prefix)
+        system = impl.get_fs(uri.scheme, uri.hostname) if uri.scheme.startswith("abf") else impl.get_fs(uri.scheme)
+        root = system._strip_protocol(prefix)  # noqa: SLF001  # fsspec's own way to what `find` answers with
+        for path, info in system.find(prefix, detail=True).items():
+            modified = next((info[name] for name in _FSSPEC_TIMES if info.get(name) is not None), None)
+            yield FileInfo(
+                path=prefix + path[len(root) :], size=int(info["size"]), modified_ms=_milliseconds(modified, path)
+            )
+
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         try:
             with self._impl.new_output(path).create(overwrite=False) as stream:
@@ -82,6 +143,10 @@ class PyIcebergIO:
             raise _exists(path) from e
 
     def delete(self, path: str) -> None:
+        uri = urlparse(path)
+        if uri.scheme and (uri.query or uri.fragment):
+            # pyiceberg would cut the name there, and remove another file.
+            raise UnsupportedError("name cannot be addressed in storage", kind="path", file=path, expected="no # or ?")
         try:
             self._impl.delete(path)
         except FileNotFoundError:
@@ -93,6 +158,7 @@ class MemoryFileIO:
 
     def __init__(self, files: dict[str, bytes] | None = None) -> None:
         self.files: dict[str, bytes] = {} if files is None else files
+        self.modified_ms: dict[str, int] = {}
 
     def open(self, path: str) -> Any:
         return io.BytesIO(self._bytes(path))
@@ -111,9 +177,15 @@ class MemoryFileIO:
         if path in self.files:
             raise _exists(path)
         self.files[path] = data.to_pybytes() if isinstance(data, pa.Buffer) else bytes(data)
+        self.modified_ms[path] = time.time_ns() // 1_000_000
 
     def delete(self, path: str) -> None:
         self.files.pop(path, None)
+
+    def list(self, prefix: str) -> Iterator[FileInfo]:
+        for path, data in sorted(self.files.items()):
+            if path.startswith(prefix.rstrip("/") + "/"):
+                yield FileInfo(path=path, size=len(data), modified_ms=self.modified_ms.get(path, 0))
 
     def _bytes(self, path: str) -> bytes:
         if path not in self.files:
@@ -125,6 +197,38 @@ def is_remote(path: str) -> bool:
     """Whether reading a file costs a round trip: anything that is not on a local disk."""
     scheme = path.split("://", 1)[0] if "://" in path else "file"
     return scheme.lower() != "file"
+
+
+def _local_files(prefix: str) -> Iterator[FileInfo]:
+    """Files of a local directory. Not through pyarrow, which follows links out of it."""
+    root = Path(urlparse(prefix).path if prefix.startswith("file:") else prefix).absolute()
+    # A directory that vanishes meanwhile has no files; one that may not be read is an error.
+    for folder, _, names in os.walk(root, onerror=_unless_missing, followlinks=False):
+        for name in names:
+            path = Path(folder, name)
+            try:
+                status = path.lstat()
+            except FileNotFoundError:
+                continue
+            if stat.S_ISREG(status.st_mode):
+                shown = "/".join([prefix.rstrip("/"), *path.relative_to(root).parts])
+                yield FileInfo(path=shown, size=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
+
+
+def _unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error
+
+
+def _milliseconds(modified: Any, path: str) -> int:
+    """What fsspec's file systems say of a time: seconds, a datetime or ISO 8601."""
+    if isinstance(modified, str):
+        modified = datetime.fromisoformat(modified)
+    if isinstance(modified, datetime):
+        return int(modified.timestamp() * 1000)
+    if isinstance(modified, int | float):
+        return int(modified * 1000)
+    raise UnsupportedError("storage does not say when a file was written", kind="storage-listing", file=path)
 
 
 def _whole(data: bytes, path: str, length: int | None) -> bytes:

@@ -30,7 +30,7 @@ def apply_updates(metadata: TableMetadata, updates: Sequence[Mapping[str, Any]],
         if action not in _ACTIONS:
             raise UnsupportedError("unknown metadata update", kind="metadata-update", found=action)
         _ACTIONS[action](raw, update, now_ms)
-    for marker in ("_last-added-schema", "_last-added-spec"):  # of an addition that nothing chose
+    for marker in ("_last-added-schema", "_last-added-spec", "_added-snapshots"):
         raw.pop(marker, None)
     raw["last-updated-ms"] = max(now_ms, int(raw.get("last-updated-ms") or 0))
     return TableMetadata(raw)
@@ -150,6 +150,7 @@ def _add_snapshot(raw: Json, update: Mapping[str, Any], now_ms: int) -> None:
             raise _conflict("first-row-id", snapshot.get("first-row-id"), f">= {raw['next-row-id']}")
         raw["next-row-id"] = raw["next-row-id"] + snapshot["added-rows"]
     raw["snapshots"].append(snapshot)
+    raw.setdefault("_added-snapshots", []).append(snapshot["snapshot-id"])
 
 
 def _set_ref(raw: Json, update: Mapping[str, Any], now_ms: int) -> None:
@@ -163,9 +164,10 @@ def _set_ref(raw: Json, update: Mapping[str, Any], now_ms: int) -> None:
     raw["refs"][name] = {k: update[k] for k in kept if update.get(k) is not None}
     if name == MAIN and raw.get("current-snapshot-id") != snapshot_id:
         raw["current-snapshot-id"] = snapshot_id
-        newest = snapshot is raw["snapshots"][-1]
+        # A snapshot that was there before becomes current now, not when it was made (Java TableMetadata.setRef).
+        added = snapshot_id in raw.get("_added-snapshots", ())
         raw.setdefault("snapshot-log", []).append(
-            {"timestamp-ms": snapshot["timestamp-ms"] if newest else now_ms, "snapshot-id": snapshot_id}
+            {"timestamp-ms": snapshot["timestamp-ms"] if added else now_ms, "snapshot-id": snapshot_id}
         )
 
 
@@ -179,8 +181,11 @@ def _remove_ref(raw: Json, update: Mapping[str, Any], now_ms: int) -> None:
 def _remove_snapshots(raw: Json, update: Mapping[str, Any], now_ms: int) -> None:
     del now_ms
     gone = set(update["snapshot-ids"])
+    for name, ref in raw["refs"].items():
+        # Java drops the ref, silently: one that was created while snapshots were chosen to expire would be lost.
+        if ref["snapshot-id"] in gone:
+            raise _conflict(f"refs.{name}", ref["snapshot-id"], "a snapshot that is not removed")
     raw["snapshots"] = [s for s in raw["snapshots"] if s["snapshot-id"] not in gone]
-    raw["refs"] = {n: r for n, r in raw["refs"].items() if r["snapshot-id"] not in gone}
     # History before a removed snapshot is no longer the whole history (Java TableMetadata.updateSnapshotLog).
     log: list[Any] = []
     for entry in raw.get("snapshot-log") or ():

@@ -16,7 +16,10 @@ COMMANDS = sorted(main.commands)
 
 
 def test_the_commands() -> None:
-    assert COMMANDS == ["delete", "doctor", "explain", "inspect", "repair", "tour", "verify"]
+    assert COMMANDS == [
+        "cherry-pick", "delete", "doctor", "expire-snapshots", "explain", "fast-forward", "inspect",
+        "remove-orphan-files", "repair", "rewrite-manifests", "rollback", "set-current-snapshot", "tour", "verify",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])

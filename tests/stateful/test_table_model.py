@@ -22,8 +22,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
-from tests.invariants import check_table
-from tests.tables import MODES, Row, files_of, make, new_catalog, order, vectors
+from tests.invariants import check_table, reachable
+from tests.tables import MODES, Row, files_of, make, metadata_json, new_catalog, order, vectors
 
 EXAMPLES_A_MINUTE = 60
 MINUTES = int(os.environ.get("DELETEKIT_STATEFUL", "0"))
@@ -48,6 +48,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 }
 PARTITIONS = ["cat", "num", "bucket(2, id)", "truncate(1, cat)", "truncate(2, num)", "void(num)", "bucket(3, uid)"]
 THREADS = st.sampled_from([1, 3])
+LOG = {"write.metadata.previous-versions-max": "1000"}  # what is logged no longer is an orphan
+FAR = 4_102_444_800_000  # 2100, in milliseconds
 
 Test = Callable[[Row], bool]
 
@@ -72,6 +74,8 @@ class TableMachine(RuleBasedStateMachine):
         self.types = {"uid": "long", "id": "int", "num": "int", "cat": "string"}
         self.branches = {"main": Branch()}
         self.history: dict[int, list[Row]] = {}
+        # What a branch would hold that goes back to a snapshot: its rows, with the columns of today.
+        self.rows_of: dict[int, list[Row]] = {}
         self.uids = 0
         self.names = 0
 
@@ -85,7 +89,7 @@ class TableMachine(RuleBasedStateMachine):
 
     @initialize(version=st.sampled_from([2, 3, 1, 2, 3]), partition_by=st.sampled_from([[], ["cat"], ["id"]]))
     def create(self, version: int, partition_by: list[str]) -> None:
-        self.table = make(self.catalog, schema=START, format_version=version, partition_by=partition_by)
+        self.table = make(self.catalog, schema=START, format_version=version, partition_by=partition_by, properties=LOG)
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
@@ -220,6 +224,82 @@ class TableMachine(RuleBasedStateMachine):
             dk.create_branch(self.table, name)
             self.branches[name] = self.branches["main"].copy()
 
+    # --- maintenance -------------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.history)
+    @rule(data=st.data())
+    def rewrite_manifests(self, data: st.DataObject) -> None:
+        ref = self._ref(data)
+        done = dk.rewrite_manifests(self.table, ref=ref)
+        if done.commit is not None:
+            self._commit(ref, done.commit, self.branches[ref].rows)
+
+    @precondition(lambda self: self.history)
+    @rule(keep=st.integers(1, 4))
+    def expire_snapshots(self, keep: int) -> None:
+        self._expire(keep)
+        assert files_of(self.table) == reachable(self.table)
+
+    @precondition(lambda self: self.history)
+    @rule(younger=st.booleans())
+    def remove_orphan_files(self, younger: bool) -> None:
+        stray = Path(self.table.refresh().location) / "data" / f"stray{self.uids}.parquet"
+        stray.parent.mkdir(exist_ok=True)
+        stray.write_bytes(b"stray")
+        done = dk.remove_orphan_files(self.table, older_than=FAR if younger else None, force=younger)
+        assert done.orphan_files == ((str(stray),) if younger else ())
+        stray.unlink(missing_ok=True)
+
+    @precondition(lambda self: self.history)
+    @rule(data=st.data())
+    def rollback(self, data: st.DataObject) -> None:
+        ref = self._ref(data)
+        line = self._ancestors(ref)
+        if line:
+            target = data.draw(st.sampled_from(line), label="snapshot")
+            dk.rollback(self.table, target, ref=ref)
+            self._moved(ref, target)
+
+    @precondition(lambda self: len(self.branches) > 1)
+    @rule(data=st.data())
+    def fast_forward(self, data: st.DataObject) -> None:
+        ref, to = self._ref(data), self._ref(data)
+        refs = self.table.refresh().metadata.refs
+        ahead = refs[to]["snapshot-id"]
+        if refs[ref]["snapshot-id"] in self._ancestors(to):
+            dk.fast_forward(self.table, ref, to)
+            self._moved(ref, ahead)
+        else:
+            with pytest.raises(dk.InvalidInputError):
+                dk.fast_forward(self.table, ref, to)
+
+    @precondition(lambda self: self.history)
+    @rule(data=st.data(), count=st.integers(1, 3))
+    def publish(self, data: st.DataObject, count: int) -> None:
+        """Stage an append, let something come in between or not, and pick it."""
+        ref, rows = self._ref(data), [self._row(data) for _ in range(count)]
+        if ref not in self.table.refresh().metadata.refs:
+            return
+        dk.create_branch(self.table, "staging", self.table.metadata.refs[ref]["snapshot-id"])
+        staged = dk.append(self.table, rows, ref="staging").snapshot_id
+        dk.drop_ref(self.table, "staging")
+        assert staged is not None
+        if data.draw(st.booleans(), label="in between"):
+            other, more = self._ref(data), [self._row(data)]
+            self._commit(other, dk.append(self.table, more, ref=other), [*self.branches[other].rows, *more])
+        if data.draw(st.booleans(), label="expire it"):
+            self._expire(1000)
+            with pytest.raises(dk.NotFoundError):
+                dk.cherry_pick(self.table, staged, ref=ref)
+            return
+        done = dk.cherry_pick(self.table, staged, ref=ref)
+        after = [*self.branches[ref].rows, *rows]
+        if done.commit is not None:
+            self._commit(ref, done.commit, after)
+        else:
+            self.rows_of[staged] = [dict(row) for row in after]
+            self._moved(ref, staged)
+
     # --- what must hold ----------------------------------------------------------------------------------------------
 
     @invariant()
@@ -247,6 +327,26 @@ class TableMachine(RuleBasedStateMachine):
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 
+    def _expire(self, keep: int) -> None:
+        done = dk.expire_snapshots(self.table, older_than=FAR, retain_last=keep)
+        assert done.failed_files == {}
+        for snapshot_id in done.snapshot_ids:
+            self.history.pop(snapshot_id, None)
+            self.rows_of.pop(snapshot_id, None)
+
+    def _moved(self, ref: str, snapshot_id: int) -> None:
+        """Take over what the model held at a snapshot; which row ids its rows had, it does not remember."""
+        self.branches[ref] = Branch([dict(row) for row in self.rows_of[snapshot_id]])
+
+    def _ancestors(self, ref: str) -> list[int]:
+        metadata = metadata_json(self.table.refresh())
+        parents = {s["snapshot-id"]: s.get("parent-snapshot-id") for s in metadata["snapshots"]}
+        line, at = [], metadata["refs"].get(ref, {}).get("snapshot-id")
+        while at in parents:
+            line.append(at)
+            at = parents[at]
+        return line
+
     def _commit(
         self,
         ref: str,
@@ -264,6 +364,7 @@ class TableMachine(RuleBasedStateMachine):
         if done.snapshot_id is None:
             return
         self.history[done.snapshot_id] = self._scan(snapshot_id=done.snapshot_id)
+        self.rows_of[done.snapshot_id] = [dict(row) for row in branch.rows]
         self._check_lineage(branch, ref, done, changed or {}, keeps)
 
     def _check_lineage(self, branch: Branch, ref: str, done: dk.Commit, changed: dict[int, int], keeps: bool) -> None:
@@ -293,6 +394,7 @@ class TableMachine(RuleBasedStateMachine):
     def _each_row(self, change: Callable[[Row], Row]) -> None:
         for branch in self.branches.values():
             branch.rows = [change(row) for row in branch.rows]
+        self.rows_of = {i: [change(row) for row in rows] for i, rows in self.rows_of.items()}
 
     def _ref(self, data: st.DataObject) -> str:
         return data.draw(st.sampled_from(list(self.branches)), label="ref")

@@ -1,0 +1,205 @@
+"""EXPIRE SNAPSHOTS: forget old snapshots and refs, then remove the files that only they led to.
+
+Law: the commit comes first. What may be removed is decided on the metadata after it, so that a file which another
+commit reached meanwhile stays; and nothing is removed when it is not known whether the commit landed.
+Spec: "Snapshot Retention Policy"; Java RemoveSnapshots and ReachableFileCleanup.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from deletekit.commit.metadata_commit import commit_metadata
+from deletekit.engines.local import Engine
+from deletekit.errors import InvalidInputError
+from deletekit.operations.context import engine_or_default
+from deletekit.operations.maintenance.locations import SpellingRules
+from deletekit.operations.maintenance.reachable import (
+    DATA,
+    MANIFEST,
+    MANIFEST_LIST,
+    STATISTICS,
+    Reachability,
+    statistics_files,
+)
+from deletekit.operations.maintenance.removal import check_gc_enabled, remove_files
+from deletekit.operations.maintenance.retention import Expiry, ExpiryRequest, plan_expiry
+from deletekit.operations.read import milliseconds
+from deletekit.table.metadata import TableMetadata
+from deletekit.table.table import Table
+
+__all__ = ["ExpiredSnapshots", "expire_snapshots"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiredSnapshots:
+    """What `expire_snapshots` did; in a dry run, what it would have done.
+
+    Attributes
+    ----------
+    snapshot_ids, refs: removed from the table's metadata.
+    deleted_data_files, ...: paths removed from storage, by what they were; a Puffin file counts once.
+    failed_files: path -> reason, of files that could not be removed. They are orphans now.
+    """
+
+    snapshot_ids: tuple[int, ...] = ()
+    refs: tuple[str, ...] = ()
+    deleted_data_files: tuple[str, ...] = ()
+    deleted_position_delete_files: tuple[str, ...] = ()
+    deleted_deletion_vector_files: tuple[str, ...] = ()
+    deleted_equality_delete_files: tuple[str, ...] = ()
+    deleted_manifest_files: tuple[str, ...] = ()
+    deleted_manifest_lists: tuple[str, ...] = ()
+    deleted_statistics_files: tuple[str, ...] = ()
+    failed_files: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+
+
+# In this order they are removed: what is left after a crash can then still be explained by what leads to it.
+_FIELDS = {
+    DATA: "deleted_data_files",
+    "position-delete": "deleted_position_delete_files",
+    "deletion-vector": "deleted_deletion_vector_files",
+    "equality-delete": "deleted_equality_delete_files",
+    MANIFEST: "deleted_manifest_files",
+    MANIFEST_LIST: "deleted_manifest_lists",
+    STATISTICS: "deleted_statistics_files",
+}
+
+
+def expire_snapshots(
+    table: Table,
+    *,
+    older_than: int | str | datetime | None = None,
+    retain_last: int | None = None,
+    snapshot_ids: Sequence[int] = (),
+    dry_run: bool = False,
+    engine: Engine | None = None,
+) -> ExpiredSnapshots:
+    """Remove snapshots and refs that are too old, and the files that no remaining snapshot leads to.
+
+    Parameters
+    ----------
+    older_than: snapshots made before expire (milliseconds, a datetime or ISO 8601, UTC unless it says otherwise);
+        default: the table's `history.expire.max-snapshot-age-ms` ago, 5 days. A branch's own `max-snapshot-age-ms`
+        comes before both.
+    retain_last: how many of its newest snapshots a branch keeps whatever their age; default: the table's
+        `history.expire.min-snapshots-to-keep`, 1. A branch's own `min-snapshots-to-keep` comes before both.
+    snapshot_ids: these expire too, whatever their age.
+    dry_run: decide everything, change nothing.
+    engine: where manifests are read and files removed.
+
+    Refs older than their `max-ref-age-ms` (else `history.expire.max-ref-age-ms`) expire, but for `main`.
+
+    Raises InvalidInputError when `gc.enabled` is false, for a snapshot that is the head of a retained ref, and for a
+    read-only table; NotFoundError for an unknown snapshot; CommitConflictError when other commits kept coming first;
+    CommitStateUnknownError when the catalog could not say, and then no file is removed; FormatError when metadata that
+    has to be read is damaged, before anything changes.
+    """
+    table.require_catalog()
+    metadata = table.refresh().metadata
+    check_gc_enabled(metadata)
+    request = _request(older_than, retain_last, snapshot_ids)
+    for snapshot_id in request.snapshot_ids:
+        metadata.snapshot_by_id(snapshot_id)
+    expiry = plan_expiry(metadata, request)
+    reachability = Reachability(table.io, engine_or_default(engine))
+    # Read before the commit: what cannot be read must be known before the way to it is gone.
+    unreachable = _unreachable(reachability, metadata, expiry, [_without(metadata, expiry)])
+    if not dry_run and (expiry.snapshots or expiry.refs):
+        metadata, expiry = _commit(table, request)
+        committed = table.metadata
+        # Once more, on the state of this moment: a commit may have landed since, and a file that had been removed from
+        # the table and was added again by it is live (apache/iceberg#17304).
+        unreachable = _unreachable(reachability, metadata, expiry, [committed, table.refresh().metadata])
+    failed = {} if dry_run else remove_files(table.io, unreachable, engine_or_default(engine))
+    removed: dict[str, list[str]] = {}
+    for path, kind in unreachable.items():
+        if path not in failed:
+            removed.setdefault(_FIELDS[kind], []).append(path)
+    return ExpiredSnapshots(
+        snapshot_ids=tuple(s.snapshot_id for s in expiry.snapshots),
+        refs=expiry.refs,
+        failed_files=failed,
+        dry_run=dry_run,
+        **{name: tuple(sorted(paths)) for name, paths in removed.items()},
+    )
+
+
+def _request(
+    older_than: int | str | datetime | None, retain_last: int | None, snapshot_ids: Sequence[int]
+) -> ExpiryRequest:
+    if retain_last is not None and retain_last < 1:
+        raise InvalidInputError(
+            "a branch keeps at least one snapshot",
+            kind="retain-last",
+            field="retain_last",
+            found=retain_last,
+            expected="1 or more",
+        )
+    return ExpiryRequest(
+        now_ms=time.time_ns() // 1_000_000,
+        older_than_ms=None if older_than is None else milliseconds(older_than),
+        retain_last=retain_last,
+        snapshot_ids=tuple(snapshot_ids),
+    )
+
+
+def _commit(table: Table, request: ExpiryRequest) -> tuple[TableMetadata, Expiry]:
+    """Commit the removal; the metadata that the landed attempt was planned on, and its plan.
+
+    Every ref must be where it was, and no ref may have come to a snapshot that goes: a rollback, a fast-forward or a
+    cherry-pick to one of them, or a branch created there, is then either seen by the next plan or refused itself.
+    """
+    planned: list[tuple[TableMetadata, Expiry]] = []
+
+    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
+        check_gc_enabled(metadata)
+        expiry = plan_expiry(metadata, request)
+        planned.append((metadata, expiry))
+        updates: list[Mapping[str, Any]] = [{"action": "remove-snapshot-ref", "ref-name": n} for n in expiry.refs]
+        ids = [s.snapshot_id for s in expiry.snapshots]
+        return [*updates, {"action": "remove-snapshots", "snapshot-ids": ids}] if ids else updates
+
+    commit_metadata(table, build, unchanged_refs=None)
+    return planned[-1]
+
+
+def _without(metadata: TableMetadata, expiry: Expiry) -> TableMetadata:
+    """The metadata as it will be; only what reachability looks at."""
+    gone = {s.snapshot_id for s in expiry.snapshots}
+    raw = dict(metadata.raw)
+    for name in ("snapshots", "statistics", "partition-statistics"):
+        raw[name] = [entry for entry in raw.get(name) or () if entry["snapshot-id"] not in gone]
+    return TableMetadata(raw)
+
+
+def _unreachable(
+    reachability: Reachability, before: TableMetadata, expiry: Expiry, states: Sequence[TableMetadata]
+) -> dict[str, str]:
+    """Files of the expired snapshots that no snapshot of these states leads to, with their kinds, in removal order.
+
+    Files that an expired snapshot ought to have and that are gone lead to nothing; those of a remaining one are missed.
+    """
+    if not expiry.snapshots:
+        return {}
+    expired = reachability.manifests(before, expiry.snapshots, missing_ok=True)
+    kept = {p: m for state in states for p, m in reachability.manifests(state, state.snapshots.values()).items()}
+    candidates = reachability.content([m for p, m in expired.items() if p not in kept], missing_ok=True)
+    if candidates:
+        rules = SpellingRules()
+        live = {rules.key(path) for path in reachability.content(kept.values())}
+        candidates = {path: kind for path, kind in candidates.items() if rules.key(path) not in live}
+    candidates |= dict.fromkeys(expired.keys() - kept.keys(), MANIFEST)
+    lists = {s.manifest_list for state in states for s in state.snapshots.values()}
+    gone = {s.manifest_list for s in expiry.snapshots if s.manifest_list is not None} - lists
+    candidates |= dict.fromkeys(gone, MANIFEST_LIST)
+    used = {path for state in states for path in statistics_files(state)}
+    ids = [s.snapshot_id for s in expiry.snapshots]
+    candidates |= dict.fromkeys(statistics_files(before, ids) - used, STATISTICS)
+    order = list(_FIELDS)
+    return dict(sorted(candidates.items(), key=lambda item: (order.index(item[1]), item[0])))

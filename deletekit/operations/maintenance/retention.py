@@ -1,0 +1,108 @@
+"""Which snapshots and refs have expired: the table's retention policy, and what a call says instead.
+
+Law: pure; (metadata, request, now) -> ids. The head of a ref that is retained never expires.
+Spec: "Snapshot Retention Policy"; properties `history.expire.*`; Java RemoveSnapshots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from deletekit.errors import InvalidInputError
+from deletekit.table.history import ancestors
+from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
+
+__all__ = ["Expiry", "ExpiryRequest", "plan_expiry"]
+
+_FOREVER = 2**63 - 1
+_MAX_SNAPSHOT_AGE = ("history.expire.max-snapshot-age-ms", 5 * 24 * 60 * 60 * 1000)
+_MIN_SNAPSHOTS = ("history.expire.min-snapshots-to-keep", 1)
+_MAX_REF_AGE = ("history.expire.max-ref-age-ms", _FOREVER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryRequest:
+    """What a call asks for; None leaves it to the table's properties. `now_ms` is when the call began."""
+
+    now_ms: int
+    older_than_ms: int | None = None
+    retain_last: int | None = None
+    snapshot_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expiry:
+    """Snapshots and refs to remove, in the metadata's order."""
+
+    snapshots: tuple[Snapshot, ...] = ()
+    refs: tuple[str, ...] = ()
+
+
+def plan_expiry(metadata: TableMetadata, request: ExpiryRequest) -> Expiry:
+    """What expires, as Java's RemoveSnapshots decides it.
+
+    A ref expires by the age of its head; `main` never does. A branch keeps its newest ancestors, as many as its
+    `min-snapshots-to-keep` and all that are young enough; a tag its one snapshot. A snapshot that no ref leads to (a
+    staged one, or one rolled back from) is kept while it is young. Ids that are named expire whatever their age.
+
+    Raises InvalidInputError for a named snapshot that is the head of a retained ref, or a property that is no number.
+    """
+    older_than = request.older_than_ms
+    if older_than is None:
+        older_than = request.now_ms - _number(metadata.properties, *_MAX_SNAPSHOT_AGE)
+    keep = request.retain_last or _number(metadata.properties, *_MIN_SNAPSHOTS)
+    refs = _retained_refs(metadata, request.now_ms)
+    heads = {int(ref["snapshot-id"]): name for name, ref in refs.items()}
+    for snapshot_id in request.snapshot_ids:
+        if snapshot_id in heads:
+            raise InvalidInputError(
+                "snapshot is the head of a branch or tag, and cannot expire",
+                kind="referenced-snapshot",
+                field="snapshot_ids",
+                found=f"{snapshot_id}, of {heads[snapshot_id]}",
+            )
+    retained, referenced = set(heads), set(heads)
+    for ref in refs.values():
+        if ref.get("type") == "branch":
+            limit = _cut_off(ref, request.now_ms, older_than)
+            retained |= set(_kept_by_branch(metadata, ref, limit, keep))
+            referenced |= {s.snapshot_id for s in ancestors(metadata, int(ref["snapshot-id"]))}
+    retained |= {i for i, s in metadata.snapshots.items() if i not in referenced and s.timestamp_ms >= older_than}
+    named = set(request.snapshot_ids)
+    expired = tuple(s for i, s in metadata.snapshots.items() if i not in retained or i in named)
+    return Expiry(snapshots=expired, refs=tuple(name for name in metadata.refs if name not in refs))
+
+
+def _retained_refs(metadata: TableMetadata, now_ms: int) -> dict[str, Mapping[str, Any]]:
+    longest = _number(metadata.properties, *_MAX_REF_AGE)
+    out = {}
+    for name, ref in metadata.refs.items():
+        allowed = ref.get("max-ref-age-ms")
+        age = now_ms - metadata.snapshots[int(ref["snapshot-id"])].timestamp_ms
+        if name == MAIN or age <= (longest if allowed is None else int(allowed)):
+            out[name] = ref
+    return out
+
+
+def _cut_off(branch: Mapping[str, Any], now_ms: int, default: int) -> int:
+    own = branch.get("max-snapshot-age-ms")
+    return default if own is None else now_ms - int(own)
+
+
+def _kept_by_branch(metadata: TableMetadata, branch: Mapping[str, Any], older_than: int, keep: int) -> Iterator[int]:
+    """Newest first, until one is neither among the first few nor young: those behind it go too, as in Java."""
+    own = branch.get("min-snapshots-to-keep")
+    least = keep if own is None else int(own)
+    for i, snapshot in enumerate(ancestors(metadata, int(branch["snapshot-id"]))):
+        if i >= least and snapshot.timestamp_ms < older_than:
+            return
+        yield snapshot.snapshot_id
+
+
+def _number(properties: Mapping[str, str], name: str, default: int) -> int:
+    text = properties.get(name, str(default))
+    if not text.isdecimal() or (name == _MIN_SNAPSHOTS[0] and int(text) < 1):
+        raise InvalidInputError("bad property", kind="property", field=name, found=text, expected="a whole number")
+    return int(text)

@@ -1,0 +1,74 @@
+"""Maintenance through each kind of catalog: each takes the updates, and refuses what came too late."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import deletekit as dk
+from tests.catalogs.stores import Store, leftovers
+from tests.operations.maintenance.model import FAR, between, history, snapshot_ids, staged
+from tests.tables import ids, items
+
+SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("category", pa.string()), ("value", pa.float64())])
+ROWS = items((1, "a", 10.0), (2, "b", 20.0), (3, "c", 30.0))
+
+
+def made(place: tuple[Store, int]) -> dk.Table:
+    store, version = place
+    table = store.create("t", SCHEMA, format_version=version)
+    dk.append(table, ROWS)
+    dk.delete(table, "id = 1")
+    dk.append(table, items((4, "d", 40.0)))
+    return table
+
+
+def test_verbs_one_after_the_other(place: tuple[Store, int]) -> None:
+    table = made(place)
+    past, order = history(table), snapshot_ids(table)
+    dk.create_branch(table, "audit")
+    dk.append(table, items((5, "e", 50.0)), ref="audit")
+    assert dk.fast_forward(table, "main", "audit").moved
+    assert ids(table) == [2, 3, 4, 5]
+    dk.rollback(table, order[1])
+    assert ids(table) == [2, 3]
+    picked = staged(table, items((9, "z", 90.0)), wap_id="w")
+    dk.append(table, items((6, "f", 60.0)))
+    done = dk.cherry_pick(table, picked)
+    assert done.commit is not None
+    assert set(table.metadata.refs) == {"main", "audit"}
+    assert dk.rewrite_manifests(table).commit is not None
+    assert ids(table) == [2, 3, 6, 9]
+    assert history(table).items() >= past.items()
+    expired = dk.expire_snapshots(table, older_than=FAR)
+    assert {order[0], picked} <= set(expired.snapshot_ids)
+    assert expired.failed_files == {}
+    assert (ids(table), ids(table, ref="audit")) == ([2, 3, 6, 9], [2, 3, 4, 5])
+    reopened = place[0].load("t")
+    assert set(snapshot_ids(reopened)) == {int(r["snapshot-id"]) for r in reopened.metadata.refs.values()}
+    assert dk.remove_orphan_files(table, older_than=FAR, force=True).failed_files == {}
+    assert (ids(reopened), ids(reopened, ref="audit")) == ([2, 3, 6, 9], [2, 3, 4, 5])
+
+
+def test_a_commit_in_between_is_planned_with(place: tuple[Store, int]) -> None:
+    table = made(place)
+    them = place[0].load("t")
+    with between(table, before=lambda: dk.append(them, items((5, "e", 50.0)))) as proxy:
+        done = dk.expire_snapshots(table, older_than=FAR)
+    assert (proxy.commits, len(done.snapshot_ids)) == (2, 3)
+    assert ids(table) == [2, 3, 4, 5]
+
+
+def test_what_expired_meanwhile_cannot_be_picked(place: tuple[Store, int]) -> None:
+    table = made(place)
+    picked = staged(table, items((9, "z", 90.0)))
+    dk.append(table, items((5, "e", 50.0)))
+    them = place[0].load("t")
+    with (
+        between(them, before=lambda: dk.expire_snapshots(table, older_than=FAR)),
+        pytest.raises(dk.DeletekitError) as caught,
+    ):
+        dk.cherry_pick(them, picked)
+    assert not isinstance(caught.value, dk.CommitStateUnknownError)
+    assert ids(place[0].load("t")) == [2, 3, 4, 5]
+    assert leftovers(table.refresh()) == set()
