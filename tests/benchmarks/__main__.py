@@ -14,6 +14,9 @@ from tests.benchmarks.settings import DEFAULT_WORK, Settings
 
 PARTS = {
     "scan": "Scan to Arrow",
+    "count": "count()",
+    "stream": "Sums by streaming batches",
+    "delete": "DELETE",
 }
 
 

@@ -9,6 +9,7 @@ table to an Arrow table in this process. A job is {"location", "name", "folder",
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -17,11 +18,14 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["COLUMNS", "PEERS", "READERS", "Job", "Reader", "open_reader", "raw_ways"]
+__all__ = ["COLUMNS", "PEERS", "READERS", "Job", "Reader", "duckdb_query", "open_reader", "raw_ways", "spark_session"]
 
 COLUMNS = ["id", "value"]
 
+AGGREGATES = "count(*), sum(id), sum(value)"
+
 Job = dict[str, Any]
+Facts = dict[str, Any]
 Reader = Callable[[Job], pa.Table]
 
 
@@ -95,33 +99,117 @@ def polars() -> Reader:
 
 
 def duckdb() -> Reader:
+    query = duckdb_query()
+    return lambda job: query(f"SELECT {', '.join(job['columns'])} FROM iceberg_scan('{job['location']}')")
+
+
+def chdb() -> Reader:
+    query = _chdb_query()
+    return lambda job: query(f"SELECT {', '.join(job['columns'])} FROM icebergLocal('{job['folder']}')")
+
+
+def chdb_aggregate() -> Callable[[Job], Facts]:
+    query = _chdb_query()
+    return lambda job: _facts(query(f"SELECT {AGGREGATES} FROM icebergLocal('{job['folder']}')"))
+
+
+def pysail() -> Reader:
+    query = _sail_query()
+    return lambda job: query(f"SELECT {', '.join(job['columns'])} FROM iceberg.`{job['folder']}`")
+
+
+def pysail_aggregate() -> Callable[[Job], Facts]:
+    query = _sail_query()
+    return lambda job: _facts(query(f"SELECT {AGGREGATES} FROM iceberg.`{job['folder']}`"))
+
+
+def spark(warehouse: str) -> Reader:
+    session = spark_session(warehouse)
+    return lambda job: session.sql(f"SELECT {', '.join(job['columns'])} FROM local.{job['name']}").toArrow()
+
+
+def spark_aggregate(warehouse: str) -> Callable[[Job], Facts]:
+    session = spark_session(warehouse)
+    return lambda job: _facts(session.sql(f"SELECT {AGGREGATES} FROM local.{job['name']}").toArrow())
+
+
+def spark_session(warehouse: str) -> Any:
+    """deletekit's session with room for a result of this size."""
+    from deletekit.spark import session
+
+    return session(warehouse, driver_memory="6g", settings={"spark.driver.maxResultSize": "0"})
+
+
+def duckdb_query() -> Callable[[str], pa.Table]:
+    """DuckDB with its Iceberg extension from the package of that name."""
     import duckdb as db
 
     connection = db.connect(config={"allow_unsigned_extensions": "true"})
     for name in ("avro", "httpfs", "iceberg"):
         package = Path(str(importlib.import_module(f"duckdb_extension_{name}").__file__)).parent
         connection.execute(f"LOAD '{next(package.glob('extensions/*/*.duckdb_extension'))}'")
-
-    def read(job: Job) -> pa.Table:
-        columns = ", ".join(job["columns"])
-        return connection.execute(f"SELECT {columns} FROM iceberg_scan('{job['location']}')").to_arrow_table()
-
-    return read
+    return lambda sql: connection.execute(sql).to_arrow_table()
 
 
-READERS: dict[str, Callable[[], Reader]] = {
+def _chdb_query() -> Callable[[str], pa.Table]:
+    import chdb
+
+    os.chdir("/")  # ClickHouse reads files below the current directory alone
+    return lambda sql: chdb.query(sql, "ArrowTable")
+
+
+def _sail_query() -> Callable[[str], pa.Table]:
+    """Sail by Arrow Flight SQL, which needs no Spark Connect client."""
+    os.environ["RUST_LOG"] = "error"
+    from pyarrow.flight import FlightClient, FlightDescriptor
+    from pysail.flight import FlightSqlServer
+
+    server = FlightSqlServer()
+    server.start()
+    host, port = server.listening_address
+    client = FlightClient(f"grpc://{host}:{port}")
+
+    def query(sql: str) -> pa.Table:
+        # A google.protobuf.Any around a CommandStatementQuery: each field is its number, its length, its bytes.
+        kind = b"type.googleapis.com/arrow.flight.protocol.sql.CommandStatementQuery"
+        command = _protobuf(1, kind) + _protobuf(2, _protobuf(1, sql.encode()))
+        info = client.get_flight_info(FlightDescriptor.for_command(command))
+        return client.do_get(info.endpoints[0].ticket).read_all()
+
+    query.server = server  # type: ignore[attr-defined]  # lives as long as who asks it
+    return query
+
+
+def _protobuf(number: int, value: bytes) -> bytes:
+    length, rest = b"", len(value)
+    while rest > 127:
+        length, rest = length + bytes([rest & 127 | 128]), rest >> 7
+    return bytes([number << 3 | 2]) + length + bytes([rest]) + value
+
+
+def _facts(row: pa.Table) -> Facts:
+    """The one row of an aggregate, under the names that an Arrow table's facts have."""
+    return dict(zip(("rows", "sum_id", "sum_value"), (column[0].as_py() for column in row.columns), strict=True))
+
+
+READERS: dict[str, Callable[..., Any]] = {
     "raw pyarrow": raw,
     "deletekit": deletekit,
     "polars": polars,
     "duckdb": duckdb,
     "pyiceberg": pyiceberg,
+    "chdb": chdb,
+    "pysail": pysail,
+    "Spark": spark,
+    "chdb, sums": chdb_aggregate,
+    "pysail, sums": pysail_aggregate,
+    "Spark, sums": spark_aggregate,
 }
-"""By the name in the report."""
+"""By the name in the report. `sums` counts and sums the columns inside the engine: less work than a scan to Arrow."""
 
 PEERS = tuple(name for name in READERS if name not in ("raw pyarrow", "deletekit"))
 
 
-def open_reader(name: str, job: Job) -> Reader:
+def open_reader(name: str, job: Job) -> Callable[[Job], Any]:
     """The reader of that name, in the process that will read."""
-    del job
-    return READERS[name]()
+    return READERS[name](job["warehouse"]) if name.startswith("Spark") else READERS[name]()

@@ -28,7 +28,7 @@ from deletekit.formats.deletion_vector import PositionBitmap
 
 __all__ = ["FILES", "Expected", "Tables", "build", "local_path", "numbered_rows"]
 
-BUILD = 1
+BUILD = 2
 """Raised when what is built changes: older work directories are then built anew."""
 
 FILES = 8
@@ -79,6 +79,8 @@ class Tables:
     warehouse: Path
     rows: int
     by_name: dict[str, BenchTable]
+    group_rows: list[int]
+    """Rows of each value of `grp`."""
 
     def __getitem__(self, name: str) -> BenchTable:
         return self.by_name[name]
@@ -97,13 +99,16 @@ def build(work: Path, rows: int) -> Tables:
     if done.exists():
         stored = json.loads(done.read_text(encoding="utf-8"))
         if stored["build"] == BUILD:
-            return Tables(warehouse, rows, {n: _from_json(t) for n, t in stored["tables"].items()})
+            by_name = {n: _from_json(t) for n, t in stored["tables"].items()}
+            return Tables(warehouse, rows, by_name, stored["group_rows"])
     shutil.rmtree(warehouse, ignore_errors=True)
     catalog = dk.local_catalog(warehouse)
     base = Base(catalog, rows)
     tables = {name: make(base, name) for name, make in recipes().items()}
-    done.write_text(json.dumps({"build": BUILD, "tables": {n: asdict(t) for n, t in tables.items()}}), encoding="utf-8")
-    return Tables(warehouse, rows, tables)
+    group_rows = base.group_rows.tolist()
+    stored = {"build": BUILD, "group_rows": group_rows, "tables": {n: asdict(t) for n, t in tables.items()}}
+    done.write_text(json.dumps(stored), encoding="utf-8")
+    return Tables(warehouse, rows, tables, group_rows)
 
 
 def recipes() -> dict[str, Callable[[Base, str], BenchTable]]:
@@ -131,7 +136,9 @@ class Base:
             catalog, "bench.source", SCHEMA, properties={"write.target-file-size-bytes": str(1 << 40)}
         )
         ids, values, keys = [], [], []
+        self.group_rows = np.zeros(GROUPS, dtype=np.int64)
         for first, chunk in numbered_rows(rows):
+            self.group_rows += np.bincount(chunk["grp"].to_numpy(), minlength=GROUPS)
             dk.append(source, chunk)
             ids.append(chunk["id"].to_numpy())
             values.append(chunk["value"].to_numpy())
