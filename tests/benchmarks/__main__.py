@@ -17,6 +17,9 @@ PARTS = {
     "count": "count()",
     "stream": "Sums by streaming batches",
     "delete": "DELETE",
+    "plan": "Planning",
+    "merge": "Merging deletion vectors",
+    "start": "import deletekit",
 }
 
 

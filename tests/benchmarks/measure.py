@@ -43,7 +43,10 @@ class Cell:
     seconds: list[float] = field(default_factory=list)
     beside: list[float] = field(default_factory=list)
     """Seconds of the yardstick's run right before each."""
+    first_seconds: float | None = None
+    """Of the first run in its process, which warms up."""
     peak_bytes: int | None = None
+    """Of that first run."""
     facts: dict[str, Any] = field(default_factory=dict)
     verdict: str | None = None
     why: str = ""
@@ -137,7 +140,7 @@ def in_turns(
                 for number in range(warm_ups(name) if warm_ups else 1):
                     measured = alive[name].run_with_memory(job)
                     if number == 0:
-                        _, cells[name].facts, cells[name].peak_bytes = measured
+                        cells[name].first_seconds, cells[name].facts, cells[name].peak_bytes = measured
                 wrong = check(name, cells[name].facts) if check else None
                 if wrong:
                     raise Stopped("wrong", wrong)
