@@ -29,7 +29,7 @@ def run(settings: Settings) -> str:
     engines = ["deletekit", *(name for name in COUNTERS if name in settings.peers)]
     cells: dict[str, dict[str, Cell]] = {}
     rows = []
-    for name in TABLES:
+    for name in filter(settings.wants_table, TABLES):
         job, expected = job_of(tables[name], settings), tables[name].expected.rows
         workers: dict[str, Callable[[], Worker]] = {
             e: partial(Worker, "tests.benchmarks.count:open_counter", e, job, seconds=settings.seconds) for e in engines

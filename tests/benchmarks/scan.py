@@ -88,14 +88,13 @@ def warm_ups(engine: str) -> int:
 def fastest_raw(job: dict[str, Any]) -> str:
     """The name of pyarrow's fastest way to load this job's columns on this machine."""
     times: dict[str, list[float]] = {way: [] for way in raw_ways()}
-    workers = {way: Worker("tests.benchmarks.readers:raw", way) for way in times}
+    worker = Worker("tests.benchmarks.readers:raw")
     try:
         for _ in range(4):
-            for way, worker in workers.items():
-                times[way].append(worker.run(job)[0])
+            for way, seconds in times.items():
+                seconds.append(worker.run(job | {"raw_way": way})[0])
     finally:
-        for worker in workers.values():
-            worker.stop()
+        worker.stop()
     return min(times, key=lambda way: statistics.median(times[way][1:]))
 
 

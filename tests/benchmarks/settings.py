@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 
 from tests.benchmarks.tables import Tables, build
 
-__all__ = ["DEFAULT_WORK", "SMALL_TABLES", "Settings"]
+__all__ = ["SMALL_TABLES", "Settings"]
 
 SMALL_TABLES = ("none", "dv_10", "pos_part_10", "eq_id_10", "eq_grp_name_10")
-
-DEFAULT_WORK = Path(tempfile.gettempdir()) / "deletekit-benchmarks"
 
 
 @dataclass
 class Settings:
     """Sizes, peers, runs and time-outs, and the tables once they are built."""
 
-    work: Path = DEFAULT_WORK
+    work: Path
     rows: int = 20_000_000
     runs: int = 5
     peers: tuple[str, ...] = ()
@@ -41,7 +39,7 @@ class Settings:
     def wants_table(self, name: str) -> bool:
         if not self.only_tables:
             return not self.small or name in SMALL_TABLES
-        return any(name.startswith(prefix) for prefix in self.only_tables)
+        return any(fnmatch(name, pattern) for pattern in self.only_tables)
 
     def say(self, text: str) -> None:
         """Progress, beside the report."""

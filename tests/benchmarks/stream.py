@@ -26,10 +26,11 @@ def run(settings: Settings) -> str:
     tables = settings.tables()
     whole = tables["none"].expected
     rows = []
-    for name in TABLES:
+    processes = 1 if settings.small else PROCESSES
+    for name in filter(settings.wants_table, TABLES):
         job = job_of(tables[name], settings)
-        theirs = [_once("pyarrow", job, whole, settings) for _ in range(PROCESSES)]
-        ours = [_once("deletekit", job, tables[name].expected, settings) for _ in range(PROCESSES)]
+        theirs = [_once("pyarrow", job, whole, settings) for _ in range(processes)]
+        ours = [_once("deletekit", job, tables[name].expected, settings) for _ in range(processes)]
         memory, raw = (_median(peaks for _, peaks in runs) for runs in (ours, theirs))
         ratio = memory / raw if memory and raw else None
         rows.append(
@@ -43,7 +44,7 @@ def run(settings: Settings) -> str:
     header = [
         "deletes", "pyarrow's peak", "deletekit's peak", "ratio", "target", "", "pyarrow's first run", "deletekit's",
     ]  # fmt: skip
-    about = f"Peak memory above that after imports, median of {PROCESSES} fresh processes."
+    about = f"Peak memory above that after imports, median of {processes} fresh processes."
     return f"{about}\n\n{table_of(header, rows)}"
 
 
