@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 
-from tests.benchmarks.tables import Tables, build
+from tests.benchmarks.tables import Tables, build, recipes
 
 __all__ = ["SMALL_TABLES", "Settings"]
 
@@ -32,7 +32,7 @@ class Settings:
         """The tables, built when they are first asked for."""
         if self._tables is None:
             begin = time.perf_counter()
-            self._tables = build(self.work, self.rows)
+            self._tables = build(self.work, self.rows, [name for name in recipes() if self.wants_table(name)])
             self.say(f"tables in {self._tables.warehouse} after {time.perf_counter() - begin:.0f} s")
         return self._tables
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import pairwise
@@ -26,7 +26,7 @@ from deletekit.deletes.delete_writers import FilePositions, write_deletion_vecto
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 
-__all__ = ["FILES", "Expected", "Tables", "build", "local_path", "numbered_rows"]
+__all__ = ["FILES", "Expected", "Tables", "build", "local_path", "numbered_rows", "recipes"]
 
 BUILD = 2
 """Raised when what is built changes: older work directories are then built anew."""
@@ -92,19 +92,19 @@ class Tables:
         return linked_table(catalog, f"work.{name}", source_files(catalog), format_version)
 
 
-def build(work: Path, rows: int) -> Tables:
-    """The tables of `rows` rows below `work`; built when they are not all there."""
+def build(work: Path, rows: int, names: Collection[str] = ()) -> Tables:
+    """The tables of `rows` rows below `work`: those named (default: all), built anew when one of them is not there."""
     warehouse = work / f"rows-{rows}"
     done = warehouse / "complete.json"
+    wanted = set(names or recipes()) | {"none"}
     if done.exists():
         stored = json.loads(done.read_text(encoding="utf-8"))
-        if stored["build"] == BUILD:
+        if stored["build"] == BUILD and wanted <= set(stored["tables"]):
             by_name = {n: _from_json(t) for n, t in stored["tables"].items()}
             return Tables(warehouse, rows, by_name, stored["group_rows"])
     shutil.rmtree(warehouse, ignore_errors=True)
-    catalog = dk.local_catalog(warehouse)
-    base = Base(catalog, rows)
-    tables = {name: make(base, name) for name, make in recipes().items()}
+    base = Base(dk.local_catalog(warehouse), rows)
+    tables = {name: make(base, name) for name, make in recipes().items() if name in wanted}
     group_rows = base.group_rows.tolist()
     stored = {"build": BUILD, "group_rows": group_rows, "tables": {n: asdict(t) for n, t in tables.items()}}
     done.write_text(json.dumps(stored), encoding="utf-8")
