@@ -1,0 +1,70 @@
+"""The benchmark command: `python -m tests.benchmarks --help`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from tests.benchmarks.readers import PEERS
+from tests.benchmarks.report import machine
+
+DEFAULT_WORK = Path(tempfile.gettempdir()) / "deletekit-benchmarks"
+PARTS = {
+    "scan": "Scan to Arrow",
+    "count": "count()",
+    "stream": "Sums by streaming batches",
+    "delete": "DELETE",
+    "plan": "Planning",
+    "merge": "Merging deletion vectors",
+    "start": "import deletekit",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    # Workers import this module anew, and what they hold from the start should be little.
+    from tests.benchmarks.settings import Settings  # noqa: PLC0415
+
+    options = parser().parse_args(arguments)
+    rows = options.rows or (200_000 if options.small else 20_000_000)
+    settings = Settings(
+        work=options.work.absolute(),
+        rows=rows,
+        runs=options.runs,
+        peers=tuple(options.peers),
+        only_tables=tuple(options.tables),
+        seconds=options.seconds,
+        small=options.small,
+    )
+    sections = []
+    for part in options.only or PARTS:
+        measure: Callable[..., str] = import_module(f"tests.benchmarks.{part}").run
+        sections.append(f"### {PARTS[part]}\n\n{measure(settings)}\n")
+    report = "\n".join([f"{machine()}\n", *sections])
+    if options.out:
+        options.out.write_text(report, encoding="utf-8")
+    print(report)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    out = argparse.ArgumentParser(prog="python -m tests.benchmarks", description="Measure deletekit beside its peers.")
+    out.add_argument("--rows", type=int, help="rows of the tables (20,000,000)")
+    out.add_argument("--small", action="store_true", help="200,000 rows and small counts: does it run at all?")
+    out.add_argument("--only", nargs="+", choices=list(PARTS), metavar="PART", help=f"of {', '.join(PARTS)}")
+    out.add_argument(
+        "--tables", nargs="+", default=[], metavar="PREFIX", help="only tables so named, as none dv_ eq_id"
+    )
+    out.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(PEERS), help="none when none is named")
+    out.add_argument("--runs", type=int, default=5, help="runs after the warm-up (5)")
+    out.add_argument("--seconds", type=float, default=60, help="a run that takes longer ends its engine's cell (60)")
+    out.add_argument("--work", type=Path, default=DEFAULT_WORK, help="where tables are built and kept")
+    out.add_argument("--out", type=Path, help="also write the report to this file")
+    return out
+
+
+if __name__ == "__main__":
+    sys.exit(main())

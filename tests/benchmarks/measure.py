@@ -1,0 +1,250 @@
+"""Measuring: each engine in a process of its own, runs of all engines in turns, peak memory of the first run.
+
+Law: knows nothing about tables. What is measured is a function in the engine's process; its name and arguments go there
+and time, memory and facts come back.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Cell", "Stopped", "Worker", "in_turns"]
+
+START_SECONDS = 180
+
+Check = Callable[[str, dict[str, Any]], str | None]
+"""Of an engine's name and the facts of its run: what is wrong with them."""
+
+
+class Stopped(Exception):  # noqa: N818  # it is how a cell ends, not an error of ours
+    """A worker that gives no more figures; the text is what the cell says, `why` the reason."""
+
+    def __init__(self, verdict: str, why: str) -> None:
+        super().__init__(verdict)
+        self.why = why
+
+
+@dataclass
+class Cell:
+    """What is known of one engine at one task: seconds of each run, or why there are none."""
+
+    seconds: list[float] = field(default_factory=list)
+    beside: list[float] = field(default_factory=list)
+    """Seconds of the yardstick's run right before each."""
+    first_seconds: float | None = None
+    """Of the first run in its process, which warms up."""
+    peak_bytes: int | None = None
+    """Of that first run."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    verdict: str | None = None
+    why: str = ""
+
+    @property
+    def median(self) -> float | None:
+        return statistics.median(self.seconds) if self.seconds and not self.verdict else None
+
+    @property
+    def ratio(self) -> float | None:
+        return self.median / statistics.median(self.beside) if self.median and self.beside else None
+
+
+class Worker:
+    """A process in which `module:function` was called; what that returned is run there, again and again."""
+
+    def __init__(self, target: str, *arguments: Any, seconds: float = 60) -> None:
+        self.seconds = seconds
+        ours, theirs = get_context("spawn").Pipe()
+        self._pipe = ours
+        self._process = get_context("spawn").Process(target=_serve, args=(theirs, target, arguments), daemon=True)
+        self._process.start()
+        theirs.close()
+        try:
+            self._answer(START_SECONDS)
+        except Stopped:
+            self.stop()
+            raise
+
+    def run(self, job: Any, seconds: float | None = None) -> tuple[float, dict[str, Any]]:
+        """Seconds and facts of one run. Raises Stopped, and then the process is gone or of no use."""
+        self._pipe.send(job)
+        answer = self._answer(seconds or self.seconds)
+        return answer["seconds"], answer["facts"]
+
+    def run_with_memory(self, job: Any, seconds: float | None = None) -> tuple[float, dict[str, Any], int | None]:
+        """As `run`, and the peak memory of the process and its children above what they held before."""
+        before = self._reset_peak()
+        took, facts = self.run(job, seconds)
+        peak = _memory(self._process.pid, "VmHWM")
+        return took, facts, None if before is None or peak is None else max(0, peak - before)
+
+    def stop(self) -> None:
+        """End the process; Spark's JVM ends with the pipe that its Python holds."""
+        with suppress(OSError):
+            self._pipe.close()
+        self._process.join(10)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+    def _answer(self, seconds: float) -> dict[str, Any]:
+        if not self._pipe.poll(seconds):
+            self._process.kill()
+            raise Stopped(f"> {seconds:.0f} s", "no answer in that time")
+        try:
+            answer: dict[str, Any] = self._pipe.recv()
+        except EOFError:
+            self._process.join(10)
+            raise Stopped("crash", f"the process ended with {self._process.exitcode}") from None
+        if "error" in answer:
+            raise Stopped("refuses", answer["error"])
+        return answer
+
+    def _reset_peak(self) -> int | None:
+        for pid in _tree(self._process.pid):
+            with suppress(OSError):
+                Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")
+        return _memory(self._process.pid, "VmRSS")
+
+
+def in_turns(
+    workers: dict[str, Callable[[], Worker]],
+    job: Any,
+    *,
+    runs: int,
+    yardstick: Worker | None = None,
+    check: Check | None = None,
+    warm_ups: Callable[[str], int] | None = None,
+) -> dict[str, Cell]:
+    """A cell for each worker: after warm-ups, `runs` rounds in which each runs once, right after the yardstick.
+
+    An engine whose facts `check` finds wrong is measured no further.
+    """
+    cells = {name: Cell() for name in workers}
+    alive: dict[str, Worker] = {}
+    try:
+        for name, start in workers.items():
+            with _verdict(cells[name]):
+                alive[name] = start()
+                for number in range(warm_ups(name) if warm_ups else 1):
+                    measured = alive[name].run_with_memory(job)
+                    if number == 0:
+                        cells[name].first_seconds, cells[name].facts, cells[name].peak_bytes = measured
+                wrong = check(name, cells[name].facts) if check else None
+                if wrong:
+                    raise Stopped("wrong", wrong)
+        for _ in range(runs):
+            for name, worker in alive.items():
+                if cells[name].verdict is None:
+                    with _verdict(cells[name]):
+                        _one_run(cells[name], worker, job, yardstick, partial(check, name) if check else None)
+    finally:
+        for worker in alive.values():
+            worker.stop()
+    return cells
+
+
+def _one_run(
+    cell: Cell,
+    worker: Worker,
+    job: Any,
+    yardstick: Worker | None,
+    check: Callable[[dict[str, Any]], str | None] | None,
+) -> None:
+    if yardstick is not None:
+        cell.beside.append(yardstick.run(job)[0])
+    took, facts = worker.run(job)
+    cell.seconds.append(took)
+    wrong = check(facts) if check else None
+    if wrong:
+        raise Stopped("wrong", wrong)
+
+
+@contextmanager
+def _verdict(cell: Cell) -> Iterator[None]:
+    """Writes a `Stopped` into the cell and goes on."""
+    try:
+        yield
+    except Stopped as e:
+        cell.verdict, cell.why = str(e), e.why
+
+
+def _serve(pipe: Connection, target: str, arguments: tuple[Any, ...]) -> None:
+    """The process: open the engine, then run whatever job comes until the pipe closes."""
+    warnings.simplefilter("ignore")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    try:
+        module, name = target.split(":")
+        run = getattr(importlib.import_module(module), name)(*arguments)
+        pipe.send({"ready": True})
+    except BaseException as e:  # noqa: BLE001  # whatever a peer raises is its answer
+        pipe.send({"error": _told(e)})
+        return
+    while True:
+        try:
+            job = pipe.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            begin = time.perf_counter()
+            result = run(job)
+            seconds = time.perf_counter() - begin
+            facts = facts_of(result)
+            if "seconds" in facts:  # part of the work is not what is asked for
+                seconds = facts["seconds"]
+            del result
+            pipe.send({"seconds": seconds, "facts": facts})
+        except BaseException as e:  # noqa: BLE001  # as above; polars panics are no Exception
+            pipe.send({"error": _told(e)})
+
+
+def facts_of(result: Any) -> dict[str, Any]:
+    """What is compared: rows and sums of the columns of an Arrow table; other results say it themselves."""
+    if isinstance(result, dict):
+        return result
+    import pyarrow.compute as pc  # noqa: PLC0415  # after the engine, whose imports are its baseline
+
+    sums = {f"sum_{name}": pc.sum(result[name]).as_py() for name in result.column_names}
+    return {"rows": len(result), **sums}
+
+
+def _told(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:240]}"
+
+
+def _tree(pid: int | None) -> list[int]:
+    """A process and all below it; empty where there is no /proc."""
+    found, todo = [], [pid] if pid else []
+    while todo:
+        here = todo.pop()
+        try:
+            for children in Path(f"/proc/{here}/task").glob("*/children"):
+                todo += [int(text) for text in children.read_text(encoding="ascii").split()]
+        except OSError:
+            continue
+        found.append(here)
+    return [p for p in found if Path(f"/proc/{p}/status").exists()]
+
+
+def _memory(pid: int | None, name: str) -> int | None:
+    """The sum of a field of /proc/<pid>/status, in bytes, over a process and its children."""
+    total = 0
+    pids = _tree(pid)
+    for one in pids:
+        with suppress(OSError):
+            for line in Path(f"/proc/{one}/status").read_text(encoding="utf-8").splitlines():
+                if line.startswith(f"{name}:"):
+                    total += int(line.split()[1]) * 1024
+    return total if pids else None

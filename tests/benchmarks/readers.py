@@ -1,0 +1,215 @@
+"""How each engine loads two columns of a table as Arrow: a function per engine.
+
+Calling the function imports the engine and starts what it needs; what it returns is timed: from the address of the
+table to an Arrow table in this process. A job is {"location", "name", "folder", "paths", "warehouse", "columns"}.
+"""
+
+# ruff: noqa: PLC0415  # each engine is imported in its own process alone
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+__all__ = ["COLUMNS", "PEERS", "READERS", "Job", "Reader", "duckdb_query", "open_reader", "raw_ways", "spark_session"]
+
+COLUMNS = ["id", "value"]
+
+AGGREGATES = "count(*), sum(id), sum(value)"
+
+Job = dict[str, Any]
+Facts = dict[str, Any]
+Reader = Callable[[Job], pa.Table]
+
+
+def deletekit() -> Reader:
+    import deletekit as dk
+
+    dk.scan, dk.from_metadata  # noqa: B018  # imported when first named
+    return lambda job: dk.scan(dk.from_metadata(job["location"]), columns=job["columns"]).to_arrow()
+
+
+def raw() -> Reader:
+    """pyarrow on the data files alone, no deletes, in the way that the job names."""
+    ways = raw_ways()
+    return lambda job: ways[job["raw_way"]](job)
+
+
+def raw_ways() -> dict[str, Reader]:
+    """Every way in which pyarrow loads columns of Parquet files."""
+    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
+
+    def dataset(job: Job, *, pre_buffer: bool) -> pa.Table:
+        scan = ds.ParquetFragmentScanOptions(pre_buffer=pre_buffer)
+        files = ds.dataset(job["paths"], format="parquet")
+        return files.to_table(columns=job["columns"], fragment_scan_options=scan)
+
+    def read_table(job: Job, **options: bool) -> pa.Table:
+        return pq.read_table(job["paths"], columns=job["columns"], **options)
+
+    def by_file(job: Job, **options: bool) -> pa.Table:
+        def read(path: str) -> pa.Table:
+            with pq.ParquetFile(path, **options) as file:
+                return file.read(columns=job["columns"], use_threads=False)
+
+        with ThreadPoolExecutor() as pool:
+            return pa.concat_tables(pool.map(read, job["paths"]))
+
+    def by_row_group(job: Job, **options: bool) -> pa.Table:
+        def read(task: tuple[str, int]) -> pa.Table:
+            with pq.ParquetFile(task[0], **options) as file:
+                return file.read_row_group(task[1], columns=job["columns"], use_threads=False)
+
+        tasks = [(path, i) for path in job["paths"] for i in range(pq.read_metadata(path).num_row_groups)]
+        with ThreadPoolExecutor() as pool:
+            return pa.concat_tables(pool.map(read, tasks))
+
+    return {
+        "dataset.to_table": partial(dataset, pre_buffer=True),
+        "dataset.to_table, no pre_buffer": partial(dataset, pre_buffer=False),
+        "read_table": read_table,
+        "read_table, no pre_buffer": partial(read_table, pre_buffer=False),
+        "read_table, memory_map": partial(read_table, memory_map=True),
+        "files in threads": by_file,
+        "files in threads, pre_buffer": partial(by_file, pre_buffer=True),
+        "files in threads, memory_map": partial(by_file, memory_map=True),
+        "row groups in threads": by_row_group,
+        "row groups in threads, memory_map": partial(by_row_group, memory_map=True),
+    }
+
+
+def pyiceberg() -> Reader:
+    from pyiceberg.table import StaticTable
+
+    return lambda job: StaticTable.from_metadata(job["location"]).scan(selected_fields=tuple(job["columns"])).to_arrow()
+
+
+def polars() -> Reader:
+    import polars as pl
+
+    return lambda job: pl.scan_iceberg(job["location"]).select(job["columns"]).collect().to_arrow()
+
+
+def duckdb() -> Reader:
+    query = duckdb_query()
+    return lambda job: query(f"SELECT {', '.join(job['columns'])} FROM iceberg_scan('{job['location']}')")
+
+
+def chdb() -> Reader:
+    query = _chdb_query()
+    return lambda job: query(f"SELECT {', '.join(job['columns'])} FROM icebergLocal('{job['folder']}')")
+
+
+def chdb_aggregate() -> Callable[[Job], Facts]:
+    query = _chdb_query()
+    return lambda job: _facts(query(f"SELECT {AGGREGATES} FROM icebergLocal('{job['folder']}')"))
+
+
+def pysail() -> Reader:
+    query = _sail_query()
+    return lambda job: query(f"SELECT {', '.join(job['columns'])} FROM iceberg.`{job['folder']}`")
+
+
+def pysail_aggregate() -> Callable[[Job], Facts]:
+    query = _sail_query()
+    return lambda job: _facts(query(f"SELECT {AGGREGATES} FROM iceberg.`{job['folder']}`"))
+
+
+def spark(warehouse: str) -> Reader:
+    session = spark_session(warehouse)
+    return lambda job: session.sql(f"SELECT {', '.join(job['columns'])} FROM local.{job['name']}").toArrow()
+
+
+def spark_aggregate(warehouse: str) -> Callable[[Job], Facts]:
+    session = spark_session(warehouse)
+    return lambda job: _facts(session.sql(f"SELECT {AGGREGATES} FROM local.{job['name']}").toArrow())
+
+
+def spark_session(warehouse: str) -> Any:
+    """deletekit's session with room for a result of this size."""
+    from deletekit.spark import session
+
+    return session(warehouse, driver_memory="6g", settings={"spark.driver.maxResultSize": "0"})
+
+
+def duckdb_query() -> Callable[[str], pa.Table]:
+    """DuckDB with its Iceberg extension from the package of that name."""
+    import duckdb as db
+
+    connection = db.connect(config={"allow_unsigned_extensions": "true"})
+    for name in ("avro", "httpfs", "iceberg"):
+        package = Path(str(importlib.import_module(f"duckdb_extension_{name}").__file__)).parent
+        connection.execute(f"LOAD '{next(package.glob('extensions/*/*.duckdb_extension'))}'")
+    return lambda sql: connection.execute(sql).to_arrow_table()
+
+
+def _chdb_query() -> Callable[[str], pa.Table]:
+    import chdb
+
+    os.chdir("/")  # ClickHouse reads files below the current directory alone
+    return lambda sql: chdb.query(sql, "ArrowTable")
+
+
+def _sail_query() -> Callable[[str], pa.Table]:
+    """Sail by Arrow Flight SQL, which needs no Spark Connect client."""
+    os.environ["RUST_LOG"] = "error"
+    from pyarrow.flight import FlightClient, FlightDescriptor
+    from pysail.flight import FlightSqlServer
+
+    server = FlightSqlServer()
+    server.start()
+    host, port = server.listening_address
+    client = FlightClient(f"grpc://{host}:{port}")
+
+    def query(sql: str) -> pa.Table:
+        # A google.protobuf.Any around a CommandStatementQuery: each field is its number, its length, its bytes.
+        kind = b"type.googleapis.com/arrow.flight.protocol.sql.CommandStatementQuery"
+        command = _protobuf(1, kind) + _protobuf(2, _protobuf(1, sql.encode()))
+        info = client.get_flight_info(FlightDescriptor.for_command(command))
+        return client.do_get(info.endpoints[0].ticket).read_all()
+
+    query.server = server  # type: ignore[attr-defined]  # lives as long as who asks it
+    return query
+
+
+def _protobuf(number: int, value: bytes) -> bytes:
+    length, rest = b"", len(value)
+    while rest > 127:
+        length, rest = length + bytes([rest & 127 | 128]), rest >> 7
+    return bytes([number << 3 | 2]) + length + bytes([rest]) + value
+
+
+def _facts(row: pa.Table) -> Facts:
+    """The one row of an aggregate, under the names that an Arrow table's facts have."""
+    return dict(zip(("rows", "sum_id", "sum_value"), (column[0].as_py() for column in row.columns), strict=True))
+
+
+READERS: dict[str, Callable[..., Any]] = {
+    "raw pyarrow": raw,
+    "deletekit": deletekit,
+    "polars": polars,
+    "duckdb": duckdb,
+    "pyiceberg": pyiceberg,
+    "chdb": chdb,
+    "pysail": pysail,
+    "Spark": spark,
+    "chdb, sums": chdb_aggregate,
+    "pysail, sums": pysail_aggregate,
+    "Spark, sums": spark_aggregate,
+}
+"""By the name in the report. `sums` counts and sums the columns inside the engine: less work than a scan to Arrow."""
+
+PEERS = tuple(name for name in READERS if name not in ("raw pyarrow", "deletekit"))
+
+
+def open_reader(name: str, job: Job) -> Callable[[Job], Any]:
+    """The reader of that name, in the process that will read."""
+    return READERS[name](job["warehouse"]) if name.startswith("Spark") else READERS[name]()

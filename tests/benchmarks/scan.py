@@ -1,0 +1,142 @@
+"""Part `scan`: two columns of every table to Arrow, by every engine, beside pyarrow's raw scan of the same files."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from tests.benchmarks.measure import Cell, Worker, in_turns
+from tests.benchmarks.readers import COLUMNS, raw_ways
+from tests.benchmarks.report import megabytes, ms, notes_of, table_of, verdict
+from tests.benchmarks.settings import Settings
+from tests.benchmarks.tables import BenchTable, Expected
+
+__all__ = ["compare", "fastest_raw", "job_of", "run"]
+
+LABELS = {
+    "none": "none",
+    **{f"dv_{s}": f"DVs, {s} %" for s in (1, 10, 50)},
+    **{f"pos_file_{s}": f"position deletes by file, {s} %" for s in (1, 10, 50)},
+    **{f"pos_part_{s}": f"position deletes by partition, {s} %" for s in (1, 10, 50)},
+    **{f"eq_id_{n}": f"equality on id, {n} files" for n in (1, 10, 100)},
+    **{f"eq_grp_name_{n}": f"equality on (grp, name), {n} files" for n in (1, 10, 100)},
+}
+TARGETS = {
+    "none": 1.03, "dv_1": 1.10, "dv_10": 1.12, "dv_50": 1.12,
+    **{f"eq_id_{n}": 2.0 for n in (1, 10, 100)},
+    **{f"eq_grp_name_{n}": 4.0 for n in (1, 10, 100)},
+}  # fmt: skip
+POSITION_DELETES_TO_DVS = 1.15
+OURS, RAW = "deletekit", "raw pyarrow"
+
+
+def run(settings: Settings) -> str:
+    """Measure every table; the table of the report, and why cells are empty."""
+    tables = settings.tables()
+    chosen = [name for name in LABELS if settings.wants_table(name)]
+    way = fastest_raw(job_of(tables["none"], settings))
+    cells: dict[str, dict[str, Cell]] = {}
+    for name in chosen:
+        cells[name] = compare(tables[name], settings, way)
+        settings.say(f"scan {name}: " + ", ".join(f"{e} {c.verdict or ms(c.median)}" for e, c in cells[name].items()))
+    engines = [RAW, OURS, *settings.peers]
+    header = ["deletes", *engines, "target", "", "next best"]
+    rows = [[LABELS[n], *(shown(cells[n][e], e) for e in engines), *judged(n, cells)] for n in chosen]
+    about = (
+        f"Columns {' and '.join(COLUMNS)} of {settings.rows:,} rows in 8 zstd Parquet files to Arrow; each cell: ratio "
+        f"to the raw scans run right before it, median of {settings.runs} runs after a warm-up (Spark: 3), peak "
+        f"memory of the first run above that after imports (its children's too: Spark's JVM has a heap of up to 6 GB). "
+        f"`sums`: count and sums inside the engine, less work than a scan. Raw: `{way}`, the fastest of "
+        f"{len(raw_ways())} ways."
+    )
+    return "\n\n".join(part for part in (about, table_of(header, rows), notes_of(cells)) if part)
+
+
+def compare(table: BenchTable, settings: Settings, way: str) -> dict[str, Cell]:
+    """A cell per engine for one table."""
+    job = job_of(table, settings) | {"raw_way": way}
+    workers: dict[str, Callable[[], Worker]] = {
+        name: partial(Worker, "tests.benchmarks.readers:open_reader", name, job, seconds=settings.seconds)
+        for name in (RAW, OURS, *settings.peers)
+    }
+    whole = settings.tables()["none"].expected
+
+    def check(name: str, facts: dict[str, Any]) -> str | None:
+        return wrong(whole if name == RAW else table.expected, facts)
+
+    yardstick = workers[RAW]()
+    cells: dict[str, Cell] = {}
+    try:
+        yardstick.run(job)
+        # Two rounds, so that there is one Spark at a time.
+        for sums in (False, True):
+            group = {name: start for name, start in workers.items() if ("sums" in name) == sums}
+            cells |= in_turns(group, job, runs=settings.runs, yardstick=yardstick, check=check, warm_ups=warm_ups)
+    finally:
+        yardstick.stop()
+    return cells
+
+
+def warm_ups(engine: str) -> int:
+    """Runs before those that count; Java compiles while it runs."""
+    return 3 if engine.startswith("Spark") else 1
+
+
+def fastest_raw(job: dict[str, Any]) -> str:
+    """The name of pyarrow's fastest way to load this job's columns on this machine."""
+    times: dict[str, list[float]] = {way: [] for way in raw_ways()}
+    worker = Worker("tests.benchmarks.readers:raw")
+    try:
+        for _ in range(4):
+            for way, seconds in times.items():
+                seconds.append(worker.run(job | {"raw_way": way})[0])
+    finally:
+        worker.stop()
+    return min(times, key=lambda way: statistics.median(times[way][1:]))
+
+
+def job_of(table: BenchTable, settings: Settings) -> dict[str, Any]:
+    return {
+        "location": table.location,
+        "name": table.name,
+        "folder": table.folder,
+        "paths": table.paths,
+        "warehouse": str(settings.tables().warehouse),
+        "columns": COLUMNS,
+    }
+
+
+def wrong(expected: Expected, facts: dict[str, Any]) -> str | None:
+    """What differs from the expected rows and sums."""
+    for name in ("rows", "sum_id", "sum_value"):
+        found, right = facts[name], getattr(expected, name)
+        if found is None or not math.isclose(found, right, rel_tol=1e-9 if name == "sum_value" else 0):
+            return f"{name} is {found}, not {right}"
+    return None
+
+
+def shown(cell: Cell, engine: str) -> str:
+    if cell.median is None:
+        return cell.verdict or ""
+    figures = [ms(cell.median), megabytes(cell.peak_bytes)]
+    return " · ".join(figures if engine == RAW else [f"**{cell.ratio:.2f}**", *figures])
+
+
+def judged(name: str, cells: dict[str, dict[str, Cell]]) -> list[str]:
+    """Target, whether it is met, and the fastest peer with its ratio."""
+    ours = cells[name][OURS].ratio
+    peers = {e: c.ratio for e, c in cells[name].items() if c.ratio and e not in (OURS, RAW) and "sums" not in e}
+    best = min(peers, key=lambda e: peers[e] or math.inf) if peers else None
+    rival = f"{best} {peers[best]:.2f}" if best else "none"
+    target = TARGETS.get(name)
+    if target is None:
+        vectors = cells.get(f"dv_{name.rpartition('_')[2]}")
+        reference = vectors[OURS].ratio if vectors else None
+        target = POSITION_DELETES_TO_DVS * reference if reference else None
+    if target is None:
+        return ["", "", rival]
+    behind = ours is not None and best is not None and ours > (peers[best] or math.inf)
+    return [f"{target:.2f}", f"MISSED, behind {best}" if behind else verdict(ours, target), rival]

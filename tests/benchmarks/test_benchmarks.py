@@ -1,0 +1,98 @@
+"""The benchmark command runs, and says what is right, wrong, refused, too slow or dead. Times are not looked at."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.benchmarks.__main__ import main
+from tests.benchmarks.measure import Worker, in_turns
+from tests.benchmarks.scan import LABELS, wrong
+from tests.benchmarks.tables import Expected, build
+
+TABLES = ("none", "dv_10", "pos_part_10", "eq_id_10")
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("benchmarks")
+
+
+def report_of(work: Path, *arguments: str) -> str:
+    out = work / "report.md"
+    assert main(["--small", "--rows", "20000", "--runs", "1", "--work", str(work), "--out", str(out), *arguments]) == 0
+    return out.read_text(encoding="utf-8")
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+
+
+@pytest.mark.peers
+def test_scan_table_has_every_row_and_right_results(work: Path) -> None:
+    report = report_of(work, "--only", "scan", "--peers", "polars", "--tables", *TABLES)
+    lines = [cells(line) for line in report.splitlines() if line.startswith("| ")]
+    header, _, *rows = lines
+    assert header[:4] == ["deletes", "raw pyarrow", "deletekit", "polars"]
+    assert [row[0] for row in rows] == [LABELS[name] for name in TABLES]
+    for name, row in zip(TABLES, rows, strict=True):
+        # A cell has figures only after rows and sums were found right in the engine's process.
+        raw, ours, polars = row[1:4]
+        assert " ms" in raw, report
+        assert " ms" in ours, report
+        assert polars == "refuses" if name.startswith("eq_") else " ms" in polars, report
+        assert row[5].startswith(("met", "MISSED"))
+
+
+def test_other_parts_run(work: Path) -> None:
+    parts = ["count", "stream", "delete", "merge", "start"]
+    report = report_of(work, "--only", *parts, "--peers", "--tables", "dv_10")
+    assert report.count("\n### ") == len(parts)
+    assert "wrong" not in report
+    assert "refuses" not in report
+
+
+def test_tables_are_built_once(work: Path) -> None:
+    first, again = (build(work, 5_000, ["dv_1"]).by_name for _ in range(2))
+    assert first == again  # the names of metadata files are random
+    more = build(work, 5_000, ["dv_1", "dv_10"]).by_name
+    assert list(more) == ["none", "dv_1", "dv_10"]
+
+
+# --- what a worker can come to ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "job", "verdict", "why"),
+    [
+        (("functools:partial", dict), {"rows": 7}, None, ""),
+        (("builtins:int", "seven"), {}, "refuses", "ValueError: invalid literal for int() with base 10: 'seven'"),
+        (("functools:partial", int), "eight", "refuses", "ValueError: invalid literal for int() with base 10: 'eight'"),
+        (("functools:partial", os._exit), 3, "crash", "the process ended with 3"),
+        (("functools:partial", time.sleep), 60, "> 1 s", "no answer in that time"),
+    ],
+    ids=["right", "refuses to start", "refuses to run", "crashes", "takes too long"],
+)
+def test_verdicts(arguments: tuple[Any, ...], job: Any, verdict: str | None, why: str) -> None:
+    cell = in_turns({"it": lambda: Worker(*arguments, seconds=1)}, job, runs=2)["it"]
+    assert (cell.verdict, cell.why) == (verdict, why)
+    assert len(cell.seconds) == (2 if verdict is None else 0)
+
+
+def test_wrong_facts_end_a_cell() -> None:
+    def check(name: str, facts: dict[str, Any]) -> str | None:
+        return None if facts["rows"] == 8 else f"{name} has {facts['rows']}"
+
+    cell = in_turns({"it": lambda: Worker("functools:partial", dict)}, {"rows": 7}, runs=2, check=check)["it"]
+    assert (cell.verdict, cell.why, cell.median) == ("wrong", "it has 7", None)
+
+
+@pytest.mark.parametrize("change", [{"rows": 9}, {"sum_id": 46}, {"sum_value": 4.51}, {"sum_value": None}])
+def test_every_fact_is_compared(change: dict[str, Any]) -> None:
+    right = {"rows": 10, "sum_id": 45, "sum_value": 4.5}
+    assert wrong(Expected(10, 45, 4.5), right) is None
+    assert wrong(Expected(10, 45, 4.5), right | change) is not None
