@@ -10,10 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.planning_tables import FILES_PER_GROUP, build
-
 from tests.benchmarks.count import bytes_read, watch_files
 from tests.benchmarks.measure import Worker, in_turns
+from tests.benchmarks.planning_tables import FILES_PER_GROUP, build
 from tests.benchmarks.readers import Facts, Job, spark_session
 from tests.benchmarks.report import ms, notes_of, table_of, verdict
 from tests.benchmarks.settings import Settings
