@@ -55,9 +55,7 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--rows", type=int, help="rows of the tables (20,000,000)")
     out.add_argument("--small", action="store_true", help="200,000 rows and small counts: does it run at all?")
     out.add_argument("--only", nargs="+", choices=list(PARTS), metavar="PART", help=f"of {', '.join(PARTS)}")
-    out.add_argument(
-        "--tables", nargs="+", default=[], metavar="PREFIX", help="only tables so named, as none dv_ eq_id"
-    )
+    out.add_argument("--tables", nargs="+", default=[], metavar="NAME", help="only these: none 'dv_*' eq_id_1")
     out.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(PEERS), help="none when none is named")
     out.add_argument("--runs", type=int, default=5, help="runs after the warm-up (5)")
     out.add_argument("--seconds", type=float, default=60, help="a run that takes longer ends its engine's cell (60)")

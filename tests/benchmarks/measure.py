@@ -126,6 +126,7 @@ def in_turns(
     yardstick: Worker | None = None,
     check: Check | None = None,
     warm_ups: Callable[[str], int] | None = None,
+    say: Callable[[str], None] = lambda text: None,  # noqa: ARG005  # says nothing
 ) -> dict[str, Cell]:
     """A cell for each worker: after warm-ups, `runs` rounds in which each runs once, right after the yardstick.
 
@@ -135,6 +136,7 @@ def in_turns(
     alive: dict[str, Worker] = {}
     try:
         for name, start in workers.items():
+            say(f"  {name} warms up")
             with _verdict(cells[name]):
                 alive[name] = start()
                 for number in range(warm_ups(name) if warm_ups else 1):
@@ -144,7 +146,8 @@ def in_turns(
                 wrong = check(name, cells[name].facts) if check else None
                 if wrong:
                     raise Stopped("wrong", wrong)
-        for _ in range(runs):
+        for number in range(runs):
+            say(f"  round {number + 1} of {runs}")
             for name, worker in alive.items():
                 if cells[name].verdict is None:
                     with _verdict(cells[name]):

@@ -38,6 +38,7 @@ def run(settings: Settings) -> str:
     tables = settings.tables()
     chosen = [name for name in LABELS if settings.wants_table(name)]
     way = fastest_raw(job_of(tables["none"], settings))
+    settings.say(f"raw: {way}")
     cells: dict[str, dict[str, Cell]] = {}
     for name in chosen:
         cells[name] = compare(tables[name], settings, way)
@@ -74,7 +75,9 @@ def compare(table: BenchTable, settings: Settings, way: str) -> dict[str, Cell]:
         # Two rounds, so that there is one Spark at a time.
         for sums in (False, True):
             group = {name: start for name, start in workers.items() if ("sums" in name) == sums}
-            cells |= in_turns(group, job, runs=settings.runs, yardstick=yardstick, check=check, warm_ups=warm_ups)
+            cells |= in_turns(
+                group, job, runs=settings.runs, yardstick=yardstick, check=check, warm_ups=warm_ups, say=settings.say
+            )
     finally:
         yardstick.stop()
     return cells
