@@ -17,10 +17,10 @@ from typing import Any
 import fastavro
 
 from deletekit.errors import DeletekitError, FormatError, InvalidInputError
-from deletekit.formats.avro_blocks import SYNC_BYTES, BlockStream, check_codec, read_blocks
+from deletekit.formats.avro_blocks import SYNC_BYTES, Block, BlockStream, check_codec, read_blocks
 from deletekit.formats.avro_schema import record_bytes, strip
 
-__all__ = ["ContainerFile", "field_ids_by_name", "read_container", "write_container"]
+__all__ = ["ContainerFile", "field_ids_by_name", "plain_container", "read_container", "write_container"]
 
 _MAGIC = b"Obj\x01"
 _HEADER_SCHEMA = fastavro.parse_schema(
@@ -40,12 +40,14 @@ _HEADER_SCHEMA = fastavro.parse_schema(
 class ContainerFile:
     """An opened container: its writer schema, its metadata, and its records on iteration.
 
-    `metadata` maps each key to its text. Iterating raises FormatError when the bytes are damaged, UnsupportedError for
+    `metadata` maps each key to its text; `parsed` is the schema as the records are decoded, without logical types, its
+    names resolved. Iterating raises FormatError when the bytes are damaged, UnsupportedError for
     records that take no bytes, and nothing else.
     """
 
     schema: Any
     metadata: Mapping[str, str]
+    parsed: Any
     _data: bytes
     _start: int
     _sync: bytes
@@ -53,10 +55,13 @@ class ContainerFile:
     _record_bytes: int
     _max_records: int | None
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def blocks(self) -> Iterator[Block]:
+        """The blocks, decompressed and checked. Raises FormatError or UnsupportedError."""
         codec = self.metadata.get("avro.codec", "null")
-        blocks = read_blocks(self._data, self._start, self._sync, codec, self._record_bytes, self._max_records)
-        stream: Any = BlockStream(self._plain_header, self._sync, blocks)
+        return read_blocks(self._data, self._start, self._sync, codec, self._record_bytes, self._max_records)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        stream: Any = BlockStream(self._plain_header, self._sync, self.blocks())
         try:
             block: Any
             for block in fastavro.block_reader(stream):
@@ -95,12 +100,11 @@ def read_container(data: bytes, *, fixed_as_bytes: bool = False, distinct: bool 
                 expected="record",
             )
         stripped = strip(schema, fixed_as_bytes=fixed_as_bytes)
-        fewest = record_bytes(fastavro.parse_schema(stripped))
+        parsed = fastavro.parse_schema(stripped)
+        fewest = record_bytes(parsed)
         metadata = {k: v.decode("utf-8", errors="replace") for k, v in header["meta"].items()}
         check_codec(metadata.get("avro.codec", "null"))
-        plain = {"avro.schema": json.dumps(stripped).encode(), "avro.codec": b"null"}
-        out = io.BytesIO()
-        fastavro.schemaless_writer(out, _HEADER_SCHEMA, dict(header, meta=plain))
+        plain_header = _header(stripped, header["sync"])
     except DeletekitError:
         raise
     except Exception as e:  # a hostile header can fail anywhere in fastavro or json
@@ -108,10 +112,11 @@ def read_container(data: bytes, *, fixed_as_bytes: bool = False, distinct: bool 
     return ContainerFile(
         schema=schema,
         metadata=metadata,
+        parsed=parsed,
         _data=data,
         _start=stream.tell(),
         _sync=header["sync"],
-        _plain_header=out.getvalue(),
+        _plain_header=plain_header,
         _record_bytes=fewest,
         _max_records=len(data) if distinct else None,
     )
@@ -142,6 +147,19 @@ def field_ids_by_name(schema: Any) -> dict[str, int]:
     """Top-level field name -> Iceberg field id of a record schema; fields without an id are left out."""
     fields = schema.get("fields", []) if isinstance(schema, dict) else []
     return {f["name"]: f["field-id"] for f in fields if isinstance(f, dict) and isinstance(f.get("field-id"), int)}
+
+
+def plain_container(schema: Any, blocks: Iterable[Block]) -> bytes:
+    """An uncompressed container of records that are encoded already."""
+    sync = bytes(SYNC_BYTES)
+    return b"".join(BlockStream.pieces(_header(schema, sync), sync, iter(blocks)))
+
+
+def _header(schema: Any, sync: bytes) -> bytes:
+    out = io.BytesIO()
+    meta = {"avro.schema": json.dumps(schema).encode(), "avro.codec": b"null"}
+    fastavro.schemaless_writer(out, _HEADER_SCHEMA, {"magic": _MAGIC, "meta": meta, "sync": sync})
+    return out.getvalue()
 
 
 def _damaged(e: Exception) -> FormatError:

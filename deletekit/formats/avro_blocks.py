@@ -138,12 +138,13 @@ class BlockStream:
     """An uncompressed container, made while it is read: all of a file object that fastavro's reader needs."""
 
     def __init__(self, header: bytes, sync: bytes, blocks: Iterator[Block]) -> None:
-        self._chunks = self._pieces(header, sync, blocks)
+        self._chunks = self.pieces(header, sync, blocks)
         self._chunk = io.BytesIO()
         self._position = 0
 
     @staticmethod
-    def _pieces(header: bytes, sync: bytes, blocks: Iterator[Block]) -> Iterator[bytes]:
+    def pieces(header: bytes, sync: bytes, blocks: Iterator[Block]) -> Iterator[bytes]:
+        """The container's bytes, in order."""
         yield header
         for block in blocks:
             if block.count:

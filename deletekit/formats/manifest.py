@@ -20,7 +20,7 @@ from deletekit.formats.manifest_entry import BOUND_MAPS, COUNT_MAPS, EntryShape
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.formats.manifest_schema import PartitionFieldType, manifest_entry_schema
 
-__all__ = ["Manifest", "inherit", "read_manifest", "write_manifest"]
+__all__ = ["Manifest", "inherit", "read_manifest", "version_of", "write_manifest"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ def read_manifest(data: bytes, *, spec_id: int | None = None) -> Manifest:
 
 
 def _decode(container: ContainerFile, spec_id: int | None) -> Manifest:
-    version = _version(container)
+    version = version_of(container)
     if spec_id is None:
         spec_id = _int_text(container.metadata.get("partition-spec-id", "0"), "partition-spec-id")
     shape = EntryShape(container.schema)
@@ -148,7 +148,8 @@ def _read_with_fixed(data: bytes, spec_id: int | None) -> Manifest:
         return _decode(read_container(data, distinct=True), spec_id)
 
 
-def _version(container: ContainerFile) -> int:
+def version_of(container: ContainerFile) -> int:
+    """The manifest's `format-version`. Raises FormatError."""
     version = _int_text(container.metadata.get("format-version", "1"), "format-version")
     if version not in (1, 2, 3):
         raise FormatError(

@@ -23,7 +23,7 @@ from deletekit.formats.content_file import (
 )
 from deletekit.formats.manifest_schema import CANONICAL_DATA_FILE, CANONICAL_ENTRY, manifest_entry_schema
 
-__all__ = ["BOUND_MAPS", "COUNT_MAPS", "EntryShape"]
+__all__ = ["BOUND_MAPS", "COUNT_MAPS", "NEVER_NEGATIVE", "REQUIRED_DATA_FILE", "VECTOR_FIELDS", "EntryShape"]
 
 COUNT_MAPS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
 BOUND_MAPS = ("lower_bounds", "upper_bounds")
@@ -31,9 +31,9 @@ BOUND_MAPS = ("lower_bounds", "upper_bounds")
 _E = TypeVar("_E", EntryStatus, FileContent)
 
 _REQUIRED = ("status", "data_file")
-_REQUIRED_DATA_FILE = ("file_path", "file_format", "record_count", "file_size_in_bytes")
-_NEVER_NEGATIVE = ("record_count", "file_size_in_bytes", "content_offset", "content_size_in_bytes", "first_row_id")
-_VECTOR_FIELDS = ("referenced_data_file", "content_offset", "content_size_in_bytes")
+REQUIRED_DATA_FILE = ("file_path", "file_format", "record_count", "file_size_in_bytes")
+NEVER_NEGATIVE = ("record_count", "file_size_in_bytes", "content_offset", "content_size_in_bytes", "first_row_id")
+VECTOR_FIELDS = ("referenced_data_file", "content_offset", "content_size_in_bytes")
 _ENTRY_SCHEMA = manifest_entry_schema(3, ())
 _DATA_FILE_SCHEMA = next(f["type"] for f in _ENTRY_SCHEMA["fields"] if f["name"] == "data_file")
 
@@ -52,7 +52,7 @@ class EntryShape:
             check_types(schema, _ENTRY_SCHEMA, self._entry_names, "manifest")
             record = _record_of(data_file["type"])
             self._file_names = _renamed(record, CANONICAL_DATA_FILE)
-            for name in _REQUIRED_DATA_FILE:
+            for name in REQUIRED_DATA_FILE:
                 _field(record, self._file_names, name)
             check_types(record, _DATA_FILE_SCHEMA, self._file_names, "manifest")
             partition = [f for f in record["fields"] if self._file_names.get(f["name"], f["name"]) == "partition"]
@@ -61,6 +61,13 @@ class EntryShape:
             raise FormatError(
                 "not a manifest", kind="manifest", field="avro.schema", found=schema, expected="a manifest_entry record"
             ) from e
+
+    def canonical(self, path: tuple[str, ...]) -> tuple[str, ...]:
+        """The spec's names for a path of stored field names; those of partition fields stay as they are."""
+        top = self._entry_names.get(path[0], path[0])
+        if top != "data_file" or len(path) == 1:
+            return (top, *path[1:])
+        return (top, self._file_names.get(path[1], path[1]), *path[2:])
 
     def entry(self, record: Mapping[str, Any], spec_id: int, version: int) -> ManifestEntry:
         """Raises FormatError for a value that the spec does not allow."""
@@ -75,7 +82,7 @@ class EntryShape:
         )
 
     def _content_file(self, raw: dict[str, Any], spec_id: int) -> DataFile | DeleteFile:
-        _require(raw, _REQUIRED_DATA_FILE, "content file lacks a field")
+        _require(raw, REQUIRED_DATA_FILE, "content file lacks a field")
         _check_counts(raw)
         content = _enum(FileContent, raw.get("content") or 0, "content")
         common = _common(raw) | {"content": content, "spec_id": spec_id}
@@ -93,7 +100,7 @@ class EntryShape:
         if content == FileContent.EQUALITY_DELETES and not file.equality_ids:
             raise _lacks("equality delete file lacks a field", "equality_ids")
         if file.is_deletion_vector:
-            _require(raw, _VECTOR_FIELDS, "deletion vector lacks a field")
+            _require(raw, VECTOR_FIELDS, "deletion vector lacks a field")
         return file
 
 
@@ -121,7 +128,7 @@ def _lacks(message: str, name: str) -> FormatError:
 
 
 def _check_counts(raw: Mapping[str, Any]) -> None:
-    for name in _NEVER_NEGATIVE:
+    for name in NEVER_NEGATIVE:
         value = raw.get(name)
         if value is not None and value < 0:
             raise FormatError("bad count", kind="manifest-entry", field=name, found=value, expected=">= 0")

@@ -1,0 +1,326 @@
+"""The records of an Avro container as Arrow columns, for files too big for a Python object per record.
+
+Law: never another answer than `ContainerFile`'s own records, and never an error of its own. polars decodes, and is
+believed only where the columns, written again, would take exactly the bytes that they were read from; for anything else
+the answer is None, and the strict decoder of `avro.py` has the word. polars takes any union index for "not null", any
+byte but 1 for False and bytes behind the last record for nothing at all: each of these breaks that rule.
+Spec: https://avro.apache.org/docs/1.12.0/specification/#binary-encoding
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from deletekit.formats.avro import ContainerFile, plain_container
+from deletekit.formats.avro_blocks import Block
+
+__all__ = ["Columns", "Leaf", "leaves", "read_columns"]
+
+Columns = dict[tuple[str, ...], pa.Array]
+"""Columns by their path of field names. Text is UTF-8 that was checked; a map is a list of {key, value}."""
+
+_PRIMITIVES = ("boolean", "int", "long", "float", "double", "bytes", "string")
+_WIDTHS = {"boolean": 1, "float": 4, "double": 8}
+_ARROW = {"boolean": pa.bool_(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64()}
+
+# What is decoded at a time; columns take about three times as much.
+_BATCH_BYTES = 1 << 25
+# Columns have room for each record before its bytes are looked at, so shorter records than any of use are not taken.
+_FEWEST_RECORD_BYTES = 24
+_MOST_LEAVES = 200
+
+_Sizes = npt.NDArray[np.int64]
+
+
+class _NotColumnsError(Exception):
+    """A schema or bytes that are left to the strict decoder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """A field of the records that has values of its own.
+
+    Attributes
+    ----------
+    path: names from the record down to the field.
+    kind: `long` (and `int`), `boolean`, `float`, `double`, `bytes`, `string`, `fixed`, `list` of long, or `map`, which is
+        an array of records of a long `key` and a `value`.
+    size: bytes of a `fixed`.
+    value: kind of a map's values.
+    null: place of "null" in the field's union; None when the field is none.
+    """
+
+    path: tuple[str, ...]
+    kind: str
+    size: int = 0
+    value: str = ""
+    null: int | None = None
+
+
+def leaves(container: ContainerFile) -> tuple[Leaf, ...] | None:
+    """The leaves of a container's records, in the order of their bytes; None when some field cannot be a column."""
+    try:
+        found = tuple(_Schema().record(container.parsed, ()))
+    except _NotColumnsError:
+        return None
+    if not found or len(found) > _MOST_LEAVES or len({leaf.path for leaf in found}) < len(found):
+        return None
+    return found
+
+
+def read_columns(
+    container: ContainerFile, found: tuple[Leaf, ...], wanted: Collection[tuple[str, ...]], *, check: bool = True
+) -> Columns | None:
+    """Columns of a container, or None for the strict decoder to say why not.
+
+    Parameters
+    ----------
+    found: all of `leaves(container)`.
+    wanted: paths of the columns to return.
+    check: False for bytes that have been checked already; columns that are not wanted are skipped then.
+
+    Raises FormatError or UnsupportedError for damaged blocks, as the strict decoder does.
+    """
+    parts: dict[tuple[str, ...], list[pa.Array]] = {leaf.path: [] for leaf in found if leaf.path in wanted}
+    try:
+        for batch in _batches(container.blocks()):
+            columns = _decoded(found, batch, None if check else wanted)
+            if check:
+                _check(found, batch, columns)
+            for path, part in parts.items():
+                part.append(columns[path])
+    except _NotColumnsError:
+        return None
+    return {path: _joined(part) for path, part in parts.items()}
+
+
+# --- schema -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Schema:
+    """Flattens records into leaves: a record's bytes are its fields' bytes, one behind the other."""
+
+    named: dict[str, Any] = field(default_factory=dict)
+
+    def record(self, schema: Any, path: tuple[str, ...]) -> Iterator[Leaf]:
+        self.named[schema["name"]] = schema
+        for part in schema["fields"]:
+            yield from self.leaf(part["type"], (*path, part["name"]))
+
+    def leaf(self, schema: Any, path: tuple[str, ...]) -> Iterator[Leaf]:
+        schema = self.resolved(schema)
+        null = None
+        if isinstance(schema, list):
+            if len(schema) != 2 or schema.count("null") != 1:
+                raise _NotColumnsError
+            null = schema.index("null")
+            schema = self.resolved(schema[1 - null])
+        if isinstance(schema, str):
+            if schema != "null":  # which takes no bytes
+                yield Leaf(path=path, kind=_primitive(schema), null=null)
+        elif schema["type"] == "record" and null is None:
+            yield from self.record(schema, path)
+        elif schema["type"] == "fixed" and schema["size"] > 0:
+            self.named[schema["name"]] = schema
+            yield Leaf(path=path, kind="fixed", size=schema["size"], null=null)
+        elif schema["type"] == "array":
+            yield self.array(self.resolved(schema["items"]), path, null)
+        else:
+            raise _NotColumnsError
+
+    def array(self, item: Any, path: tuple[str, ...], null: int | None) -> Leaf:
+        if isinstance(item, str) and _primitive(item) == "long":
+            return Leaf(path=path, kind="list", null=null)
+        if isinstance(item, dict) and item["type"] == "record":
+            self.named[item["name"]] = item
+            parts = [(f["name"], self.resolved(f["type"])) for f in item["fields"]]
+            if [name for name, _ in parts] == ["key", "value"] and all(isinstance(t, str) for _, t in parts):
+                key, value = (_primitive(t) for _, t in parts)
+                if key == "long" and value in ("long", "bytes"):
+                    return Leaf(path=path, kind="map", value=value, null=null)
+        raise _NotColumnsError
+
+    def resolved(self, schema: Any) -> Any:
+        """A primitive's name, a union's list, or a definition; names are looked up."""
+        while isinstance(schema, dict) and not isinstance(schema["type"], str):
+            schema = schema["type"]
+        if isinstance(schema, dict) and schema["type"] in (*_PRIMITIVES, "null"):
+            return schema["type"]
+        if isinstance(schema, str) and schema not in (*_PRIMITIVES, "null"):
+            if schema not in self.named:
+                raise _NotColumnsError
+            return self.named[schema]
+        return schema
+
+
+def _primitive(name: str) -> str:
+    if name not in _PRIMITIVES:
+        raise _NotColumnsError
+    return "long" if name == "int" else name
+
+
+def _flat_schema(found: tuple[Leaf, ...]) -> dict[str, Any]:
+    """What polars is told: names of ours, text as bytes (checked here), every number 64 bits wide as in Python."""
+    fields = []
+    for i, leaf in enumerate(found):
+        kind: Any = {"string": "bytes"}.get(leaf.kind, leaf.kind)
+        if leaf.kind == "fixed":
+            kind = {"type": "fixed", "name": f"f{i}", "size": leaf.size}
+        elif leaf.kind == "list":
+            kind = {"type": "array", "items": "long"}
+        elif leaf.kind == "map":
+            pair = [{"name": "key", "type": "long"}, {"name": "value", "type": leaf.value}]
+            kind = {"type": "array", "items": {"type": "record", "name": f"m{i}", "fields": pair}}
+        union = {None: kind, 0: ["null", kind], 1: [kind, "null"]}[leaf.null]
+        fields.append({"name": f"c{i}", "type": union})
+    return {"type": "record", "name": "r", "fields": fields}
+
+
+# --- decoding ---------------------------------------------------------------------------------------------------------
+
+
+def _batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
+    batch: list[Block] = []
+    size = 0
+    for block in blocks:
+        if not block.count:
+            if block.data:
+                raise _NotColumnsError
+            continue
+        if block.count * _FEWEST_RECORD_BYTES > len(block.data):
+            raise _NotColumnsError
+        batch.append(block)
+        size += len(block.data)
+        if size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _decoded(found: tuple[Leaf, ...], batch: list[Block], wanted: Collection[tuple[str, ...]] | None) -> Columns:
+    import polars as pl  # noqa: PLC0415  # a fifth of a second, which small tables need not pay
+
+    whole = Block(sum(b.count for b in batch), b"".join(b.data for b in batch))
+    names = {f"c{i}": leaf for i, leaf in enumerate(found) if wanted is None or leaf.path in wanted}
+    try:
+        table = pl.read_avro(
+            io.BytesIO(plain_container(_flat_schema(found), [whole])), columns=list(names) if wanted is not None else None
+        ).to_arrow()
+        if table.num_rows != whole.count:
+            raise _NotColumnsError
+        return {leaf.path: _column(leaf, table.column(name)) for name, leaf in names.items()}
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException, ValueError, OSError) as e:
+        raise _NotColumnsError from e
+
+
+def _column(leaf: Leaf, column: pa.ChunkedArray) -> pa.Array:
+    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if leaf.null is None and array.null_count:
+        raise _NotColumnsError
+    if leaf.kind == "string":
+        return array.cast(pa.large_binary()).cast(pa.large_string())
+    if leaf.kind in ("bytes", "fixed"):
+        return array.cast(pa.large_binary())
+    if leaf.kind in ("list", "map"):
+        return array.cast(pa.large_list(_item(leaf)))
+    return array.cast(_ARROW[leaf.kind])
+
+
+def _item(leaf: Leaf) -> pa.DataType:
+    if leaf.kind == "list":
+        return pa.int64()
+    return pa.struct([("key", pa.int64()), ("value", pa.int64() if leaf.value == "long" else pa.large_binary())])
+
+
+def _joined(parts: list[pa.Array]) -> pa.Array:
+    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else None
+
+
+# --- checking ---------------------------------------------------------------------------------------------------------
+
+
+def _check(found: tuple[Leaf, ...], batch: list[Block], columns: Mapping[tuple[str, ...], pa.Array]) -> None:
+    """Raise unless the columns, encoded as Avro writers do, are the bytes of the batch.
+
+    No encoding is shorter than the canonical one. So where the sizes add up to the bytes of each block, every number,
+    length and array was canonical, and each union index and boolean stands where the sizes say: those are compared.
+    """
+    rows = sum(b.count for b in batch)
+    size = np.zeros(rows, np.int64)
+    bytes_at: list[tuple[_Sizes, npt.NDArray[np.uint8]]] = []
+    for leaf in found:
+        array = columns[leaf.path]
+        sizes = _sizes(leaf, array)
+        valid = None if leaf.null is None else array.is_valid().to_numpy(zero_copy_only=False)
+        if valid is not None:
+            # Index 0 is the byte 0, and 1 is 2.
+            bytes_at.append((size.copy(), np.where(valid, 0, 2).astype(np.uint8) if leaf.null else valid * np.uint8(2)))
+            size += 1
+            sizes = np.where(valid, sizes, 0)
+        if leaf.kind == "boolean":
+            truth = array.fill_null(False).to_numpy(zero_copy_only=False).astype(np.uint8)
+            bytes_at.append((np.where(valid, size, -1) if valid is not None else size.copy(), truth))
+        size += sizes
+    starts = np.zeros(rows + 1, np.int64)
+    np.cumsum(size, out=starts[1:])
+    ends = np.cumsum([len(b.data) for b in batch])
+    if not np.array_equal(starts[np.cumsum([b.count for b in batch])], ends):
+        raise _NotColumnsError
+    data = np.frombuffer(b"".join(b.data for b in batch), np.uint8)
+    for offset, expected in bytes_at:
+        there = offset >= 0
+        if not np.array_equal(data[(starts[:-1] + offset)[there]], expected[there]):
+            raise _NotColumnsError
+
+
+def _sizes(leaf: Leaf, array: pa.Array) -> _Sizes:
+    """Bytes of each value without its union index; anything where it is null."""
+    rows = len(array)
+    if leaf.kind in _WIDTHS or leaf.kind == "fixed":
+        return np.full(rows, leaf.size or _WIDTHS[leaf.kind], np.int64)
+    if leaf.kind == "long":
+        return _number_sizes(array)
+    if leaf.kind in ("bytes", "string"):
+        return _bytes_sizes(array)
+    items = array.values
+    ends = np.zeros(len(items) + 1, np.int64)
+    if leaf.kind == "list":
+        np.cumsum(_number_sizes(items), out=ends[1:])
+    else:
+        values = items.field(1)
+        value_sizes = _number_sizes(values) if leaf.value == "long" else _bytes_sizes(values)
+        np.cumsum(_number_sizes(items.field(0)) + value_sizes, out=ends[1:])
+    offsets = array.offsets.to_numpy()
+    counts = np.diff(offsets)
+    # A block of items has its count in front, and one of no items ends the array.
+    return np.diff(ends[offsets]) + np.where(counts > 0, _varint_sizes(counts) + 1, 1)
+
+
+def _number_sizes(array: pa.Array) -> _Sizes:
+    return _varint_sizes(array.fill_null(0).to_numpy())
+
+
+def _bytes_sizes(array: pa.Array) -> _Sizes:
+    offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
+    lengths = np.diff(offsets)
+    return lengths + _varint_sizes(lengths)
+
+
+def _varint_sizes(values: npt.NDArray[np.int64]) -> _Sizes:
+    zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
+    sizes = np.ones(len(values), np.int64)
+    largest = int(zigzag.max()) if len(zigzag) else 0
+    threshold = 1 << 7
+    while threshold <= largest:
+        sizes += zigzag >= np.uint64(threshold)
+        threshold <<= 7
+    return sizes
