@@ -15,28 +15,38 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.conversions import from_bytes
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import DoubleType, FloatType, NestedField, PrimitiveType
 
+from deletekit.deletes.vector_index import VectorIndex
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry, partition_key
 from deletekit.formats.delete_file import FILE_PATH_ID
+from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.metrics import widen
 
 __all__ = ["DeleteFileIndex", "is_global", "referenced_path", "widened_bound"]
+
+Numbers = npt.NDArray[np.int64]
 
 
 class DeleteFileIndex:
     """The live delete files of one snapshot, found by data file.
 
+    Deletion vectors stay in columns, because there may be one for each data file; other deletes are held as entries.
+
     Parameters
     ----------
-    entries: live delete entries with inherited sequence numbers.
+    manifests: the delete manifests, everything inherited.
     specs: the table's partition specs by id.
     fields: the table's fields by id, newest definition, for pruning by bounds.
     untrusted: `TableMetadata.untrusted_bounds`, ids whose metrics must not prune, by file format.
@@ -46,20 +56,24 @@ class DeleteFileIndex:
 
     def __init__(
         self,
-        entries: Iterable[ManifestEntry],
+        manifests: Iterable[ManifestColumns],
         specs: Mapping[int, PartitionSpec],
         fields: Mapping[int, NestedField],
         untrusted: Mapping[str, frozenset[int]] | None = None,
     ) -> None:
         self._fields = fields
         self._untrusted = untrusted or {}
-        self.vectors: dict[str, ManifestEntry] = {}
         self._by_path: dict[str, list[ManifestEntry]] = defaultdict(list)
         self._by_partition: dict[Any, list[ManifestEntry]] = defaultdict(list)
         self._equality: dict[Any, list[ManifestEntry]] = defaultdict(list)
         self._global: list[ManifestEntry] = []
-        for entry in entries:
-            self._add(entry, specs)
+        vectors = []
+        for columns in manifests:
+            is_vector = columns.is_vector
+            for entry in columns.entries(np.flatnonzero(columns.is_live & ~is_vector)):
+                self._add(entry, specs)
+            vectors.append((columns, np.flatnonzero(columns.is_live & is_vector)))
+        self._vectors = VectorIndex(vectors)
 
     def for_data_file(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
         """Every delete that applies to a data file, position kinds first.
@@ -72,7 +86,7 @@ class DeleteFileIndex:
     def position_deletes(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
         """The deletion vector if there is one, else every position delete file that may name this data file."""
         path = data.data_file.file_path
-        vector = self.vectors.get(path)
+        vector = self._vectors.of(path)
         if vector is not None:
             _check_scope(vector, data)
             if _seq(vector) < _seq(data):
@@ -101,9 +115,40 @@ class DeleteFileIndex:
         candidates = [*self._global, *self._equality.get(_scope(data.data_file), ())]
         return tuple(d for d in candidates if _seq(d) <= _seq(data) and self._may_match(d, data.data_file))
 
-    def partition_scoped(self) -> list[ManifestEntry]:
-        """Position delete files that are not bound to a single data file."""
-        return [entry for entries in self._by_partition.values() for entry in entries]
+    def vectors(self, numbers: Numbers) -> list[ManifestEntry]:
+        """Deletion vectors by their numbers from `vector_numbers`."""
+        return self._vectors.entries(numbers)
+
+    def vector_numbers(self, files: Sequence[tuple[ManifestColumns, Numbers]]) -> list[Numbers]:
+        """The number of each data file's deletion vector, -1 for none.
+
+        Parameters
+        ----------
+        files: manifests, and the rows in each that are asked for.
+
+        Raises FormatError as `for_data_file` does.
+        """
+        numbers = self._vectors.find(files)
+        for (columns, rows), found in zip(files, numbers, strict=True):
+            doubtful = self._vectors.doubtful(columns, rows, found)
+            for entry in columns.entries(doubtful):
+                self.position_deletes(entry)
+        return numbers
+
+    def with_other_deletes(self, columns: ManifestColumns, rows: Numbers) -> Numbers:
+        """Places in `rows` of the data files that other deletes than their deletion vector may apply to."""
+        number = columns.sequence_number[rows]
+        may = number < max((_seq(d) for d in self._global), default=-1)
+        if self._by_path:
+            paths = pa.array(list(self._by_path), pa.large_string())
+            named = pc.is_in(columns.file_path.take(pa.array(rows)), value_set=paths)
+            may |= named.to_numpy(zero_copy_only=False)
+        if self._by_partition or self._equality:
+            scopes = [(columns.spec_id, partition_key(p)) for p in columns.partition]
+            codes = columns.partition_code[rows]
+            may |= number <= _newest(self._by_partition, scopes)[codes]
+            may |= number < _newest(self._equality, scopes)[codes]
+        return np.flatnonzero(may)
 
     def _add(self, entry: ManifestEntry, specs: Mapping[int, PartitionSpec]) -> None:
         delete = entry.data_file
@@ -118,30 +163,9 @@ class DeleteFileIndex:
                     found=delete.equality_ids,
                 )
             (self._global if is_global(specs[delete.spec_id]) else self._equality[_scope(delete)]).append(entry)
-        elif delete.is_deletion_vector:
-            self._add_vector(entry, delete)
         else:
             path = referenced_path(delete)
             (self._by_partition[_scope(delete)] if path is None else self._by_path[path]).append(entry)
-
-    def _add_vector(self, entry: ManifestEntry, delete: DeleteFile) -> None:
-        for name in ("referenced_data_file", "content_offset", "content_size_in_bytes"):
-            if getattr(delete, name) is None:
-                raise FormatError(
-                    "deletion vector lacks a required field", kind="deletion-vector", file=delete.file_path, field=name
-                )
-        path = delete.referenced_data_file
-        assert path is not None
-        if path in self.vectors:
-            raise FormatError(
-                "two deletion vectors for one data file",
-                kind="duplicate-deletion-vector",
-                file=path,
-                field="referenced_data_file",
-                found=f"{delete.file_path} and {self.vectors[path].data_file.file_path}",
-                expected="at most one",
-            )
-        self.vectors[path] = entry
 
     def _may_match(self, entry: ManifestEntry, data: ContentFile) -> bool:
         """False only when counts or bounds prove that no key can be equal; one field is enough (AND)."""
@@ -188,6 +212,11 @@ def widened_bound(bound: bytes, field: NestedField) -> bytes:
 
 def _scope(file: ContentFile) -> tuple[int, tuple[Any, ...]]:
     return (file.spec_id, partition_key(file.partition))
+
+
+def _newest(deletes: Mapping[Any, Sequence[ManifestEntry]], scopes: Sequence[Any]) -> Numbers:
+    """The highest sequence number of the deletes of each scope, -1 for none."""
+    return np.array([max((_seq(d) for d in deletes.get(s, ())), default=-1) for s in scopes], np.int64)
 
 
 def _seq(entry: ManifestEntry) -> int:

@@ -6,11 +6,12 @@ Spec: "Scan Planning", https://iceberg.apache.org/spec/#scan-planning
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.expressions.visitors import (
     _InclusiveMetricsEvaluator,
@@ -24,31 +25,15 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import DecimalType, NestedField, StructType
 
 from deletekit.deletes.delete_file_index import DeleteFileIndex, widened_bound
-from deletekit.formats.content_file import ContentFile, DataFile, DeleteFile, ManifestEntry
+from deletekit.deletes.scan_task import PlannedFiles, ScanTask, ScanTasks
+from deletekit.formats.content_file import ContentFile
 from deletekit.formats.decimals import decimal_of_bytes
+from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 
-__all__ = ["ScanTask", "delete_index", "plan_scan"]
-
-
-@dataclass(frozen=True, slots=True)
-class ScanTask:
-    """One data file and every delete that applies to it. A plain value: it can be pickled and run anywhere."""
-
-    data: ManifestEntry
-    deletes: tuple[ManifestEntry, ...] = ()
-
-    @property
-    def data_file(self) -> DataFile:
-        file = self.data.data_file
-        assert isinstance(file, DataFile)
-        return file
-
-    @property
-    def delete_files(self) -> tuple[DeleteFile, ...]:
-        return tuple(d.data_file for d in self.deletes if isinstance(d.data_file, DeleteFile))
+__all__ = ["ScanTask", "ScanTasks", "delete_index", "plan_scan"]
 
 
 def plan_scan(
@@ -57,7 +42,7 @@ def plan_scan(
     reader: SnapshotReader,
     where: BooleanExpression | None = None,
     schema: Schema | None = None,
-) -> list[ScanTask]:
+) -> ScanTasks:
     """Tasks that together read a snapshot's live rows that may match a filter.
 
     Parameters
@@ -69,22 +54,27 @@ def plan_scan(
     Raises FormatError for metadata that breaks the rules of `DeleteFileIndex`.
     """
     if snapshot is None:
-        return []
+        return ScanTasks()
     pruning = _Pruning(metadata, schema or metadata.schema, where)
     index = delete_index(metadata, snapshot, reader)
-    tasks = []
+    files = []
     for listed in reader.manifests(snapshot):
-        if listed.content != ManifestContent.DATA or not listed.has_live_files or not pruning.keeps_manifest(listed):
-            continue
-        kept = (e for e in reader.entries(listed) if e.is_live and pruning.keeps_file(e.data_file))
-        tasks += [ScanTask(entry, index.for_data_file(entry)) for entry in kept]
-    return tasks
+        if listed.content == ManifestContent.DATA and listed.has_live_files and pruning.keeps_manifest(listed):
+            columns = reader.columns(listed)
+            files.append((columns, pruning.kept_rows(columns)))
+    planned = []
+    for (columns, rows), vectors in zip(files, index.vector_numbers(files), strict=True):
+        places = index.with_other_deletes(columns, rows)
+        deletes = map(index.for_data_file, columns.entries(rows[places]))
+        others = dict(zip(places.tolist(), deletes, strict=True))
+        planned.append(PlannedFiles(columns=columns, rows=rows, vectors=vectors, deletes=others))
+    return ScanTasks(index, planned)
 
 
 def delete_index(metadata: TableMetadata, snapshot: Snapshot, reader: SnapshotReader) -> DeleteFileIndex:
     """The index of a snapshot's live delete files."""
-    entries: Iterable[ManifestEntry] = reader.live_entries(snapshot, ManifestContent.DELETES)
-    return DeleteFileIndex(entries, metadata.specs, metadata.all_fields, metadata.untrusted_bounds)
+    manifests = reader.live_columns(snapshot, ManifestContent.DELETES)
+    return DeleteFileIndex(manifests, metadata.specs, metadata.all_fields, metadata.untrusted_bounds)
 
 
 class _Pruning:
@@ -113,21 +103,29 @@ class _Pruning:
             )
         return bool(self._manifests[spec_id](listed))
 
-    def keeps_file(self, file: ContentFile) -> bool:
+    def kept_rows(self, columns: ManifestColumns) -> npt.NDArray[np.int64]:
+        """Rows of the live files that may hold rows of the filter; each partition is looked at once."""
+        rows = np.flatnonzero(columns.is_live)
         if self._where is None:
-            return True
-        return self._keeps_partition(file) and self._keeps_metrics(file)
+            return rows
+        codes = columns.partition_code[rows]
+        keeps = np.zeros(len(columns.partition), np.bool_)
+        for code in np.unique(codes).tolist():
+            keeps[code] = self._keeps_partition(columns.spec_id, columns.partition[code])
+        rows = rows[keeps[codes]]
+        kept = [self._keeps_metrics(entry.data_file) for entry in columns.entries(rows)]
+        return rows[np.array(kept, np.bool_)]
 
-    def _keeps_partition(self, file: ContentFile) -> bool:
-        spec = self._metadata.specs[file.spec_id]
+    def _keeps_partition(self, spec_id: int, partition: tuple[Any, ...]) -> bool:
+        spec = self._metadata.specs[spec_id]
         if not spec.fields or not self._projectable(spec):
             return True
-        if file.spec_id not in self._partitions:
+        if spec_id not in self._partitions:
             kind = spec.partition_type(self._schema)
             projected = inclusive_projection(self._schema, spec)(self._where)  # type: ignore[arg-type]
-            self._partitions[file.spec_id] = kind, expression_evaluator(Schema(*kind.fields), projected, True)
-        kind, evaluator = self._partitions[file.spec_id]
-        return bool(evaluator(Record(*_partition_values(file.partition, kind))))
+            self._partitions[spec_id] = kind, expression_evaluator(Schema(*kind.fields), projected, True)
+        kind, evaluator = self._partitions[spec_id]
+        return bool(evaluator(Record(*_partition_values(partition, kind))))
 
     def _projectable(self, spec: PartitionSpec) -> bool:
         """A spec whose source column was dropped has no type here, and uuids no agreed order; their files are kept."""

@@ -104,7 +104,7 @@ class Scan:
                 out.append(pa.field(name, METADATA_COLUMNS[name]))
         return pa.schema([f.remove_metadata() for f in out])
 
-    def plan(self) -> list[ScanTask]:
+    def plan(self) -> Sequence[ScanTask]:
         """The data files to read, each with the deletes that apply to it; reads manifests only."""
         reader = SnapshotReader(self.table.io, self.table.metadata)
         return plan_scan(

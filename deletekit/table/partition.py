@@ -18,7 +18,7 @@ from deletekit.formats.content_file import ManifestEntry
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import decimal_size
 
-__all__ = ["schema_of_spec", "with_current_decimals"]
+__all__ = ["schema_of_spec", "tuples_with_current_decimals", "with_current_decimals"]
 
 
 def schema_of_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
@@ -37,6 +37,14 @@ def with_current_decimals(
     return tuple(_resized(e, sizes) for e in entries) if sizes else tuple(entries)
 
 
+def tuples_with_current_decimals(
+    partitions: tuple[tuple[Any, ...], ...], metadata: TableMetadata, spec: PartitionSpec
+) -> tuple[tuple[Any, ...], ...]:
+    """The same for partition tuples alone."""
+    sizes = _decimal_sizes(metadata, spec)
+    return tuple(_resized_values(p, sizes) for p in partitions) if sizes else partitions
+
+
 def _decimal_sizes(metadata: TableMetadata, spec: PartitionSpec) -> dict[int, int]:
     """Bytes of each decimal value, by its place in the partition tuple."""
     schema, sizes = schema_of_spec(metadata, spec), {}
@@ -50,8 +58,12 @@ def _decimal_sizes(metadata: TableMetadata, spec: PartitionSpec) -> dict[int, in
 
 def _resized(entry: ManifestEntry, sizes: Mapping[int, int]) -> ManifestEntry:
     file = entry.data_file
-    values = tuple(_sized(v, sizes[i]) if i in sizes else v for i, v in enumerate(file.partition))
+    values = _resized_values(file.partition, sizes)
     return entry if values == file.partition else replace(entry, data_file=replace(file, partition=values))
+
+
+def _resized_values(partition: tuple[Any, ...], sizes: Mapping[int, int]) -> tuple[Any, ...]:
+    return tuple(_sized(v, sizes[i]) if i in sizes else v for i, v in enumerate(partition))
 
 
 def _sized(value: Any, size: int) -> Any:

@@ -8,57 +8,119 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from deletekit.errors import DeletekitError, FormatError, UnsupportedError
-from deletekit.formats.content_file import DataFile, ManifestEntry
+from deletekit.formats.content_file import DataFile, FileContent, ManifestEntry
+from deletekit.formats.lazy_file import MetricsCache
 from deletekit.formats.manifest import Manifest, inherit, read_manifest
+from deletekit.formats.manifest_columns import ManifestColumns, columns_of, read_manifest_columns
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile, read_manifest_list
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import Snapshot, TableMetadata
-from deletekit.table.partition import with_current_decimals
+from deletekit.table.partition import tuples_with_current_decimals, with_current_decimals
 
 __all__ = ["SnapshotReader"]
 
 
+# What the strict decoder takes about as long for as polars takes to be imported.
+_WORTH_POLARS_BYTES = 1 << 19
+_WORTH_COLUMNS_BYTES = 1 << 14
+
+
 class SnapshotReader:
-    """Manifests and entries of a table's snapshots. Decoded manifests are kept while the reader lives."""
+    """Manifests and entries of a table's snapshots. Decoded manifests are kept while the reader lives.
+
+    Small tables are decoded entry by entry; from some size on columns are decoded with polars. The answers are the same.
+    """
 
     def __init__(self, io: FileIO, metadata: TableMetadata) -> None:
         self._io = io
         self._metadata = metadata
         self._lists: dict[int, tuple[ManifestFile, ...]] = {}
         self._entries: dict[str, tuple[ManifestEntry, ...]] = {}
+        self._columns: dict[str, ManifestColumns] = {}
+        self._metrics = MetricsCache()
+        self._listed_bytes = 0
 
     def manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
         """The manifest list, in file order. Raises FormatError, NotFoundError."""
         if snapshot.snapshot_id not in self._lists:
             self._lists[snapshot.snapshot_id] = self._read_list(snapshot)
+            self._listed_bytes += sum(m.manifest_length for m in self._lists[snapshot.snapshot_id])
         return self._lists[snapshot.snapshot_id]
 
     def entries(self, listed: ManifestFile) -> tuple[ManifestEntry, ...]:
         """All entries of a manifest, deleted ones too, with everything inherited. Raises FormatError, NotFoundError."""
         if listed.manifest_path not in self._entries:
-            if listed.key_metadata is not None:
-                raise UnsupportedError(
-                    "encrypted manifests cannot be read",
-                    kind="encryption",
-                    file=listed.manifest_path,
-                    field="key_metadata",
-                )
             try:
-                manifest = read_manifest(self._io.read(listed.manifest_path), spec_id=listed.partition_spec_id)
-                self._check(manifest, listed)
-                spec = self._metadata.specs[listed.partition_spec_id]
-                entries = with_current_decimals(inherit(manifest, listed), self._metadata, spec)
-                self._entries[listed.manifest_path] = entries
+                self._entries[listed.manifest_path] = self._decoded(self._bytes(listed), listed)
             except DeletekitError as e:
                 raise e.in_file(listed.manifest_path) from e
         return self._entries[listed.manifest_path]
 
+    def columns(self, listed: ManifestFile) -> ManifestColumns:
+        """The same entries as columns. Raises FormatError, NotFoundError."""
+        path = listed.manifest_path
+        if path not in self._columns:
+            self._columns[path] = self._read_columns(listed)
+        return self._columns[path]
+
     def live_entries(self, snapshot: Snapshot, content: ManifestContent) -> Iterator[ManifestEntry]:
         """Live data files, or live delete files, of a snapshot."""
+        for columns in self.live_columns(snapshot, content):
+            yield from columns.entries(np.flatnonzero(columns.is_live))
+
+    def live_columns(self, snapshot: Snapshot, content: ManifestContent) -> Iterator[ManifestColumns]:
+        """The manifests that hold live data files, or live delete files, of a snapshot."""
         for listed in self.manifests(snapshot):
             if listed.content == content and listed.has_live_files:
-                yield from (e for e in self.entries(listed) if e.is_live)
+                yield self.columns(listed)
+
+    def _bytes(self, listed: ManifestFile) -> bytes:
+        if listed.key_metadata is not None:
+            raise UnsupportedError(
+                "encrypted manifests cannot be read",
+                kind="encryption",
+                file=listed.manifest_path,
+                field="key_metadata",
+            )
+        return self._io.read(listed.manifest_path)
+
+    def _decoded(self, data: bytes, listed: ManifestFile) -> tuple[ManifestEntry, ...]:
+        manifest = read_manifest(data, spec_id=listed.partition_spec_id)
+        self._check(manifest, listed)
+        spec = self._metadata.specs[listed.partition_spec_id]
+        return with_current_decimals(inherit(manifest, listed), self._metadata, spec)
+
+    def _read_columns(self, listed: ManifestFile) -> ManifestColumns:
+        path, columns = listed.manifest_path, None
+        if path not in self._entries:
+            try:
+                data = self._bytes(listed)
+                if self._listed_bytes >= _WORTH_POLARS_BYTES and len(data) >= _WORTH_COLUMNS_BYTES:
+                    columns = self._with_columns(data, listed)
+                if columns is None:
+                    self._entries[path] = self._decoded(data, listed)
+            except DeletekitError as e:
+                raise e.in_file(path) from e
+        if columns is None:
+            spec = self._metadata.specs[listed.partition_spec_id]
+            columns = columns_of(self._entries[path], spec.spec_id, tuple(f.field_id for f in spec.fields))
+        return columns
+
+    def _with_columns(self, data: bytes, listed: ManifestFile) -> ManifestColumns | None:
+        """The columns, or None when the strict decoder has to answer; `_check` is made here too."""
+        spec = self._metadata.specs.get(listed.partition_spec_id)
+        columns = read_manifest_columns(data, listed, self._metrics)
+        if columns is None or spec is None:
+            return None
+        is_data = columns.content == FileContent.DATA
+        if (is_data != (listed.content == ManifestContent.DATA)).any():
+            return None
+        if columns.partition_field_ids != tuple(f.field_id for f in spec.fields):
+            return None
+        return replace(columns, partition=tuples_with_current_decimals(columns.partition, self._metadata, spec))
 
     def _read_list(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
         if snapshot.manifest_list is None:

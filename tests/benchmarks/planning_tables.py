@@ -44,10 +44,9 @@ FILES_PER_GROUP = 100
 
 
 def data_path(root: str, number: int) -> str:
-    """About 120 characters, as Spark names its files."""
+    """As Spark names its files; with a bucket in front, about 120 characters."""
     unique = f"{number * 0x9E3779B97F4A7C15 % 2**64:016x}-{number:08x}"
-    path = f"{root}/data/grp={number // FILES_PER_GROUP}/{number:05d}-{number + 7}-{unique}-0-00001.parquet"
-    return path.rjust(120, "/") if path.startswith("/") else path
+    return f"{root}/data/grp={number // FILES_PER_GROUP}/{number:05d}-{number + 7}-{unique}-0-00001.parquet"
 
 
 def data_file(root: str, number: int) -> DataFile:
@@ -138,7 +137,7 @@ def _manifest(metadata: TableMetadata, number: int, content: ManifestContent, fi
 
 def build(root: str | Path, files: int, manifests: int = 20, codec: str = "deflate") -> Path:
     """Write a table of `files` data files and `files` deletion vectors; gives its metadata file."""
-    location = str(Path(root).absolute())
+    location = str(Path(root).absolute() / "a_warehouse_of_ours" / "a_database.db" / "a_table")
     Path(location, "metadata").mkdir(parents=True)
     metadata = new_metadata(SCHEMA, SPEC, location=location, format_version=3)
     of_kind = max(manifests // 2, 1)
