@@ -141,7 +141,7 @@ class DeleteFileIndex:
         may = number < max((_seq(d) for d in self._global), default=-1)
         if self._by_path:
             paths = pa.array(list(self._by_path), pa.large_string())
-            named = pc.is_in(columns.file_path.take(pa.array(rows)), value_set=paths)
+            named = pc.is_in(columns.paths(rows), value_set=paths)
             may |= named.to_numpy(zero_copy_only=False)
         if self._by_partition or self._equality:
             scopes = [(columns.spec_id, partition_key(p)) for p in columns.partition]

@@ -37,8 +37,7 @@ class VectorIndex:
     def __init__(self, vectors: Sequence[tuple[ManifestColumns, Numbers]]) -> None:
         self._parts = [(columns, rows) for columns, rows in vectors if len(rows)]
         self._ends = np.cumsum([len(rows) for _, rows in self._parts], dtype=np.int64)
-        paths = [columns.referenced_data_file.take(pa.array(rows)) for columns, rows in self._parts]
-        self._paths = pa.concat_arrays(paths) if paths else pa.nulls(0, pa.large_string())
+        self._paths = pa.chunked_array([columns.referenced(rows) for columns, rows in self._parts], pa.large_string())
         if self._paths.null_count or pc.count_distinct(self._paths).as_py() < len(self._paths):
             self._refuse()
         self._scopes: dict[Any, int] = {}
@@ -68,7 +67,7 @@ class VectorIndex:
         if not len(self):
             return [np.full(len(rows), -1, np.int64) for _, rows in files]
         # One call for all, because each one hashes the vectors' paths anew.
-        paths = pa.chunked_array([c.file_path.take(pa.array(rows)) for c, rows in files], pa.large_string())
+        paths = pa.chunked_array([columns.paths(rows) for columns, rows in files], pa.large_string())
         found = pc.index_in(paths, value_set=self._paths).fill_null(-1).to_numpy().astype(np.int64)
         return np.split(found, np.cumsum([len(rows) for _, rows in files])[:-1])
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import fastavro
 
 from deletekit.errors import DeletekitError, FormatError, InvalidInputError
-from deletekit.formats.avro_blocks import SYNC_BYTES, Block, BlockStream, check_codec, read_blocks
+from deletekit.formats.avro_blocks import SYNC_BYTES, Block, BlockStream, check_codec, plain_head, read_blocks
 from deletekit.formats.avro_schema import record_bytes, strip
 
 __all__ = ["ContainerFile", "field_ids_by_name", "plain_container", "read_container", "write_container"]
@@ -149,10 +149,11 @@ def field_ids_by_name(schema: Any) -> dict[str, int]:
     return {f["name"]: f["field-id"] for f in fields if isinstance(f, dict) and isinstance(f.get("field-id"), int)}
 
 
-def plain_container(schema: Any, blocks: Iterable[Block]) -> bytes:
-    """An uncompressed container of records that are encoded already."""
+def plain_container(schema: Any, blocks: Sequence[Block]) -> tuple[bytes, int]:
+    """An uncompressed container of records that are encoded already, in one block; and where its records begin."""
     sync = bytes(SYNC_BYTES)
-    return b"".join(BlockStream.pieces(_header(schema, sync), sync, iter(blocks)))
+    head = plain_head(_header(schema, sync), sum(b.count for b in blocks), sum(len(b.data) for b in blocks))
+    return b"".join((head, *(b.data for b in blocks), sync)), len(head)
 
 
 def _header(schema: Any, sync: bytes) -> bytes:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from deletekit.errors import FormatError, UnsupportedError
 from deletekit.formats.compression import decompress
 
-__all__ = ["SYNC_BYTES", "Block", "BlockStream", "check_codec", "read_blocks"]
+__all__ = ["SYNC_BYTES", "Block", "BlockStream", "check_codec", "plain_head", "read_blocks"]
 
 SYNC_BYTES = 16
 _CODECS = {"null": "none", "deflate": "deflate", "zstandard": "zstd", "snappy": "snappy"}
@@ -138,17 +138,16 @@ class BlockStream:
     """An uncompressed container, made while it is read: all of a file object that fastavro's reader needs."""
 
     def __init__(self, header: bytes, sync: bytes, blocks: Iterator[Block]) -> None:
-        self._chunks = self.pieces(header, sync, blocks)
+        self._chunks = self._pieces(header, sync, blocks)
         self._chunk = io.BytesIO()
         self._position = 0
 
     @staticmethod
-    def pieces(header: bytes, sync: bytes, blocks: Iterator[Block]) -> Iterator[bytes]:
-        """The container's bytes, in order."""
+    def _pieces(header: bytes, sync: bytes, blocks: Iterator[Block]) -> Iterator[bytes]:
         yield header
         for block in blocks:
             if block.count:
-                yield _long(block.count) + _long(len(block.data))
+                yield plain_head(b"", block.count, len(block.data))
                 yield block.data
                 yield sync
 
@@ -167,6 +166,11 @@ class BlockStream:
     def tell(self) -> int:
         """Bytes read so far."""
         return self._position
+
+
+def plain_head(header: bytes, count: int, size: int) -> bytes:
+    """What stands before an uncompressed block of `count` records in `size` bytes, behind `header`."""
+    return header + _long(count) + _long(size)
 
 
 def _long(value: int) -> bytes:

@@ -91,9 +91,10 @@ def read_columns(
     parts: dict[tuple[str, ...], list[pa.Array]] = {leaf.path: [] for leaf in found if leaf.path in wanted}
     try:
         for batch in _batches(container.blocks()):
-            columns = _decoded(found, batch, None if check else wanted)
+            plain, start = plain_container(_flat_schema(found), batch)
+            columns = _decoded(found, plain, sum(b.count for b in batch), None if check else wanted)
             if check:
-                _check(found, batch, columns)
+                _check(found, batch, np.frombuffer(plain, np.uint8)[start:], columns)
             for path, part in parts.items():
                 part.append(columns[path])
     except _NotColumnsError:
@@ -206,16 +207,15 @@ def _batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
         yield batch
 
 
-def _decoded(found: tuple[Leaf, ...], batch: list[Block], wanted: Collection[tuple[str, ...]] | None) -> Columns:
+def _decoded(
+    found: tuple[Leaf, ...], plain: bytes, rows: int, wanted: Collection[tuple[str, ...]] | None
+) -> Columns:
     import polars as pl  # noqa: PLC0415  # a fifth of a second, which small tables need not pay
 
-    whole = Block(sum(b.count for b in batch), b"".join(b.data for b in batch))
     names = {f"c{i}": leaf for i, leaf in enumerate(found) if wanted is None or leaf.path in wanted}
     try:
-        table = pl.read_avro(
-            io.BytesIO(plain_container(_flat_schema(found), [whole])), columns=list(names) if wanted is not None else None
-        ).to_arrow()
-        if table.num_rows != whole.count:
+        table = pl.read_avro(io.BytesIO(plain), columns=None if wanted is None else list(names)).to_arrow()
+        if table.num_rows != rows:
             raise _NotColumnsError
         return {leaf.path: _column(leaf, table.column(name)) for name, leaf in names.items()}
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException, ValueError, OSError) as e:
@@ -248,7 +248,9 @@ def _joined(parts: list[pa.Array]) -> pa.Array:
 # --- checking ---------------------------------------------------------------------------------------------------------
 
 
-def _check(found: tuple[Leaf, ...], batch: list[Block], columns: Mapping[tuple[str, ...], pa.Array]) -> None:
+def _check(
+    found: tuple[Leaf, ...], batch: list[Block], data: npt.NDArray[np.uint8], columns: Mapping[tuple[str, ...], pa.Array]
+) -> None:
     """Raise unless the columns, encoded as Avro writers do, are the bytes of the batch.
 
     No encoding is shorter than the canonical one. So where the sizes add up to the bytes of each block, every number,
@@ -275,9 +277,8 @@ def _check(found: tuple[Leaf, ...], batch: list[Block], columns: Mapping[tuple[s
     ends = np.cumsum([len(b.data) for b in batch])
     if not np.array_equal(starts[np.cumsum([b.count for b in batch])], ends):
         raise _NotColumnsError
-    data = np.frombuffer(b"".join(b.data for b in batch), np.uint8)
     for offset, expected in bytes_at:
-        there = offset >= 0
+        there = slice(None) if offset.min() >= 0 else offset >= 0
         if not np.array_equal(data[(starts[:-1] + offset)[there]], expected[there]):
             raise _NotColumnsError
 

@@ -94,16 +94,15 @@ class _Lazy:
     __slots__ = ()
     _base: type[ContentFile]
     _setters: tuple[Callable[[Any, Any], None], ...]
-    _metrics: Metrics
-    _row: int
-    _values: tuple[Any, ...]
+    _source: tuple[Metrics, int, tuple[Any, ...]]
 
     def __getattr__(self, name: str) -> Any:  # only called for a slot that is empty
         if name in _MAPS:
-            for key, value in self._metrics.of(self._row).items():
+            metrics, row, _ = self._source
+            for key, value in metrics.of(row).items():
                 _set(self, key, value)
         elif name in SCALARS[self._base]:
-            for set_slot, value in zip(self._setters, self._values, strict=True):
+            for set_slot, value in zip(self._setters, self._source[2], strict=True):
                 set_slot(self, value)
         else:
             raise AttributeError(name)
@@ -131,7 +130,7 @@ class _Lazy:
 class LazyDataFile(_Lazy, DataFile):
     """A `DataFile` that is row `row` of a manifest."""
 
-    __slots__ = ("_metrics", "_row", "_values")
+    __slots__ = ("_source",)
     _base = DataFile
     _setters = _slot_setters(DataFile)
 
@@ -139,7 +138,7 @@ class LazyDataFile(_Lazy, DataFile):
 class LazyDeleteFile(_Lazy, DeleteFile):
     """A `DeleteFile` that is row `row` of a manifest."""
 
-    __slots__ = ("_metrics", "_row", "_values")
+    __slots__ = ("_source",)
     _base = DeleteFile
     _setters = _slot_setters(DeleteFile)
 
@@ -147,9 +146,7 @@ class LazyDeleteFile(_Lazy, DeleteFile):
 def lazy_file(kind: type[LazyDataFile | LazyDeleteFile], metrics: Metrics, row: int, values: tuple[Any, ...]) -> Any:
     """A lazy file; `values` are its `SCALARS`."""
     file = kind.__new__(kind)
-    _set(file, "_metrics", metrics)
-    _set(file, "_row", row)
-    _set(file, "_values", values)
+    _set(file, "_source", (metrics, row, values))
     return file
 
 

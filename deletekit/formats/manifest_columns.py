@@ -104,10 +104,14 @@ class ManifestColumns:
         puffin = np.array([name == "PUFFIN" for name in self.file_format], np.bool_)
         return (self.content == FileContent.POSITION_DELETES) & puffin[self.format_code]
 
-    @property
-    def referenced_data_file(self) -> pa.Array:
-        """Paths, null where absent."""
-        return self.optional.get("referenced_data_file", pa.nulls(len(self), pa.large_string()))
+    def paths(self, rows: Rows) -> pa.Array:
+        """`file_path` of some rows, ascending."""
+        return _of_rows(self.file_path, rows)
+
+    def referenced(self, rows: Rows) -> pa.Array:
+        """`referenced_data_file` of some rows, ascending; null where absent."""
+        array = self.optional.get("referenced_data_file")
+        return pa.nulls(len(rows), pa.large_string()) if array is None else _of_rows(array, rows)
 
     def entry(self, row: int) -> ManifestEntry:
         """The entry of one row."""
@@ -148,10 +152,7 @@ class ManifestColumns:
 
     def _values(self, rows: Rows) -> dict[str, list[Any]]:
         """Columns of Python values, by field of `DataFile` and `DeleteFile`."""
-        values = {name: self._optional(rows, name) for name in _OPTIONAL}
-        for name in ("split_offsets", "equality_ids"):
-            values[name] = [None if v is None else tuple(v) for v in values[name]]
-        return values | {
+        return {name: self._optional(rows, name) for name in _OPTIONAL} | {
             "content": [_CONTENT[c] for c in self.content[rows].tolist()],
             "spec_id": [self.spec_id] * len(rows),
             "file_path": self.file_path.take(pa.array(rows)).to_pylist(),
@@ -163,7 +164,22 @@ class ManifestColumns:
 
     def _optional(self, rows: Rows, name: str) -> list[Any]:
         array = self.optional.get(name)
-        return [None] * len(rows) if array is None else array.take(pa.array(rows)).to_pylist()
+        return [None] * len(rows) if array is None else _python(array.take(pa.array(rows)))
+
+
+def _of_rows(array: pa.Array, rows: Rows) -> pa.Array:
+    return array if len(rows) == len(array) else array.take(pa.array(rows))  # all of them need no copy
+
+
+def _python(array: pa.Array) -> list[Any]:
+    """`to_pylist`, at a tenth of its time for numbers and lists; lists become tuples."""
+    if pa.types.is_large_list(array.type):
+        values, offsets = _python(array.values), array.offsets.to_numpy().tolist()
+        valid = array.is_valid().to_numpy(zero_copy_only=False).tolist()
+        return [tuple(values[a:b]) if v else None for a, b, v in zip(offsets, offsets[1:], valid, strict=False)]
+    if pa.types.is_integer(array.type) and not array.null_count:
+        return array.to_numpy().tolist()  # type: ignore[no-any-return]
+    return array.to_pylist()  # type: ignore[no-any-return]
 
 
 def read_manifest_columns(data: bytes, listed: ManifestFile, cache: MetricsCache) -> ManifestColumns | None:
