@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import (
@@ -22,8 +24,10 @@ from deletekit.formats.content_file import (
     ManifestEntry,
 )
 from deletekit.formats.manifest import write_manifest
+from deletekit.formats.manifest_columns import text_array
 from deletekit.formats.manifest_list import FieldSummary, ManifestContent, ManifestFile
 from deletekit.formats.manifest_schema import PartitionFieldType
+from deletekit.table.live_files import rows_with_paths
 from deletekit.table.metadata import spec_to_json
 from deletekit.table.partition import schema_of_spec
 from deletekit.table.snapshot import SnapshotReader, without_first_row_id
@@ -65,11 +69,12 @@ def filter_manifests(
     Raises FormatError when a removed entry is in no manifest.
     """
     pending = {e.data_file.identity for e in removed}
+    paths = text_array(e.data_file.file_path for e in removed)
     out: list[ManifestFile] = []
     for listed in manifests:
         if not listed.has_live_files:
             continue
-        hits = {e.data_file.identity for e in reader.entries(listed) if e.is_live} & pending if pending else set()
+        hits = _live_identities(reader, listed, paths) & pending if pending else set()
         if not hits:
             out.append(listed)
             continue
@@ -83,6 +88,12 @@ def filter_manifests(
     if pending:
         raise FormatError("file to remove is in no manifest", kind="missing-file", file=str(next(iter(pending))[0]))
     return out
+
+
+def _live_identities(reader: SnapshotReader, listed: ManifestFile, paths: pa.Array) -> set[Any]:
+    """Identities of a manifest's live files of these paths."""
+    columns = reader.columns(listed)
+    return {e.data_file.identity for e in columns.entries(rows_with_paths(columns, paths))}
 
 
 def _write(

@@ -20,6 +20,7 @@ from deletekit.commit.validation import check_delta
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile, write_manifest_list
+from deletekit.table.live_files import LiveFiles
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 
@@ -93,17 +94,17 @@ def produce(
     Raises InvalidInputError for a change the format version or the table does not allow, FormatError when the table's
     own metadata is broken; nothing is written then.
     """
-    entries = list(base.reader.live_entries(base.snapshot, ManifestContent.DELETES)) if base.snapshot else []
-    data_entries = list(base.reader.live_entries(base.snapshot, ManifestContent.DATA)) if base.snapshot else []
-    delta = _with_dangling_vectors(delta, base, entries)
-    check_delta(delta, base.metadata, data_entries, entries)
+    deletes = LiveFiles(base.reader, base.snapshot, ManifestContent.DELETES)
+    data = LiveFiles(base.reader, base.snapshot, ManifestContent.DATA)
+    delta = _with_dangling_vectors(delta, base, deletes)
+    check_delta(delta, base.metadata, data, deletes)
     snapshot_id = new_snapshot_id(base.metadata)
     sequence_number = base.metadata.last_sequence_number + 1 if base.metadata.format_version >= 2 else 0
     listed, counts = _manifests(base, delta, context, snapshot_id, sequence_number)
     first_row_id, listed, added_rows = _assign_row_ids(base.metadata, listed)
     list_path = context.metadata_path(f"snap-{snapshot_id}-1-{context.operation_id}-{uuid.uuid4().hex[:8]}.avro")
     parent = base.snapshot
-    data = write_manifest_list(
+    written = write_manifest_list(
         listed,
         format_version=base.metadata.format_version,
         snapshot_id=snapshot_id,
@@ -111,7 +112,7 @@ def produce(
         sequence_number=sequence_number,
         first_row_id=first_row_id,
     )
-    context.write(list_path, data)
+    context.write(list_path, written)
     summary = summarise(delta, base.metadata, parent, counts, properties or {})
     snapshot = Snapshot(
         snapshot_id=snapshot_id,
@@ -171,20 +172,13 @@ def _manifests(
     return out, counts
 
 
-def _with_dangling_vectors(delta: RowDelta, base: Base, entries: Sequence[ManifestEntry]) -> RowDelta:
+def _with_dangling_vectors(delta: RowDelta, base: Base, deletes: LiveFiles) -> RowDelta:
     """Removing a data file removes its deletion vector in the same commit (spec "Deletion Vectors")."""
     gone = {e.data_file.file_path for e in delta.removed_data_files}
     if not gone or base.metadata.format_version < 3:
         return delta
     named = {e.data_file.identity for e in delta.removed_delete_files}
-    extra = [
-        e
-        for e in entries
-        if isinstance(e.data_file, DeleteFile)
-        and e.data_file.is_deletion_vector
-        and e.data_file.referenced_data_file in gone
-        and e.data_file.identity not in named
-    ]
+    extra = [e for e in deletes.vectors_of(gone) if e.data_file.identity not in named]
     return replace(delta, removed_delete_files=(*delta.removed_delete_files, *extra))
 
 

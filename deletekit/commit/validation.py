@@ -7,12 +7,12 @@ we say so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from deletekit.deletes.delete_file_index import referenced_path
 from deletekit.errors import CommitConflictError, InvalidInputError
-from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry, partition_key
+from deletekit.formats.content_file import DeleteFile, FileContent, partition_key
+from deletekit.table.live_files import LiveFiles
 from deletekit.table.metadata import TableMetadata
 
 if TYPE_CHECKING:
@@ -41,10 +41,8 @@ def check_delete_kind(kind: str, format_version: int) -> None:
         )
 
 
-def check_delta(
-    delta: RowDelta, metadata: TableMetadata, data: Sequence[ManifestEntry], deletes: Sequence[ManifestEntry]
-) -> None:
-    """Check a change against the live data and delete entries of the head.
+def check_delta(delta: RowDelta, metadata: TableMetadata, data: LiveFiles, deletes: LiveFiles) -> None:
+    """Check a change against the live data and delete files of the head.
 
     Raises InvalidInputError for a change no commit may make, CommitConflictError when a file it removes is not live
     (someone else removed it first).
@@ -81,9 +79,9 @@ def _check_fields(delete: DeleteFile) -> None:
             )
 
 
-def _check_removed(delta: RowDelta, data: Sequence[ManifestEntry], deletes: Sequence[ManifestEntry]) -> None:
+def _check_removed(delta: RowDelta, data: LiveFiles, deletes: LiveFiles) -> None:
     for removed, live in ((delta.removed_data_files, data), (delta.removed_delete_files, deletes)):
-        identities = {e.data_file.identity for e in live}
+        identities = {e.data_file.identity for e in live.with_paths(e.data_file.file_path for e in removed)}
         for entry in removed:
             if entry.data_file.identity not in identities:
                 raise CommitConflictError(
@@ -91,27 +89,28 @@ def _check_removed(delta: RowDelta, data: Sequence[ManifestEntry], deletes: Sequ
                 )
 
 
-def _check_added_paths(delta: RowDelta, data: Sequence[ManifestEntry], deletes: Sequence[ManifestEntry]) -> None:
+def _check_added_paths(delta: RowDelta, data: LiveFiles, deletes: LiveFiles) -> None:
     """No live path twice, and none added that is live (spec: a path is added once)."""
-    seen = {e.data_file.identity for e in (*data, *deletes)}
-    for file in (*delta.added_data_files, *delta.added_delete_files):
+    added = (*delta.added_data_files, *delta.added_delete_files)
+    paths = {file.file_path for file in added}
+    seen = {e.data_file.identity for e in (*data.with_paths(paths), *deletes.with_paths(paths))}
+    for file in added:
         if file.identity in seen:
             raise InvalidInputError("file is in the table already", kind="duplicate-file", file=file.file_path)
         seen.add(file.identity)
 
 
-def _check_referenced(delta: RowDelta, data: Sequence[ManifestEntry]) -> None:
+def _check_referenced(delta: RowDelta, data: LiveFiles) -> None:
     """A delete of one data file needs that file live, kept by this commit, and of the same spec and partition.
 
     Java commits a deletion vector for a file that is not in the table unless asked to look; readers then carry it on.
     """
-    live = {e.data_file.file_path: e.data_file for e in data}
+    positional = [d for d in delta.added_delete_files if d.content == FileContent.POSITION_DELETES]
+    about = [(d, path) for d in positional if (path := referenced_path(d)) is not None]
+    live = {e.data_file.file_path: e.data_file for e in data.with_paths(path for _, path in about)}
     gone = {e.data_file.file_path for e in delta.removed_data_files}
     added = {f.file_path: f for f in delta.added_data_files}
-    for delete in delta.added_delete_files:
-        path = referenced_path(delete) if delete.content == FileContent.POSITION_DELETES else None
-        if path is None:
-            continue
+    for delete, path in about:
         target = live.get(path) or added.get(path)
         if target is None or path in gone:
             raise InvalidInputError(
@@ -133,11 +132,15 @@ def _check_referenced(delta: RowDelta, data: Sequence[ManifestEntry]) -> None:
             )
 
 
-def _check_one_vector(delta: RowDelta, deletes: Sequence[ManifestEntry]) -> None:
+def _check_one_vector(delta: RowDelta, deletes: LiveFiles) -> None:
     """At most one live deletion vector per data file; Java checks only against commits made meanwhile."""
     removed = {e.data_file.identity for e in delta.removed_delete_files}
     vectors: dict[str, DeleteFile] = {}
-    kept = [e.data_file for e in deletes if e.data_file.identity not in removed]
+    named = {f.referenced_data_file for f in delta.added_delete_files if f.referenced_data_file is not None}
+    twice = [e.data_file for e in deletes.vectors_twice()]
+    named -= {f.referenced_data_file for f in twice if isinstance(f, DeleteFile)}
+    live = [*twice, *(e.data_file for e in deletes.vectors_of(named))]
+    kept = [f for f in live if f.identity not in removed]
     for file in (*kept, *delta.added_delete_files):
         if not isinstance(file, DeleteFile) or not file.is_deletion_vector or file.referenced_data_file is None:
             continue

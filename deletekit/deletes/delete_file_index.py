@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.conversions import from_bytes
 from pyiceberg.partitioning import PartitionSpec
@@ -31,7 +30,7 @@ from deletekit.deletes.vector_index import VectorIndex
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry, partition_key
 from deletekit.formats.delete_file import FILE_PATH_ID
-from deletekit.formats.manifest_columns import ManifestColumns
+from deletekit.formats.manifest_columns import ManifestColumns, text_array
 from deletekit.formats.metrics import widen
 
 __all__ = ["DeleteFileIndex", "is_global", "referenced_path", "widened_bound"]
@@ -140,8 +139,7 @@ class DeleteFileIndex:
         number = columns.sequence_number[rows]
         may = number < max((_seq(d) for d in self._global), default=-1)
         if self._by_path:
-            paths = pa.array(list(self._by_path), pa.large_string())
-            named = pc.is_in(columns.paths(rows), value_set=paths)
+            named = pc.is_in(columns.paths(rows), value_set=text_array(self._by_path))
             may |= named.to_numpy(zero_copy_only=False)
         if self._by_partition or self._equality:
             scopes = [(columns.spec_id, partition_key(p)) for p in columns.partition]

@@ -64,7 +64,7 @@ class VectorIndex:
 
     def find(self, files: Sequence[tuple[ManifestColumns, Numbers]]) -> list[Numbers]:
         """The number of each data file's deletion vector, -1 for none; for rows of manifests."""
-        if not len(self):
+        if not len(self) or not files:
             return [np.full(len(rows), -1, np.int64) for _, rows in files]
         # One call for all, because each one hashes the vectors' paths anew.
         paths = pa.chunked_array([columns.paths(rows) for columns, rows in files], pa.large_string())
@@ -80,7 +80,8 @@ class VectorIndex:
         number = numbers[has]
         older = of_vectors[number] < columns.sequence_number[rows[has]]
         elsewhere = scopes[number] != self._scope_codes(columns)[columns.partition_code[rows[has]]]
-        return rows[has[older | elsewhere]]
+        doubtful: Numbers = rows[has[older | elsewhere]]
+        return doubtful
 
     @cached_property
     def _facts(self) -> tuple[Numbers, Numbers]:

@@ -50,8 +50,8 @@ class Leaf:
     Attributes
     ----------
     path: names from the record down to the field.
-    kind: `long` (and `int`), `boolean`, `float`, `double`, `bytes`, `string`, `fixed`, `list` of long, or `map`, which is
-        an array of records of a long `key` and a `value`.
+    kind: `long` (and `int`), `boolean`, `float`, `double`, `bytes`, `string`, `fixed`, `list` of long, or `map`: an
+        array of records of a long `key` and a `value`.
     size: bytes of a `fixed`.
     value: kind of a map's values.
     null: place of "null" in the field's union; None when the field is none.
@@ -207,9 +207,7 @@ def _batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
         yield batch
 
 
-def _decoded(
-    found: tuple[Leaf, ...], plain: bytes, rows: int, wanted: Collection[tuple[str, ...]] | None
-) -> Columns:
+def _decoded(found: tuple[Leaf, ...], plain: bytes, rows: int, wanted: Collection[tuple[str, ...]] | None) -> Columns:
     import polars as pl  # noqa: PLC0415  # a fifth of a second, which small tables need not pay
 
     names = {f"c{i}": leaf for i, leaf in enumerate(found) if wanted is None or leaf.path in wanted}
@@ -249,7 +247,10 @@ def _joined(parts: list[pa.Array]) -> pa.Array:
 
 
 def _check(
-    found: tuple[Leaf, ...], batch: list[Block], data: npt.NDArray[np.uint8], columns: Mapping[tuple[str, ...], pa.Array]
+    found: tuple[Leaf, ...],
+    batch: list[Block],
+    data: npt.NDArray[np.uint8],
+    columns: Mapping[tuple[str, ...], pa.Array],
 ) -> None:
     """Raise unless the columns, encoded as Avro writers do, are the bytes of the batch.
 
@@ -303,7 +304,8 @@ def _sizes(leaf: Leaf, array: pa.Array) -> _Sizes:
     offsets = array.offsets.to_numpy()
     counts = np.diff(offsets)
     # A block of items has its count in front, and one of no items ends the array.
-    return np.diff(ends[offsets]) + np.where(counts > 0, _varint_sizes(counts) + 1, 1)
+    sizes: _Sizes = np.diff(ends[offsets]) + np.where(counts > 0, _varint_sizes(counts) + 1, 1)
+    return sizes
 
 
 def _number_sizes(array: pa.Array) -> _Sizes:

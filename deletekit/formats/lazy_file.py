@@ -1,6 +1,6 @@
 """Content files whose fields are filled in from a manifest's columns when the first of them is asked for.
 
-Law: a lazy file is its `DataFile` or `DeleteFile` in all that can be seen of it: fields, equality, hash, repr and pickle.
+Law: a lazy file is its `DataFile` or `DeleteFile` in all that can be seen of it: fields, equality, hash, repr, pickle.
 Metrics are decoded again from the manifest's bytes, for a whole manifest at once, and only a few manifests' are kept.
 """
 

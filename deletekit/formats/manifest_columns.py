@@ -1,51 +1,28 @@
 """Manifests as columns: what planning and committing need of a million entries, without an object for each.
 
-Law: the same entries as `read_manifest` and `inherit` give, or None where those must decide; never an error of its own.
-An entry becomes an object when it is asked for, and its metrics are decoded when they are.
-Spec: "Manifests", "Sequence Number Inheritance", "First Row ID Inheritance", https://iceberg.apache.org/spec/#manifests
+Law: an entry becomes an object when it is asked for, and its metrics are decoded when they are. The objects are those
+of `read_manifest` and `inherit`.
+Spec: "Manifests", https://iceberg.apache.org/spec/#manifests
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from deletekit.errors import DeletekitError
-from deletekit.formats.avro import ContainerFile, read_container
-from deletekit.formats.avro_columns import Columns, Leaf, leaves, read_columns
-from deletekit.formats.avro_schema import has_plain_fixed
-from deletekit.formats.content_file import (
-    DataFile,
-    DeleteFile,
-    EntryStatus,
-    FileContent,
-    ManifestEntry,
-    file_format_of,
-)
-from deletekit.formats.lazy_file import SCALARS, LazyDataFile, LazyDeleteFile, Metrics, MetricsCache, lazy_file
-from deletekit.formats.manifest import version_of
-from deletekit.formats.manifest_entry import (
-    BOUND_MAPS,
-    COUNT_MAPS,
-    NEVER_NEGATIVE,
-    REQUIRED_DATA_FILE,
-    VECTOR_FIELDS,
-    EntryShape,
-)
-from deletekit.formats.manifest_list import ManifestFile
+from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
+from deletekit.formats.lazy_file import SCALARS, LazyDataFile, LazyDeleteFile, Metrics, lazy_file
 
-__all__ = ["ManifestColumns", "columns_of", "read_manifest_columns"]
+__all__ = ["OPTIONAL", "ManifestColumns", "Rows", "columns_of", "text_array"]
 
 Rows = npt.NDArray[np.int64]
 
-_METRICS = frozenset(("data_file", name) for name in (*COUNT_MAPS, *BOUND_MAPS))
-_OPTIONAL = (
+OPTIONAL = (
     "sort_order_id",
     "first_row_id",
     "referenced_data_file",
@@ -55,11 +32,10 @@ _OPTIONAL = (
     "split_offsets",
     "equality_ids",
 )
+"""Fields of a file that may be absent and are no metrics."""
 _STATUS = tuple(sorted(EntryStatus))
 _CONTENT = tuple(sorted(FileContent))
 _AT_ONCE = 1024
-# Sums of record counts are exact in 64 bits below this.
-_MOST_ROWS = 2.0**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,13 +72,15 @@ class ManifestColumns:
 
     @property
     def is_live(self) -> npt.NDArray[np.bool_]:
-        return self.status != EntryStatus.DELETED
+        live: npt.NDArray[np.bool_] = self.status != EntryStatus.DELETED
+        return live
 
     @property
     def is_vector(self) -> npt.NDArray[np.bool_]:
         """Which rows are deletion vectors, as `DeleteFile.is_deletion_vector` says."""
         puffin = np.array([name == "PUFFIN" for name in self.file_format], np.bool_)
-        return (self.content == FileContent.POSITION_DELETES) & puffin[self.format_code]
+        vectors: npt.NDArray[np.bool_] = (self.content == FileContent.POSITION_DELETES) & puffin[self.format_code]
+        return vectors
 
     def paths(self, rows: Rows) -> pa.Array:
         """`file_path` of some rows, ascending."""
@@ -152,7 +130,7 @@ class ManifestColumns:
 
     def _values(self, rows: Rows) -> dict[str, list[Any]]:
         """Columns of Python values, by field of `DataFile` and `DeleteFile`."""
-        return {name: self._optional(rows, name) for name in _OPTIONAL} | {
+        return {name: self._optional(rows, name) for name in OPTIONAL} | {
             "content": [_CONTENT[c] for c in self.content[rows].tolist()],
             "spec_id": [self.spec_id] * len(rows),
             "file_path": self.file_path.take(pa.array(rows)).to_pylist(),
@@ -165,6 +143,12 @@ class ManifestColumns:
     def _optional(self, rows: Rows, name: str) -> list[Any]:
         array = self.optional.get(name)
         return [None] * len(rows) if array is None else _python(array.take(pa.array(rows)))
+
+
+def text_array(values: Iterable[str]) -> pa.Array:
+    """Texts to look for in a column; those that no UTF-8 stands for are left out, because no column holds them."""
+    known = {v for v in values if v.isascii() or v.encode(errors="ignore").decode() == v}
+    return pa.array(sorted(known), pa.large_string())
 
 
 def _of_rows(array: pa.Array, rows: Rows) -> pa.Array:
@@ -180,35 +164,6 @@ def _python(array: pa.Array) -> list[Any]:
     if pa.types.is_integer(array.type) and not array.null_count:
         return array.to_numpy().tolist()  # type: ignore[no-any-return]
     return array.to_pylist()  # type: ignore[no-any-return]
-
-
-def read_manifest_columns(data: bytes, listed: ManifestFile, cache: MetricsCache) -> ManifestColumns | None:
-    """Decode a manifest and inherit, or None where `read_manifest` and `inherit` must say what is wrong with it.
-
-    Parameters
-    ----------
-    data: the whole file; kept, for the metrics.
-    listed: its row in the manifest list, which says what is inherited.
-    cache: holds metrics once they are asked for.
-    """
-    try:
-        container = read_container(data, distinct=True)
-        version = version_of(container)
-        found = leaves(container)
-        if found is None or has_plain_fixed(container.schema):
-            return None
-        shape = EntryShape(container.schema)
-        names = {leaf.path: shape.canonical(leaf.path) for leaf in found}
-        if len(set(names.values())) < len(names):
-            return None
-        wanted = {path for path, name in names.items() if name not in _METRICS}
-        stored = read_columns(container, found, wanted)
-    except DeletekitError:
-        return None
-    if stored is None or not all(_is_there(stored, path) for path in wanted):
-        return None
-    columns = {names[path]: array for path, array in stored.items()}
-    return _Decoded(columns, shape, version, listed).manifest(_metrics(container, found, names, cache))
 
 
 def columns_of(entries: Sequence[ManifestEntry], spec_id: int, partition_field_ids: tuple[int, ...]) -> ManifestColumns:
@@ -233,160 +188,3 @@ def columns_of(entries: Sequence[ManifestEntry], spec_id: int, partition_field_i
         optional={"referenced_data_file": pa.array(referenced, pa.large_string())},
         given=entries,
     )
-
-
-def _is_there(stored: Columns, path: tuple[str, ...]) -> bool:
-    return stored.get(path) is not None
-
-
-def _metrics(
-    container: ContainerFile, found: tuple[Leaf, ...], names: Mapping[tuple[str, ...], tuple[str, ...]], cache: MetricsCache
-) -> Metrics:
-    wanted = {path for path, name in names.items() if name in _METRICS}
-
-    def decode() -> Columns:
-        columns = read_columns(container, found, wanted, check=False)
-        assert columns is not None, "decoded before, from the same bytes"
-        return {names[path]: array for path, array in columns.items()}
-
-    return Metrics(decode, cache)
-
-
-# --- from stored values to entries ------------------------------------------------------------------------------------
-
-
-class _Decoded:
-    """The columns of a manifest as stored; every check of `EntryShape.entry` and every rule of `inherit`, by column."""
-
-    def __init__(self, columns: Columns, shape: EntryShape, version: int, listed: ManifestFile) -> None:
-        self._columns = columns
-        self._shape = shape
-        self._version = version
-        self._listed = listed
-        self._rows = len(next(iter(columns.values())))
-
-    def manifest(self, metrics: Metrics) -> ManifestColumns | None:
-        """The manifest, or None when a value is not what the spec allows."""
-        if not self._counts_hold():
-            return None
-        status, content = self._code(("status",), EntryStatus), self._code(("data_file", "content"), FileContent)
-        formats = self._formats()
-        if status is None or content is None or formats is None:
-            return None
-        format_code, file_format = formats
-        numbers = self._sequence_numbers(status)
-        if numbers is None:
-            return None
-        code, partition = self._partitions()
-        sequence_number, file_sequence_number = numbers
-        optional = {name: self._file(name) for name in _OPTIONAL}
-        optional["first_row_id"] = self._first_row_id(status, content)
-        optional["file_sequence_number"] = file_sequence_number
-        found = ManifestColumns(
-            spec_id=self._listed.partition_spec_id,
-            partition_field_ids=self._shape.partition_field_ids,
-            status=status,
-            content=content,
-            snapshot_id=self._numbers(self._column(("snapshot_id",)), self._listed.added_snapshot_id),
-            sequence_number=sequence_number,
-            file_path=self._file("file_path"),
-            format_code=format_code,
-            file_format=file_format,
-            partition_code=code,
-            partition=partition,
-            record_count=self._file("record_count").to_numpy(),
-            file_size_in_bytes=self._file("file_size_in_bytes").to_numpy(),
-            optional={name: a for name, a in optional.items() if a is not None and a.null_count < len(a)},
-            metrics=metrics,
-        )
-        return found if self._deletes_hold(found) else None
-
-    def _column(self, name: tuple[str, ...]) -> pa.Array | None:
-        return self._columns.get(name)
-
-    def _file(self, name: str) -> pa.Array | None:
-        return self._columns.get(("data_file", name))
-
-    def _counts_hold(self) -> bool:
-        required = [self._column(("status",)), *(self._file(name) for name in REQUIRED_DATA_FILE)]
-        if any(array is None or array.null_count for array in required):
-            return False
-        counts = [a for a in map(self._file, NEVER_NEGATIVE) if a is not None]
-        if any((pc.min(a).as_py() or 0) < 0 for a in counts):
-            return False
-        rows = float(self._file("record_count").to_numpy().astype(np.float64).sum())
-        return rows + (self._listed.first_row_id or 0) < _MOST_ROWS
-
-    def _code(self, name: tuple[str, ...], kind: type[EntryStatus] | type[FileContent]) -> Any:
-        """An enum's column; None for a value that it does not have. Absent is 0."""
-        values = self._numbers(self._column(name), 0)
-        return values.astype(np.int8) if np.isin(values, [int(k) for k in kind]).all() else None
-
-    def _numbers(self, array: pa.Array | None, missing: int) -> Rows:
-        if array is None:
-            return np.full(self._rows, missing, np.int64)
-        return np.asarray(array.fill_null(missing).to_numpy(), np.int64)
-
-    def _formats(self) -> tuple[npt.NDArray[np.int32], tuple[str, ...]] | None:
-        encoded = self._file("file_format").dictionary_encode()
-        try:
-            names = tuple(file_format_of(name) for name in encoded.dictionary.to_pylist())
-        except DeletekitError:
-            return None
-        return encoded.indices.to_numpy().astype(np.int32), names
-
-    def _sequence_numbers(self, status: npt.NDArray[np.int8]) -> tuple[Rows, pa.Array] | None:
-        if self._version == 1:
-            zeros = np.zeros(self._rows, np.int64)
-            return zeros, pa.array(zeros)
-        inherits = (status == EntryStatus.ADDED) | (self._listed.sequence_number == 0)
-        out = []
-        for name in ("sequence_number", "file_sequence_number"):
-            array = self._column((name,))
-            known = np.zeros(self._rows, np.bool_) if array is None else array.is_valid().to_numpy(zero_copy_only=False)
-            out.append((self._numbers(array, self._listed.sequence_number), known | inherits))
-        (number, has_number), (file_number, has_file_number) = out
-        return (number, pa.array(file_number, mask=~has_file_number)) if has_number.all() else None
-
-    def _first_row_id(self, status: npt.NDArray[np.int8], content: npt.NDArray[np.int8]) -> pa.Array | None:
-        first = self._listed.first_row_id
-        if first is None:
-            return None
-        stored = self._file("first_row_id")
-        known = np.zeros(self._rows, np.bool_) if stored is None else stored.is_valid().to_numpy(zero_copy_only=False)
-        takes = ~known & (status != EntryStatus.DELETED) & (content == FileContent.DATA)
-        counts = np.where(takes, self._file("record_count").to_numpy(), 0)
-        ids = np.where(known, self._numbers(stored, 0), first + np.cumsum(counts) - counts)
-        return pa.array(ids, mask=~(known | takes))
-
-    def _partitions(self) -> tuple[npt.NDArray[np.int32], tuple[tuple[Any, ...], ...]]:
-        columns = [self._column(("data_file", "partition", name)) for name in self._shape.partition_names]
-        codes = np.zeros(self._rows, np.int64)
-        for column in columns:
-            if column is not None:
-                more = _codes(column)
-                _, codes = np.unique(codes * (int(more.max()) + 1) + more, return_inverse=True)
-        _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
-        values = [[None] * len(first) if c is None else c.take(pa.array(first)).to_pylist() for c in columns]
-        return codes.astype(np.int32), tuple(zip(*values, strict=True)) if columns else ((),)
-
-    def _deletes_hold(self, found: ManifestColumns) -> bool:
-        vectors = found.is_vector
-        if vectors.any():
-            for name in VECTOR_FIELDS:
-                array = found.optional.get(name)
-                if array is None or array.filter(pa.array(vectors)).null_count:
-                    return False
-        equality = found.content == FileContent.EQUALITY_DELETES
-        if equality.any():
-            ids = found.optional.get("equality_ids")
-            lengths = None if ids is None else pc.list_value_length(ids.filter(pa.array(equality)))
-            return lengths is not None and not lengths.null_count and pc.min(lengths).as_py() > 0
-        return True
-
-
-def _codes(column: pa.Array) -> Rows:
-    """A number for each value, null included; floats by their bits, so that -0.0 and 0.0 stay two."""
-    if pa.types.is_floating(column.type):
-        column = column.view(pa.int32() if column.type == pa.float32() else pa.int64())
-    return column.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)

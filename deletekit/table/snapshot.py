@@ -14,7 +14,8 @@ from deletekit.errors import DeletekitError, FormatError, UnsupportedError
 from deletekit.formats.content_file import DataFile, FileContent, ManifestEntry
 from deletekit.formats.lazy_file import MetricsCache
 from deletekit.formats.manifest import Manifest, inherit, read_manifest
-from deletekit.formats.manifest_columns import ManifestColumns, columns_of, read_manifest_columns
+from deletekit.formats.manifest_columns import ManifestColumns, columns_of
+from deletekit.formats.manifest_decoder import read_manifest_columns
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile, read_manifest_list
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import Snapshot, TableMetadata
@@ -31,7 +32,7 @@ _WORTH_COLUMNS_BYTES = 1 << 14
 class SnapshotReader:
     """Manifests and entries of a table's snapshots. Decoded manifests are kept while the reader lives.
 
-    Small tables are decoded entry by entry; from some size on columns are decoded with polars. The answers are the same.
+    Small tables are decoded entry by entry, and from some size on columns with polars; the answers are the same.
     """
 
     def __init__(self, io: FileIO, metadata: TableMetadata) -> None:

@@ -94,7 +94,11 @@ def vector(root: str, number: int) -> DeleteFile:
 def _entries(files: Iterator[DataFile | DeleteFile]) -> list[ManifestEntry]:
     return [
         ManifestEntry(
-            status=EntryStatus.ADDED, snapshot_id=SNAPSHOT_ID, sequence_number=None, file_sequence_number=None, data_file=f
+            status=EntryStatus.ADDED,
+            snapshot_id=SNAPSHOT_ID,
+            sequence_number=None,
+            file_sequence_number=None,
+            data_file=f,
         )
         for f in files
     ]

@@ -1,0 +1,68 @@
+"""The live files of one snapshot, asked for by path: what a commit has to know of a table, however many files it has.
+
+Law: read-only; the same files as `SnapshotReader.live_entries`, an object only for those that are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deletekit.formats.content_file import ManifestEntry
+from deletekit.formats.manifest_columns import ManifestColumns, text_array
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.table.metadata import Snapshot
+from deletekit.table.snapshot import SnapshotReader
+
+__all__ = ["LiveFiles", "rows_with_paths"]
+
+
+class LiveFiles:
+    """Live data files, or live delete files, of a snapshot; of no snapshot there are none."""
+
+    def __init__(self, reader: SnapshotReader, snapshot: Snapshot | None, content: ManifestContent) -> None:
+        self._manifests = [] if snapshot is None else list(reader.live_columns(snapshot, content))
+
+    def with_paths(self, paths: Iterable[str]) -> Iterator[ManifestEntry]:
+        """The files of these paths, in manifest order; several where one Puffin file holds several vectors."""
+        wanted = text_array(paths)
+        for columns in self._manifests:
+            yield from columns.entries(rows_with_paths(columns, wanted))
+
+    def vectors_of(self, data_paths: Iterable[str]) -> Iterator[ManifestEntry]:
+        """The deletion vectors of these data files, in manifest order."""
+        wanted = text_array(data_paths)
+        for columns, rows in self._vectors():
+            yield from columns.entries(rows[_is_in(columns.referenced(rows), wanted)])
+
+    def vectors_twice(self) -> Iterator[ManifestEntry]:
+        """The deletion vectors whose data file has another one, in manifest order."""
+        parts = list(self._vectors())
+        paths = pa.chunked_array([columns.referenced(rows) for columns, rows in parts], pa.large_string()).drop_null()
+        if pc.count_distinct(paths).as_py() == len(paths):
+            return
+        counts = pc.value_counts(paths.combine_chunks())
+        twice = counts.field(0).filter(pc.greater(counts.field(1), 1))
+        for columns, rows in parts:
+            yield from columns.entries(rows[_is_in(columns.referenced(rows), twice)])
+
+    def _vectors(self) -> Iterator[tuple[ManifestColumns, npt.NDArray[np.int64]]]:
+        for columns in self._manifests:
+            yield columns, np.flatnonzero(columns.is_live & columns.is_vector)
+
+
+def rows_with_paths(columns: ManifestColumns, paths: pa.Array) -> npt.NDArray[np.int64]:
+    """Rows of a manifest's live files of these paths."""
+    if not len(paths):
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(columns.is_live & _is_in(columns.file_path, paths))
+
+
+def _is_in(values: pa.Array, wanted: pa.Array) -> npt.NDArray[np.bool_]:
+    found = pc.and_(pc.is_in(values, value_set=wanted), values.is_valid())
+    mask: npt.NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
+    return mask
