@@ -16,6 +16,7 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.expressions.visitors import (
     _InclusiveMetricsEvaluator,
     expression_evaluator,
+    extract_field_ids,
     inclusive_projection,
     manifest_evaluator,
 )
@@ -87,9 +88,10 @@ class _Pruning:
         self._manifests: dict[int, Any] = {}
         self._partitions: dict[int, Any] = {}
         self._fields = metadata.all_fields
-        self._metrics = (
-            None if self._where is None else _InclusiveMetricsEvaluator(schema, self._where, include_empty_files=True)
-        )
+        self._metrics, self._ids = None, frozenset[int]()
+        if self._where is not None:
+            self._metrics = _InclusiveMetricsEvaluator(schema, self._where, include_empty_files=True)
+            self._ids = frozenset(extract_field_ids(self._metrics.expr))
 
     def keeps_manifest(self, listed: ManifestFile) -> bool:
         if self._where is None:
@@ -135,18 +137,18 @@ class _Pruning:
     def _keeps_metrics(self, file: ContentFile) -> bool:
         assert self._metrics is not None
         untrusted = self._metadata.untrusted_bounds
-        doubtful = untrusted[""] | untrusted.get(file.file_format, frozenset())
+        trusted = self._ids - untrusted[""] - untrusted.get(file.file_format, frozenset())
         names = ("value_counts", "null_value_counts", "nan_value_counts")
         stats = SimpleNamespace(
             record_count=file.record_count,
-            **{n: {i: v for i, v in (getattr(file, n) or {}).items() if i not in doubtful} for n in names},
-            lower_bounds=self._widened(file.lower_bounds, doubtful),
-            upper_bounds=self._widened(file.upper_bounds, doubtful),
+            **{n: {i: v for i, v in (getattr(file, n) or {}).items() if i in trusted} for n in names},
+            lower_bounds=self._widened(file.lower_bounds, trusted),
+            upper_bounds=self._widened(file.upper_bounds, trusted),
         )
         return bool(self._metrics.eval(stats))  # type: ignore[arg-type]  # duck-typed: pyiceberg reads these six only
 
-    def _widened(self, bounds: Any, doubtful: frozenset[int]) -> dict[int, bytes]:
-        known = {i: b for i, b in (bounds or {}).items() if i in self._fields and i not in doubtful}
+    def _widened(self, bounds: Any, trusted: frozenset[int]) -> dict[int, bytes]:
+        known = {i: b for i, b in (bounds or {}).items() if i in self._fields and i in trusted}
         return {i: widened_bound(b, self._fields[i]) for i, b in known.items()}
 
 

@@ -110,10 +110,10 @@ class _Decoded:
         if status is None or content is None or formats is None:
             return None
         format_code, file_format = formats
-        numbers = self._sequence_numbers(status)
-        if numbers is None:
+        numbers, partitions = self._sequence_numbers(status), self._partitions()
+        if numbers is None or partitions is None:
             return None
-        code, partition = self._partitions()
+        code, partition = partitions
         sequence_number, file_sequence_number = numbers
         optional = {name: self._file(name) for name in OPTIONAL}
         optional["first_row_id"] = self._first_row_id(status, content)
@@ -195,8 +195,10 @@ class _Decoded:
         ids = np.where(known, self._numbers(stored, 0), first + np.cumsum(counts) - counts)
         return pa.array(ids, mask=~(known | takes))
 
-    def _partitions(self) -> tuple[npt.NDArray[np.int32], tuple[tuple[Any, ...], ...]]:
+    def _partitions(self) -> tuple[npt.NDArray[np.int32], tuple[tuple[Any, ...], ...]] | None:
         columns = [self._column(("data_file", "partition", name)) for name in self._shape.partition_names]
+        if any(column is not None and pa.types.is_nested(column.type) for column in columns):
+            return None
         codes = np.zeros(self._rows, np.int64)
         for column in columns:
             if column is not None:
