@@ -30,8 +30,8 @@ _PRIMITIVES = ("boolean", "int", "long", "float", "double", "bytes", "string")
 _WIDTHS = {"boolean": 1, "float": 4, "double": 8}
 _ARROW = {"boolean": pa.bool_(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64()}
 
-# What is decoded at a time; columns take about three times as much.
-_BATCH_BYTES = 1 << 25
+# What is decoded at a time. Columns take about three times as much, and up to thirty times where a file is made for it.
+_BATCH_BYTES = 1 << 24
 # Columns have room for each record before its bytes are looked at, so shorter records than any of use are not taken.
 _FEWEST_RECORD_BYTES = 24
 _MOST_LEAVES = 200
@@ -196,13 +196,13 @@ def _batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
             if block.data:
                 raise _NotColumnsError
             continue
-        if block.count * _FEWEST_RECORD_BYTES > len(block.data):
+        if not block.count * _FEWEST_RECORD_BYTES <= len(block.data) <= _BATCH_BYTES:
             raise _NotColumnsError
-        batch.append(block)
-        size += len(block.data)
-        if size >= _BATCH_BYTES:
+        if batch and size + len(block.data) > _BATCH_BYTES:
             yield batch
             batch, size = [], 0
+        batch.append(block)
+        size += len(block.data)
     if batch:
         yield batch
 

@@ -24,8 +24,10 @@ from deletekit.errors import DeletekitError
 from deletekit.formats.avro import read_container
 from deletekit.formats.avro_table import read_avro_table
 from deletekit.formats.deletion_vector import MAGIC, decode_blob
+from deletekit.formats.lazy_file import MetricsCache
 from deletekit.formats.manifest import read_manifest
-from deletekit.formats.manifest_list import read_manifest_list
+from deletekit.formats.manifest_decoder import read_manifest_columns
+from deletekit.formats.manifest_list import ManifestFile, read_manifest_list
 from deletekit.formats.manifest_schema import manifest_entry_schema
 from deletekit.formats.puffin import BlobMetadata, blob_payload, read_puffin
 from deletekit.formats.tabular import open_tabular
@@ -58,6 +60,17 @@ def manifest_of_many_entries() -> int:
     count = 2_000_000
     data = avro_file(manifest_entry_schema(3, []), block(count, deflated(entry * 1000, count // 1000)), codec="deflate")
     return avro(data, read_manifest)
+
+
+def columns_of_many_entries(count: int, map_items: int) -> int:
+    """Entries, and pairs of no use in each of their maps, that cost next to nothing to write down."""
+    pairs = long(map_items) + b"\0\0" * map_items + b"\0" if map_items else b"\0"
+    entry = b"\2\0\0\0" + b"\0" + long(20) + b"a" * 20 + b"\6ORC" + b"\0" + b"\0" + (b"\2" + pairs) * 6 + b"\0" * 8
+    schema = manifest_entry_schema(3, [])
+    data = avro_file(schema, *[block(count // 10, deflated(entry * (count // 10)))] * 10, codec="deflate")
+    row = ManifestFile(manifest_path="m", manifest_length=len(data), partition_spec_id=0, added_snapshot_id=1)
+    read_manifest_columns(data, row, MetricsCache())
+    return len(data)
 
 
 def list_of_many_manifests() -> int:
@@ -173,6 +186,8 @@ BOMBS: dict[str, Bomb] = {
         "read",
     ),
     "manifest: two million entries": (manifest_of_many_entries, "avro"),
+    "manifest: two million entries in columns": (lambda: columns_of_many_entries(2_000_000, 0), "read"),
+    "manifest: sixty million metrics in columns": (lambda: columns_of_many_entries(10_000, 1000), "read"),
     "manifest list: five million manifests": (list_of_many_manifests, "avro"),
     "puffin: footer of 20 MB": (puffin_footer, "read"),
     "puffin: blob of 300 MB": (puffin_blob, "puffin-codec"),

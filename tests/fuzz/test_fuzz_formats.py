@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from deletekit.errors import DeletekitError
@@ -18,8 +19,10 @@ from deletekit.formats.avro import read_container
 from deletekit.formats.avro_table import read_avro_table
 from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.deletion_vector import decode_blob, decode_vector
-from deletekit.formats.manifest import read_manifest
-from deletekit.formats.manifest_list import read_manifest_list
+from deletekit.formats.lazy_file import MetricsCache
+from deletekit.formats.manifest import inherit, read_manifest
+from deletekit.formats.manifest_decoder import read_manifest_columns
+from deletekit.formats.manifest_list import ManifestFile, read_manifest_list
 from deletekit.formats.puffin import blob_payload, read_footer, read_puffin
 from deletekit.formats.roaring import serialized_size
 from deletekit.formats.tabular import open_tabular, read_all
@@ -30,6 +33,8 @@ ROUNDS = int(os.environ.get("DELETEKIT_FUZZ_ROUNDS", "400"))
 ARROW_ROUNDS = int(os.environ.get("DELETEKIT_FUZZ_ROUNDS", "300"))
 ROOT = Path(__file__).parents[2]
 LARGEST = 20_000  # larger golden files make a round slow and hit the same code
+
+LISTED = ManifestFile(manifest_path="m", manifest_length=1, partition_spec_id=0, added_snapshot_id=1, sequence_number=3)
 
 Decoder = Callable[[bytes], Any]
 
@@ -46,6 +51,19 @@ def deletes(file_format: str) -> Decoder:
     return lambda data: read_position_deletes(open_tabular(io.BytesIO(data), file_format))
 
 
+def manifest_both_ways(data: bytes) -> Any:
+    """Columns must say nothing of what the strict decoder refuses, and nothing else than it of the rest."""
+    columns = read_manifest_columns(data, LISTED, MetricsCache())
+    found = None if columns is None else list(columns.entries(np.arange(len(columns))))
+    try:
+        expected = list(inherit(read_manifest(data, spec_id=0), LISTED))
+    except DeletekitError:
+        assert found is None
+        raise
+    assert found is None or repr(found) == repr(expected)
+    return expected
+
+
 DECODERS: dict[str, tuple[str, str, Decoder]] = {
     "decode_blob": ("deletion_vectors", ".bin", decode_blob),
     "decode_vector": ("deletion_vectors", ".bin", lambda d: decode_vector(d[8:-4])),
@@ -55,6 +73,7 @@ DECODERS: dict[str, tuple[str, str, Decoder]] = {
     "blob_payload": ("puffin", ".puffin", payloads),
     "read_container": ("manifests", ".avro", lambda d: list(read_container(d))),
     "read_manifest": ("manifests", ".avro", read_manifest),
+    "read_manifest_columns": ("manifests", ".avro", manifest_both_ways),
     "read_manifest_list": ("manifests", ".avro", read_manifest_list),
     "read_avro_table": ("delete_files", ".avro", read_avro_table),
     "read_avro_table_of_manifests": ("manifests", ".avro", read_avro_table),
