@@ -205,14 +205,15 @@ def measure(root: str | Path, where: str | None = None) -> dict[str, Any]:
         deletes += len(task.delete_files)
         rows += task.data_file.record_count + len(task.data_file.file_path)
     done = time.perf_counter()
-    entries, peak, cpu = len(tasks) + deletes, _peak_bytes(), time.process_time() - cpu
+    files, peak, cpu = len(tasks), _peak_bytes(), time.process_time() - cpu
+    entries = files + deletes
     del tasks
     warm = time.perf_counter()
     for task in dk.scan(table, where).plan():
         rows += task.data_file.record_count + len(task.delete_files)
     warm = time.perf_counter() - warm
     return {
-        "tasks": len(tasks),
+        "tasks": files,
         "deletes": deletes,
         "plan_s": round(planned - start, 3),
         "iterate_s": round(done - planned, 3),
