@@ -105,21 +105,22 @@ class ManifestColumns:
 
     def _made(self, rows: Rows) -> Iterator[ManifestEntry]:
         assert self.metrics is not None
-        values = self._values(rows)
-        head = zip(
+        is_data = self.content[rows] == FileContent.DATA
+        if is_data.any() != is_data.all():
+            for row in rows:
+                yield from self._made(np.array([row]))
+            return
+        kind, names = (LazyDataFile, SCALARS[DataFile]) if is_data.all() else (LazyDeleteFile, SCALARS[DeleteFile])
+        entries = zip(
             rows.tolist(),
             self.status[rows].tolist(),
             self.snapshot_id[rows].tolist(),
             self.sequence_number[rows].tolist(),
             self._optional(rows, "file_sequence_number"),
+            zip(*(self._values(rows, name) for name in names), strict=True),
             strict=True,
         )
-        is_data = (self.content[rows] == FileContent.DATA).tolist()
-        data, deletes = (zip(*(values[name] for name in SCALARS[k]), strict=True) for k in (DataFile, DeleteFile))
-        for (row, status, snapshot_id, number, file_number), of_data, of_delete, first in zip(
-            head, data, deletes, is_data, strict=True
-        ):
-            kind, scalars = (LazyDataFile, of_data) if first else (LazyDeleteFile, of_delete)
+        for row, status, snapshot_id, number, file_number, scalars in entries:
             yield ManifestEntry(
                 status=_STATUS[status],
                 snapshot_id=snapshot_id,
@@ -128,17 +129,22 @@ class ManifestColumns:
                 data_file=lazy_file(kind, self.metrics, row, scalars),
             )
 
-    def _values(self, rows: Rows) -> dict[str, list[Any]]:
-        """Columns of Python values, by field of `DataFile` and `DeleteFile`."""
-        return {name: self._optional(rows, name) for name in OPTIONAL} | {
-            "content": [_CONTENT[c] for c in self.content[rows].tolist()],
-            "spec_id": [self.spec_id] * len(rows),
-            "file_path": self.file_path.take(pa.array(rows)).to_pylist(),
-            "file_format": [self.file_format[c] for c in self.format_code[rows].tolist()],
-            "partition": [self.partition[c] for c in self.partition_code[rows].tolist()],
-            "record_count": self.record_count[rows].tolist(),
-            "file_size_in_bytes": self.file_size_in_bytes[rows].tolist(),
-        }
+    def _values(self, rows: Rows, name: str) -> list[Any]:
+        """A field of `DataFile` or `DeleteFile` as Python values."""
+        if name in OPTIONAL:
+            return self._optional(rows, name)
+        if name == "spec_id":
+            return [self.spec_id] * len(rows)
+        if name == "file_path":
+            return self.file_path.take(pa.array(rows)).to_pylist()  # type: ignore[no-any-return]
+        if name == "content":
+            return [_CONTENT[c] for c in self.content[rows].tolist()]
+        if name == "file_format":
+            return [self.file_format[c] for c in self.format_code[rows].tolist()]
+        if name == "partition":
+            return [self.partition[c] for c in self.partition_code[rows].tolist()]
+        numbers: list[Any] = getattr(self, name)[rows].tolist()
+        return numbers
 
     def _optional(self, rows: Rows, name: str) -> list[Any]:
         array = self.optional.get(name)
