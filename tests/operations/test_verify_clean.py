@@ -38,7 +38,7 @@ def assert_dangling_are_those_that_no_reader_uses(table: dk.Table, snapshot: Sna
     """The rule that is told the other way round: from each data file to its deletes, without pruning by bounds."""
     reader = SnapshotReader(table.io, table.metadata)
     data, deletes = (tuple(reader.live_entries(snapshot, content)) for content in ManifestContent)
-    index = DeleteFileIndex(deletes, table.metadata.specs, {})
+    index = DeleteFileIndex(reader.live_columns(snapshot, ManifestContent.DELETES), table.metadata.specs, {})
     used = {delete.data_file.identity for entry in data for delete in index.for_data_file(entry)}
     dangling = {entry.data_file.identity for entry in LiveFiles(table.metadata, data, deletes).dangling()}
     assert dangling == {entry.data_file.identity for entry in deletes} - used
