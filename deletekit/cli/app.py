@@ -89,5 +89,5 @@ _CLEANING_UP = (expire_snapshots, remove_orphan_files, rewrite_manifests, repair
 
 for command in (*_LOOKING, *_CHANGING, *_CLEANING_UP):
     # click keeps a command's help option from its first context, which need not be one below `main`.
-    command.context_settings = main.context_settings | command.context_settings
+    command.context_settings = {**main.context_settings, **command.context_settings}
     main.add_command(command)
