@@ -7,7 +7,7 @@ Spec: "Equality Delete Files"; values compare as in Java's Comparators (Float.co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,10 +31,8 @@ class KeySet:
 
     def __init__(self, columns: Sequence[Any]) -> None:
         self._keys = pl.DataFrame(_series([c for part in columns for c in comparable(part)])).unique()
-        integers = [name for name, kind in self._keys.schema.items() if kind.is_integer()]
-        # Tells most rows apart, cheaply: the other columns are then compared for those that are left.
-        probe = max(integers, key=lambda name: self._keys[name].n_unique(), default=None)
-        self._probe = None if probe is None else _Probe(int(probe), self._keys[probe])
+        self._probe = self._integer_probe()
+        self._hashes = self._keys.hash_rows(seed=_SEED).unique().implode()
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -43,14 +41,14 @@ class KeySet:
         """One boolean per row: is this row's key in the set?"""
         rows = [c for column in columns for c in comparable(column)]
         if self._probe is None:
-            return pa.array(self._matched(rows))
+            frame = pl.DataFrame(_series(rows))
+            return pa.array(self._confirmed(frame.hash_rows(seed=_SEED).is_in(self._hashes), frame.filter))
         (probed,) = _series([rows[self._probe.index]])
         hit = self._probe.hits(probed)
-        if len(rows) == 1 or not hit.any():
+        if len(rows) == 1:
             return hit.to_arrow()
-        mask = hit.to_numpy().copy()
-        mask[mask] = self._matched([c.filter(hit.to_arrow()) for c in rows])
-        return pa.array(mask)
+        mask = hit.to_arrow()
+        return pa.array(self._confirmed(hit, lambda _: pl.DataFrame(_series([c.filter(mask) for c in rows]))))
 
     def may_hold(self, lower: int, upper: int) -> bool:
         """Whether a key of a single integer column is NULL or lies between two bounds; True for any other kind."""
@@ -58,12 +56,22 @@ class KeySet:
             return True
         return bool(len(self._probe.between(lower, upper)))
 
-    def _matched(self, columns: Sequence[Any]) -> npt.NDArray[np.bool_]:
-        """Rows whose whole key is in the set."""
-        frame = pl.DataFrame(_series(columns)).with_row_index(_ROW)
-        found = frame.join(self._keys, on=self._keys.columns, how="semi", nulls_equal=True)[_ROW]
-        mask = np.zeros(len(frame), dtype=np.bool_)
-        mask[found.to_numpy()] = True
+    def _integer_probe(self) -> _Probe | None:
+        """An integer column that tells most keys apart: the others are then compared for the few rows that are left."""
+        for name, kind in self._keys.schema.items():
+            if kind.is_integer() and 2 * self._keys[name].n_unique() >= len(self._keys):
+                return _Probe(int(name), self._keys[name])
+        return None
+
+    def _confirmed(self, maybe: pl.Series, rows: Callable[[pl.Series], pl.DataFrame]) -> npt.NDArray[np.bool_]:
+        """The rows of `maybe` whose whole key is in the set: a hash, or one column, may agree by chance."""
+        mask: npt.NDArray[np.bool_] = maybe.to_numpy().copy()
+        if mask.any():
+            frame = rows(maybe).with_row_index(_ROW)
+            found = frame.join(self._keys, on=self._keys.columns, how="semi", nulls_equal=True)[_ROW]
+            right = np.zeros(len(frame), dtype=np.bool_)
+            right[found.to_numpy()] = True
+            mask[mask] = right
         return mask
 
 
@@ -88,6 +96,7 @@ class _Probe:
 
 
 _ROW = "row"
+_SEED = 0
 
 
 def _series(columns: Sequence[Any]) -> list[pl.Series]:

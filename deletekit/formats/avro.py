@@ -12,6 +12,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import fastavro
@@ -40,12 +41,13 @@ _HEADER_SCHEMA = fastavro.parse_schema(
 class ContainerFile:
     """An opened container: its writer schema, its metadata, and its records on iteration.
 
-    `metadata` maps each key to its text; `parsed` is the schema as the records are decoded, without logical types, its
-    names resolved. Iterating raises FormatError when the bytes are damaged, UnsupportedError for
-    records that take no bytes, and nothing else.
+    `schema_text` is the schema as stored; `metadata` maps each key to its text; `parsed` is the schema as the records
+    are decoded, without logical types, its names resolved. Iterating raises FormatError when the bytes are damaged,
+    UnsupportedError for records that take no bytes, and nothing else.
     """
 
     schema: Any
+    schema_text: bytes
     metadata: Mapping[str, str]
     parsed: Any
     _data: bytes
@@ -90,34 +92,24 @@ def read_container(data: bytes, *, fixed_as_bytes: bool = False, distinct: bool 
     stream = io.BytesIO(data)
     try:
         header: Any = fastavro.schemaless_reader(stream, _HEADER_SCHEMA, None)
-        schema = json.loads(header["meta"]["avro.schema"])
-        if not isinstance(schema, dict) or schema.get("type") != "record":
-            raise FormatError(
-                "Avro file does not hold records",
-                kind="avro-schema",
-                field="avro.schema",
-                found=schema,
-                expected="record",
-            )
-        stripped = strip(schema, fixed_as_bytes=fixed_as_bytes)
-        parsed = fastavro.parse_schema(stripped)
-        fewest = record_bytes(parsed)
+        shape = _shape(header["meta"]["avro.schema"], fixed_as_bytes)
         metadata = {k: v.decode("utf-8", errors="replace") for k, v in header["meta"].items()}
         check_codec(metadata.get("avro.codec", "null"))
-        plain_header = _header(stripped, header["sync"])
+        plain_header = _header(shape.stripped, header["sync"])
     except DeletekitError:
         raise
     except Exception as e:  # a hostile header can fail anywhere in fastavro or json
         raise _damaged(e) from e
     return ContainerFile(
-        schema=schema,
+        schema=shape.schema,
+        schema_text=header["meta"]["avro.schema"],
         metadata=metadata,
-        parsed=parsed,
+        parsed=shape.parsed,
         _data=data,
         _start=stream.tell(),
         _sync=header["sync"],
         _plain_header=plain_header,
-        _record_bytes=fewest,
+        _record_bytes=shape.record_bytes,
         _max_records=len(data) if distinct else None,
     )
 
@@ -161,6 +153,31 @@ def _header(schema: Any, sync: bytes) -> bytes:
     meta = {"avro.schema": json.dumps(schema).encode(), "avro.codec": b"null"}
     fastavro.schemaless_writer(out, _HEADER_SCHEMA, {"magic": _MAGIC, "meta": meta, "sync": sync})
     return out.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    schema: Any
+    stripped: Any
+    parsed: Any
+    record_bytes: int
+
+
+@lru_cache(maxsize=64)
+def _shape(text: bytes, fixed_as_bytes: bool) -> _Shape:
+    """What the schema says; a table's manifests have the same one many times over, so it is worked out once."""
+    schema = json.loads(text)
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise FormatError(
+            "Avro file does not hold records",
+            kind="avro-schema",
+            field="avro.schema",
+            found=schema,
+            expected="record",
+        )
+    stripped = strip(schema, fixed_as_bytes=fixed_as_bytes)
+    parsed = fastavro.parse_schema(stripped)
+    return _Shape(schema, stripped, parsed, record_bytes(parsed))
 
 
 def _damaged(e: Exception) -> FormatError:

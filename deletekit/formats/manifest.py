@@ -16,7 +16,7 @@ from deletekit.errors import FormatError
 from deletekit.formats.avro import ContainerFile, read_container, write_container
 from deletekit.formats.avro_schema import has_plain_fixed
 from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
-from deletekit.formats.manifest_entry import BOUND_MAPS, COUNT_MAPS, EntryShape
+from deletekit.formats.manifest_entry import BOUND_MAPS, COUNT_MAPS, entry_shape
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.formats.manifest_schema import PartitionFieldType, manifest_entry_schema
 
@@ -56,7 +56,7 @@ def _decode(container: ContainerFile, spec_id: int | None) -> Manifest:
     version = version_of(container)
     if spec_id is None:
         spec_id = _int_text(container.metadata.get("partition-spec-id", "0"), "partition-spec-id")
-    shape = EntryShape(container.schema)
+    shape = entry_shape(container.schema_text)
     entries = tuple(shape.entry(record, spec_id, version) for record in container)
     return Manifest(metadata=container.metadata, partition_field_ids=shape.partition_field_ids, entries=entries)
 

@@ -29,6 +29,7 @@ from deletekit.formats.manifest_entry import (
     REQUIRED_DATA_FILE,
     VECTOR_FIELDS,
     EntryShape,
+    entry_shape,
 )
 from deletekit.formats.manifest_list import ManifestFile
 
@@ -54,7 +55,7 @@ def read_manifest_columns(data: bytes, listed: ManifestFile, cache: MetricsCache
         found = leaves(container)
         if found is None or has_plain_fixed(container.schema):
             return None
-        shape = EntryShape(container.schema)
+        shape = entry_shape(container.schema_text)
         names = {leaf.path: shape.canonical(leaf.path) for leaf in found}
         if len(set(names.values())) < len(names):
             return None

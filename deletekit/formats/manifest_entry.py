@@ -7,7 +7,9 @@ Spec: "Manifests", https://iceberg.apache.org/spec/#manifests
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from deletekit.errors import FormatError
@@ -23,7 +25,15 @@ from deletekit.formats.content_file import (
 )
 from deletekit.formats.manifest_schema import CANONICAL_DATA_FILE, CANONICAL_ENTRY, manifest_entry_schema
 
-__all__ = ["BOUND_MAPS", "COUNT_MAPS", "NEVER_NEGATIVE", "REQUIRED_DATA_FILE", "VECTOR_FIELDS", "EntryShape"]
+__all__ = [
+    "BOUND_MAPS",
+    "COUNT_MAPS",
+    "NEVER_NEGATIVE",
+    "REQUIRED_DATA_FILE",
+    "VECTOR_FIELDS",
+    "EntryShape",
+    "entry_shape",
+]
 
 COUNT_MAPS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
 BOUND_MAPS = ("lower_bounds", "upper_bounds")
@@ -36,6 +46,12 @@ NEVER_NEGATIVE = ("record_count", "file_size_in_bytes", "content_offset", "conte
 VECTOR_FIELDS = ("referenced_data_file", "content_offset", "content_size_in_bytes")
 _ENTRY_SCHEMA = manifest_entry_schema(3, ())
 _DATA_FILE_SCHEMA = next(f["type"] for f in _ENTRY_SCHEMA["fields"] if f["name"] == "data_file")
+
+
+@lru_cache(maxsize=64)
+def entry_shape(schema_text: bytes) -> EntryShape:
+    """The shape of a manifest's `avro.schema`; a table's manifests share it, so it is worked out once."""
+    return EntryShape(json.loads(schema_text))
 
 
 class EntryShape:

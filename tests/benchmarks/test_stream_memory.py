@@ -1,0 +1,54 @@
+"""Sums by streaming batches take at most one and a half times the memory of pyarrow's own streaming scan.
+
+Memory, unlike time, does not depend on what else the machine does; so this target is a test.
+"""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks.measure import Worker
+from tests.benchmarks.scan import job_of, wrong
+from tests.benchmarks.settings import Settings
+
+MOST = 1.5
+ROWS = 8_000_000
+PROCESSES = 3
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return Settings(
+        work=tmp_path_factory.mktemp("stream"),
+        rows=ROWS,
+        runs=1,
+        peers=(),
+        only_tables=("none", "dv_10", "eq_id_10"),
+        seconds=120,
+        small=True,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["none", "dv_10", "eq_id_10"])
+def test_peak_memory_beside_pyarrow(settings: Settings, name: str) -> None:
+    tables = settings.tables()
+
+    def peak(engine: str) -> float:
+        peaks = []
+        for _ in range(PROCESSES):
+            worker = Worker("tests.benchmarks.stream:open_stream", engine, seconds=120)
+            try:
+                _, facts, memory = worker.run_with_memory(job_of(tables[name], settings))
+            finally:
+                worker.stop()
+            assert wrong(tables[name if engine == "deletekit" else "none"].expected, facts) is None
+            assert memory is not None
+            peaks.append(memory)
+        return statistics.median(peaks)
+
+    ours, theirs = peak("deletekit"), peak("pyarrow")
+    assert ours <= MOST * theirs, f"{ours / 1e6:.0f} MB, pyarrow {theirs / 1e6:.0f} MB"
