@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.partitioning import PartitionSpec
@@ -16,7 +17,6 @@ from pyiceberg.types import DoubleType, FloatType, NestedField, StructType
 from deletekit.commit.commit import Attempt
 from deletekit.commit.row_delta import RowDelta
 from deletekit.commit.validation import check_delete_kind
-from deletekit.deletes.data_file_writer import group_codes
 from deletekit.deletes.delete_file_index import is_global
 from deletekit.deletes.delete_writers import write_equality_deletes
 from deletekit.deletes.equality_deletes import KeySet, comparable
@@ -242,8 +242,10 @@ def distinct(table: pa.Table) -> pa.Table:
     """Rows of a key table, each once, NULL equal to NULL, in order of first appearance."""
     if not len(table):
         return table
-    _, first = np.unique(group_codes([p for c in table.columns for p in comparable(c)]), return_index=True)
-    return table.take(pa.array(np.sort(first)))
+    columns = [part for column in table.columns for part in comparable(column)]
+    frame = pl.DataFrame([pl.Series(str(i), column) for i, column in enumerate(columns)])
+    is_first = frame.with_row_index("row").unique(frame.columns, keep="first", maintain_order=True)["row"]
+    return table.take(is_first.to_arrow())
 
 
 def _check_keys_are_unique(

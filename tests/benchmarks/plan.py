@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.benchmarks.count import bytes_read, watch_files
 from tests.benchmarks.measure import Worker, in_turns
-from tests.benchmarks.planning_tables import FILES_PER_GROUP, build
+from tests.benchmarks.planning_tables import FILES_PER_GROUP, build, location_of
 from tests.benchmarks.readers import Facts, Job, spark_session
 from tests.benchmarks.report import ms, notes_of, table_of, verdict
 from tests.benchmarks.settings import Settings
@@ -205,10 +205,11 @@ def _files(settings: Settings, files: int) -> int:
 
 def _job(settings: Settings, files: int) -> dict[str, Any]:
     """The table of that many files, built once."""
-    folder = settings.work / f"plan-{files}"
+    root = settings.work / f"plan-{files}"
+    folder = Path(location_of(root))
     location = folder / "metadata" / "v1.metadata.json"
     if not location.exists():
-        build(_empty(folder), files, MANIFESTS)
+        build(_empty(root), files, MANIFESTS)
         settings.say(f"planning table of {files:,} files built")
     warehouse = settings.work / "spark"
     return {"location": str(location), "folder": str(folder), "warehouse": str(warehouse)}

@@ -139,9 +139,14 @@ def _manifest(metadata: TableMetadata, number: int, content: ManifestContent, fi
     )
 
 
+def location_of(root: str | Path) -> str:
+    """Where `build` puts the table: deep enough for paths of usual length."""
+    return str(Path(root).absolute() / "a_warehouse_of_ours" / "a_database.db" / "a_table")
+
+
 def build(root: str | Path, files: int, manifests: int = 20, codec: str = "deflate") -> Path:
     """Write a table of `files` data files and `files` deletion vectors; gives its metadata file."""
-    location = str(Path(root).absolute() / "a_warehouse_of_ours" / "a_database.db" / "a_table")
+    location = location_of(root)
     Path(location, "metadata").mkdir(parents=True)
     metadata = new_metadata(SCHEMA, SPEC, location=location, format_version=3)
     of_kind = max(manifests // 2, 1)

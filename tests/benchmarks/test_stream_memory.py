@@ -6,7 +6,6 @@ Memory, unlike time, does not depend on what else the machine does; so this targ
 from __future__ import annotations
 
 import statistics
-from pathlib import Path
 
 import pytest
 
