@@ -144,14 +144,16 @@ def delete_keys(
         )
 
     def build(attempt: Attempt) -> RowDelta:
-        fields, plain = _checked_keys(attempt.base.metadata, keys, equality_fields)
+        same = _judges_alike(attempt.base.metadata, seen)
+        fields, plain = checked if same else _checked_keys(attempt.base.metadata, keys, equality_fields)
         if not len(plain):
             return RowDelta()
         return RowDelta(added_delete_files=tuple(_write_blind(attempt, plain, fields, scope)))
 
     # Refused before the table gets a spec for it.
     check_request(table.refresh(), ref, commit_properties)
-    fields, plain = _checked_keys(table.metadata, keys, equality_fields)
+    seen = table.metadata
+    checked = fields, plain = _checked_keys(seen, keys, equality_fields)
     if len(plain) and (scope == "global" or (scope is None and not _partitionable(table.metadata, fields))):
         ensure_unpartitioned_spec(table)
     return commit(table, build, ref=ref, properties=commit_properties)
@@ -309,6 +311,11 @@ def _checked_keys(
         return fields, given
     columns = [_key_column(given, metadata.schema, f) for f in fields]
     return fields, distinct(pa.table(dict(zip([str(f.field_id) for f in fields], columns, strict=True))))
+
+
+def _judges_alike(metadata: TableMetadata, other: TableMetadata) -> bool:
+    """Whether `_checked_keys` gives the same for both."""
+    return all(getattr(metadata, n) == getattr(other, n) for n in ("schema", "format_version", "properties"))
 
 
 def _key_column(keys: pa.Table, schema: Schema, field: NestedField) -> Any:
