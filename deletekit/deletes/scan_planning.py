@@ -6,7 +6,7 @@ Spec: "Scan Planning", https://iceberg.apache.org/spec/#scan-planning
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -57,7 +57,7 @@ def plan_scan(
     if snapshot is None:
         return ScanTasks()
     pruning = _Pruning(metadata, schema or metadata.schema, where)
-    index = delete_index(metadata, snapshot, reader)
+    index = delete_index(metadata, snapshot, reader, pruning.keeps_manifest)
     files = []
     for listed in reader.manifests(snapshot):
         if listed.content == ManifestContent.DATA and listed.has_live_files and pruning.keeps_manifest(listed):
@@ -72,10 +72,23 @@ def plan_scan(
     return ScanTasks(index, planned)
 
 
-def delete_index(metadata: TableMetadata, snapshot: Snapshot, reader: SnapshotReader) -> DeleteFileIndex:
-    """The index of a snapshot's live delete files."""
-    manifests = reader.live_columns(snapshot, ManifestContent.DELETES)
+def delete_index(
+    metadata: TableMetadata,
+    snapshot: Snapshot,
+    reader: SnapshotReader,
+    keeps_manifest: Callable[[ManifestFile], bool] = lambda _: True,
+) -> DeleteFileIndex:
+    """The index of a snapshot's live delete files.
+
+    Manifests that `keeps_manifest` does not keep are not read: a delete of a partition applies to data files of that
+    partition and spec alone, so what rules the one out rules out the other; a global one has no partition to judge by.
+    """
+    manifests = (reader.columns(m) for m in reader.manifests(snapshot) if _has_deletes(m) and keeps_manifest(m))
     return DeleteFileIndex(manifests, metadata.specs, metadata.all_fields, metadata.untrusted_bounds)
+
+
+def _has_deletes(listed: ManifestFile) -> bool:
+    return listed.content == ManifestContent.DELETES and listed.has_live_files
 
 
 class _Pruning:

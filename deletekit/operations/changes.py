@@ -244,8 +244,8 @@ def distinct(table: pa.Table) -> pa.Table:
         return table
     columns = [part for column in table.columns for part in comparable(column)]
     frame = pl.DataFrame([pl.Series(str(i), column) for i, column in enumerate(columns)])
-    is_first = frame.with_row_index("row").unique(frame.columns, keep="first", maintain_order=True)["row"]
-    return table.take(is_first.to_arrow())
+    first = frame.with_row_index("row").unique(frame.columns, keep="first")["row"]
+    return table.take(first.sort().to_arrow())
 
 
 def _check_keys_are_unique(

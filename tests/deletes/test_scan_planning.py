@@ -125,11 +125,11 @@ def test_each_manifest_is_read_once_and_whole(way: str, table: dk.Table) -> None
 def test_a_partition_filter_reads_only_the_manifests_it_may_match(way: str, table: dk.Table) -> None:
     io = CountingIO()
     assert len(planned(table, "grp = 3", io)) == 50
-    # Four data manifests of 87 or 88 files: group 3 begins at file 300.
-    assert {name for name in io.reads if name.startswith("data")} == {"data-3-m0.avro"}
+    # Four manifests of 87 or 88 files, and as many of their vectors: group 3 begins at file 300.
+    assert {name for name in io.reads if name.endswith("-m0.avro")} == {"data-3-m0.avro", "deletes-3-m0.avro"}
     io = CountingIO()
     assert planned(table, "grp = 9", io) == []
-    assert not {name for name in io.reads if name.startswith("data")}
+    assert not {name for name in io.reads if name.endswith("-m0.avro")}
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
