@@ -154,6 +154,8 @@ def test_both_at_once(spark: SparkSession, catalog: dk.Catalog, namespace: str) 
     def ours() -> None:
         while not done.is_set():
             attempts.append(dk.append(table, [{"id": 1000 + len(attempts)}]).attempts)
+            # Java takes longer from reading a table to swapping it than we for a commit: it would never have its turn.
+            done.wait(0.15)
 
     thread = threading.Thread(target=ours)
     thread.start()
