@@ -22,7 +22,7 @@ from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.metrics import collect_metrics, to_optional
 from deletekit.formats.parquet import encode_parquet
-from deletekit.table.partition import schema_of_spec
+from deletekit.table.partition import partition_values, schema_of_spec
 from deletekit.table.types import arrow_field, partition_types, schema_to_json, stored_value
 
 __all__ = ["column_at", "group_codes", "split_by_partition", "write_data_files"]
@@ -84,12 +84,7 @@ def _partition_column(table: pa.Table, schema: Schema, field: Any) -> pa.Array:
     column = column_at(table, schema, field.source_id).combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
-    if isinstance(column.type, pa.BaseExtensionType):
-        column = column.storage
-    if str(field.transform) == "void":
-        return pa.nulls(len(column), pa.string())
-    result: pa.Array = field.transform.pyarrow_transform(source.field_type)(column)
-    return result
+    return partition_values(field, source.field_type, column)
 
 
 def group_codes(columns: Sequence[Any]) -> Any:

@@ -10,15 +10,30 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pyiceberg.partitioning import PartitionSpec
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.types import DecimalType
+from pyiceberg.types import DecimalType, IcebergType
 
 from deletekit.formats.content_file import ManifestEntry
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import decimal_size
 
-__all__ = ["schema_of_spec", "tuples_with_current_decimals", "with_current_decimals"]
+__all__ = ["partition_values", "schema_of_spec", "tuples_with_current_decimals", "with_current_decimals"]
+
+
+def partition_values(field: PartitionField, source_type: IcebergType, column: pa.Array) -> pa.Array:
+    """The partition value of each row of a source column (spec, Partition Transforms); NULL for `void`."""
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.storage
+    if str(field.transform) == "void":
+        return pa.nulls(len(column), pa.string())
+    if str(field.transform) == "hour" and pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        # pyiceberg-core 0.10 has no hours of nanoseconds. Floored first: a cast would round -1 ns towards 1970.
+        column = pc.floor_temporal(column, unit="microsecond").cast(pa.timestamp("us", column.type.tz))
+    result: pa.Array = field.transform.pyarrow_transform(source_type)(column)
+    return result
 
 
 def schema_of_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:

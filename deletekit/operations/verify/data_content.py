@@ -25,7 +25,7 @@ from deletekit.operations.verify.delete_content import NAME_MAPPING
 from deletekit.operations.verify.report import Finding, Level, error, warning
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.partition import schema_of_spec
+from deletekit.table.partition import partition_values, schema_of_spec
 from deletekit.table.types import partition_types, stored_value
 
 __all__ = ["check_data_file"]
@@ -164,7 +164,7 @@ class _Partition:
             flat = pa.concat_arrays([_storage(c) for c in column.chunks]) if column.num_chunks else None
             if flat is None or not len(flat):
                 continue
-            result = field.transform.pyarrow_transform(source.field_type)(flat)
+            result = partition_values(field, source.field_type, flat)
             for scalar in pc.unique(result):
                 found = _stored(scalar, kind)
                 if found != value and not (found != found and value != value):
