@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from deletekit.operations.inspect import inspect as inspect
     from deletekit.operations.maintenance.cherry_pick import CherryPick as CherryPick
     from deletekit.operations.maintenance.cherry_pick import cherry_pick as cherry_pick
+    from deletekit.operations.maintenance.compact import CompactedFiles as CompactedFiles
+    from deletekit.operations.maintenance.compact import compact as compact
     from deletekit.operations.maintenance.expire_snapshots import ExpiredSnapshots as ExpiredSnapshots
     from deletekit.operations.maintenance.expire_snapshots import expire_snapshots as expire_snapshots
     from deletekit.operations.maintenance.refs import MovedRef as MovedRef
@@ -98,6 +100,7 @@ _HOMES = {
     "deletekit.operations.explain": ("Explanation", "explain"),
     "deletekit.operations.inspect": ("inspect",),
     "deletekit.operations.maintenance.cherry_pick": ("CherryPick", "cherry_pick"),
+    "deletekit.operations.maintenance.compact": ("CompactedFiles", "compact"),
     "deletekit.operations.maintenance.expire_snapshots": ("ExpiredSnapshots", "expire_snapshots"),
     "deletekit.operations.maintenance.refs": ("MovedRef", "fast_forward", "rollback", "set_current_snapshot"),
     "deletekit.operations.maintenance.remove_orphan_files": ("OrphanFiles", "remove_orphan_files"),

@@ -94,7 +94,9 @@ def check_entry(entry: Json, own: int, writer: int, snapshots: dict[int, Json]) 
     status, versioned = entry["status"], "sequence_number" in entry
     if status == ADDED:
         assert entry["snapshot_id"] == writer
-        assert entry.get("sequence_number") is None
+        if entry.get("sequence_number") is not None:
+            assert writer not in snapshots or snapshots[writer]["summary"]["operation"] == "replace"
+            assert entry["sequence_number"] < own
         assert entry.get("file_sequence_number") is None
         assert entry["data_file"].get("first_row_id") is None
     elif status == DELETED:

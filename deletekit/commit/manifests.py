@@ -8,7 +8,7 @@ Spec: "Manifest Entry Fields", https://iceberg.apache.org/spec/#manifest-entry-f
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -39,15 +39,23 @@ _CODECS = {"gzip": "deflate", "deflate": "deflate", "zstd": "zstandard", "snappy
 
 
 def write_added(
-    context: WriteContext, files: Sequence[DataFile | DeleteFile], snapshot_id: int, sequence_number: int
+    context: WriteContext,
+    files: Sequence[DataFile | DeleteFile],
+    snapshot_id: int,
+    sequence_number: int,
+    sequence_numbers: Mapping[str, int] | None = None,
 ) -> list[ManifestFile]:
-    """One manifest of ADDED entries per partition spec; sequence numbers are left to be inherited."""
+    """One manifest of ADDED entries per partition spec.
+
+    Sequence numbers are left to be inherited, but for the data sequence numbers that `sequence_numbers` gives by path.
+    """
+    given = sequence_numbers or {}
     by_spec: dict[int, list[ManifestEntry]] = {}
     for file in files:
         entry = ManifestEntry(
             status=EntryStatus.ADDED,
             snapshot_id=snapshot_id,
-            sequence_number=None,
+            sequence_number=given.get(file.file_path),
             file_sequence_number=None,
             data_file=file,
         )

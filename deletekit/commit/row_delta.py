@@ -31,7 +31,8 @@ __all__ = ["Base", "Produced", "RowDelta", "finish", "new_identity", "produce"]
 class RowDelta:
     """Files added and removed by one commit.
 
-    Added files carry no sequence number: they inherit the new snapshot's. Removed ones are live entries of the snapshot
+    Added files inherit the new snapshot's data sequence number, but for those of a rewrite whose path is in
+    `sequence_numbers`: what hides or hid their rows goes by that number. Removed ones are live entries of the snapshot
     the change was planned on. `operation` overrides what the files imply (`replace` for maintenance). `parent_totals`
     are the totals of the parent snapshot, counted anew, when those of its summary are wrong; a change that only sets
     them right is a change.
@@ -43,6 +44,7 @@ class RowDelta:
     removed_delete_files: tuple[ManifestEntry, ...] = ()
     operation: str | None = None
     parent_totals: Mapping[str, int] | None = None
+    sequence_numbers: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -181,7 +183,7 @@ def _manifests(
         (ManifestContent.DATA, delta.added_data_files, delta.removed_data_files),
         (ManifestContent.DELETES, delta.added_delete_files, delta.removed_delete_files),
     ):
-        new = write_added(context, added, snapshot_id, sequence_number)
+        new = write_added(context, added, snapshot_id, sequence_number, delta.sequence_numbers)
         mine = [m for m in old if m.content == content]
         filtered = filter_manifests(context, base.reader, mine, removed, snapshot_id, sequence_number)
         kept = [m for m in filtered if m in mine]

@@ -50,6 +50,7 @@ def check_delta(delta: RowDelta, metadata: TableMetadata, data: LiveFiles, delet
     for delete in delta.added_delete_files:
         check_delete_kind(delete.kind, metadata.format_version)
         _check_fields(delete)
+    _check_sequence_numbers(delta, metadata)
     _check_removed(delta, data, deletes)
     _check_added_paths(delta, data, deletes)
     _check_referenced(delta, data)
@@ -76,6 +77,21 @@ def _check_fields(delete: DeleteFile) -> None:
                 file=delete.file_path,
                 field=field,
                 found=getattr(delete, field),
+            )
+
+
+def _check_sequence_numbers(delta: RowDelta, metadata: TableMetadata) -> None:
+    """Only what rewrites old rows has an old data sequence number (spec "Manifest Entry Fields")."""
+    last = metadata.last_sequence_number
+    for path, number in delta.sequence_numbers.items():
+        if delta.operation != "replace" or metadata.format_version < 2 or not 0 <= number <= last:
+            raise InvalidInputError(
+                "added file may not have this data sequence number",
+                kind="sequence-number",
+                file=path,
+                field="sequence_number",
+                found=f"{number}, operation {delta.implied_operation}",
+                expected=f"0 to {last}, and operation replace, in format version 2 or later",
             )
 
 

@@ -29,20 +29,25 @@ __all__ = ["column_at", "group_codes", "split_by_partition", "write_data_files"]
 
 
 def write_data_files(
-    context: WriteContext, table: pa.Table, spec: PartitionSpec, lineage: Sequence[NestedField] = ()
+    context: WriteContext,
+    table: pa.Table,
+    spec: PartitionSpec,
+    lineage: Sequence[NestedField] = (),
+    rows_per_file: int | None = None,
 ) -> list[DataFile]:
-    """Write rows as data files of `spec`, one or more per partition by `write.target-file-size-bytes`.
+    """Write rows as data files of `spec`, one or more per partition.
 
     Parameters
     ----------
     table: columns of the current schema, as `align` returns them, then those of `lineage`.
     lineage: row lineage columns stored in the file because the rows carry their own values.
+    rows_per_file: where a file ends; by default where it is about to pass `write.target-file-size-bytes`.
     """
     target = context.size_property("write.target-file-size-bytes", DEFAULT_TARGET_BYTES)
     return [
         _write_file(context, part, spec, partition, lineage)
         for partition, rows in split_by_partition(context, table, spec)
-        for part in _by_size(rows, target)
+        for part in _pieces(rows, rows_per_file or _rows_of_size(rows, target))
     ]
 
 
@@ -105,10 +110,13 @@ def _stored(scalar: pa.Scalar, kind: str) -> Any:
     return stored_value(scalar.as_py(), kind)
 
 
-def _by_size(table: pa.Table, target_bytes: int) -> Iterator[pa.Table]:
+def _rows_of_size(table: pa.Table, target_bytes: int) -> int:
     # In-memory size stands in for the file's: an upper estimate, since Parquet encodes and compresses.
-    pieces = max(1, -(-table.nbytes // target_bytes))
-    step = -(-len(table) // pieces)
+    pieces: int = max(1, -(-table.nbytes // target_bytes))
+    return -(-len(table) // pieces)
+
+
+def _pieces(table: pa.Table, step: int) -> Iterator[pa.Table]:
     for start in range(0, len(table), step):
         yield table.slice(start, step)
 
