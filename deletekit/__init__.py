@@ -40,16 +40,32 @@ if TYPE_CHECKING:
     from deletekit.operations.maintenance.cherry_pick import cherry_pick as cherry_pick
     from deletekit.operations.maintenance.compact import CompactedFiles as CompactedFiles
     from deletekit.operations.maintenance.compact import compact as compact
+    from deletekit.operations.maintenance.convert_equality_deletes import (
+        ConvertedEqualityDeletes as ConvertedEqualityDeletes,
+    )
+    from deletekit.operations.maintenance.convert_equality_deletes import (
+        convert_equality_deletes as convert_equality_deletes,
+    )
     from deletekit.operations.maintenance.expire_snapshots import ExpiredSnapshots as ExpiredSnapshots
     from deletekit.operations.maintenance.expire_snapshots import expire_snapshots as expire_snapshots
     from deletekit.operations.maintenance.refs import MovedRef as MovedRef
     from deletekit.operations.maintenance.refs import fast_forward as fast_forward
     from deletekit.operations.maintenance.refs import rollback as rollback
     from deletekit.operations.maintenance.refs import set_current_snapshot as set_current_snapshot
+    from deletekit.operations.maintenance.remove_dangling_deletes import RemovedDeletes as RemovedDeletes
+    from deletekit.operations.maintenance.remove_dangling_deletes import (
+        remove_dangling_deletes as remove_dangling_deletes,
+    )
     from deletekit.operations.maintenance.remove_orphan_files import OrphanFiles as OrphanFiles
     from deletekit.operations.maintenance.remove_orphan_files import remove_orphan_files as remove_orphan_files
     from deletekit.operations.maintenance.rewrite_manifests import RewrittenManifests as RewrittenManifests
     from deletekit.operations.maintenance.rewrite_manifests import rewrite_manifests as rewrite_manifests
+    from deletekit.operations.maintenance.rewrite_position_deletes import (
+        RewrittenPositionDeletes as RewrittenPositionDeletes,
+    )
+    from deletekit.operations.maintenance.rewrite_position_deletes import (
+        rewrite_position_deletes as rewrite_position_deletes,
+    )
     from deletekit.operations.merge import merge as merge
     from deletekit.operations.read import Scan as Scan
     from deletekit.operations.read import scan as scan
@@ -101,10 +117,19 @@ _HOMES = {
     "deletekit.operations.inspect": ("inspect",),
     "deletekit.operations.maintenance.cherry_pick": ("CherryPick", "cherry_pick"),
     "deletekit.operations.maintenance.compact": ("CompactedFiles", "compact"),
+    "deletekit.operations.maintenance.convert_equality_deletes": (
+        "ConvertedEqualityDeletes",
+        "convert_equality_deletes",
+    ),
     "deletekit.operations.maintenance.expire_snapshots": ("ExpiredSnapshots", "expire_snapshots"),
     "deletekit.operations.maintenance.refs": ("MovedRef", "fast_forward", "rollback", "set_current_snapshot"),
+    "deletekit.operations.maintenance.remove_dangling_deletes": ("RemovedDeletes", "remove_dangling_deletes"),
     "deletekit.operations.maintenance.remove_orphan_files": ("OrphanFiles", "remove_orphan_files"),
     "deletekit.operations.maintenance.rewrite_manifests": ("RewrittenManifests", "rewrite_manifests"),
+    "deletekit.operations.maintenance.rewrite_position_deletes": (
+        "RewrittenPositionDeletes",
+        "rewrite_position_deletes",
+    ),
     "deletekit.operations.merge": ("merge",),
     "deletekit.operations.read": ("Scan", "scan"),
     "deletekit.operations.repair": ("RepairAction", "RepairReport", "repair"),

@@ -6,7 +6,7 @@ Law: everything the manifest says about a delete file is checked against the fil
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -83,8 +83,15 @@ class DeleteLoader:
         refuse_encrypted(delete)
         if delete.is_deletion_vector:
             return self.vector(delete)
-        by_path = self._kept.get(("pos", delete.file_path), lambda: self._read_positions(delete))
-        return by_path.get(data_path, PositionBitmap())
+        return self.positions_by_path(delete).get(data_path, PositionBitmap())
+
+    def positions_by_path(self, delete: DeleteFile) -> Mapping[str, PositionBitmap]:
+        """All positions of one position delete file, by data file. Raises FormatError."""
+        refuse_encrypted(delete)
+        by_path: Mapping[str, PositionBitmap] = self._kept.get(
+            ("pos", delete.file_path), lambda: self._read_positions(delete)
+        )
+        return by_path
 
     def vector(self, delete: DeleteFile) -> PositionBitmap:
         """A deletion vector, by the offset and size of its manifest entry. Raises FormatError."""

@@ -7,23 +7,20 @@ Spec: "Row-level Deletes", "Row Lineage"; Java SparkBinPackFileRewriteRunner.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
 from deletekit.deletes.data_file_writer import write_data_files
-from deletekit.deletes.read import LINEAGE_FIELDS, FileBatch, ReadContext, ReadRequest, read_task
+from deletekit.deletes.read import LINEAGE_FIELDS, ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_planning import ScanTask
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
 
-__all__ = ["live_share", "rewrite_data_files"]
-
-Keep = Callable[[FileBatch], npt.NDArray[np.bool_]]
+__all__ = ["deleted_positions", "live_share", "rewrite_data_files"]
 
 
 def live_share(context: ReadContext, task: ScanTask) -> float:

@@ -1,0 +1,188 @@
+"""CONVERT EQUALITY DELETES: deletion vectors (v3) or position deletes (v2) in place of equality deletes.
+
+Law: no data file is rewritten and no row changes. An equality delete file is removed only when every data file that it
+applies to, of any spec if it is global, has its hits as positions now. A lost race is planned anew.
+Spec: "Equality Delete Files", "Scan Planning"; Iceberg ConvertEqualityDeleteFiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from deletekit.commit.commit import Attempt, Commit, check_request, commit
+from deletekit.commit.row_delta import Base, RowDelta
+from deletekit.deletes.delete_file_index import referenced_path
+from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors, write_position_deletes
+from deletekit.deletes.file_rewrite import deleted_positions
+from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
+from deletekit.deletes.read import ReadContext
+from deletekit.deletes.scan_planning import ScanTask, plan_scan
+from deletekit.deletes.write_context import WriteContext, check_parquet_only
+from deletekit.engines.local import Engine
+from deletekit.formats.content_file import DeleteFile, ManifestEntry
+from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.operations.changes import granularity_of, group_tasks
+from deletekit.operations.context import engine_or_default
+from deletekit.operations.maintenance.head import Head
+from deletekit.table.metadata import MAIN
+from deletekit.table.snapshot import SnapshotReader
+from deletekit.table.table import Table
+
+__all__ = ["ConvertedEqualityDeletes", "convert_equality_deletes"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertedEqualityDeletes:
+    """What `convert_equality_deletes` did; in a dry run, what it would have done.
+
+    Attributes
+    ----------
+    data_files: how many data files were read for it.
+    converted_delete_files: paths of the equality delete files that are gone from the table.
+    kept_delete_files: paths of those that still apply to data files outside of the filter.
+    added_delete_files: paths; of a Puffin file once for each vector. A dry run does not know them.
+    commit: the commit; None when there was nothing to do, and in a dry run.
+    """
+
+    data_files: int = 0
+    converted_delete_files: tuple[str, ...] = ()
+    kept_delete_files: tuple[str, ...] = ()
+    added_delete_files: tuple[str, ...] = ()
+    commit: Commit | None = None
+    dry_run: bool = False
+
+
+def convert_equality_deletes(
+    table: Table,
+    where: Filter = None,
+    *,
+    ref: str = MAIN,
+    dry_run: bool = False,
+    engine: Engine | None = None,
+    commit_properties: Mapping[str, str] | None = None,
+) -> ConvertedEqualityDeletes:
+    """Look up what equality deletes hide, write it down by position, and remove them.
+
+    Parameters
+    ----------
+    where: only in data files that may hold rows of this filter; equality deletes that apply to others too are kept.
+    ref: the branch.
+    dry_run: say which files it would be; read no data and write nothing.
+    engine: where data files are read.
+    commit_properties: extra entries of the snapshot summary.
+
+    A v3 table gets one deletion vector for each data file with hits, which takes in what hid rows of it by position; a
+    v2 table position delete files of `write.delete.granularity`. Equality deletes that apply to no data file go too.
+
+    Raises InvalidInputError for a bad filter, ref or file format; CommitConflictError, CommitStateUnknownError as every
+    commit; FormatError for files that cannot be read.
+    """
+    check_request(table.refresh(), ref, commit_properties)
+    metadata = table.metadata
+    parse_filter(where, metadata.schema)
+    granularity_of(metadata, None)
+    if metadata.format_version == 2:
+        check_parquet_only(metadata, "write.delete.format.default")
+    if dry_run:
+        snapshot = metadata.snapshot_of_ref(ref)
+        base = Base(metadata=metadata, ref=ref, snapshot=snapshot, reader=SnapshotReader(table.io, metadata))
+        return _plan(base, Head(table.io, base), where).report(None, dry_run=True)
+    runner = engine_or_default(engine)
+    plans: list[_Plan] = []
+
+    def build(attempt: Attempt) -> RowDelta:
+        head = Head(attempt.table.io, attempt.base)
+        plans.append(_plan(attempt.base, head, where))
+        return _delta(attempt, head.context, plans[-1], runner)
+
+    done = commit(table, build, ref=ref, properties=commit_properties)
+    return plans[-1].report(done if done.snapshot_id is not None else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Data files with equality deletes to convert; equality deletes that go then, and those that stay."""
+
+    tasks: list[ScanTask] = field(default_factory=list)
+    converted: list[ManifestEntry] = field(default_factory=list)
+    kept: list[ManifestEntry] = field(default_factory=list)
+
+    def report(self, done: Commit | None, *, dry_run: bool = False) -> ConvertedEqualityDeletes:
+        return ConvertedEqualityDeletes(
+            data_files=len(self.tasks),
+            converted_delete_files=tuple(e.data_file.file_path for e in self.converted),
+            kept_delete_files=tuple(e.data_file.file_path for e in self.kept),
+            added_delete_files=tuple(f.file_path for f in done.added_delete_files) if done else (),
+            commit=done,
+            dry_run=dry_run,
+        )
+
+
+def _plan(base: Base, head: Head, where: Filter) -> _Plan:
+    """What an equality delete applies to is what a scan without a filter says, over all specs and partitions."""
+    plan = _Plan()
+    deletes = [e for e, d in head.deletes() if d.kind == "equality-delete"]
+    if not deletes:
+        return plan
+    hit = [t for t in plan_scan(base.metadata, base.snapshot, base.reader) if _by_value(t)]
+    chosen = None
+    if where is not None:
+        tasks = plan_scan(base.metadata, base.snapshot, base.reader, unbound_filter(where, base.metadata.schema))
+        chosen = {t.data_file.file_path for t in tasks}
+    outside = [t for t in hit if chosen is not None and t.data_file.file_path not in chosen]
+    needed = {d.identity for t in outside for d in _by_value(t)}
+    plan.tasks.extend(t for t in hit if chosen is None or t.data_file.file_path in chosen)
+    for entry in deletes:
+        (plan.kept if entry.data_file.identity in needed else plan.converted).append(entry)
+    return plan
+
+
+def _by_value(task: ScanTask) -> list[DeleteFile]:
+    return [d for d in task.delete_files if d.kind == "equality-delete"]
+
+
+def _delta(attempt: Attempt, context: ReadContext, plan: _Plan, engine: Engine) -> RowDelta:
+    metadata = attempt.base.metadata
+    granularity = "vector" if metadata.format_version >= 3 else granularity_of(metadata, None)
+
+    def convert(tasks: Sequence[ScanTask]) -> tuple[list[DeleteFile], list[ManifestEntry]]:
+        return _converted(context, attempt.write, tasks, granularity)
+
+    added: list[DeleteFile] = []
+    removed = {e.data_file.identity: e for e in plan.converted}
+    for new, old in engine.map(convert, group_tasks(plan.tasks, getattr(engine, "threads", 1))):
+        added += new
+        removed |= {e.data_file.identity: e for e in old}
+    return RowDelta(added_delete_files=tuple(added), removed_delete_files=tuple(removed.values()), operation="replace")
+
+
+def _converted(
+    context: ReadContext, write: WriteContext, tasks: Sequence[ScanTask], granularity: str
+) -> tuple[list[DeleteFile], list[ManifestEntry]]:
+    """Positions of what equality deletes hide of some data files, and the deletes that the new ones replace."""
+    hidden: list[FilePositions] = []
+    replaced: list[ManifestEntry] = []
+    for task in tasks:
+        before = context.loader.positions(task)
+        new = deleted_positions(context, task) - before
+        if not new:
+            continue
+        own = [d for d in task.deletes if isinstance(d.data_file, DeleteFile) and _is_own(d.data_file, task)]
+        if granularity == "vector":
+            new |= PositionBitmap(before.to_numpy()[before.to_numpy() < task.data_file.record_count])
+        elif granularity == "file":
+            for entry in own:
+                assert isinstance(entry.data_file, DeleteFile)
+                new |= context.loader.positions_of(entry.data_file, task.data_file.file_path)
+        else:
+            own = []
+        hidden.append(FilePositions(task.data_file, new))
+        replaced += own
+    if granularity == "vector":
+        return write_deletion_vectors(write, hidden), replaced
+    return write_position_deletes(write, hidden, granularity), replaced
+
+
+def _is_own(delete: DeleteFile, task: ScanTask) -> bool:
+    return delete.kind != "equality-delete" and referenced_path(delete) == task.data_file.file_path
