@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from deletekit.operations.maintenance.convert_equality_deletes import (
         convert_equality_deletes as convert_equality_deletes,
     )
+    from deletekit.operations.maintenance.erase import Erasure as Erasure
+    from deletekit.operations.maintenance.erase import erase as erase
     from deletekit.operations.maintenance.expire_snapshots import ExpiredSnapshots as ExpiredSnapshots
     from deletekit.operations.maintenance.expire_snapshots import expire_snapshots as expire_snapshots
     from deletekit.operations.maintenance.refs import MovedRef as MovedRef
@@ -121,6 +123,7 @@ _HOMES = {
         "ConvertedEqualityDeletes",
         "convert_equality_deletes",
     ),
+    "deletekit.operations.maintenance.erase": ("Erasure", "erase"),
     "deletekit.operations.maintenance.expire_snapshots": ("ExpiredSnapshots", "expire_snapshots"),
     "deletekit.operations.maintenance.refs": ("MovedRef", "fast_forward", "rollback", "set_current_snapshot"),
     "deletekit.operations.maintenance.remove_dangling_deletes": ("RemovedDeletes", "remove_dangling_deletes"),

@@ -18,6 +18,13 @@ from deletekit.cli.inspect import inspect
 from deletekit.cli.options import interrupted, traceback_option, with_traceback
 from deletekit.cli.refs import cherry_pick, fast_forward, rollback, set_current_snapshot
 from deletekit.cli.repair import repair
+from deletekit.cli.rewrite import (
+    compact,
+    convert_equality_deletes,
+    erase,
+    remove_dangling_deletes,
+    rewrite_position_deletes,
+)
 from deletekit.cli.terminal import show_error
 from deletekit.cli.verify import verify
 from deletekit.version import __version__
@@ -86,8 +93,9 @@ def tour(directory: Path | None, *, keep: bool) -> None:
 _LOOKING = (tour, inspect, explain, verify, doctor)
 _CHANGING = (delete, rollback, set_current_snapshot, cherry_pick, fast_forward)
 _CLEANING_UP = (expire_snapshots, remove_orphan_files, rewrite_manifests, repair)
+_REWRITING = (compact, rewrite_position_deletes, convert_equality_deletes, remove_dangling_deletes, erase)
 
-for command in (*_LOOKING, *_CHANGING, *_CLEANING_UP):
+for command in (*_LOOKING, *_CHANGING, *_CLEANING_UP, *_REWRITING):
     # click keeps a command's help option from its first context, which need not be one below `main`.
     command.context_settings = {**main.context_settings, **command.context_settings}
     main.add_command(command)

@@ -24,7 +24,7 @@ from deletekit.cli.parts import Unbroken, heading, nothing_changed
 from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import count, first, plain, short
 
-__all__ = ["expire_snapshots", "remove_orphan_files", "rewrite_manifests"]
+__all__ = ["document", "expire_snapshots", "failures", "lists", "remove_orphan_files", "rewrite_manifests"]
 
 _MOST_FILES = 20
 
@@ -73,14 +73,14 @@ def expire_snapshots(
     with output.engine("Expiring snapshots") as engine:
         done = dk.expire_snapshots(table, older_than=time_of(older_than), dry_run=dry_run, engine=engine, **which)
     if output.as_json:
-        show_json({"table": table.name, **_document(done)})
+        show_json({"table": table.name, **document(done)})
         return
     verb = "would expire" if dry_run else "expired"
     refs = f" and {count(len(done.refs), 'ref')} ({', '.join(done.refs)})" if done.refs else ""
     show(
         Text(plain(f"{count(len(done.snapshot_ids), 'snapshot')}{refs} of {table.name} {verb}"), style="bold"),
-        *_lists({title: getattr(done, name) for name, title in _KINDS.items()}, table.location, dry_run),
-        *_failures(done.failed_files, table.location),
+        *lists({title: getattr(done, name) for name, title in _KINDS.items()}, table.location, dry_run),
+        *failures(done.failed_files, table.location),
         *nothing_changed(dry_run),
     )
 
@@ -123,14 +123,14 @@ def remove_orphan_files(
     with output.engine("Looking for orphans") as engine:
         done = dk.remove_orphan_files(table, older_than=time_of(older_than), dry_run=dry_run, engine=engine, **how)
     if output.as_json:
-        show_json({"table": table.name, **_document(done)})
+        show_json({"table": table.name, **document(done)})
         return
     verb = "would be removed" if dry_run else "removed"
     found = count(len(done.orphan_files), "orphan")
     show(
         Text(plain(f"{found} of {count(done.listed_files, 'file')} of {table.name} {verb}"), style="bold"),
         *_some(done.orphan_files, done.location),
-        *_failures(done.failed_files, done.location),
+        *failures(done.failed_files, done.location),
         *nothing_changed(dry_run),
     )
 
@@ -155,20 +155,21 @@ def rewrite_manifests(source: TableSource, *, dry_run: bool, output: Output, **h
     with output.waiting("Rewriting manifests"):
         done = dk.rewrite_manifests(table, dry_run=dry_run, **how)
     if output.as_json:
-        show_json({"table": table.name, **_document(done)})
+        show_json({"table": table.name, **document(done)})
         return
     old, new = count(len(done.rewritten_manifests), "manifest"), done.added_manifests_count
     verb = "would become" if dry_run else "became"
     head = f"{old} of {table.name} {verb} {new:,}" if done.rewritten_manifests else f"No manifest of {table.name} to do"
     show(
         Text(plain(head), style="bold"),
-        *_lists({"Manifests": done.rewritten_manifests}, table.location, dry_run, verb="replaced"),
-        *_lists({"Manifests": done.added_manifests}, table.location, dry_run, verb="added"),
+        *lists({"Manifests": done.rewritten_manifests}, table.location, dry_run, verb="replaced"),
+        *lists({"Manifests": done.added_manifests}, table.location, dry_run, verb="added"),
         *nothing_changed(dry_run),
     )
 
 
-def _document(done: Any) -> dict[str, Any]:
+def document(done: Any) -> dict[str, Any]:
+    """A report's fields, as JSON has them."""
     return {name: getattr(done, name) for name in done.__dataclass_fields__}
 
 
@@ -182,9 +183,10 @@ def _equal(names: tuple[str, ...]) -> dict[str, str]:
     return out
 
 
-def _lists(
+def lists(
     files: Mapping[str, Sequence[str]], location: str, dry_run: bool, verb: str = "removed"
 ) -> Iterator[RenderableType]:
+    """Files under headings; nothing of those that there are none of."""
     for title, paths in files.items():
         if paths:
             yield heading(f"{title} {'to be ' if dry_run else ''}{verb} ({len(paths):,})")
@@ -198,7 +200,8 @@ def _some(paths: Sequence[str], location: str) -> Iterator[RenderableType]:
         yield Text(f"  … and {left:,} more; --json lists all", style="dim")
 
 
-def _failures(failed: Mapping[str, str], location: str) -> Iterator[RenderableType]:
+def failures(failed: Mapping[str, str], location: str) -> Iterator[RenderableType]:
+    """Files that are still there, and why."""
     if failed:
         yield heading(f"Could not be removed ({len(failed):,})")
         yield from _some([f"{short(path, location)}: {why}" for path, why in failed.items()], location)

@@ -235,6 +235,33 @@ class TableMachine(RuleBasedStateMachine):
             self._commit(ref, done.commit, self.branches[ref].rows)
 
     @precondition(lambda self: self.history)
+    @rule(data=st.data(), threads=THREADS, starting=st.booleans(), parts=st.booleans(), rewrite_all=st.booleans())
+    def compact(self, data: st.DataObject, threads: int, starting: bool, parts: bool, rewrite_all: bool) -> None:
+        ref = self._ref(data)
+        where = data.draw(st.none() | st.just("id < 5"), label="where")
+        done = dk.compact(
+            self.table, where, ref=ref, partial_progress=parts, use_starting_sequence_number=starting,
+            rewrite_all=rewrite_all, min_input_files=2, engine=LocalEngine(threads),
+        )  # fmt: skip
+        for one in done.commits:
+            self._commit(ref, one, self.branches[ref].rows)
+
+    @precondition(lambda self: self.history)
+    @rule(data=st.data(), verb=st.sampled_from(["positions", "keys", "dangling"]), rewrite_all=st.booleans())
+    def rewrite_deletes(self, data: st.DataObject, verb: str, rewrite_all: bool) -> None:
+        ref = self._ref(data)
+        where = data.draw(st.none() | st.just("id < 5"), label="where")
+        done: Any
+        if verb == "positions":
+            done = dk.rewrite_position_deletes(self.table, where, ref=ref, rewrite_all=rewrite_all, min_input_files=2)
+        elif verb == "keys":
+            done = dk.convert_equality_deletes(self.table, where, ref=ref)
+        else:
+            done = dk.remove_dangling_deletes(self.table, ref=ref)
+        if done.commit is not None:
+            self._commit(ref, done.commit, self.branches[ref].rows)
+
+    @precondition(lambda self: self.history)
     @rule(keep=st.integers(1, 4))
     def expire_snapshots(self, keep: int) -> None:
         self._expire(keep)

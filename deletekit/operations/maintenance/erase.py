@@ -1,0 +1,222 @@
+"""ERASE: rows that are to be gone from storage, and not only from what a scan returns.
+
+Law: nothing is said to be erased that was not looked for. Each branch that the call names is rewritten without the
+rows, hidden ones too; old snapshots of these branches that hold them expire; then every file that any snapshot still
+leads to is looked into, and what holds the rows is listed.
+Spec: "Row-level Deletes", "Snapshot Retention Policy".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+
+from deletekit.commit.commit import Attempt, Commit, check_request, commit
+from deletekit.commit.manifest_rewrite import ManifestRewrite
+from deletekit.commit.row_delta import RowDelta
+from deletekit.deletes.file_rewrite import rewrite_data_files
+from deletekit.deletes.filter import Filter, parse_filter
+from deletekit.deletes.write_context import check_parquet_only
+from deletekit.engines.local import Engine
+from deletekit.errors import InvalidInputError
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.operations.context import engine_or_default
+from deletekit.operations.maintenance.convert_equality_deletes import convert_equality_deletes
+from deletekit.operations.maintenance.expire_snapshots import ExpiredSnapshots, expire_snapshots
+from deletekit.operations.maintenance.head import Head
+from deletekit.operations.maintenance.holders import Holding, HoldingFiles
+from deletekit.operations.maintenance.removal import check_gc_enabled
+from deletekit.operations.maintenance.rewrite_position_deletes import position_delete_rewrite
+from deletekit.table.history import ancestors
+from deletekit.table.metadata import MAIN, TableMetadata
+from deletekit.table.table import Table
+
+__all__ = ["Erasure", "erase"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
+    """What `erase` did, and the proof.
+
+    Attributes
+    ----------
+    refs: the branches that were to be cleaned.
+    commits: that rewrote files.
+    expired: the snapshots that went and the files that were removed from storage; None when there were none.
+    remaining: ref -> files that still hold the rows, or may; under "" those of snapshots that no ref leads to.
+    files_read: how many data and delete files were looked into.
+    """
+
+    refs: tuple[str, ...] = ()
+    commits: tuple[Commit, ...] = ()
+    expired: ExpiredSnapshots | None = None
+    remaining: Mapping[str, tuple[Holding, ...]] = field(default_factory=dict)
+    files_read: int = 0
+    dry_run: bool = False
+
+    @property
+    def is_erased(self) -> bool:
+        """Whether no file that the named refs lead to holds the rows, and every file to be removed was."""
+        failed = self.expired.failed_files if self.expired else {}
+        return not self.dry_run and not failed and not any(self.remaining.get(ref) for ref in ("", *self.refs))
+
+
+def erase(
+    table: Table,
+    where: Filter,
+    *,
+    refs: Sequence[str] = (MAIN,),
+    dry_run: bool = False,
+    engine: Engine | None = None,
+    commit_properties: Mapping[str, str] | None = None,
+) -> Erasure:
+    """Remove rows from every file that some branches lead to, and from storage; then look whether they are gone.
+
+    Parameters
+    ----------
+    where: the rows, by columns of the current schema; `"true"` is every row.
+    refs: branches to clean. Drop a tag, or name a branch, that `remaining` lists.
+    dry_run: look, and say which files hold the rows of each ref; change nothing.
+    engine: where files are read, rewritten and removed.
+    commit_properties: extra entries of the snapshot summaries.
+
+    Rows that deletes hide are rows too: files are read as they are. Equality deletes whose keys may be of the rows
+    become deletes by position, position deletes lose stored rows, and manifests the bounds of removed files. All data
+    files are read, whatever their metrics say. Old snapshots of the branches, and those that no ref leads to, expire
+    when they hold the rows. Not looked into: names of files and partition values in them, snapshot summaries,
+    statistics files of snapshots that stay, and files that no snapshot leads to (see `remove_orphan_files`).
+
+    Raises InvalidInputError for no filter, a bad one, a tag, or `gc.enabled` false, before anything changes; then as
+    every commit. What was committed until then stays; calling again goes on.
+    """
+    bound = _checked(table, where, refs, commit_properties)
+    runner = engine_or_default(engine)
+    holding = HoldingFiles(table.io, bound, runner)
+    if dry_run:
+        return Erasure(
+            refs=tuple(refs), remaining=_by_ref(table.metadata, holding), files_read=holding.files_read, dry_run=True
+        )
+    work = _Erasing(table, bound, holding, runner, commit_properties)
+    for ref in refs:
+        work.clean(ref)
+    expired = _expire(table, refs, holding, runner)
+    remaining = _by_ref(table.refresh().metadata, holding)
+    return Erasure(
+        refs=tuple(refs),
+        commits=tuple(work.commits),
+        expired=expired,
+        remaining=remaining,
+        files_read=holding.files_read,
+    )
+
+
+def _checked(
+    table: Table, where: Filter, refs: Sequence[str], properties: Mapping[str, str] | None
+) -> BooleanExpression:
+    if isinstance(refs, str) or not refs:
+        raise InvalidInputError("refs are names of branches", kind="ref", field="refs", found=refs)
+    table.refresh()
+    for ref in refs:
+        check_request(table, ref, properties)
+    check_gc_enabled(table.metadata)
+    check_parquet_only(table.metadata, "write.format.default", "write.delete.format.default")
+    if where is None or (isinstance(where, str) and not where.strip()):
+        raise InvalidInputError('no filter; "true" means every row', kind="filter", field="where", found=where)
+    return parse_filter(where, table.schema)
+
+
+class _Erasing:
+    """Rewrites branches."""
+
+    def __init__(
+        self,
+        table: Table,
+        bound: BooleanExpression,
+        holding: HoldingFiles,
+        engine: Engine,
+        properties: Mapping[str, str] | None,
+    ) -> None:
+        self._table = table
+        self._bound = bound
+        self._holding = holding
+        self._engine = engine
+        self._properties = properties
+        self.commits: list[Commit] = []
+
+    def clean(self, ref: str) -> None:
+        """Bring the head of a branch to where no file of it holds the rows."""
+        if "equality-delete" in self._contents(ref):
+            done = convert_equality_deletes(
+                self._table, ref=ref, engine=self._engine, commit_properties=self._properties
+            )
+            self.commits += [done.commit] if done.commit else []
+        for build in (self._without_stored_rows, self._without_rows, _without_removed):
+            done = commit(self._table, build, ref=ref, properties=self._properties)
+            self.commits += [done] if done.snapshot_id is not None else []
+
+    def _contents(self, ref: str) -> set[str]:
+        metadata = self._table.refresh().metadata
+        snapshot = metadata.snapshot_of_ref(ref)
+        return {h.content for h in self._holding.of(metadata, [snapshot] if snapshot else [])}
+
+    def _without_stored_rows(self, attempt: Attempt) -> RowDelta:
+        head = Head(attempt.table.io, attempt.base)
+        entries = [e for e, d in head.deletes() if d.kind == "position-delete"]
+        rows = self._holding.rows_in(attempt.base.metadata, entries)
+        groups = [(e,) for e, n in zip(entries, rows, strict=True) if n != 0]
+        return position_delete_rewrite(attempt, head, groups, None, self._engine) if groups else RowDelta()
+
+    def _without_rows(self, attempt: Attempt) -> RowDelta:
+        base, head = attempt.base, Head(attempt.table.io, attempt.base)
+        if base.snapshot is None:
+            return RowDelta()
+        entries = list(base.reader.live_entries(base.snapshot, ManifestContent.DATA))
+        rows = self._holding.rows_in(base.metadata, entries)
+        paths = [e.data_file.file_path for e, n in zip(entries, rows, strict=True) if n != 0]
+        tasks = head.tasks(paths)
+        drop = None if isinstance(self._bound, AlwaysTrue) else self._bound
+        keeps = tasks if drop is not None else []
+        new = self._engine.map(lambda t: rewrite_data_files(head.context, attempt.write, [t], drop=drop), keeps)
+        return RowDelta(
+            added_data_files=tuple(f for files in new for f in files),
+            removed_data_files=tuple(t.data for t in tasks),
+            removed_delete_files=tuple(head.own_deletes(paths)),
+        )
+
+
+def _without_removed(attempt: Attempt) -> ManifestRewrite:
+    """Manifests without the entries of removed files, whose bounds are values."""
+    base = attempt.base
+    listed = base.reader.manifests(base.snapshot) if base.snapshot else ()
+    old = [m for m in listed if any(not e.is_live for e in base.reader.entries(m))]
+    live = [tuple(e for e in base.reader.entries(m) if e.is_live) for m in old]
+    return ManifestRewrite(replaced=tuple(old), manifests=tuple(entries for entries in live if entries))
+
+
+def _expire(table: Table, refs: Sequence[str], holding: HoldingFiles, engine: Engine) -> ExpiredSnapshots | None:
+    """Expire snapshots that hold the rows: of these branches, and of no ref; but no head of any ref."""
+    metadata = table.refresh().metadata
+    heads = {int(ref["snapshot-id"]) for ref in metadata.refs.values()}
+    found = _by_ref(metadata, holding)
+    ids = {h.snapshot_id for ref in ("", *refs) for h in found.get(ref, ())} - heads
+    if not ids:
+        return None
+    # Nothing is older than 1970: what expires by age is the table's own business, at another time.
+    return expire_snapshots(table, older_than=0, snapshot_ids=sorted(ids), engine=engine)
+
+
+def _by_ref(metadata: TableMetadata, holding: HoldingFiles) -> dict[str, tuple[Holding, ...]]:
+    """What holds the rows, under each ref whose history leads to it; the head of another ref is that one's alone."""
+    heads = {name: int(ref["snapshot-id"]) for name, ref in metadata.refs.items()}
+    others = {name: set(heads.values()) - {head} for name, head in heads.items()}
+    whole = {name: list(ancestors(metadata, head)) for name, head in heads.items()}
+    lines = {name: [s for s in line if s.snapshot_id not in others[name]] for name, line in whole.items()}
+    known = {s.snapshot_id for line in whole.values() for s in line}
+    lines[""] = [s for i, s in metadata.snapshots.items() if i not in known]
+    found: dict[int, list[Holding]] = {}
+    for held in holding.of(metadata, list(metadata.snapshots.values())):
+        found.setdefault(held.snapshot_id, []).append(held)
+    out = {name: tuple(h for s in line for h in found.get(s.snapshot_id, ())) for name, line in lines.items()}
+    return {name: holdings for name, holdings in out.items() if holdings}

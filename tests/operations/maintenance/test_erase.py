@@ -1,0 +1,134 @@
+"""Erasure: the values are in no file that is left, byte for byte where Parquet can be read; what stays is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow.parquet as pq
+import pytest
+
+import deletekit as dk
+from tests.operations.maintenance.model import between, other
+from tests.operations.maintenance.test_compact import KINDS, busy, clean, rows_of
+from tests.operations.maintenance.test_remove_dangling_deletes import deletes
+from tests.tables import Row, expected, files_of, items, live, make, refused, unchanged
+
+NAME = "Erika Mustermann"
+
+
+def holders(table: dk.Table) -> set[str]:
+    """Files on disk with the secret in a row, a key, a stored row or a bound: by pyarrow, fastavro and bytes."""
+    found = set()
+    for path in files_of(table):
+        if path.endswith(".parquet"):
+            if NAME in str(pq.read_table(path).to_pylist()):
+                found.add(path)
+        elif path.endswith(".avro"):
+            with Path(path).open("rb") as source:
+                if NAME in str(list(fastavro.reader(source))):
+                    found.add(path)
+        elif NAME.encode() in Path(path).read_bytes():
+            found.add(path)
+    return found
+
+
+def filled(catalog: dk.Catalog, version: int, kind: str) -> tuple[dk.Table, list[Row]]:
+    """A table with the secret in live rows, in hidden ones, in keys and in old snapshots; and the rows without it."""
+    table, rows = busy(catalog, version, "flat" if kind == "partitioned" else kind)
+    if kind == "evolved":  # partition values are in file names, which erasing does not change
+        dk.drop_partition_field(table, "category")
+    dk.append(table, items((700, NAME, 1.0), (701, "a", 1.0)))
+    dk.append(table, items((702, NAME, 1.0), (703, "a", 1.0)))
+    mode = {1: "copy-on-write", 2: "position-delete", 3: "deletion-vector"}[version]
+    dk.delete(table, "id = 702", mode=mode, with_rows=version == 2)
+    if version > 1:
+        dk.delete_keys(table, [{"category": NAME, "id": 5}], equality_fields=["category", "id"])
+    return table, [*rows, *items((701, "a", 1.0), (703, "a", 1.0))]
+
+
+@pytest.mark.parametrize("kind", ["flat", "evolved"])
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_no_file_is_left_with_it(catalog: dk.Catalog, version: int, kind: str) -> None:
+    table, rows = filled(catalog, version, kind)
+    assert holders(table)
+    with unchanged(table):
+        tried = dk.erase(table, f"category = '{NAME}'", dry_run=True)
+    assert {h.file for h in tried.remaining["main"]} <= holders(table)
+    assert not tried.is_erased
+    done = dk.erase(table, f"category = '{NAME}'")
+    assert live(table) == expected(rows)
+    assert (done.remaining, done.is_erased) == ({}, True)
+    assert holders(table) == set()
+    clean(table)
+    again = dk.erase(table, f"category = '{NAME}'")
+    assert (again.commits, again.expired, again.is_erased) == ((), None, True)
+
+
+def test_other_refs_are_named(catalog: dk.Catalog) -> None:
+    table, rows = filled(catalog, 3, "flat")
+    dk.create_tag(table, "v1")
+    dk.create_branch(table, "side")
+    dk.append(table, rows_of(50), ref="side")
+    where = f"category = '{NAME}'"
+    done = dk.erase(table, where)
+    assert live(table) == expected(rows)
+    assert done.is_erased
+    assert set(done.remaining) == {"v1", "side"}
+    data = {h.file for held in done.remaining.values() for h in held if h.content == "data"}
+    assert data == {p for p in holders(table) if p.endswith(".parquet") and "eq-deletes" not in p}
+    dk.drop_ref(table, "v1")
+    done = dk.erase(table, where, refs=["side"])
+    assert (done.is_erased, done.remaining) == (True, {})
+    assert live(table, ref="side") == expected(rows + rows_of(50))
+    assert holders(table) == set()
+    clean(table)
+
+
+def test_what_comes_back_meanwhile_is_seen(catalog: dk.Catalog) -> None:
+    table, rows = filled(catalog, 2, "flat")
+    worker = other(table)
+    with between(worker, before=lambda: dk.append(other(table), items((800, NAME, 1.0)))):
+        done = dk.erase(worker, f"category = '{NAME}'")
+    assert done.is_erased == (holders(table.refresh()) == set())
+    assert live(table) == expected(rows)
+
+
+def test_lineage_and_other_deletes_stay(catalog: dk.Catalog) -> None:
+    table, _ = busy(catalog, 3)
+    columns = ["id", "_row_id", "_last_updated_sequence_number"]
+    before = sorted(dk.scan(table, "not (id < 4)", columns=columns).to_arrow().to_pylist(), key=str)
+    kept = deletes(table)
+    done = dk.erase(table, "id < 4")
+    after = sorted(dk.scan(table, columns=columns).to_arrow().to_pylist(), key=str)
+    assert after == before
+    assert done.is_erased
+    assert kept
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_everything(catalog: dk.Catalog, kind: str) -> None:
+    table, _ = busy(catalog, 3, kind)
+    done = dk.erase(table, "true")
+    assert live(table) == []
+    assert done.is_erased
+    assert not [p for p in files_of(table) if p.endswith((".parquet", ".puffin"))]
+    clean(table)
+
+
+def test_refused(catalog: dk.Catalog) -> None:
+    table = make(catalog, rows_of(0), format_version=2)
+    dk.create_tag(table, "v1")
+    for options, kind in (
+        ({"where": "id = 1", "refs": ["main", "v1"]}, "ref"),
+        ({"where": "id = 1", "refs": "main"}, "ref"),
+        ({"where": "nope = 1"}, "filter"),
+        ({"where": " "}, "filter"),
+    ):
+        arguments: dict[str, Any] = dict(options)
+        with refused(table, dk.InvalidInputError, kind):
+            dk.erase(table, **arguments)
+    dk.set_properties(table, {"gc.enabled": "false"})
+    with refused(table, dk.InvalidInputError, "gc-disabled"):
+        dk.erase(table, "id = 1")
