@@ -1,4 +1,4 @@
-"""`deletekit compact`, `rewrite-position-deletes`, `convert-equality-deletes`, `remove-dangling-deletes` and `erase`."""
+"""`deletekit compact`, and the other commands that rewrite data files or deletes."""
 
 from __future__ import annotations
 
@@ -157,12 +157,13 @@ def remove_dangling_deletes(source: TableSource, *, dry_run: bool, output: Outpu
       deletekit remove-dangling-deletes --warehouse wh demo.users --dry-run
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     table, done = _run(dk.remove_dangling_deletes, source, output, "Looking at deletes", dry_run=dry_run, **how)
+    verb = "would be removed" if dry_run else "removed"
     files = (done.equality_delete_files, done.position_delete_files, done.deletion_vectors)
     _show(
         table,
         output,
         done,
-        f"{count(sum(map(len, files)), 'dangling delete')} of {table.name} {'would be removed' if dry_run else 'removed'}",
+        f"{count(sum(map(len, files)), 'dangling delete')} of {table.name} {verb}",
         {
             ("Equality delete files", "removed"): files[0],
             ("Position delete files", "removed"): files[1],

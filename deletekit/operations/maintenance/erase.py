@@ -148,10 +148,10 @@ class _Erasing:
     def clean(self, ref: str) -> None:
         """Bring the head of a branch to where no file of it holds the rows."""
         if "equality-delete" in self._contents(ref):
-            done = convert_equality_deletes(
+            converted = convert_equality_deletes(
                 self._table, ref=ref, engine=self._engine, commit_properties=self._properties
             )
-            self.commits += [done.commit] if done.commit else []
+            self.commits += [converted.commit] if converted.commit else []
         for build in (self._without_stored_rows, self._without_rows, _without_removed):
             done = commit(self._table, build, ref=ref, properties=self._properties)
             self.commits += [done] if done.snapshot_id is not None else []
