@@ -42,7 +42,7 @@ _KINDS = {
 }
 
 
-@click.command("expire-snapshots", short_help="Remove old snapshots, and the files only they need.")
+@click.command("expire-snapshots", short_help="Remove old snapshots, and what only they need.")
 @table_options
 @_older_than
 @click.option(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 
-@click.command(short_help="Show versions of rows, and which delete hides each.")
+@click.command(short_help="Show row versions, and what hides each.")
 @table_options
 @click.argument("where")
 @snapshot_options

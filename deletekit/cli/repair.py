@@ -29,7 +29,7 @@ KINDS = (
 )
 
 
-@click.command(short_help="Repair what can be repaired without changing a row.")
+@click.command(short_help="Repair what can be without changing a row.")
 @table_options
 @click.option(
     "--kind",

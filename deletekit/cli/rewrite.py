@@ -16,7 +16,6 @@ from deletekit.cli.options import TableSource, dry_run_option, output_options, t
 from deletekit.cli.parts import heading, nothing_changed
 from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import count, plain
-from deletekit.table.table import Table
 
 __all__ = ["compact", "convert_equality_deletes", "erase", "remove_dangling_deletes", "rewrite_position_deletes"]
 
@@ -45,7 +44,7 @@ def _size_options(command: Command) -> Command:
     return given
 
 
-@click.command("compact", short_help="Rewrite small data files, and ones full of deleted rows.")
+@click.command("compact", short_help="Rewrite small data files and half-empty ones.")
 @table_options
 @_where
 @_ref
@@ -173,20 +172,21 @@ def remove_dangling_deletes(source: TableSource, *, dry_run: bool, output: Outpu
     )
 
 
-@click.command("erase", short_help="Remove rows from storage, and look whether they are gone.")
+@click.command("erase", short_help="Remove rows from storage, and prove it.")
 @table_options
 @click.argument("where", metavar="FILTER")
 @click.option("--ref", "refs", multiple=True, metavar="BRANCH", help="Branch to clean; repeatable.  [default: main]")
 @dry_run_option
 @output_options
 def erase(source: TableSource, *, where: str, refs: tuple[str, ...], dry_run: bool, output: Output) -> None:
-    """Remove rows from every file that branches lead to, old snapshots included, and list what still holds them.
+    """Remove rows from every file that branches lead to, of old snapshots too.
 
-    The exit code is 1 when a file that the branches lead to still holds the rows, or may.
+    Then look, and list what still holds the rows: exit code 1 when that is a file
+    that the branches lead to.
 
     \b
     Examples:
-      deletekit erase --warehouse wh demo.users "email = 'erika@example.org'" --dry-run
+      deletekit erase --warehouse wh demo.users "email = 'a@example.org'"
       deletekit erase --catalog prod demo.users "id = 1" --ref main --ref audit
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     table, done = _run(dk.erase, source, output, "Erasing", where=where, refs=refs or ("main",), dry_run=dry_run)
@@ -212,7 +212,7 @@ def erase(source: TableSource, *, where: str, refs: tuple[str, ...], dry_run: bo
 
 def _run(
     verb: Callable[..., Any], source: TableSource, output: Output, title: str, *, dry_run: bool, **how: Any
-) -> tuple[Table, Any]:
+) -> tuple[dk.Table, Any]:
     table = open_table(source)
     if not dry_run:
         when_interrupted(_INTERRUPTED)
@@ -221,7 +221,7 @@ def _run(
 
 
 def _show(
-    table: Table,
+    table: dk.Table,
     output: Output,
     done: Any,
     head: str,

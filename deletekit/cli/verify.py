@@ -23,7 +23,7 @@ _LEVELS = ("metadata", "deletes", "data")
 _STYLE = {"error": "bold red", "warning": "yellow"}
 
 
-@click.command(short_help="Check a table against every rule of the specification.")
+@click.command(short_help="Check every rule of the specification.")
 @table_options
 @click.option(
     "--level",
