@@ -371,3 +371,21 @@ def test_operations_are_named_as_java_names_them(
 
     assert commit(table, build).operation == operation
     check_table(table)
+
+
+# --- explicit sequence numbers ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "operation", "number"), [(1, "replace", 0), (2, None, 1), (2, "replace", 2), (3, "replace", -1)]
+)
+def test_a_sequence_number_of_one_s_own(catalog: dk.Catalog, version: int, operation: str | None, number: int) -> None:
+    """Only what rewrites old rows may be as old as these, and nothing may come from the future."""
+    table = make(catalog, FIVE, format_version=version)
+
+    def build(attempt: Attempt) -> RowDelta:
+        file = new_file(attempt)
+        return RowDelta(added_data_files=(file,), operation=operation, sequence_numbers={file.file_path: number})
+
+    with refused(table, dk.InvalidInputError, "sequence-number"):
+        commit(table, build)
