@@ -176,9 +176,12 @@ def remove_dangling_deletes(source: TableSource, *, dry_run: bool, output: Outpu
 @table_options
 @click.argument("where", metavar="FILTER")
 @click.option("--ref", "refs", multiple=True, metavar="BRANCH", help="Branch to clean; repeatable.  [default: main]")
+@click.option("--unreferenced", is_flag=True, help="Expire staged snapshots that hold the rows, too.")
 @dry_run_option
 @output_options
-def erase(source: TableSource, *, where: str, refs: tuple[str, ...], dry_run: bool, output: Output) -> None:
+def erase(
+    source: TableSource, *, where: str, refs: tuple[str, ...], unreferenced: bool, dry_run: bool, output: Output
+) -> None:
     """Remove rows from every file that branches lead to, of old snapshots too.
 
     Then look, and list what still holds the rows: exit code 1 when that is a file
@@ -189,7 +192,8 @@ def erase(source: TableSource, *, where: str, refs: tuple[str, ...], dry_run: bo
       deletekit erase --warehouse wh demo.users "email = 'a@example.org'"
       deletekit erase --catalog prod demo.users "id = 1" --ref main --ref audit
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    table, done = _run(dk.erase, source, output, "Erasing", where=where, refs=refs or ("main",), dry_run=dry_run)
+    how = {"where": where, "refs": refs or ("main",), "unreferenced": unreferenced}
+    table, done = _run(dk.erase, source, output, "Erasing", dry_run=dry_run, **how)
     held = {ref or "no ref": sorted({h.file for h in found}) for ref, found in done.remaining.items()}
     if output.as_json:
         show_json({"table": table.name, **document(done), "is_erased": done.is_erased})
@@ -204,6 +208,8 @@ def erase(source: TableSource, *, where: str, refs: tuple[str, ...], dry_run: bo
                 for part in lists({f"Still in {ref}": files}, table.location, False, "held")
             ),
             *failures(done.expired.failed_files if done.expired else {}, table.location),
+            heading("Not looked into"),
+            *(Text(plain(f"  {place}")) for place in done.not_inspected),
             *nothing_changed(dry_run),
         )
     if not done.is_erased and not dry_run:

@@ -51,6 +51,7 @@ def check_delta(delta: RowDelta, metadata: TableMetadata, data: LiveFiles, delet
         check_delete_kind(delete.kind, metadata.format_version)
         _check_fields(delete)
     _check_sequence_numbers(delta, metadata)
+    _check_records(delta)
     _check_removed(delta, data, deletes)
     _check_added_paths(delta, data, deletes)
     _check_referenced(delta, data)
@@ -93,6 +94,20 @@ def _check_sequence_numbers(delta: RowDelta, metadata: TableMetadata) -> None:
                 found=f"{number}, operation {delta.implied_operation}",
                 expected=f"0 to {last}, and operation replace, in format version 2 or later",
             )
+
+
+def _check_records(delta: RowDelta) -> None:
+    """A `replace` holds no row that was not there (spec "Snapshots"; Java SnapshotProducer)."""
+    added = sum(f.record_count for f in delta.added_data_files)
+    removed = sum(e.data_file.record_count for e in delta.removed_data_files)
+    if delta.operation == "replace" and added > removed:
+        raise InvalidInputError(
+            "a replacement may not add rows",
+            kind="replace-records",
+            field="added-records",
+            found=added,
+            expected=f"at most the {removed} of the removed data files",
+        )
 
 
 def _check_removed(delta: RowDelta, data: LiveFiles, deletes: LiveFiles) -> None:

@@ -20,7 +20,7 @@ from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
 
-__all__ = ["deleted_positions", "live_share", "rewrite_data_files"]
+__all__ = ["deleted_positions", "existing_positions", "live_share", "rewrite_data_files"]
 
 
 def live_share(context: ReadContext, task: ScanTask) -> float:
@@ -84,3 +84,11 @@ def deleted_positions(context: ReadContext, task: ScanTask) -> PositionBitmap:
     """Positions of a data file that any of its deletes hides, those by value too."""
     parts = [b.positions(b.deleted) for b in read_task(context, task, ReadRequest(()))]
     return PositionBitmap(np.concatenate(parts)) if parts else PositionBitmap()
+
+
+def existing_positions(context: ReadContext, task: ScanTask) -> PositionBitmap:
+    """What deletes by position hide of a data file, without positions behind its end, which some writers leave."""
+    found = context.loader.positions(task)
+    positions = found.to_numpy()
+    inside = positions[positions < task.data_file.record_count]
+    return found if len(inside) == len(positions) else PositionBitmap(inside)

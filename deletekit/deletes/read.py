@@ -36,7 +36,15 @@ from deletekit.table.file_io import FileIO, is_remote
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import arrow_type
 
-__all__ = ["LAST_UPDATED_ID", "ROW_ID_ID", "FileBatch", "ReadContext", "ReadRequest", "read_task"]
+__all__ = [
+    "LAST_UPDATED_ID",
+    "ROW_ID_ID",
+    "FileBatch",
+    "ReadContext",
+    "ReadRequest",
+    "partition_constants",
+    "read_task",
+]
 
 ROW_ID_ID = 2147483540
 LAST_UPDATED_ID = 2147483539
@@ -180,7 +188,7 @@ class _Rows:
         self._request = request
         self._file = file
         self._key_sets = key_sets
-        self._columns = FileColumns(schema, _constants(context, task.data))
+        self._columns = FileColumns(schema, partition_constants(context, task.data))
         self._filter_fields = [context.paths.top_level(i) for i in sorted(filter_field_ids(request.where))]
         self._schema = pa.schema(
             [pa.field(f.name, arrow_type(f.field_type), not f.required) for f in request.fields]
@@ -304,7 +312,7 @@ def _numpy(mask: pa.BooleanArray | None, rows: int, *, none: bool) -> npt.NDArra
     return out
 
 
-def _constants(context: ReadContext, data: ManifestEntry) -> dict[int, pa.Scalar]:
+def partition_constants(context: ReadContext, data: ManifestEntry) -> dict[int, pa.Scalar]:
     """Identity partition values, for columns that the data file leaves out (Hive-style files)."""
     spec = context.metadata.specs[data.data_file.spec_id]
     if not spec.fields:

@@ -389,3 +389,14 @@ def test_a_sequence_number_of_one_s_own(catalog: dk.Catalog, version: int, opera
 
     with refused(table, dk.InvalidInputError, "sequence-number"):
         commit(table, build)
+
+
+def test_a_replacement_may_not_add_rows(catalog: dk.Catalog) -> None:
+    """Java's "Invalid REPLACE operation": rows that were not there would come in unseen."""
+    table = make(catalog, FIVE, format_version=2)
+
+    def build(attempt: Attempt) -> RowDelta:
+        return RowDelta(added_data_files=(new_file(attempt),), operation="replace")
+
+    with refused(table, dk.InvalidInputError, "replace-records", found=1):
+        commit(table, build)

@@ -19,7 +19,7 @@ from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.scan_planning import ScanTask, plan_scan
 from deletekit.deletes.write_context import DEFAULT_TARGET_BYTES, WriteContext, check_parquet_only
 from deletekit.engines.local import Engine
-from deletekit.errors import CommitConflictError, CommitStateUnknownError, DeletekitError, InvalidInputError
+from deletekit.errors import CommitStateUnknownError, DeletekitError, InvalidInputError
 from deletekit.operations.context import engine_or_default
 from deletekit.operations.maintenance.file_groups import (
     CompactOptions,
@@ -48,7 +48,8 @@ class CompactedFiles:
         run does not know what it would add.
     rewritten_bytes: size of the rewritten data files.
     file_groups: how many groups of files were rewritten, each by itself.
-    failed_data_files: path -> reason, of files of commits that failed; only with `partial_progress`.
+    failed_data_files: path -> reason, of files of parts that failed: a lost race, or a file that cannot be read; only
+        with `partial_progress`.
     commits: one; with `partial_progress` some; none when there was nothing to do.
     """
 
@@ -95,8 +96,9 @@ def compact(
     a rewritten file alone, are removed with it; others may be left without effect: see `remove_dangling_deletes`.
 
     Raises InvalidInputError for a bad filter, option, ref or file format, before anything is read;
-    CommitConflictError when other commits kept coming first, and with `partial_progress` only if no part was
-    committed; CommitStateUnknownError when the catalog could not say, and then the new files are kept.
+    CommitConflictError when other commits kept coming first, FormatError and NotFoundError for files that cannot be
+    read, and with `partial_progress` these only if no part was committed; CommitStateUnknownError when the catalog
+    could not say, and then the new files are kept.
     """
     check_request(table.refresh(), ref, commit_properties)
     chosen = rewrite_options(table.metadata, _TARGET, options)
@@ -129,7 +131,9 @@ def _run(work: Sequence[_Part], ref: str, properties: Mapping[str, str] | None, 
         try:
             part.run(ref, properties)
             done.append(part)
-        except CommitConflictError as e:
+        except CommitStateUnknownError:
+            raise
+        except DeletekitError as e:
             failed |= dict.fromkeys(part.paths, str(e))
             if not goes_on or (part is work[-1] and not done):
                 raise

@@ -14,14 +14,13 @@ from deletekit.commit.commit import Attempt, Commit, check_request, commit
 from deletekit.commit.row_delta import Base, RowDelta
 from deletekit.deletes.delete_file_index import referenced_path
 from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors, write_position_deletes
-from deletekit.deletes.file_rewrite import deleted_positions
+from deletekit.deletes.file_rewrite import deleted_positions, existing_positions
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.scan_planning import ScanTask, plan_scan
 from deletekit.deletes.write_context import WriteContext, check_parquet_only
 from deletekit.engines.local import Engine
-from deletekit.formats.content_file import DeleteFile, ManifestEntry
-from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
 from deletekit.operations.changes import granularity_of, group_tasks
 from deletekit.operations.context import engine_or_default
 from deletekit.operations.maintenance.head import Head
@@ -122,7 +121,7 @@ class _Plan:
 def _plan(base: Base, head: Head, where: Filter) -> _Plan:
     """What an equality delete applies to is what a scan without a filter says, over all specs and partitions."""
     plan = _Plan()
-    deletes = [e for e, d in head.deletes() if d.kind == "equality-delete"]
+    deletes = [e for e, _ in head.deletes(FileContent.EQUALITY_DELETES)]
     if not deletes:
         return plan
     hit = [t for t in plan_scan(base.metadata, base.snapshot, base.reader) if _by_value(t)]
@@ -170,7 +169,7 @@ def _converted(
             continue
         own = [d for d in task.deletes if isinstance(d.data_file, DeleteFile) and _is_own(d.data_file, task)]
         if granularity == "vector":
-            new |= PositionBitmap(before.to_numpy()[before.to_numpy() < task.data_file.record_count])
+            new |= existing_positions(context, task)
         elif granularity == "file":
             for entry in own:
                 assert isinstance(entry.data_file, DeleteFile)

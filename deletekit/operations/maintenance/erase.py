@@ -8,7 +8,7 @@ Spec: "Row-level Deletes", "Snapshot Retention Policy".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
@@ -21,19 +21,37 @@ from deletekit.deletes.filter import Filter, parse_filter
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
+from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.operations.context import engine_or_default
 from deletekit.operations.maintenance.convert_equality_deletes import convert_equality_deletes
-from deletekit.operations.maintenance.expire_snapshots import ExpiredSnapshots, expire_snapshots
+from deletekit.operations.maintenance.expire_snapshots import ExpiredSnapshots, expire_only
 from deletekit.operations.maintenance.head import Head
 from deletekit.operations.maintenance.holders import Holding, HoldingFiles
 from deletekit.operations.maintenance.removal import check_gc_enabled
 from deletekit.operations.maintenance.rewrite_position_deletes import position_delete_rewrite
+from deletekit.operations.verify.live_files import scope
 from deletekit.table.history import ancestors
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
 
 __all__ = ["Erasure", "erase"]
+
+_INSPECTED = (
+    "rows of live data files, hidden rows too",
+    "keys of live equality delete files",
+    "rows stored in live position delete files",
+    "bounds of removed files that manifests still name",
+    "identity partition values of live delete files and of removed files",
+)
+_NOT_INSPECTED = (
+    "bounds of live files: those of their rows, unless their writer made them wider",
+    "partition values of other transforms, and names of files and directories",
+    "snapshot summaries and table properties, in older metadata files too",
+    "statistics files of snapshots that stay",
+    "files that no snapshot leads to: see remove_orphan_files",
+    "copies elsewhere: versions of objects, backups, caches, tables that share files",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +63,10 @@ class Erasure:
     refs: the branches that were to be cleaned.
     commits: that rewrote files.
     expired: the snapshots that went and the files that were removed from storage; None when there were none.
-    remaining: ref -> files that still hold the rows, or may; under "" those of snapshots that no ref leads to.
+    remaining: ref -> files that still hold the rows, or may; under "" those of snapshots that no ref leads to (staged
+        for write-audit-publish, or rolled back from). A snapshot that is the head of another ref is listed under that.
     files_read: how many data and delete files were looked into.
+    inspected, not_inspected: where values of the rows may be, and whether it was looked there.
     """
 
     refs: tuple[str, ...] = ()
@@ -54,11 +74,13 @@ class Erasure:
     expired: ExpiredSnapshots | None = None
     remaining: Mapping[str, tuple[Holding, ...]] = field(default_factory=dict)
     files_read: int = 0
+    inspected: tuple[str, ...] = field(default=_INSPECTED, init=False)
+    not_inspected: tuple[str, ...] = field(default=_NOT_INSPECTED, init=False)
     dry_run: bool = False
 
     @property
     def is_erased(self) -> bool:
-        """Whether no file that the named refs lead to holds the rows, and every file to be removed was."""
+        """Whether no file of the named refs, or of no ref, holds the rows, and every file to be removed was."""
         failed = self.expired.failed_files if self.expired else {}
         return not self.dry_run and not failed and not any(self.remaining.get(ref) for ref in ("", *self.refs))
 
@@ -68,6 +90,7 @@ def erase(
     where: Filter,
     *,
     refs: Sequence[str] = (MAIN,),
+    unreferenced: bool = False,
     dry_run: bool = False,
     engine: Engine | None = None,
     commit_properties: Mapping[str, str] | None = None,
@@ -78,15 +101,21 @@ def erase(
     ----------
     where: the rows, by columns of the current schema; `"true"` is every row.
     refs: branches to clean. Drop a tag, or name a branch, that `remaining` lists.
+    unreferenced: expire snapshots that no ref leads to as well, if they hold the rows; otherwise they are listed, for
+        they may be staged, to be published later.
     dry_run: look, and say which files hold the rows of each ref; change nothing.
     engine: where files are read, rewritten and removed.
     commit_properties: extra entries of the snapshot summaries.
 
     Rows that deletes hide are rows too: files are read as they are. Equality deletes whose keys may be of the rows
     become deletes by position, position deletes lose stored rows, and manifests the bounds of removed files. All data
-    files are read, whatever their metrics say. Old snapshots of the branches, and those that no ref leads to, expire
-    when they hold the rows. Not looked into: names of files and partition values in them, snapshot summaries,
-    statistics files of snapshots that stay, and files that no snapshot leads to (see `remove_orphan_files`).
+    files are read, whatever their metrics say. Of the history of the branches, snapshots that hold the rows expire,
+    also where the history of another ref shares them; heads of other refs stay. No snapshot or ref expires for its age.
+
+    Looked into: live data files, keys of equality deletes, rows stored with position deletes, bounds and identity
+    partition values of removed files, partitions of delete files. Not looked into, and listed in `not_inspected`:
+    bounds of live files, other partition values, names of files and directories, snapshot summaries, table properties,
+    statistics files of snapshots that stay, files that no snapshot leads to, and copies outside of the table.
 
     Raises InvalidInputError for no filter, a bad one, a tag, or `gc.enabled` false, before anything changes; then as
     every commit. What was committed until then stays; calling again goes on.
@@ -101,7 +130,7 @@ def erase(
     work = _Erasing(table, bound, holding, runner, commit_properties)
     for ref in refs:
         work.clean(ref)
-    expired = _expire(table, refs, holding, runner)
+    expired = _expire(table, ("", *refs) if unreferenced else refs, holding, runner)
     remaining = _by_ref(table.refresh().metadata, holding)
     return Erasure(
         refs=tuple(refs),
@@ -163,7 +192,7 @@ class _Erasing:
 
     def _without_stored_rows(self, attempt: Attempt) -> RowDelta:
         head = Head(attempt.table.io, attempt.base)
-        entries = [e for e, d in head.deletes() if d.kind == "position-delete"]
+        entries = [e for e, _ in head.deletes(FileContent.POSITION_DELETES)]
         rows = self._holding.rows_in(attempt.base.metadata, entries)
         groups = [(e,) for e, n in zip(entries, rows, strict=True) if n != 0]
         return position_delete_rewrite(attempt, head, groups, None, self._engine) if groups else RowDelta()
@@ -175,15 +204,26 @@ class _Erasing:
         entries = list(base.reader.live_entries(base.snapshot, ManifestContent.DATA))
         rows = self._holding.rows_in(base.metadata, entries)
         paths = [e.data_file.file_path for e, n in zip(entries, rows, strict=True) if n != 0]
+        left = {scope(e.data_file) for e, n in zip(entries, rows, strict=True) if n == 0}
         tasks = head.tasks(paths)
         drop = None if isinstance(self._bound, AlwaysTrue) else self._bound
         keeps = tasks if drop is not None else []
+        own = head.own_deletes(paths)
         new = self._engine.map(lambda t: rewrite_data_files(head.context, attempt.write, [t], drop=drop), keeps)
         return RowDelta(
             added_data_files=tuple(f for files in new for f in files),
             removed_data_files=tuple(t.data for t in tasks),
-            removed_delete_files=tuple(head.own_deletes(paths)),
+            removed_delete_files=tuple(
+                {e.data_file.identity: e for e in (*own, *self._empty_places(head, left))}.values()
+            ),
         )
+
+    def _empty_places(self, head: Head, left: Collection[object]) -> Iterator[ManifestEntry]:
+        """Deletes in partitions of such rows alone, which no data file is left in."""
+        for content in (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES):
+            for entry, delete in head.deletes(content):
+                if scope(delete) not in left and self._holding.is_placed(head.context, entry):
+                    yield entry
 
 
 def _without_removed(attempt: Attempt) -> ManifestRewrite:
@@ -196,15 +236,12 @@ def _without_removed(attempt: Attempt) -> ManifestRewrite:
 
 
 def _expire(table: Table, refs: Sequence[str], holding: HoldingFiles, engine: Engine) -> ExpiredSnapshots | None:
-    """Expire snapshots that hold the rows: of these branches, and of no ref; but no head of any ref."""
+    """Expire snapshots that hold the rows: of the history of these branches; "" is no ref. No head of any ref goes."""
     metadata = table.refresh().metadata
     heads = {int(ref["snapshot-id"]) for ref in metadata.refs.values()}
     found = _by_ref(metadata, holding)
-    ids = {h.snapshot_id for ref in ("", *refs) for h in found.get(ref, ())} - heads
-    if not ids:
-        return None
-    # Nothing is older than 1970: what expires by age is the table's own business, at another time.
-    return expire_snapshots(table, older_than=0, snapshot_ids=sorted(ids), engine=engine)
+    ids = {h.snapshot_id for ref in refs for h in found.get(ref, ())} - heads
+    return expire_only(table, sorted(ids), engine) if ids else None
 
 
 def _by_ref(metadata: TableMetadata, holding: HoldingFiles) -> dict[str, tuple[Holding, ...]]:

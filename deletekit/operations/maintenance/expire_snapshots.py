@@ -32,7 +32,7 @@ from deletekit.operations.read import milliseconds
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.table import Table
 
-__all__ = ["ExpiredSnapshots", "expire_snapshots"]
+__all__ = ["ExpiredSnapshots", "expire_only", "expire_snapshots"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +106,24 @@ def expire_snapshots(
     request = _request(older_than, retain_last, snapshot_ids)
     for snapshot_id in request.snapshot_ids:
         metadata.snapshot_by_id(snapshot_id)
+    return _expired(table, request, engine_or_default(engine), dry_run=dry_run)
+
+
+def expire_only(table: Table, snapshot_ids: Sequence[int], engine: Engine) -> ExpiredSnapshots:
+    """Remove these snapshots, whatever the table's and its refs' policies say of them and of others; heads stay.
+
+    Raises as `expire_snapshots`, but not for snapshots that are gone or are heads.
+    """
+    metadata = table.refresh().metadata
+    check_gc_enabled(metadata)
+    request = ExpiryRequest(now_ms=time.time_ns() // 1_000_000, snapshot_ids=tuple(snapshot_ids), by_policy=False)
+    return _expired(table, request, engine, dry_run=False)
+
+
+def _expired(table: Table, request: ExpiryRequest, engine: Engine, *, dry_run: bool) -> ExpiredSnapshots:
+    metadata = table.metadata
     expiry = plan_expiry(metadata, request)
-    reachability = Reachability(table.io, engine_or_default(engine))
+    reachability = Reachability(table.io, engine)
     # Read before the commit: what cannot be read must be known before the way to it is gone.
     unreachable = _unreachable(reachability, metadata, expiry, [_without(metadata, expiry)])
     if not dry_run and (expiry.snapshots or expiry.refs):
@@ -116,7 +132,7 @@ def expire_snapshots(
         # Once more, on the state of this moment: a commit may have landed since, and a file that had been removed from
         # the table and was added again by it is live (apache/iceberg#17304).
         unreachable = _unreachable(reachability, metadata, expiry, [committed, table.refresh().metadata])
-    failed = {} if dry_run else remove_files(table.io, unreachable, engine_or_default(engine))
+    failed = {} if dry_run else remove_files(table.io, unreachable, engine)
     removed: dict[str, list[str]] = {}
     for path, kind in unreachable.items():
         if path not in failed:

@@ -129,14 +129,15 @@ def _check(options: RewriteOptions) -> None:
         least = 0 if field.name in ("min_file_size_bytes", "delete_ratio_threshold") else 1
         if field.name == "rewrite_all":
             continue
-        if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
+        kinds = (int, float) if field.name == "delete_ratio_threshold" else (int,)
+        if isinstance(value, bool) or not isinstance(value, kinds) or not value >= least:
             _refuse(field.name, value, f"{least} or more")
     if options.min_file_size_bytes >= options.target_file_size_bytes:
         _refuse("min_file_size_bytes", options.min_file_size_bytes, f"< target of {options.target_file_size_bytes}")
     if options.max_file_size_bytes <= options.target_file_size_bytes:
         _refuse("max_file_size_bytes", options.max_file_size_bytes, f"> target of {options.target_file_size_bytes}")
-    if options.delete_ratio_threshold > 1:
-        _refuse("delete_ratio_threshold", options.delete_ratio_threshold, "0 to 1")
+    if not 0 < options.delete_ratio_threshold <= 1:
+        _refuse("delete_ratio_threshold", options.delete_ratio_threshold, "more than 0, at most 1")
 
 
 def _refuse(name: str, found: Any, expected: str) -> None:

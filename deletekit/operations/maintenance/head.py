@@ -55,12 +55,15 @@ class Head:
         live = [found[path] for path in paths if path in found]
         return [ScanTask(entry, self._index.for_data_file(entry)) for entry in live]
 
-    def deletes(self) -> Iterator[tuple[ManifestEntry, DeleteFile]]:
-        """Every live delete file."""
-        if self._base.snapshot is not None:
-            for entry in self._base.reader.live_entries(self._base.snapshot, ManifestContent.DELETES):
-                if isinstance(entry.data_file, DeleteFile):
-                    yield entry, entry.data_file
+    def deletes(self, content: FileContent) -> Iterator[tuple[ManifestEntry, DeleteFile]]:
+        """Every live position delete file, or every live equality delete file; no deletion vectors."""
+        if self._base.snapshot is None:
+            return
+        for columns in self._base.reader.live_columns(self._base.snapshot, ManifestContent.DELETES):
+            chosen = columns.is_live & ~columns.is_vector & (columns.content == content)
+            for entry in columns.entries(np.flatnonzero(chosen)):
+                assert isinstance(entry.data_file, DeleteFile)
+                yield entry, entry.data_file
 
     def own_deletes(self, paths: Iterable[str]) -> list[ManifestEntry]:
         """Deletion vectors and position delete files that are about these data files alone.
@@ -72,22 +75,19 @@ class Head:
         wanted = set(paths)
         deletes = LiveFiles(self._base.reader, self._base.snapshot, ManifestContent.DELETES)
         own = list(deletes.vectors_of(wanted))
-        for columns in self._base.reader.live_columns(self._base.snapshot, ManifestContent.DELETES):
-            positional = columns.is_live & ~columns.is_vector & (columns.content == FileContent.POSITION_DELETES)
-            for entry in columns.entries(np.flatnonzero(positional)):
-                assert isinstance(entry.data_file, DeleteFile)
-                if referenced_path(entry.data_file) in wanted:
-                    own.append(entry)
-        return own
+        return own + [e for e, d in self.deletes(FileContent.POSITION_DELETES) if referenced_path(d) in wanted]
 
     def still_holds(self, group: RewrittenGroup) -> bool:
         """Whether the new files of a group may take the place of the old ones here.
 
         The old files must be live as they were, no delete that was applied may be gone (the branch went back), and what
         came since may only be equality deletes that hide the same rows of the new files: newer than those, and global
-        or of their partition. A file of an old partition spec moves to another partition, and a new delete that is
-        scoped to the old one would no longer find its rows.
+        or of the one partition of old and new files. A file of an old partition spec moves to another partition: a new
+        delete that is scoped to the old one would no longer find its rows, and one scoped to the new one, which does
+        not apply to the old file, would hide rows that are live.
         """
+        if any(file.spec_id not in self._base.metadata.specs for file in group.files):
+            return False
         now = {task.data_file.file_path: task for task in self.tasks([t.data_file.file_path for t in group.tasks])}
         for then in group.tasks:
             task = now.get(then.data_file.file_path)
@@ -99,20 +99,35 @@ class Head:
             new = [d for d in task.deletes if d.data_file.identity not in applied]
             if not all(self._spares(delete, group, then) for delete in new):
                 return False
-        return True
+        return self._stays_in_scope(group)
 
     def _spares(self, entry: ManifestEntry, group: RewrittenGroup, task: ScanTask) -> bool:
+        """Whether what a new delete hides of an old file it hides of the new ones too, scope aside."""
         delete = entry.data_file
         assert isinstance(delete, DeleteFile)
         if delete.content == FileContent.POSITION_DELETES:
             if referenced_path(delete) is not None:
                 return False
             return not self.context.loader.positions_of(delete, task.data_file.file_path)
-        if group.sequence_number is None or (entry.sequence_number or 0) <= group.sequence_number:
-            return False
-        if is_global(self._base.metadata.specs[delete.spec_id]):
+        return group.sequence_number is not None and (entry.sequence_number or 0) > group.sequence_number
+
+    def _stays_in_scope(self, group: RewrittenGroup) -> bool:
+        """Whether every equality delete that is newer than the group has all its files in scope, or none."""
+        if group.sequence_number is None:
             return True
-        return all(scope(file) == scope(delete) for file in group.files)
+        places = {scope(file) for file in (*(task.data_file for task in group.tasks), *group.files)}
+        newer = {place for place, number in self._scoped_keys.items() if number > group.sequence_number}
+        return len(places) == 1 or not places & newer
+
+    @cached_property
+    def _scoped_keys(self) -> dict[object, int]:
+        """Partitions with equality deletes of their own, and the highest sequence number of these."""
+        found: dict[object, int] = {}
+        for entry, delete in self.deletes(FileContent.EQUALITY_DELETES):
+            if not is_global(self._base.metadata.specs[delete.spec_id]):
+                place = scope(delete)
+                found[place] = max(found.get(place, 0), entry.sequence_number or 0)
+        return found
 
     @cached_property
     def _index(self) -> DeleteFileIndex:

@@ -7,18 +7,21 @@ Spec: "Position Delete Files" (`row`), "Equality Delete Files", "Manifest Entry 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression
 
-from deletekit.deletes.filter import filter_field_ids
-from deletekit.deletes.read import ReadContext, ReadRequest, read_task
+from deletekit.deletes.filter import evaluate, filter_field_ids
+from deletekit.deletes.read import ReadContext, ReadRequest, partition_constants, read_task
 from deletekit.deletes.scan_planning import ScanTask
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.tabular import open_tabular
+from deletekit.operations.verify.live_files import scope
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
@@ -33,7 +36,8 @@ class Holding:
     Attributes
     ----------
     snapshot_id: a snapshot that leads to it.
-    content: `data`, `equality-delete` (keys), `position-delete` (`row` column), `manifest` (bounds of a removed file).
+    content: `data`; `equality-delete` (keys); `position-delete` (`row` column); `partition`, a delete file whose
+        partition is one that only such rows are in; `manifest` (bounds or partition of a removed file).
     rows: how many, hidden ones included; None where that is not known, and it only may.
     """
 
@@ -51,6 +55,7 @@ class HoldingFiles:
         self._bound = bound
         self._engine = engine
         self._rows: dict[str, int | None] = {}
+        self._placed: dict[tuple[int, Any], bool] = {}
 
     @property
     def files_read(self) -> int:
@@ -75,17 +80,34 @@ class HoldingFiles:
         out: list[Holding] = []
         for snapshot in snapshots:
             entries = [(m, e) for m in reader.manifests(snapshot) for e in reader.entries(m)]
+            context = ReadContext(self._io, metadata)
             live = [e for _, e in entries if e.is_live and not _is_vector(e)]
             for entry, rows in zip(live, self.rows_in(metadata, live), strict=True):
                 if rows != 0:
                     out.append(_holding(snapshot, entry, rows))
-            # Of a removed file that nothing leads to any more, nobody knows what its bounds are of.
-            bounds = {
-                m.manifest_path for m, e in entries if not e.is_live and self._rows.get(e.data_file.file_path) != 0
-                and e.data_file.lower_bounds
-            }  # fmt: skip
-            out += [Holding(snapshot_id=snapshot.snapshot_id, file=path, content="manifest") for path in sorted(bounds)]
+            places = [e for _, e in entries if e.is_live and self.is_placed(context, e)]
+            found = {(e.data_file.file_path, "partition") for e in places if isinstance(e.data_file, DeleteFile)}
+            found |= {(m.manifest_path, "manifest") for m, e in entries if not e.is_live and self._is_told(context, e)}
+            out += [Holding(snapshot_id=snapshot.snapshot_id, file=f, content=what) for f, what in sorted(found)]
         return out
+
+    def is_placed(self, context: ReadContext, entry: ManifestEntry) -> bool:
+        """Whether the identity partition values of a file alone say that rows there are such rows."""
+        place = scope(entry.data_file)
+        if place not in self._placed:
+            self._placed[place] = self._says(partition_constants(context, entry))
+        return self._placed[place]
+
+    def _says(self, values: Mapping[int, pa.Scalar]) -> bool:
+        ids = filter_field_ids(self._bound)
+        if not ids or not ids <= values.keys():
+            return False
+        return bool(evaluate(self._bound, lambda i: pa.chunked_array([pa.repeat(values[i], 1)]), 1)[0].as_py())
+
+    def _is_told(self, context: ReadContext, removed: ManifestEntry) -> bool:
+        """Whether a removed file's entry may tell values; of one never read, nobody knows what its bounds are of."""
+        rows = self._rows.get(removed.data_file.file_path)
+        return (rows != 0 and bool(removed.data_file.lower_bounds)) or self.is_placed(context, removed)
 
     def _look(self, context: ReadContext, entry: ManifestEntry) -> int | None:
         file = entry.data_file

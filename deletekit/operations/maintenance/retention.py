@@ -24,12 +24,16 @@ _MAX_REF_AGE = ("history.expire.max-ref-age-ms", _FOREVER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryRequest:
-    """What a call asks for; None leaves it to the table's properties. `now_ms` is when the call began."""
+    """What a call asks for; None leaves it to the table's properties. `now_ms` is when the call began.
+
+    Not `by_policy`: `snapshot_ids` expire and nothing else, and those of them that are heads stay.
+    """
 
     now_ms: int
     older_than_ms: int | None = None
     retain_last: int | None = None
     snapshot_ids: tuple[int, ...] = ()
+    by_policy: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +53,9 @@ def plan_expiry(metadata: TableMetadata, request: ExpiryRequest) -> Expiry:
 
     Raises InvalidInputError for a named snapshot that is the head of a retained ref, or a property that is no number.
     """
+    if not request.by_policy:
+        wanted = set(request.snapshot_ids) - {int(ref["snapshot-id"]) for ref in metadata.refs.values()}
+        return Expiry(snapshots=tuple(s for i, s in metadata.snapshots.items() if i in wanted))
     older_than = request.older_than_ms
     if older_than is None:
         older_than = request.now_ms - _number(metadata.properties, *_MAX_SNAPSHOT_AGE)

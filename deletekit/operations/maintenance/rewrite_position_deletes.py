@@ -17,11 +17,12 @@ from deletekit.commit.commit import Attempt, Commit, check_request, commit
 from deletekit.commit.row_delta import Base, RowDelta
 from deletekit.deletes.delete_file_index import referenced_path
 from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors, write_position_deletes
+from deletekit.deletes.file_rewrite import existing_positions
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.scan_planning import ScanTask, plan_scan
 from deletekit.deletes.write_context import DEFAULT_DELETE_TARGET_BYTES, WriteContext, check_parquet_only
 from deletekit.engines.local import Engine
-from deletekit.formats.content_file import ContentFile, DeleteFile, ManifestEntry
+from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.operations.changes import granularity_of
 from deletekit.operations.context import engine_or_default
@@ -124,7 +125,7 @@ def _report(files: Sequence[ContentFile], done: Commit | None) -> RewrittenPosit
 
 
 def _groups(base: Base, head: Head, where: Filter, options: RewriteOptions) -> list[tuple[ManifestEntry, ...]]:
-    entries = [e for e, d in head.deletes() if d.kind == "position-delete"]
+    entries = [e for e, _ in head.deletes(FileContent.POSITION_DELETES)]
     if where is not None:
         tasks = plan_scan(base.metadata, base.snapshot, base.reader, unbound_filter(where, base.metadata.schema))
         places = {scope(t.data_file) for t in tasks}
@@ -197,7 +198,7 @@ def _to_vectors(
     """
     tasks = {task.data_file.file_path: task for task, _ in _applying(head, group)}
     chosen = [t for t in tasks.values() if not any(d.is_deletion_vector for d in t.delete_files)]
-    vectors = [FilePositions(t.data_file, head.context.loader.positions(t)) for t in chosen]
+    vectors = [FilePositions(t.data_file, existing_positions(head.context, t)) for t in chosen]
     files = write_deletion_vectors(write, vectors)
     own = [d for t in chosen for d in t.deletes if isinstance(d.data_file, DeleteFile) and _is_own(d.data_file, t)]
     return files, [*group, *own]
@@ -209,15 +210,14 @@ def _is_own(delete: DeleteFile, task: ScanTask) -> bool:
 
 def _applying(head: Head, group: Iterable[ManifestEntry]) -> Iterator[tuple[ScanTask, PositionBitmap]]:
     """Of each delete file the live data files that it hides rows of, as the scope rules have it, and the positions."""
-    for entry in group:
-        delete = entry.data_file
-        assert isinstance(delete, DeleteFile)
-        by_path = head.context.loader.positions_by_path(delete)
-        for task in head.tasks(sorted(by_path)):
-            if scope(task.data_file) != scope(delete) or (task.data.sequence_number or 0) > (
-                entry.sequence_number or 0
-            ):
-                continue
-            inside = by_path[task.data_file.file_path]
-            if inside:
-                yield task, inside
+    read = [
+        (e, head.context.loader.positions_by_path(e.data_file)) for e in group if isinstance(e.data_file, DeleteFile)
+    ]
+    named = sorted({path for _, by_path in read for path in by_path})
+    live = {task.data_file.file_path: task for task in head.tasks(named)}
+    for entry, by_path in read:
+        for path in sorted(by_path.keys() & live.keys()):
+            task = live[path]
+            is_older = (task.data.sequence_number or 0) <= (entry.sequence_number or 0)
+            if is_older and by_path[path] and scope(task.data_file) == scope(entry.data_file):
+                yield task, by_path[path]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
-from tests.operations.maintenance.model import between, other
+from tests.operations.maintenance.model import between, other, snapshot_ids, staged
 from tests.operations.maintenance.test_compact import KINDS, busy, clean, rows_of
 from tests.operations.maintenance.test_remove_dangling_deletes import deletes
-from tests.tables import Row, expected, files_of, items, live, make, refused, unchanged
+from tests.tables import Row, expected, files_of, head_json, items, live, live_files, make, refused, unchanged
 
 NAME = "Erika Mustermann"
 
@@ -112,6 +113,85 @@ def test_lineage_and_other_deletes_stay(catalog: dk.Catalog) -> None:
     assert after == before
     assert done.is_erased
     assert kept
+
+
+def policies(table: dk.Table) -> None:
+    """Whatever the table says, every snapshot is too old, and every branch but main."""
+    dk.set_properties(
+        table,
+        {
+            "history.expire.max-snapshot-age-ms": "1",
+            "history.expire.max-ref-age-ms": "1",
+            "history.expire.min-snapshots-to-keep": "1",
+        },
+    )
+
+
+def test_nothing_goes_for_its_age(catalog: dk.Catalog) -> None:
+    """Snapshots and refs that do not hold the rows stay, though the table's own policy would let them expire."""
+    table = make(catalog, rows_of(0), rows_of(1), format_version=3)
+    clean_ones = snapshot_ids(table)
+    dk.create_tag(table, "early", clean_ones[0])
+    policies(table)
+    dk.append(table, items((700, NAME, 1.0)))
+    (bad,) = set(snapshot_ids(table)) - set(clean_ones)
+    time.sleep(0.01)
+    done = dk.erase(table, f"category = '{NAME}'")
+    assert done.expired is not None
+    assert (done.expired.snapshot_ids[0], done.expired.refs) == (bad, ())
+    assert set(clean_ones) <= set(snapshot_ids(table))
+    assert set(table.metadata.refs) == {"main", "early"}
+    assert (done.is_erased, holders(table)) == (True, set())
+
+
+def test_staged_snapshots_are_listed_and_go_when_asked(catalog: dk.Catalog) -> None:
+    table, rows = filled(catalog, 3, "flat")
+    where = f"category = '{NAME}'"
+    other_rows = staged(table, rows_of(60), wap_id="harmless")
+    secret = staged(table, items((900, NAME, 1.0)), wap_id="secret")
+    done = dk.erase(table, where)
+    assert not done.is_erased
+    assert {h.snapshot_id for h in done.remaining[""]} == {other_rows, secret}  # the first has main's rows below it
+    assert {other_rows, secret} <= set(snapshot_ids(table))
+    assert live(table) == expected(rows)
+    done = dk.erase(table, where, unreferenced=True)
+    assert (done.is_erased, done.remaining, holders(table)) == (True, {}, set())
+    assert done.expired is not None
+    assert set(done.expired.snapshot_ids) == {other_rows, secret}
+    assert live(table) == expected(rows)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_partition_values_too(catalog: dk.Catalog, version: int) -> None:
+    """Partitioned by the value: no manifest, no list of manifests and no file name has it in the end."""
+    table = make(catalog, rows_of(0), format_version=version, partition_by=["category"])
+    dk.append(table, items((700, NAME, 1.0), (701, NAME, 2.0), (702, "a", 1.0)))
+    mode = "deletion-vector" if version == 3 else "position-delete"
+    dk.delete(table, "id = 701", mode=mode, granularity="partition")
+    dk.delete_keys(table, [{"id": 700, "category": NAME}, {"id": 702, "category": "a"}])
+    assert holders(table)
+    done = dk.erase(table, f"category = '{NAME}'")
+    assert (done.remaining, done.is_erased) == ({}, True)
+    assert holders(table) == set()
+    assert not [path for path in files_of(table) if "Erika" in path]
+    assert live(table) == expected(rows_of(0))
+    assert done.inspected
+    assert any("names of files" in place for place in done.not_inspected)
+    clean(table)
+
+
+def test_a_delete_file_in_such_a_partition_counts(catalog: dk.Catalog) -> None:
+    """A position delete file of a partition that no data file is left in, and that is the value."""
+    rows = [items((700 + i, NAME, 1.0), (800 + i, NAME, 2.0)) for i in (0, 1)]
+    table = make(catalog, *rows, format_version=2, partition_by=["category"])
+    dk.delete(table, "true", mode="position-delete", granularity="partition")
+    dk.compact(table, rewrite_all=True)
+    assert (live_files(table, 0), len(live_files(table, 1))) == ([], 1)
+    kept = dk.erase(table, f"category = '{NAME}'", dry_run=True).remaining["main"]
+    head = head_json(table)["snapshot-id"]
+    assert {h.content for h in kept if h.snapshot_id == head} == {"partition", "manifest"}
+    assert dk.erase(table, f"category = '{NAME}'").is_erased
+    assert holders(table) == set()
 
 
 @pytest.mark.parametrize("kind", KINDS)
