@@ -262,6 +262,25 @@ class TableMachine(RuleBasedStateMachine):
             self._commit(ref, done.commit, self.branches[ref].rows)
 
     @precondition(lambda self: self.history)
+    @rule(data=st.data(), unreferenced=st.booleans())
+    def erase(self, data: st.DataObject, unreferenced: bool) -> None:
+        ref = self._ref(data)
+        where, test = self._filter(data)
+        others = set(self.table.refresh().metadata.refs) - {ref}
+        done = dk.erase(self.table, where, refs=[ref], unreferenced=unreferenced)
+        left = [row for row in self.branches[ref].rows if not test(row)]
+        assert done.is_erased or (done.remaining.get("") and not unreferenced)
+        assert done.remaining.keys() <= others | {""}
+        if done.expired is not None:
+            assert (done.expired.failed_files, done.expired.refs) == ({}, ())
+            self._forget(done.expired)
+        self.branches[ref].rows = [dict(row) for row in left]
+        # Of the commits but the last, those are left that held none of the rows.
+        for one in done.commits:
+            if one.snapshot_id in self.table.metadata.snapshots:
+                self._commit(ref, one, left)
+
+    @precondition(lambda self: self.history)
     @rule(keep=st.integers(1, 4))
     def expire_snapshots(self, keep: int) -> None:
         self._expire(keep)
@@ -357,6 +376,9 @@ class TableMachine(RuleBasedStateMachine):
     def _expire(self, keep: int) -> None:
         done = dk.expire_snapshots(self.table, older_than=FAR, retain_last=keep)
         assert done.failed_files == {}
+        self._forget(done)
+
+    def _forget(self, done: dk.ExpiredSnapshots) -> None:
         for snapshot_id in done.snapshot_ids:
             self.history.pop(snapshot_id, None)
             self.rows_of.pop(snapshot_id, None)
