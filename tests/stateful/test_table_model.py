@@ -23,6 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
 from tests.invariants import check_table, reachable
+from tests.storage import stored_at
 from tests.tables import MODES, Row, files_of, make, metadata_json, new_catalog, order, vectors
 
 EXAMPLES_A_MINUTE = 60
@@ -243,7 +244,7 @@ class TableMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.history)
     @rule(younger=st.booleans())
     def remove_orphan_files(self, younger: bool) -> None:
-        stray = Path(self.table.refresh().location) / "data" / f"stray{self.uids}.parquet"
+        stray = stored_at(self.table.refresh().location) / "data" / f"stray{self.uids}.parquet"
         stray.parent.mkdir(exist_ok=True)
         stray.write_bytes(b"stray")
         done = dk.remove_orphan_files(self.table, older_than=FAR if younger else None, force=younger)
