@@ -90,7 +90,7 @@ class TableMachine(RuleBasedStateMachine):
 
     @initialize(version=st.sampled_from([2, 3, 1, 2, 3]), partition_by=st.sampled_from([[], ["cat"], ["id"]]))
     def create(self, version: int, partition_by: list[str]) -> None:
-        self.table = make(self.catalog, schema=START, format_version=version, partition_by=partition_by, properties=LOG)
+        self.table = self._make(schema=START, format_version=version, partition_by=partition_by, properties=LOG)
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
@@ -327,6 +327,9 @@ class TableMachine(RuleBasedStateMachine):
             assert self._scan(snapshot_id=snapshot_id) == self.history[snapshot_id]
 
     # --- helpers -----------------------------------------------------------------------------------------------------
+
+    def _make(self, **options: Any) -> dk.Table:
+        return make(self.catalog, **options)
 
     def _expire(self, keep: int) -> None:
         done = dk.expire_snapshots(self.table, older_than=FAR, retain_last=keep)
