@@ -23,10 +23,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
 from tests.invariants import check_table, reachable
-from tests.storage import stored_at
+from tests.storage import ON_S3, stored_at
 from tests.tables import MODES, Row, files_of, make, metadata_json, new_catalog, order, vectors
 
-EXAMPLES_A_MINUTE = 60
+EXAMPLES_A_MINUTE = 8 if ON_S3 else 60
 MINUTES = int(os.environ.get("DELETEKIT_STATEFUL", "0"))
 SETTINGS = settings(
     max_examples=max(MINUTES, 1) * EXAMPLES_A_MINUTE,
