@@ -27,6 +27,11 @@ STAMP = VENV / "deletekit-stamp"
 OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17
 WORKERS = "2"
+# Run once more with the tables on S3, without rename or append: what makes and removes files.
+S3_TESTS = [
+    *(f"tests/operations/test_{verb}.py" for verb in ("delete", "delete_keys", "merge", "repair")),
+    *(f"tests/{folder}" for folder in ("operations/maintenance", "stateful", "commit")),
+]
 NO_TESTS_COLLECTED = 5  # pytest's exit code
 
 
@@ -116,7 +121,10 @@ def fingerprint() -> str:
 
 
 def run_tests(arguments: list[str]) -> int:
-    """Run pytest twice: all that needs no Spark on two processes, then the rest in one, around one Spark session."""
+    """Run pytest: all that needs no Spark on two processes, what is worth it again on S3, and the rest on one Spark.
+
+    With arguments, which select tests, nothing is run on S3 too: `DELETEKIT_STORAGE=s3 python -m pytest ...` does that.
+    """
     parser = argparse.ArgumentParser(prog="dev.py test", add_help=False, allow_abbrev=False)
     parser.add_argument("-m", dest="marks")
     options, rest = parser.parse_known_args(arguments)
@@ -127,9 +135,13 @@ def run_tests(arguments: list[str]) -> int:
     pytest = [BIN / "python", "-m", "pytest"]
     say("tests without Spark")
     plain = run([*pytest, "-n", WORKERS, "--dist", "loadgroup", "-m", f"{marks}not spark", *rest])
+    results = [plain]
+    if not arguments:
+        say("tests on S3")
+        on_s3 = {**os.environ, "DELETEKIT_STORAGE": "s3"}
+        results.append(run([*pytest, "-n", WORKERS, "--dist", "loadgroup", "-m", "not spark", *S3_TESTS], on_s3))
     say("tests on Spark")
-    spark = run([*pytest, "-m", f"{marks}spark", *rest])
-    results = [plain, spark]
+    results.append(run([*pytest, "-m", f"{marks}spark", *rest]))
     if arguments and any(code == 0 for code in results):
         # A selection may leave one of the two steps without a test.
         results = [code for code in results if code != NO_TESTS_COLLECTED]
@@ -143,9 +155,9 @@ def say(text: str) -> None:
     print(f"== {text}", flush=True)
 
 
-def run(command: list[object]) -> int:
+def run(command: list[object], environment: dict[str, str] | None = None) -> int:
     try:
-        return subprocess.run([str(part) for part in command], cwd=ROOT, check=False).returncode
+        return subprocess.run([str(part) for part in command], cwd=ROOT, check=False, env=environment).returncode
     except KeyboardInterrupt:
         return 130
 

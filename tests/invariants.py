@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import deletekit as dk
+from tests.storage import stored_at
 from tests.tables import avro, files_of, metadata_json
 
 ADDED, EXISTING, DELETED = 1, 0, 2
@@ -61,7 +61,7 @@ def check_snapshot(snapshot: Json, specs: dict[int, Any], snapshots: dict[int, J
 
 def check_manifest(listed: Json, specs: dict[int, Any], snapshots: dict[int, Json], number: int) -> list[Json]:
     """The live files of a manifest, each with its inherited sequence number as `sequence`."""
-    assert Path(listed["manifest_path"]).stat().st_size == listed["manifest_length"]
+    assert stored_at(listed["manifest_path"]).stat().st_size == listed["manifest_length"]
     entries = avro(listed["manifest_path"])
     assert entries, "no manifest is empty"
     own, writer = listed.get("sequence_number", 0), listed["added_snapshot_id"]

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import BytesIO
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ import pytest
 from pyroaring import BitMap
 
 import deletekit as dk
+from tests.storage import ON_S3, catalog_on, files_below, server, stored_at
 
 Row = dict[str, Any]
 
@@ -46,7 +48,11 @@ _numbers = count()
 
 @contextmanager
 def new_catalog(directory: Path) -> Iterator[dk.Catalog]:
-    """Open an embedded catalog; its SQLite connections are closed at the end, which Python would warn about."""
+    """Open an embedded catalog, or one on S3; its SQLite connections are closed at the end, or Python warns."""
+    if ON_S3:
+        with catalog_on(directory, server()) as catalog:
+            yield catalog
+        return
     catalog = dk.local_catalog(directory)
     try:
         yield catalog
@@ -92,7 +98,7 @@ def expected(rows: Sequence[Row]) -> list[Row]:
 
 def files_of(table: dk.Table) -> set[str]:
     """Every file below the table's location."""
-    return {str(path) for path in Path(table.location).rglob("*") if path.is_file()}
+    return files_below(table.location)
 
 
 @contextmanager
@@ -129,7 +135,7 @@ def refused(table: dk.Table, error: type[dk.DeletekitError], kind: str, **attrib
 
 def metadata_json(table: dk.Table) -> dict[str, Any]:
     """The table's current metadata file."""
-    return json.loads(Path(table.metadata_location).read_bytes())
+    return json.loads(stored_at(table.metadata_location).read_bytes())
 
 
 def snapshots_json(table: dk.Table) -> list[dict[str, Any]]:
@@ -146,7 +152,7 @@ def head_json(table: dk.Table, ref: str = "main") -> dict[str, Any]:
 
 def avro(path: str) -> list[dict[str, Any]]:
     """Records of an Avro file."""
-    with Path(path).open("rb") as source:
+    with stored_at(path).open("rb") as source:
         return list(fastavro.reader(source))
 
 
@@ -178,25 +184,25 @@ def live_files(table: dk.Table, content: int, ref: str = "main") -> list[dict[st
 
 def parquet(path: str) -> pa.Table:
     """A Parquet file, by its own schema only."""
-    return pq.ParquetFile(path).read()
+    return pq.ParquetFile(BytesIO(stored_at(path).read_bytes())).read()
 
 
 def read_vector(data_file: Mapping[str, Any]) -> set[int]:
     """Positions of a deletion vector, decoded by hand and by pyroaring, with every check that the spec names."""
     offset, size = data_file["content_offset"], data_file["content_size_in_bytes"]
-    blob = Path(data_file["file_path"]).read_bytes()[offset : offset + size]
+    blob = stored_at(data_file["file_path"]).read_bytes()[offset : offset + size]
     length, body, crc = blob[:4], blob[4:-4], blob[-4:]
     assert struct.unpack(">i", length)[0] == len(body) == size - 8
     assert struct.unpack(">I", crc)[0] == zlib.crc32(body)
     assert body[:4] == bytes.fromhex("d1d33964")
     (bitmaps,) = struct.unpack("<q", body[4:12])
     found: set[int] = set()
-    at = 12
+    start = 12
     for _ in range(bitmaps):
-        (key,) = struct.unpack("<i", body[at : at + 4])
-        bitmap = BitMap.deserialize(body[at + 4 :])
+        (key,) = struct.unpack("<i", body[start : start + 4])
+        bitmap = BitMap.deserialize(body[start + 4 :])
         found |= {key << 32 | position for position in bitmap}
-        at += 4 + len(bitmap.serialize())
+        start += 4 + len(bitmap.serialize())
     assert len(found) == data_file["record_count"]
     return found
 

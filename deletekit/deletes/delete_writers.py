@@ -16,8 +16,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 
 from deletekit import version
-from deletekit.deletes.write_context import WriteContext
-from deletekit.errors import InvalidInputError
+from deletekit.deletes.write_context import WriteContext, granularity_of
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent
 from deletekit.formats.delete_file import EncodedDeletes, encode_equality_deletes, encode_position_deletes
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
@@ -40,71 +39,43 @@ class FilePositions:
     rows: pa.Table | None = None
 
 
-def write_deletion_vectors(context: WriteContext, deletes: Sequence[FilePositions]) -> list[DeleteFile]:
-    """One Puffin file with a deletion vector for each data file that has positions; no file for none.
+def write_deletion_vectors(
+    context: WriteContext, deletes: Sequence[FilePositions], granularity: str | None = None
+) -> list[DeleteFile]:
+    """Deletion vectors, one for each data file that has positions, in Puffin files; no file for none.
 
-    `positions` must already contain those of the data file's previous vector and position deletes.
+    Parameters
+    ----------
+    deletes: `positions` must already contain those of the data file's previous vector and position deletes.
+    granularity: `"file"`, a Puffin file for each vector: Iceberg Java's incremental expiry deletes a Puffin file
+        as soon as one of its vectors is replaced, whatever else it holds. `"partition"`, one for all. None takes
+        `write.delete.granularity`.
+
+    Raises InvalidInputError for another granularity.
     """
     chosen = sorted((d for d in deletes if d.positions), key=lambda d: d.data_file.file_path)
-    if not chosen:
-        return []
-    blobs = [
-        Blob(
-            type=DELETION_VECTOR_V1,
-            data=encode_blob(d.positions),
-            fields=(POS_FIELD_ID,),
-            properties={"referenced-data-file": d.data_file.file_path, "cardinality": str(len(d.positions))},
-        )
-        for d in chosen
-    ]
-    data, metadata = write_puffin(blobs, {"created-by": f"deletekit {version.__version__}"})
-    spec = context.metadata.specs[chosen[0].data_file.spec_id]
-    shared = len({(d.data_file.spec_id, d.data_file.partition) for d in chosen}) == 1
-    path = context.data_path(
-        spec if shared else PartitionSpec(), chosen[0].data_file.partition if shared else (), "-deletes.puffin"
-    )
-    context.write(path, data)
-    return [
-        DeleteFile(
-            content=FileContent.POSITION_DELETES,
-            spec_id=d.data_file.spec_id,
-            partition=d.data_file.partition,
-            file_path=path,
-            file_format="PUFFIN",
-            record_count=len(d.positions),
-            file_size_in_bytes=len(data),
-            referenced_data_file=d.data_file.file_path,
-            content_offset=blob.offset,
-            content_size_in_bytes=blob.length,
-        )
-        for d, blob in zip(chosen, metadata.blobs, strict=True)
-    ]
+    if granularity_of(context.metadata, granularity) == "file":
+        return [file for delete in chosen for file in _puffin_file(context, [delete])]
+    return _puffin_file(context, chosen) if chosen else []
 
 
 def write_position_deletes(
-    context: WriteContext, deletes: Sequence[FilePositions], granularity: str = "partition"
+    context: WriteContext, deletes: Sequence[FilePositions], granularity: str | None = None
 ) -> list[DeleteFile]:
     """Position delete files (v2), one per data file or one per partition.
 
     Parameters
     ----------
-    granularity: `"file"` or `"partition"` (`write.delete.granularity`).
+    granularity: `"file"` or `"partition"`; None takes `write.delete.granularity`.
 
     Raises InvalidInputError for another granularity, or when only some of the rows are given.
     """
-    if granularity not in ("file", "partition"):
-        raise InvalidInputError(
-            "unknown delete granularity",
-            kind="property",
-            field="write.delete.granularity",
-            found=granularity,
-            expected="file or partition",
-        )
+    by_file = granularity_of(context.metadata, granularity) == "file"
     groups: dict[Any, list[FilePositions]] = {}
     for delete in deletes:
         if delete.positions:
             file = delete.data_file
-            key = file.file_path if granularity == "file" else (file.spec_id, file.partition)
+            key = file.file_path if by_file else (file.spec_id, file.partition)
             groups.setdefault(key, []).append(delete)
     return [_position_delete_file(context, group) for group in groups.values()]
 
@@ -137,6 +108,40 @@ def write_equality_deletes(
             equality_ids=tuple(equality_ids), sort_order_id=0,
         )
     ]  # fmt: skip
+
+
+def _puffin_file(context: WriteContext, chosen: Sequence[FilePositions]) -> list[DeleteFile]:
+    blobs = [
+        Blob(
+            type=DELETION_VECTOR_V1,
+            data=encode_blob(d.positions),
+            fields=(POS_FIELD_ID,),
+            properties={"referenced-data-file": d.data_file.file_path, "cardinality": str(len(d.positions))},
+        )
+        for d in chosen
+    ]
+    data, metadata = write_puffin(blobs, {"created-by": f"deletekit {version.__version__}"})
+    spec = context.metadata.specs[chosen[0].data_file.spec_id]
+    shared = len({(d.data_file.spec_id, d.data_file.partition) for d in chosen}) == 1
+    path = context.data_path(
+        spec if shared else PartitionSpec(), chosen[0].data_file.partition if shared else (), "-deletes.puffin"
+    )
+    context.write(path, data)
+    return [
+        DeleteFile(
+            content=FileContent.POSITION_DELETES,
+            spec_id=d.data_file.spec_id,
+            partition=d.data_file.partition,
+            file_path=path,
+            file_format="PUFFIN",
+            record_count=len(d.positions),
+            file_size_in_bytes=len(data),
+            referenced_data_file=d.data_file.file_path,
+            content_offset=blob.offset,
+            content_size_in_bytes=blob.length,
+        )
+        for d, blob in zip(chosen, metadata.blobs, strict=True)
+    ]
 
 
 def _position_delete_file(context: WriteContext, group: Sequence[FilePositions]) -> DeleteFile:

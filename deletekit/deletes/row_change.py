@@ -65,7 +65,7 @@ class ChangeOptions:
 
     Attributes
     ----------
-    granularity: of position delete files, `file` or `partition`.
+    granularity: `file`, a position delete file or Puffin file for each data file, or `partition`.
     with_rows: store the deleted rows in position delete files.
     key_fields: columns whose values to return for equality deletes.
     """
@@ -108,7 +108,7 @@ def change_files(
             continue
         _apply(context, write, task, found, change, options, result, to_hide)
     if options.mode == "deletion-vector":
-        result.added_delete_files += write_deletion_vectors(write, to_hide)
+        result.added_delete_files += write_deletion_vectors(write, to_hide, options.granularity)
     elif options.mode == "position-delete":
         result.added_delete_files += write_position_deletes(write, to_hide, options.granularity)
     return result

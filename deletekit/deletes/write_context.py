@@ -109,6 +109,23 @@ class WriteContext:
         return int(text)
 
 
+def granularity_of(metadata: TableMetadata, granularity: str | None = None) -> str:
+    """What is asked for, or else `write.delete.granularity`, Iceberg's default being `partition`.
+
+    Raises InvalidInputError for anything but `file` and `partition`.
+    """
+    chosen = granularity or metadata.properties.get("write.delete.granularity", "partition")
+    if chosen not in ("file", "partition"):
+        raise InvalidInputError(
+            "unknown delete granularity",
+            kind="property",
+            field="write.delete.granularity",
+            found=chosen,
+            expected="file or partition",
+        )
+    return chosen
+
+
 def check_parquet_only(metadata: TableMetadata, *names: str) -> None:
     """Raise InvalidInputError when a format property asks for files deletekit reads but does not write."""
     for name in names:

@@ -58,20 +58,6 @@ def choose_mode(metadata: TableMetadata, verb: str, mode: str | None) -> RowMode
     return chosen  # type: ignore[return-value]
 
 
-def granularity_of(metadata: TableMetadata, granularity: str | None) -> str:
-    """`write.delete.granularity`, Iceberg's default being `partition`. Raises InvalidInputError."""
-    chosen = granularity or metadata.properties.get("write.delete.granularity", "partition")
-    if chosen not in ("file", "partition"):
-        raise InvalidInputError(
-            "unknown delete granularity",
-            kind="property",
-            field="write.delete.granularity",
-            found=chosen,
-            expected="file or partition",
-        )
-    return chosen
-
-
 @dataclass(frozen=True)
 class ChangePlan:
     """A change to run on one attempt's base.

@@ -33,7 +33,7 @@ from deletekit.deletes.filter import Filter, filter_field_ids, parse_filter, unb
 from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.deletes.row_change import ChangeOptions
 from deletekit.deletes.rows import as_table, cast_column
-from deletekit.deletes.write_context import check_parquet_only
+from deletekit.deletes.write_context import check_parquet_only, granularity_of
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DeleteFile
@@ -43,7 +43,6 @@ from deletekit.operations.changes import (
     choose_mode,
     distinct,
     equality_fields_of,
-    granularity_of,
     nested_keys,
     run_change,
 )
@@ -81,7 +80,8 @@ def delete(
     equality_fields: key columns of equality deletes. By default those the filter looks at. A filter of equalities
         (`id in (1, 3)`, `id = 4 and category is null`) on the keys is written down without reading data; any other is
         read, and refused when the keys would take rows with them that the filter does not choose.
-    granularity: of position delete files: `file` or `partition`; None takes `write.delete.granularity`.
+    granularity: `file`, a position delete file or Puffin file for each data file, or `partition`; None takes
+        `write.delete.granularity`. With `file`, Iceberg Java's expiry can do no harm to a vector beside one it drops.
     with_rows: also store each deleted row in the position delete file's `row` column.
     commit_properties: extra entries of the snapshot summary.
 

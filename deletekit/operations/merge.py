@@ -20,13 +20,13 @@ from deletekit.deletes.equality_deletes import comparable
 from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.deletes.row_change import ChangeOptions
 from deletekit.deletes.rows import align, as_table, cast_column
+from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.operations.changes import (
     ChangePlan,
     choose_mode,
     equality_fields_of,
-    granularity_of,
     run_change,
 )
 from deletekit.operations.context import engine_or_default

@@ -18,9 +18,10 @@ from deletekit.deletes.filter import Filter, filter_field_ids, parse_filter, unb
 from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.deletes.row_change import ChangeOptions
 from deletekit.deletes.rows import align
+from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.operations.changes import ChangePlan, choose_mode, equality_fields_of, granularity_of, run_change
+from deletekit.operations.changes import ChangePlan, choose_mode, equality_fields_of, run_change
 from deletekit.operations.context import engine_or_default
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.rows import align
 from deletekit.table.catalog import Identifier, SqlStore, TableState
 from tests.invariants import check_table, reachable
+from tests.storage import stored_at
 from tests.tables import (
     MODES,
     VERSION_AND_MODE,
@@ -439,7 +439,7 @@ def test_files_of_a_build_that_fails_are_removed(catalog: dk.Catalog, error: Bas
     def build(attempt: Attempt) -> RowDelta:
         rows = align(FIVE, attempt.base.metadata.schema)
         written = write_data_files(attempt.write, rows, attempt.base.metadata.spec)
-        assert Path(written[0].file_path).exists()
+        assert stored_at(written[0].file_path).exists()
         raise error
 
     with unchanged(table), pytest.raises(type(error)):
@@ -461,7 +461,7 @@ def test_only_own_files_are_removed(catalog: dk.Catalog) -> None:
     """A path that is taken is somebody else's file: the attempt that ran into it must not remove it."""
     table = make(catalog, FIVE, properties={**QUICK, "commit.retry.num-retries": "1"})
     theirs = f"{table.location}/data/theirs.parquet"
-    Path(theirs).write_bytes(b"theirs")
+    stored_at(theirs).write_bytes(b"theirs")
 
     def build(attempt: Attempt) -> RowDelta:
         attempt.write.write(f"{table.location}/data/mine-{len(attempt.write.operation_id)}.parquet", b"mine")
@@ -471,14 +471,14 @@ def test_only_own_files_are_removed(catalog: dk.Catalog) -> None:
     with unchanged(table), pytest.raises(dk.CommitConflictError) as caught:
         commit(table, build)
     assert (caught.value.kind, caught.value.file) == ("file-exists", theirs)
-    assert Path(theirs).read_bytes() == b"theirs"
+    assert stored_at(theirs).read_bytes() == b"theirs"
 
 
 # --- summaries --------------------------------------------------------------------------------------------------------
 
 
 def size(*files: Mapping[str, Any]) -> str:
-    return str(sum(f.get("content_size_in_bytes") or Path(f["file_path"]).stat().st_size for f in files))
+    return str(sum(f.get("content_size_in_bytes") or stored_at(f["file_path"]).stat().st_size for f in files))
 
 
 def summary_of(table: dk.Table) -> dict[str, str]:
@@ -664,7 +664,7 @@ def test_totals_that_the_parent_lacks_are_left_out(catalog: dk.Catalog) -> None:
     del summary["total-records"]
     summary["total-data-files"] = "some"
 
-    Path(table.metadata_location).write_text(json.dumps(metadata))
+    stored_at(table.metadata_location).write_text(json.dumps(metadata))
     dk.append(table, FIVE)
     found = summary_of(table)
     assert "total-records" not in found
@@ -754,7 +754,7 @@ def test_every_rule_through_a_long_history(catalog: dk.Catalog, version: int, mo
 def test_manifest_codecs(catalog: dk.Catalog, codec: str) -> None:
     table = make(catalog, FIVE, properties={"write.manifest.compression-codec": codec})
     dk.delete(table, "id = 1", mode="position-delete")
-    header = Path(manifest_list(table)[0]["manifest_path"]).read_bytes()[:4000]
+    header = stored_at(manifest_list(table)[0]["manifest_path"]).read_bytes()[:4000]
     names = {"gzip": b"deflate", "zstd": b"zstandard", "uncompressed": b"null"}
     assert names.get(codec, codec.encode()) in header
     assert ids(table) == [2, 3, 4, 5]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +23,7 @@ from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.operations.changes import nested_keys
 from tests.invariants import check_table
+from tests.storage import stored_at
 from tests.tables import ids, items, live_files, make, position_deletes, refused, vectors
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
@@ -328,12 +328,12 @@ def test_a_refused_change_leaves_its_own_files_nowhere(catalog: dk.Catalog) -> N
         file = new_file(attempt)
         delete = position_delete(attempt, file, 0)
         written.extend([file.file_path, delete.file_path])
-        assert all(Path(path).exists() for path in written)
+        assert all(stored_at(path).exists() for path in written)
         return RowDelta(added_delete_files=(delete,))
 
     with refused(table, dk.InvalidInputError, "referenced-data-file"):
         commit(table, build)
-    assert not any(Path(path).exists() for path in written)
+    assert not any(stored_at(path).exists() for path in written)
     assert position_deletes(table) == []
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -18,6 +17,7 @@ import deletekit as dk
 from deletekit.table.catalog import TableState
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.table import Table
+from tests.storage import stored_at
 from tests.tables import files_of, head_json
 
 Json = dict[str, Any]
@@ -41,14 +41,14 @@ def found(report: Sequence[dk.Finding], kind: str, severity: str = "error") -> d
 @contextmanager
 def put_back(table: dk.Table) -> Iterator[None]:
     """Whatever happens to the table's files inside, they are as before afterwards."""
-    before = {path: Path(path).read_bytes() for path in files_of(table)}
+    before = {path: stored_at(path).read_bytes() for path in files_of(table)}
     try:
         yield
     finally:
         for path in files_of(table) - set(before):
-            Path(path).unlink()
+            stored_at(path).unlink()
         for path, data in before.items():
-            Path(path).write_bytes(data)
+            stored_at(path).write_bytes(data)
 
 
 # --- table metadata ---------------------------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ def head_of(raw: Json) -> Json:
 
 def edit_avro(path: str, change: Callable[[list[Record]], Any], metadata: dict[str, str] | None = None) -> None:
     """Change the records of an Avro file in place, by changing the list or by returning another; and its metadata."""
-    with Path(path).open("rb") as source:
+    with stored_at(path).open("rb") as source:
         reader = fastavro.reader(source)
         schema, stored = reader.writer_schema, dict(reader.metadata)
         records = list(reader)
@@ -85,7 +85,7 @@ def edit_avro(path: str, change: Callable[[list[Record]], Any], metadata: dict[s
     stored |= metadata or {}
     codec = stored.pop("avro.codec", "null")
     stored.pop("avro.schema", None)
-    with Path(path).open("wb") as target:
+    with stored_at(path).open("wb") as target:
         fastavro.writer(target, schema, records, codec=codec, metadata=stored)
 
 
@@ -108,7 +108,7 @@ def edit_manifest(
     edit_list(table, rows.extend)
     path = str([r for r in rows if r["content"] == content][at]["manifest_path"])
     edit_avro(path, change, metadata)
-    size = Path(path).stat().st_size
+    size = stored_at(path).stat().st_size
 
     def lengths(rows: list[Record]) -> None:
         for row in rows:
@@ -137,8 +137,8 @@ def edit_file(table: dk.Table, content: int = 0, **fields: Any) -> str:
 
 def edit_bytes(path: str, change: Callable[[bytearray], Any]) -> None:
     """Change a file's bytes in place."""
-    data = bytearray(Path(path).read_bytes())
-    Path(path).write_bytes(change(data) or data)
+    data = bytearray(stored_at(path).read_bytes())
+    stored_at(path).write_bytes(change(data) or data)
 
 
 def edit_parquet(path: str, change: Callable[[Any], Any], metadata: dict[bytes, bytes] | None = None) -> int:
@@ -150,7 +150,7 @@ def edit_parquet(path: str, change: Callable[[Any], Any], metadata: dict[bytes, 
     with pq.ParquetWriter(path, table.schema, store_schema=False) as writer:
         writer.write_table(table)
         writer.add_key_value_metadata({**keep, **(metadata or {})})
-    return Path(path).stat().st_size
+    return stored_at(path).stat().st_size
 
 
 def resized(table: dk.Table, content: int, size: int) -> None:

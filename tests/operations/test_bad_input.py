@@ -8,7 +8,6 @@ import shutil
 import struct
 import zlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
+from tests.storage import stored_at
 from tests.tables import (
     ITEMS,
     Row,
@@ -202,7 +202,7 @@ def test_read_only_tables(catalog: dk.Catalog) -> None:
 def test_format_version_four(catalog: dk.Catalog) -> None:
     table = make(catalog, FIVE)
     text = json.dumps({**metadata_json(table), "format-version": 4})
-    Path(table.metadata_location).write_text(text)
+    stored_at(table.metadata_location).write_text(text)
     calls: list[Callable[[], Any]] = [
         lambda: dk.load_table(catalog, table.name),
         lambda: dk.from_metadata(table.location),
@@ -215,7 +215,7 @@ def test_format_version_four(catalog: dk.Catalog) -> None:
         assert (error.kind, error.file, error.field, error.found) == (
             "format-version", table.metadata_location, "format-version", 4,
         )  # fmt: skip
-    assert Path(table.metadata_location).read_text() == text
+    assert stored_at(table.metadata_location).read_text() == text
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_format_version_four(catalog: dk.Catalog) -> None:
 )
 def test_damaged_metadata(catalog: dk.Catalog, damage: Callable[[Any], bytes]) -> None:
     table = make(catalog, FIVE)
-    Path(table.metadata_location).write_bytes(damage(metadata_json(table)))
+    stored_at(table.metadata_location).write_bytes(damage(metadata_json(table)))
     for call in (lambda: dk.load_table(catalog, table.name), lambda: dk.append(table, FIVE)):
         with pytest.raises(dk.FormatError) as caught:
             call()
@@ -259,7 +259,7 @@ def with_type(metadata: dict[str, Any], kind: str) -> dict[str, Any]:
 def test_a_type_of_the_future(catalog: dk.Catalog) -> None:
     table = make(catalog, FIVE, format_version=3)
     metadata = metadata_json(table)
-    Path(table.metadata_location).write_text(json.dumps({**metadata, "schemas": [with_type(metadata, "variant")]}))
+    stored_at(table.metadata_location).write_text(json.dumps({**metadata, "schemas": [with_type(metadata, "variant")]}))
     with pytest.raises(dk.UnsupportedError) as caught:
         dk.scan(dk.load_table(catalog, table.name))
     assert (caught.value.kind, caught.value.field, caught.value.found) == ("type", "x", "variant")
@@ -313,7 +313,7 @@ def check_named(error: dk.DeletekitError, path: str) -> None:
 @pytest.mark.parametrize(("version", "role"), CASES)
 def test_missing_files(catalog: dk.Catalog, version: int, role: str) -> None:
     table, paths = scene(catalog, version)
-    Path(paths[role]).unlink()
+    stored_at(paths[role]).unlink()
     for call in (READING | WRITING).values():
         with refused(table, dk.NotFoundError, "file-not-found", file=paths[role]):
             call(table)
@@ -336,7 +336,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 def test_damaged_files(catalog: dk.Catalog, version: int, role: str, damage: str) -> None:
     """Found, and by name; or not needed, as the tail of a Puffin file is not, and then the rows are right."""
     table, paths = scene(catalog, version)
-    file = Path(paths[role])
+    file = stored_at(paths[role])
     file.write_bytes(DAMAGES[damage](file.read_bytes()))
     # A blob's place is known from the manifest, and Parquet is read from its end.
     unneeded = {"vector": ("the first half", "without its tail", "another head")}
@@ -358,7 +358,7 @@ def test_damaged_files(catalog: dk.Catalog, version: int, role: str, damage: str
 def test_mislabelled_files(catalog: dk.Catalog, version: int, role: str) -> None:
     """A file of one kind in the place of another."""
     table, paths = scene(catalog, version)
-    place, kept = Path(paths[role]), Path(paths[role]).read_bytes()
+    place, kept = stored_at(paths[role]), stored_at(paths[role]).read_bytes()
     for other, path in paths.items():
         if other == role or {other, role} <= {"data", "equality delete", "position delete"}:
             continue
@@ -416,7 +416,7 @@ def test_a_data_file_without_ids(catalog: dk.Catalog) -> None:
 def test_flipped_bits(catalog: dk.Catalog, version: int, role: str) -> None:
     """It ends in rows or in an error of ours, never another; in the blob of a vector it is always found."""
     table, paths = scene(catalog, version)
-    file = Path(paths[role])
+    file = stored_at(paths[role])
     good = file.read_bytes()
     choice = random.Random(f"{version} {role}")
     calls = [*READING.values(), *WRITING.values(), lambda t: dk.inspect(t, deletes=True)]
@@ -448,12 +448,12 @@ def write_to_branch(table: dk.Table, number: int) -> None:
 
 def rewrite(path: str, change: Callable[[list[dict[str, Any]]], Any]) -> None:
     """Change the records of an Avro file in place."""
-    with Path(path).open("rb") as source:
+    with stored_at(path).open("rb") as source:
         reader = fastavro.reader(source)
         records, schema, codec = list(reader), reader.writer_schema, reader.codec
         metadata = {k: v for k, v in reader.metadata.items() if not k.startswith("avro.")}
     change(records)
-    with Path(path).open("wb") as sink:
+    with stored_at(path).open("wb") as sink:
         fastavro.writer(sink, fastavro.parse_schema(schema), records, codec=codec, metadata=metadata)
 
 
@@ -536,7 +536,7 @@ def test_blobs_of_vectors(catalog: dk.Catalog, change: Callable[[bytes], bytes],
     """Where a blob breaks the specification though its checksum may be right, the error says how."""
     table, paths = scene(catalog, 3)
     (vector,) = [f for f in live_files(table, 1) if f["content"] == 1]
-    file = Path(paths["vector"])
+    file = stored_at(paths["vector"])
     data, start = file.read_bytes(), vector["content_offset"]
     stop = start + vector["content_size_in_bytes"]
     changed = change(data[start:stop])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from pyiceberg.expressions import And, EqualTo, In, IsNull, Or
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
 from tests.operations.three_valued import FILTERS, LOGIC, ROWS, sqlite_ids
+from tests.storage import stored_at
 from tests.tables import (
     MODES,
     VERSION_AND_MODE,
@@ -304,7 +304,7 @@ def test_a_file_emptied_by_equality_deletes_stays_until_it_is_rewritten(catalog:
 def test_a_filter_of_equalities_is_written_down_without_reading_data(catalog: dk.Catalog) -> None:
     table = make(catalog, FIVE)
     (data,) = live_files(table, 0)
-    Path(data["file_path"]).unlink()  # whoever reads it now fails
+    stored_at(data["file_path"]).unlink()  # whoever reads it now fails
     dk.delete(
         table,
         Or(And(EqualTo("id", 1), EqualTo("category", "a")), And(EqualTo("id", 2), IsNull("category"))),
@@ -319,7 +319,7 @@ def test_any_other_filter_is_read(catalog: dk.Catalog) -> None:
     dk.delete(table, "id > 1 and id < 4", mode="equality-delete")
     (delete,) = live_files(table, 1)
     assert parquet(delete["file_path"]).to_pydict() == {"id": [2, 3]}
-    Path(live_files(table, 0)[0]["file_path"]).unlink()
+    stored_at(live_files(table, 0)[0]["file_path"]).unlink()
     with refused(table, dk.NotFoundError, "file-not-found"):
         dk.delete(table, "id > 3", mode="equality-delete")
 
@@ -410,7 +410,7 @@ def test_a_delete_prunes_partitions(catalog: dk.Catalog, version: int, mode: str
     table = make(catalog, FIVE, format_version=version, partition_by=["category"])
     for file in live_files(table, 0):
         if file["partition"]["category"] == "b":
-            Path(file["file_path"]).unlink()
+            stored_at(file["file_path"]).unlink()
     dk.delete(
         table,
         "category = 'a' and value > 0",

@@ -7,7 +7,6 @@ import random
 import uuid
 from collections.abc import Sequence
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +29,7 @@ from pyiceberg.types import (
 )
 
 import deletekit as dk
+from tests.storage import stored_at
 from tests.tables import (
     MODES,
     Row,
@@ -83,7 +83,7 @@ def test_keys_hide_the_rows_they_equal(catalog: dk.Catalog, version: int, keys: 
 def test_no_data_file_is_read(catalog: dk.Catalog) -> None:
     table = make(catalog, FIVE)
     for file in live_files(table, 0):
-        Path(file["file_path"]).unlink()
+        stored_at(file["file_path"]).unlink()
     dk.delete_keys(table, [{"id": 1}])
     assert len(live_files(table, 1)) == 1
 

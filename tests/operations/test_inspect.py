@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import deletekit as dk
+from tests.storage import stored_at
 from tests.tables import (
     VERSION_AND_MODE,
     avro,
@@ -138,7 +138,7 @@ def test_a_missing_delete_file_is_only_missed_when_asked_for(catalog: dk.Catalog
     table = make(catalog, FIVE)
     dk.delete(table, "id = 1", mode="equality-delete")
     (delete,) = live_files(table, 1)
-    Path(delete["file_path"]).unlink()
+    stored_at(delete["file_path"]).unlink()
     assert len(dk.inspect(table)["manifests"]) == 2
     with pytest.raises(dk.NotFoundError) as caught:
         dk.inspect(table, deletes=True)

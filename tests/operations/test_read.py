@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from pyiceberg.expressions import EqualTo, IsNaN, Not, NotIn
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
 from tests.operations.three_valued import FILTERS, LOGIC, ROWS, sqlite_ids
+from tests.storage import stored_at
 from tests.tables import (
     MODES,
     VERSION_AND_MODE,
@@ -239,7 +239,7 @@ def test_count_reads_no_data_file_where_it_need_not(catalog: dk.Catalog, version
     table = make(catalog, FIVE, FIVE, format_version=version)
     dk.delete(table, "id = 1", mode=mode)
     for file in live_files(table, 0):
-        Path(file["file_path"]).unlink()
+        stored_at(file["file_path"]).unlink()
     assert dk.scan(table).count() == 8
     with pytest.raises(dk.NotFoundError):
         dk.scan(table, "id > 0").count()
@@ -313,7 +313,7 @@ def test_as_of_is_exact_to_the_millisecond(catalog: dk.Catalog, millis: int) -> 
     table = make(catalog, FIVE[:1])
     moved = metadata_json(table)
     moved["snapshots"][0]["timestamp-ms"] = moved["snapshot-log"][0]["timestamp-ms"] = millis
-    Path(table.metadata_location).write_text(json.dumps(moved))
+    stored_at(table.metadata_location).write_text(json.dumps(moved))
     table.refresh()
     for at in (millis, as_utc(millis), as_utc(millis).isoformat()):
         assert ids(table, as_of=at) == [1]
@@ -329,7 +329,7 @@ def test_the_log_of_snapshots_need_not_be_sorted(catalog: dk.Catalog) -> None:
     first, second = moved["snapshot-log"]
     first["timestamp-ms"], second["timestamp-ms"] = 2000, 1000
     moved["snapshot-log"] = [first, second]
-    Path(table.metadata_location).write_text(json.dumps(moved))
+    stored_at(table.metadata_location).write_text(json.dumps(moved))
     table.refresh()
     assert ids(table, as_of=1500) == [1, 2]
     assert ids(table, as_of=2500) == [1]

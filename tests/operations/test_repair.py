@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from pyiceberg.table.puffin import PuffinFile
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
 from tests.operations.damage import Record, edit_bytes, edit_file, edit_list, edit_manifest, findings, with_metadata
+from tests.storage import stored_at
 from tests.tables import (
     avro,
     entries,
@@ -117,7 +117,7 @@ def doubtful(table: dk.Table, case: str) -> None:
     if case == "checksum":
         edit_bytes(vector["file_path"], lambda data: data.__setitem__(vector["content_offset"] + 12, 0xFF))
     elif case == "gone":
-        Path(vector["file_path"]).unlink()
+        stored_at(vector["file_path"]).unlink()
     elif case == "cardinality":
         edit_file(table, 1, record_count=7)
     else:
@@ -246,7 +246,7 @@ def test_vectors_without_footer_move_to_a_real_puffin_file(catalog: dk.Catalog, 
     path = live_files(table, 1)[0]["file_path"]
     last = max(d["content_offset"] + d["content_size_in_bytes"] for d in live_files(table, 1))
     edit_bytes(path, lambda data: data[:last] if damage == "cut off" else b"\0\0\0\0" + data[4:last])
-    edit_all = Path(path).stat().st_size
+    edit_all = stored_at(path).stat().st_size
 
     def sized(stored: list[Record]) -> None:
         for entry in stored:
@@ -260,7 +260,7 @@ def test_vectors_without_footer_move_to_a_real_puffin_file(catalog: dk.Catalog, 
     assert vectors(table) == before
     (new,) = {d["file_path"] for d in live_files(table, 1)}
     assert new != path
-    footer = PuffinFile(Path(new).read_bytes()).footer
+    footer = PuffinFile(stored_at(new).read_bytes()).footer
     assert {b.properties["referenced-data-file"] for b in footer.blobs} == set(before)
     clean(table)
 

@@ -6,7 +6,6 @@ What was written is read with json, fastavro, pyarrow and pyroaring; only `scan`
 from __future__ import annotations
 
 import base64
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from deletekit.commit.row_delta import RowDelta
 from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors
 from deletekit.engines.local import LocalEngine
 from deletekit.formats.deletion_vector import PositionBitmap
+from tests.storage import stored_at
 from tests.tables import (
     VERSION_AND_MODE,
     avro,
@@ -344,7 +344,7 @@ def test_deletes_are_recorded_in_delete_manifests_only(catalog: dk.Catalog, vers
     dk.delete(table, "id in (1, 3)", mode=mode)
     data, deletes = manifest_list(table)
     assert data["manifest_path"] == before["manifest_path"]
-    assert Path(before["manifest_path"]).read_bytes() == Path(data["manifest_path"]).read_bytes()
+    assert stored_at(before["manifest_path"]).read_bytes() == stored_at(data["manifest_path"]).read_bytes()
     assert (data["content"], deletes["content"]) == (0, 1)
     assert {e["data_file"]["content"] for e in entries(table, 0)} == {0}
     assert {e["data_file"]["content"] for e in entries(table, 1)} == {2 if mode == "equality-delete" else 1}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +24,7 @@ from tests.operations.damage import (
     resized,
     with_metadata,
 )
+from tests.storage import stored_at
 from tests.tables import items, live_files, make, new_catalog
 
 ROWS = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, "c", 5.0), (6, "b", float("nan")))
@@ -108,7 +108,7 @@ def test_they_are_sound(vectors: dk.Table, positions: dk.Table, position: dk.Tab
 @pytest.mark.parametrize("content", [0, 1])
 def test_a_file_that_is_gone(keys: dk.Table, content: int) -> None:
     path = file_of(keys, content)
-    Path(path).unlink()
+    stored_at(path).unlink()
     finding = found(findings(keys), "missing-file")
     assert (finding.file, finding.field, finding.snapshot_ids) == (path, "file_path", (head_id(keys),))
     assert findings(keys, level="metadata") == (), "which looks at no data or delete file"
@@ -116,7 +116,7 @@ def test_a_file_that_is_gone(keys: dk.Table, content: int) -> None:
 
 @pytest.mark.parametrize("content", [0, 1])
 def test_a_file_of_another_size(keys: dk.Table, content: int) -> None:
-    size = Path(file_of(keys, content)).stat().st_size
+    size = stored_at(file_of(keys, content)).stat().st_size
     path = edit_file(keys, content, file_size_in_bytes=10**6)
     finding = found(findings(keys), "file-size")
     assert (finding.file, finding.found, finding.expected) == (path, 10**6, size)
@@ -152,12 +152,12 @@ def in_vector(table: dk.Table, at: int, change: Callable[[bytes], bytes], *, crc
     vector = live_files(table, 1)[0]
     start, size = vector["content_offset"], vector["content_size_in_bytes"]
     path = str(vector["file_path"])
-    data = bytearray(Path(path).read_bytes())
+    data = bytearray(stored_at(path).read_bytes())
     data[start + at : start + at + 4] = change(bytes(data[start + at : start + at + 4]))
     if crc:
         body = data[start + 4 : start + size - 4]
         data[start + size - 4 : start + size] = struct.pack(">I", zlib.crc32(body))
-    Path(path).write_bytes(data)
+    stored_at(path).write_bytes(data)
     return path
 
 
@@ -208,7 +208,7 @@ FOOTERS: dict[str, Callable[[bytearray], Any]] = {
 def test_a_puffin_file_without_a_readable_footer(vectors: dk.Table, case: str) -> None:
     path = file_of(vectors, 1)
     edit_bytes(path, FOOTERS[case])
-    size = Path(path).stat().st_size
+    size = stored_at(path).stat().st_size
     seen = [f for f in findings(vectors) if f.kind != "file-size"]
     assert [(f.kind, f.file, f.repair) for f in seen] == [("puffin-footer", path, "puffin-footer")]
     assert size == live_files(vectors, 1)[0]["file_size_in_bytes"] or case == "cut off"
@@ -464,10 +464,10 @@ def test_files_of_older_snapshots_are_looked_for_but_not_opened(catalog: dk.Cata
     table = make(catalog, ROWS, format_version=2)
     path = file_of(table, 0)
     dk.update(table, {"value": 0.0}, where="id = 1", mode="copy-on-write")
-    Path(path).write_bytes(b"x" * Path(path).stat().st_size)
+    stored_at(path).write_bytes(b"x" * stored_at(path).stat().st_size)
     assert findings(table, snapshots="all") == ()
     first = min(table.metadata.snapshots.values(), key=lambda s: s.sequence_number)
     assert found(findings(table, snapshots=[first.snapshot_id]), "unreadable-file").file == path
-    Path(path).unlink()
+    stored_at(path).unlink()
     finding = found(findings(table, snapshots="all"), "missing-file")
     assert finding.snapshot_ids == (first.snapshot_id,)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -24,6 +23,7 @@ from tests.operations.damage import (
     put_back,
     with_metadata,
 )
+from tests.storage import stored_at
 from tests.tables import entries, head_json, items, live_files, make, manifest_list, new_catalog
 
 ROWS = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, "b", float("nan")))
@@ -128,10 +128,10 @@ def test_a_list_of_another_snapshot_shows_in_its_metadata(table: dk.Table) -> No
 @pytest.mark.parametrize("damage", ["gone", "cut", "other"])
 def test_lists_and_manifests_that_cannot_be_read(table: dk.Table, what: str, damage: str) -> None:
     path = head_json(table)["manifest-list"] if what == "list" else manifest_list(table)[0]["manifest_path"]
-    data = Path(path).read_bytes()
-    Path(path).write_bytes(data[:-5] if damage == "cut" else b"PAR1")
+    data = stored_at(path).read_bytes()
+    stored_at(path).write_bytes(data[:-5] if damage == "cut" else b"PAR1")
     if damage == "gone":
-        Path(path).unlink()
+        stored_at(path).unlink()
     seen = [f for f in findings(table) if f.kind != "manifest-length"]
     assert [(f.kind, f.file) for f in seen if f.severity == "error"] == [
         ("missing-file" if damage == "gone" else "unreadable-file", path)
@@ -307,7 +307,7 @@ def test_a_vector_without_its_fields_makes_the_manifest_unreadable(table: dk.Tab
     rows = manifest_list(table)
     at = [r["manifest_path"] for r in rows if r["content"] == 1]
     for path in at:
-        with Path(path).open("rb") as source:
+        with stored_at(path).open("rb") as source:
             if any(e["data_file"]["file_format"] == "PUFFIN" for e in fastavro.reader(source)):
                 edit_avro(path, lambda stored: stored[0]["data_file"].update(referenced_data_file=None))
                 break

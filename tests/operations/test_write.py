@@ -41,6 +41,7 @@ from pyiceberg.types import (
 )
 
 import deletekit as dk
+from tests.storage import stored_at
 from tests.tables import (
     ITEMS,
     VERSION_AND_MODE,
@@ -541,7 +542,7 @@ def test_the_manifest_tells_the_truth_about_a_file(catalog: dk.Catalog) -> None:
 
 
 def open_bytes(path: str) -> bytes:
-    return Path(path).read_bytes()
+    return stored_at(path).read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
 from tests.invariants import check_table, reachable
+from tests.storage import ON_S3, stored_at
 from tests.tables import MODES, Row, files_of, make, metadata_json, new_catalog, order, vectors
 
-EXAMPLES_A_MINUTE = 60
+EXAMPLES_A_MINUTE = 8 if ON_S3 else 60
 MINUTES = int(os.environ.get("DELETEKIT_STATEFUL", "0"))
 SETTINGS = settings(
     max_examples=max(MINUTES, 1) * EXAMPLES_A_MINUTE,
@@ -89,7 +90,7 @@ class TableMachine(RuleBasedStateMachine):
 
     @initialize(version=st.sampled_from([2, 3, 1, 2, 3]), partition_by=st.sampled_from([[], ["cat"], ["id"]]))
     def create(self, version: int, partition_by: list[str]) -> None:
-        self.table = make(self.catalog, schema=START, format_version=version, partition_by=partition_by, properties=LOG)
+        self.table = self._make(schema=START, format_version=version, partition_by=partition_by, properties=LOG)
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
@@ -289,7 +290,7 @@ class TableMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.history)
     @rule(younger=st.booleans())
     def remove_orphan_files(self, younger: bool) -> None:
-        stray = Path(self.table.refresh().location) / "data" / f"stray{self.uids}.parquet"
+        stray = stored_at(self.table.refresh().location) / "data" / f"stray{self.uids}.parquet"
         stray.parent.mkdir(exist_ok=True)
         stray.write_bytes(b"stray")
         done = dk.remove_orphan_files(self.table, older_than=FAR if younger else None, force=younger)
@@ -372,6 +373,9 @@ class TableMachine(RuleBasedStateMachine):
             assert self._scan(snapshot_id=snapshot_id) == self.history[snapshot_id]
 
     # --- helpers -----------------------------------------------------------------------------------------------------
+
+    def _make(self, **options: Any) -> dk.Table:
+        return make(self.catalog, **options)
 
     def _expire(self, keep: int) -> None:
         done = dk.expire_snapshots(self.table, older_than=FAR, retain_last=keep)

@@ -6,12 +6,12 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import deletekit as dk
 from deletekit.table.catalog import Catalog, Identifier, TableState
 from deletekit.table.metadata import TableMetadata
+from tests.storage import stored_at
 from tests.tables import Row, avro, live, metadata_json
 
 FAR = 4_102_444_800_000
@@ -126,5 +126,5 @@ def edit_metadata(table: dk.Table, change: Callable[[dict[str, Any]], None]) -> 
     """Change the table's metadata file in place, as no catalog would: for what deletekit itself does not write."""
     metadata = metadata_json(table)
     change(metadata)
-    Path(table.metadata_location).write_text(json.dumps(metadata), encoding="utf-8")
+    stored_at(table.metadata_location).write_text(json.dumps(metadata), encoding="utf-8")
     table.refresh()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +23,7 @@ from tests.operations.maintenance.model import (
     snapshot_ids,
     staged,
 )
+from tests.storage import stored_at
 from tests.tables import (
     MODES,
     VERSION_AND_MODE,
@@ -122,7 +122,7 @@ def test_a_shared_puffin_stays_while_one_of_its_vectors_is_live(catalog: dk.Cata
     done = dk.expire_snapshots(table, older_than=FAR)
     assert len(done.snapshot_ids) == 3
     assert done.deleted_deletion_vector_files == ()
-    assert Path(shared).exists()
+    assert stored_at(shared).exists()
     assert ids(table) == [3, 5, 6]
     assert files_of(table) == needed(table)
     dk.delete(table, "id = 5", mode="deletion-vector")  # and now the other one too
@@ -221,7 +221,7 @@ def test_statistics_go_with_their_snapshot(catalog: dk.Catalog) -> None:
     first, second = snapshot_ids(table)
     paths = {name: f"{table.location}/metadata/{name}.stats" for name in ("a", "b", "c", "both")}
     for path in paths.values():
-        Path(path).write_bytes(b"statistics")
+        stored_at(path).write_bytes(b"statistics")
 
     def add(metadata: dict[str, Any]) -> None:
         def entry(snapshot_id: int, path: str) -> dict[str, Any]:
@@ -270,7 +270,7 @@ def test_what_an_expired_snapshot_lost_is_not_missed(catalog: dk.Catalog) -> Non
     head = {*live_paths(snapshots[-1])}
     gone = [snapshots[0]["manifest-list"], *sorted(live_paths(snapshots[2]) - head)]
     for path in gone:
-        Path(path).unlink()
+        stored_at(path).unlink()
     rows = live(table)
     done = dk.expire_snapshots(table, older_than=FAR)
     assert done.failed_files == {}
@@ -280,7 +280,7 @@ def test_what_an_expired_snapshot_lost_is_not_missed(catalog: dk.Catalog) -> Non
 
 def test_what_a_remaining_snapshot_lost_is(catalog: dk.Catalog) -> None:
     table = busy(catalog, 2, "copy-on-write")
-    Path(snapshots_json(table)[-1]["manifest-list"]).unlink()
+    stored_at(snapshots_json(table)[-1]["manifest-list"]).unlink()
     with refused(table, dk.NotFoundError, "file-not-found"):
         dk.expire_snapshots(table, older_than=FAR)
 
@@ -289,8 +289,8 @@ def test_what_cannot_be_removed_is_said(catalog: dk.Catalog) -> None:
     table = make(catalog, ROWS[:3], format_version=2)
     dk.delete(table, "id = 1", mode="copy-on-write")
     (path,) = live_paths(snapshots_json(table)[0])
-    Path(path).unlink()
-    Path(path).mkdir()
+    stored_at(path).unlink()
+    stored_at(path).mkdir()
     done = dk.expire_snapshots(table, older_than=FAR)
     assert list(done.failed_files) == [path]
     assert done.deleted_data_files == ()
@@ -433,4 +433,4 @@ def test_the_metadata_file_is_plain_json(catalog: dk.Catalog) -> None:
     """No helper of `apply_updates` may stay in the document."""
     table = busy(catalog, 3, "deletion-vector")
     dk.expire_snapshots(table, older_than=FAR)
-    assert not [key for key in json.loads(Path(table.metadata_location).read_text("utf-8")) if key.startswith("_")]
+    assert not [key for key in json.loads(stored_at(table.metadata_location).read_text("utf-8")) if key.startswith("_")]

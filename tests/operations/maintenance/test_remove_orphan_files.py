@@ -17,6 +17,7 @@ from deletekit.operations.maintenance.locations import Location, SpellingRules
 from deletekit.operations.maintenance.remove_orphan_files import _orphans
 from tests.operations.maintenance.model import FAR, edit_metadata, history, needed, now_ms, other, snapshot_ids, staged
 from tests.s3 import S3
+from tests.storage import stored_at
 from tests.tables import MODES, files_of, ids, items, make, refused, unchanged
 
 HOUR = 60 * 60 * 1000
@@ -54,7 +55,7 @@ def table(request: pytest.FixtureRequest, catalog: dk.Catalog) -> dk.Table:
     dk.append(table, items((8, "c", 8.0)))
     dk.rollback(table, snapshot_ids(table)[2])
     stats = f"{table.location}/metadata/some.stats"
-    Path(stats).write_bytes(b"statistics")
+    stored_at(stats).write_bytes(b"statistics")
     size = {"file-size-in-bytes": 10, "file-footer-size-in-bytes": 1, "blob-metadata": []}
 
     def add(metadata: dict[str, Any]) -> None:
@@ -101,7 +102,7 @@ def test_every_file_that_is_needed_is_a_stray_without_its_table(table: dk.Table)
     gone = before - files_of(table)
     assert gone
     for path in gone:
-        stray(table, str(Path(path).relative_to(table.location)))
+        stray(table, str(stored_at(path).relative_to(table.location)))
     assert set(dk.remove_orphan_files(table).orphan_files) == gone
     assert files_of(table) == needed(table)
 
@@ -230,10 +231,10 @@ def test_metadata_that_cannot_be_read_protects_everything(table: dk.Table) -> No
     stray(table, "old")
     snapshot = table.metadata.snapshots[snapshot_ids(table)[-1]]
     assert snapshot.manifest_list is not None
-    Path(snapshot.manifest_list).write_bytes(b"damaged")
+    stored_at(snapshot.manifest_list).write_bytes(b"damaged")
     with refused(table, dk.FormatError, "avro-magic"):
         dk.remove_orphan_files(table)
-    Path(snapshot.manifest_list).unlink()
+    stored_at(snapshot.manifest_list).unlink()
     with refused(table, dk.NotFoundError, "file-not-found"):
         dk.remove_orphan_files(table)
 
