@@ -31,6 +31,8 @@ WORKERS = "2"
 S3_TESTS = [
     *(f"tests/operations/test_{verb}.py" for verb in ("delete", "delete_keys", "merge", "repair")),
     *(f"tests/{folder}" for folder in ("operations/maintenance", "stateful", "commit")),
+    # Ages of files on disk; it has tests of its own for S3.
+    "--ignore=tests/operations/maintenance/test_remove_orphan_files.py",
 ]
 NO_TESTS_COLLECTED = 5  # pytest's exit code
 

@@ -18,10 +18,10 @@ from deletekit.deletes.file_rewrite import deleted_positions, existing_positions
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.scan_planning import ScanTask, plan_scan
-from deletekit.deletes.write_context import WriteContext, check_parquet_only
+from deletekit.deletes.write_context import WriteContext, check_parquet_only, granularity_of
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
-from deletekit.operations.changes import granularity_of, group_tasks
+from deletekit.operations.changes import group_tasks
 from deletekit.operations.context import engine_or_default
 from deletekit.operations.maintenance.head import Head
 from deletekit.table.metadata import MAIN
@@ -80,7 +80,7 @@ def convert_equality_deletes(
     check_request(table.refresh(), ref, commit_properties)
     metadata = table.metadata
     parse_filter(where, metadata.schema)
-    granularity_of(metadata, None)
+    granularity_of(metadata)
     if metadata.format_version == 2:
         check_parquet_only(metadata, "write.delete.format.default")
     if dry_run:
@@ -143,7 +143,7 @@ def _by_value(task: ScanTask) -> list[DeleteFile]:
 
 def _delta(attempt: Attempt, context: ReadContext, plan: _Plan, engine: Engine) -> RowDelta:
     metadata = attempt.base.metadata
-    granularity = "vector" if metadata.format_version >= 3 else granularity_of(metadata, None)
+    granularity = "vector" if metadata.format_version >= 3 else granularity_of(metadata)
 
     def convert(tasks: Sequence[ScanTask]) -> tuple[list[DeleteFile], list[ManifestEntry]]:
         return _converted(context, attempt.write, tasks, granularity)

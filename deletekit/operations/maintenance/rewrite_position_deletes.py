@@ -20,11 +20,15 @@ from deletekit.deletes.delete_writers import FilePositions, write_deletion_vecto
 from deletekit.deletes.file_rewrite import existing_positions
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.scan_planning import ScanTask, plan_scan
-from deletekit.deletes.write_context import DEFAULT_DELETE_TARGET_BYTES, WriteContext, check_parquet_only
+from deletekit.deletes.write_context import (
+    DEFAULT_DELETE_TARGET_BYTES,
+    WriteContext,
+    check_parquet_only,
+    granularity_of,
+)
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
-from deletekit.operations.changes import granularity_of
 from deletekit.operations.context import engine_or_default
 from deletekit.operations.maintenance.file_groups import (
     RewriteOptions,
@@ -96,7 +100,7 @@ def rewrite_position_deletes(
     metadata = table.metadata
     chosen = rewrite_options(metadata, _TARGET, options)
     parse_filter(where, metadata.schema)
-    granularity_of(metadata, None)
+    granularity_of(metadata)
     if metadata.format_version == 2:
         check_parquet_only(metadata, "write.delete.format.default")
     if dry_run:
@@ -144,7 +148,7 @@ def position_delete_rewrite(
 ) -> RowDelta:
     """The change that replaces these position delete files, groups of one spec and partition each."""
     v3 = attempt.base.metadata.format_version >= 3
-    granularity = granularity_of(attempt.base.metadata, None)
+    granularity = granularity_of(attempt.base.metadata)
 
     def rewrite(group: Sequence[ManifestEntry]) -> tuple[list[DeleteFile], list[ManifestEntry]]:
         if v3:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -25,6 +24,7 @@ from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.operations.changes import nested_keys
 from tests.operations.maintenance.model import between, history, lineage, other
 from tests.operations.maintenance.test_compact import clean, rows_of
+from tests.storage import stored_at
 from tests.tables import (
     Row,
     entries,
@@ -153,8 +153,8 @@ def test_two_compactions_at_once(catalog: dk.Catalog, version: int, partial: boo
 def test_a_part_that_cannot_be_read_leaves_the_others(catalog: dk.Catalog) -> None:
     table = make(catalog, *[rows_of(i) for i in range(3)], format_version=3, partition_by=["category"])
     lost = next(f["file_path"] for f in live_files(table, 0) if f["partition"]["category"] == "b")
-    kept = Path(lost).read_bytes()
-    Path(lost).unlink()
+    kept = stored_at(lost).read_bytes()
+    stored_at(lost).unlink()
     with refused(table, dk.NotFoundError, "file-not-found"):
         dk.compact(table, rewrite_all=True)
     with refused(table, dk.NotFoundError, "file-not-found"):
@@ -163,7 +163,7 @@ def test_a_part_that_cannot_be_read_leaves_the_others(catalog: dk.Catalog) -> No
     assert len(done.commits) == 3
     assert lost in done.failed_data_files
     assert {parquet(p)["category"][0].as_py() for p in done.failed_data_files if p != lost} == {"b"}
-    Path(lost).write_bytes(kept)
+    stored_at(lost).write_bytes(kept)
     assert live(table) == expected([r for i in range(3) for r in rows_of(i)])
     clean(table)
 
@@ -222,13 +222,14 @@ AVRO_DELETES = {
 
 def foreign(table: dk.Table, name: str, rows: list[Row]) -> DataFile:
     """Add an Avro or ORC data file of another library, without any metrics."""
-    path = Path(table.location) / "data" / name
+    path = stored_at(table.location) / "data" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     if name.endswith("avro"):
         with path.open("wb") as sink:
             fastavro.writer(sink, AVRO, rows)
     else:
-        orc.write_table(pa.Table.from_pylist(rows, schema=pa.schema([(n, k) for n, k in COLUMNS])), str(path))
+        with path.open("wb") as sink:
+            orc.write_table(pa.Table.from_pylist(rows, schema=pa.schema([(n, k) for n, k in COLUMNS])), sink)
     file = DataFile(
         spec_id=0,
         partition=(),
@@ -249,7 +250,7 @@ def test_files_and_deletes_of_others(catalog: dk.Catalog) -> None:
     """Avro and ORC data files, an Avro position delete file that names both and goes past their end."""
     table = make(catalog, rows_of(2), format_version=2, properties={"schema.name-mapping.default": MAPPING})
     files = [foreign(table, "a.avro", rows_of(0)), foreign(table, "b.orc", rows_of(1))]
-    path = Path(table.location) / "data" / "deletes.avro"
+    path = stored_at(table.location) / "data" / "deletes.avro"
     listed = sorted((f.file_path, pos) for f in files for pos in (0, 5, 1000))
     with path.open("wb") as sink:
         fastavro.writer(sink, AVRO_DELETES, [{"file_path": p, "pos": n} for p, n in listed])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -15,6 +14,7 @@ from deletekit.engines.local import LocalEngine
 from tests.operations.maintenance.model import between, other, snapshot_ids, staged
 from tests.operations.maintenance.test_compact import KINDS, busy, clean, rows_of
 from tests.operations.maintenance.test_remove_dangling_deletes import deletes
+from tests.storage import stored_at
 from tests.tables import Row, expected, files_of, head_json, items, live, live_files, make, refused, unchanged
 
 NAME = "Erika Mustermann"
@@ -28,10 +28,10 @@ def holders(table: dk.Table) -> set[str]:
             if NAME in str(pq.read_table(path).to_pylist()):
                 found.add(path)
         elif path.endswith(".avro"):
-            with Path(path).open("rb") as source:
+            with stored_at(path).open("rb") as source:
                 if NAME in str(list(fastavro.reader(source))):
                     found.add(path)
-        elif NAME.encode() in Path(path).read_bytes():
+        elif NAME.encode() in stored_at(path).read_bytes():
             found.add(path)
     return found
 
