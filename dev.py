@@ -29,10 +29,12 @@ OLDEST_JAVA = 17
 WORKERS = "2"
 # Run once more with the tables on S3, without rename or append: what makes and removes files.
 S3_TESTS = [
-    *(f"tests/operations/test_{verb}.py" for verb in ("delete", "delete_keys", "merge", "repair")),
-    *(f"tests/{folder}" for folder in ("operations/maintenance", "stateful", "commit")),
-    # Ages of files on disk; it has tests of its own for S3.
-    "--ignore=tests/operations/maintenance/test_remove_orphan_files.py",
+    *(f"tests/operations/test_{name}.py" for name in ("repair", "seed_examples")),
+    *(
+        f"tests/operations/maintenance/test_{name}.py"
+        for name in ("compact", "convert_equality_deletes", "erase", "expire_snapshots", "rewrite_manifests")
+    ),
+    "tests/stateful",
 ]
 NO_TESTS_COLLECTED = 5  # pytest's exit code
 

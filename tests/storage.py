@@ -18,7 +18,7 @@ from typing import Any
 import deletekit as dk
 from tests.s3 import S3
 
-__all__ = ["ON_S3", "S3Path", "catalog_on", "files_below", "stored_at"]
+__all__ = ["ON_S3", "S3Path", "catalog_on", "files_below", "io_properties", "stored_at"]
 
 ON_S3 = os.environ.get("DELETEKIT_STORAGE", "disk") == "s3"
 
@@ -42,7 +42,14 @@ def files_below(location: str) -> set[str]:
         return {str(path) for path in Path(location).rglob("*") if path.is_file()}
     bucket, _, prefix = location.removeprefix("s3://").partition("/")
     pages = client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{prefix}/")
-    return {f"s3://{bucket}/{found['Key']}" for page in pages for found in page.get("Contents", ())}
+    keys = (found["Key"] for page in pages for found in page.get("Contents", ()))
+    # pyarrow leaves an empty object in place of a directory whose last file it deleted.
+    return {f"s3://{bucket}/{key}" for key in keys if not key.endswith("/")}
+
+
+def io_properties() -> dict[str, str]:
+    """What opens the storage without a catalog."""
+    return server().properties if ON_S3 else {}
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pyiceberg.table.puffin import PuffinFile
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
 from tests.operations.damage import Record, edit_bytes, edit_file, edit_list, edit_manifest, findings, with_metadata
-from tests.storage import stored_at
+from tests.storage import io_properties, stored_at
 from tests.tables import (
     avro,
     entries,
@@ -300,7 +300,7 @@ def test_totals_are_counted_anew(catalog: dk.Catalog) -> None:
 
 def test_a_dry_run_says_the_same_and_writes_nothing(catalog: dk.Catalog) -> None:
     table = with_two_vectors(catalog)
-    read_only = dk.from_metadata(table.metadata_location)
+    read_only = dk.from_metadata(table.metadata_location, **io_properties())
     with unchanged(table):
         planned = dk.repair(table, dry_run=True)
         assert dk.repair(read_only, dry_run=True) == planned
