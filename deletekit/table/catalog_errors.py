@@ -125,9 +125,13 @@ def state_after(error: DeletekitError, look: Callable[[], T | None], properties:
     retries = _number(properties, "commit.status-check.num-retries", 3) if unknown else 0
     wait = _number(properties, "commit.status-check.min-wait-ms", 1000) / 1000
     longest = _number(properties, "commit.status-check.max-wait-ms", 60_000) / 1000
+    deadline = time.monotonic() + _number(properties, "commit.status-check.total-timeout-ms", 1_800_000) / 1000
     for number in range(retries + 1):
         if number:
-            time.sleep(min(wait * 2 ** (number - 1), longest))
+            pause = min(wait * 2 ** min(number - 1, 30), longest)
+            if time.monotonic() + pause > deadline:
+                break
+            time.sleep(pause)
         try:
             found = look()
         except CommitConflictError:
