@@ -66,10 +66,7 @@ def merge(
     mode: as in `delete`; None takes `write.merge.mode`. Equality deletes use `on` as their key.
     ref, granularity, commit_properties: as in `delete`.
 
-    Under `write.merge.isolation-level` = `serializable`, the default, the outcome is that of everything that others
-    commit meanwhile first, and this merge then; under `snapshot`, rows that others insert meanwhile match nothing, so
-    that two merges may both insert a key. Under both, no row comes back that someone else deleted, and no change of a
-    row that someone else made first is lost.
+    `write.merge.isolation-level`: as in `update`; under `snapshot`, two merges may both insert a key.
 
     Raises InvalidInputError before anything is written for columns that do not fit, or when a table row matches several
     source rows (SQL's cardinality rule); CommitConflictError when too many races are lost. Spec: "Row-level Deletes".
