@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -84,11 +84,12 @@ def committing_row(connection: sa.Connection) -> Iterator[None]:
     """Around a SQL catalog's COMMIT: one that got no answer may have landed."""
     try:
         yield
-    except sa.exc.SQLAlchemyError as e:
+    except Exception as e:  # drivers also let errors of sockets and files through as they are
         # SQLite keeps the transaction when a reader makes its COMMIT fail, and SQLAlchemy would pool the connection so:
         # we would read what is not committed, and some later COMMIT would make it so.
-        connection.rollback()
-        raise (_lost_race(e) or _unknown_state(e)) from e
+        with suppress(Exception):
+            connection.rollback()
+        raise ((_lost_race(e) if isinstance(e, sa.exc.SQLAlchemyError) else None) or _unknown_state(e)) from e
 
 
 @contextmanager

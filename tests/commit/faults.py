@@ -1,8 +1,7 @@
 """Faults at the calls that a verb makes to storage and to its catalog: an error, or the end of the process.
 
-A call is what changes or reads the world: `open`, `read`, `write`, `delete` of a file, and of the catalog its statements
-and COMMITs. Each is counted; the one with the chosen number does not come to pass, comes to pass by half, or comes to
-pass and is not answered.
+A call is `open`, `read`, `write` or `delete` of a file, or a statement or COMMIT of the catalog. Each is counted; the
+one with the chosen number is not made, is made by half, or is made and not answered.
 """
 
 from __future__ import annotations
@@ -19,13 +18,15 @@ import deletekit as dk
 from deletekit.table import catalog as catalog_module
 from deletekit.table.file_io import PyIcebergIO
 
-__all__ = ["WHEN", "Fault", "Faults", "faulty"]
+__all__ = ["KILLED", "WHEN", "FaultError", "Faults", "faulty"]
 
-WHEN = ("before", "half", "after")
+_CHANGES = ("before", "after")
+WHEN = {"write": ("before", "half", "after"), "delete": _CHANGES, "update": _CHANGES, "commit": _CHANGES}
+"""Of calls that change something, what may have become of them; those that only read fail before they have."""
 KILLED = 77
 
 
-class Fault(OSError):
+class FaultError(OSError):
     """The injected error: nothing that deletekit knows."""
 
 
@@ -54,7 +55,7 @@ class Faults:
             half()
         if self.kill:
             os._exit(KILLED)
-        raise Fault(f"{name}, call {self.at}, {self.when}")
+        raise FaultError(f"{name}, call {self.at}, {self.when}")
 
 
 class FaultyIO(PyIcebergIO):

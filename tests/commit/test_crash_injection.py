@@ -1,126 +1,148 @@
 """A fault at every storage and catalog call of every verb: the table is as before or as after, whole, and clean.
 
 Each verb runs once to count its calls. Then, for each call, on a copy of the same table, it runs with an error there
-(the call not made, made by half, or made and not answered), and in a process of its own that ends there.
+(the call not made, made by half, or made and not answered), and for calls of every kind in a process that ends there.
 """
 
 from __future__ import annotations
 
-import os
+import json
 import shutil
+import subprocess
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import deletekit as dk
-from tests.commit.faults import KILLED, WHEN, Fault, Faults, faulty
-from tests.commit.racing import QUICK
+from deletekit.deletes.write_context import WriteContext
+from tests.commit.crashing import CASES, NAME, PROPERTIES, Verb, run, verbs
+from tests.commit.faults import KILLED, WHEN, FaultError, Faults
 from tests.invariants import check_table, reachable
-from tests.tables import MODES, Row, expected, files_of, items, live, make, new_catalog
+from tests.tables import ITEMS, Row, files_of, items, live, make, new_catalog
 
+ROOT = Path(__file__).parents[2]
 FIRST = items((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0))
 SECOND = items((4, "b", 4.0), (5, "b", 5.0))
-PROPERTIES = {**QUICK, "commit.status-check.min-wait-ms": "1", "commit.status-check.num-retries": "1"}
-NAME = "test.t"
-
-
-def verbs(version: int) -> dict[str, Callable[[dk.Table], Any]]:
-    found: dict[str, Callable[[dk.Table], Any]] = {
-        "append": lambda t: dk.append(t, items((9, "n", 9.0))),
-        "delete_keys": lambda t: dk.delete_keys(t, [{"id": 1}]),
-    }
-    for mode in MODES[version]:
-        found[f"delete, {mode}"] = lambda t, mode=mode: dk.delete(t, "id in (1, 4)", mode=mode)
-    for mode in MODES[version][:2]:
-        found[f"update, {mode}"] = lambda t, mode=mode: dk.update(t, {"value": 0.5}, where="id = 1", mode=mode)
-        found[f"merge, {mode}"] = lambda t, mode=mode: dk.merge(
-            t, items((1, "m", 0.1), (8, "m", 0.2)), on=["id"], mode=mode
-        )
-    return found
-
-
-CASES = [(version, name) for version in (2, 3) for name in verbs(version)]
 
 
 class Trial:
     """A table that can be put back, on disk and in the catalog, to what it was."""
 
-    def __init__(self, folder: Path, version: int) -> None:
+    def __init__(self, folder: Path, version: int, verb: Verb) -> None:
         self.home, self.kept = folder / "warehouse", folder / "kept"
         with new_catalog(self.home) as catalog:
-            table = dk.create_table(catalog, NAME, make_schema(), format_version=version, properties=PROPERTIES)
+            table = dk.create_table(catalog, NAME, ITEMS, format_version=version, properties=PROPERTIES)
             dk.append(table, FIRST)
             dk.append(table, SECOND)
             dk.delete(table, "id = 3", mode="merge-on-read")  # so that a vector has a predecessor
             self.before = live(table)
         shutil.copytree(self.home, self.kept)
+        dry = Faults()
+        run(self.home, verb, dry)
+        self.calls = dry.names
+        self.after, _ = self.look("dry")
+        assert self.after != self.before
 
     def reset(self) -> None:
         shutil.rmtree(self.home)
         shutil.copytree(self.kept, self.home)
 
-    def run(self, verb: Callable[[dk.Table], Any], faults: Faults) -> None:
-        with new_catalog(self.home) as catalog, dk.engine.local(1), faulty(faults, catalog):
-            verb(dk.load_table(catalog, NAME))
-
-    def check(self, after: list[Row], what: str) -> bool:
-        """Hold what must be, whatever happened; say whether the change is there."""
+    def look(self, what: str) -> tuple[list[Row], int]:
+        """Hold what must be, whatever happened; give the rows, and how many files had to be cleared away."""
         with new_catalog(self.home) as catalog:
             table = dk.load_table(catalog, NAME)
             rows = live(table)
-            assert rows in (self.before, after), what
-            dk.remove_orphan_files(table, older_than=int(time.time() * 1000) + 60_000, force=True)
+            orphans = dk.remove_orphan_files(table, older_than=int(time.time() * 1000) + 60_000, force=True)
             assert files_of(table) == reachable(table), what
             check_table(table)
             report = dk.verify(table)
             assert report.ok, (what, report)
-            return rows == after
+            return rows, len(orphans.orphan_files)
 
 
-def make_schema() -> Any:
-    from tests.tables import ITEMS  # noqa: PLC0415
-
-    return ITEMS
-
-
-def run_killed(trial: Trial, verb: Callable[[dk.Table], Any], faults: Faults) -> None:
-    """Run in a child that ends at the fault, without a word to anybody."""
-    child = os.fork()
-    if child == 0:
-        try:
-            trial.run(verb, faults)
-        finally:
-            os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == KILLED
+@pytest.fixture
+def dying() -> Iterator[subprocess.Popen[str]]:
+    """Give the process whose children die."""
+    command = [sys.executable, "-m", "tests.commit.crashing"]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(60) == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("version", "name"), CASES)
-def test_a_fault_at_every_call(tmp_path: Path, version: int, name: str) -> None:
+def test_an_error_at_every_call(tmp_path: Path, version: int, name: str) -> None:
     verb = verbs(version)[name]
-    trial = Trial(tmp_path, version)
-    dry = Faults()
-    trial.run(verb, dry)
-    with new_catalog(trial.home) as catalog:
-        after = live(dk.load_table(catalog, NAME))
-    assert after != trial.before
+    trial = Trial(tmp_path, version, verb)
     outcomes: Counter[str] = Counter()
-    for at, call in enumerate(dry.names, 1):
-        for when in WHEN if call == "write" else ("before", "after"):
+    for at, call in enumerate(trial.calls, 1):
+        for when in WHEN.get(call, ("before",)):
             trial.reset()
-            faults = Faults(at, when)
-            raised = "answered"
+            said = "done"
             try:
-                trial.run(verb, faults)
-            except (dk.DeletekitError, Fault) as e:
-                raised = type(e).__name__
-            landed = trial.check(after, f"{name} v{version}: {call} {at} {when}")
-            assert landed or raised != "answered", "what was acknowledged is there"
-            assert not landed or raised in ("answered", "CommitStateUnknownError", "Fault")
-            outcomes[f"{raised}, {'after' if landed else 'before'}"] += 1
-    print(f"\n{name} v{version}: {sum(outcomes.values())} faults at {len(dry.names)} calls: {dict(outcomes)}")
+                run(trial.home, verb, Faults(at, when))
+            except (dk.DeletekitError, FaultError) as e:
+                said = type(e).__name__
+            what = f"{name} v{version}: {call}, call {at}, {when}: {said}"
+            rows, orphans = trial.look(what)
+            assert rows in (trial.before, trial.after), what
+            if said != "CommitStateUnknownError":
+                assert (rows == trial.after) == (said == "done"), what
+                assert orphans == 0, what
+            outcomes[f"{said}: {'after' if rows == trial.after else 'before'}"] += 1
+    print(f"\n{name} v{version}: {sum(outcomes.values())} errors at {len(trial.calls)} calls: {dict(outcomes)}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "name"), CASES)
+def test_the_end_of_the_process_at_calls_of_every_kind(
+    tmp_path: Path, version: int, name: str, dying: subprocess.Popen[str]
+) -> None:
+    """The first and the last call of each kind, which for COMMIT and the swap is every one."""
+    trial = Trial(tmp_path, version, verbs(version)[name])
+    numbers = {call: [i for i, c in enumerate(trial.calls, 1) if c == call] for call in trial.calls}
+    outcomes: Counter[str] = Counter()
+    assert dying.stdin is not None
+    assert dying.stdout is not None
+    for call, found in numbers.items():
+        for at in sorted({found[0], found[-1]}):
+            for when in WHEN.get(call, ("before",)):
+                trial.reset()
+                dying.stdin.write(json.dumps([str(trial.home), version, name, at, when]) + "\n")
+                dying.stdin.flush()
+                what = f"{name} v{version}: killed at {call}, call {at}, {when}"
+                assert int(dying.stdout.readline()) == KILLED, what
+                rows, orphans = trial.look(what)
+                assert rows in (trial.before, trial.after), what
+                outcomes["after" if rows == trial.after else "before"] += 1
+                outcomes["orphans"] += orphans
+    killed = outcomes["after"] + outcomes["before"]
+    print(f"\n{name} v{version}: killed {killed} times at {len(numbers)} kinds of calls: {dict(outcomes)}")
+
+
+def test_what_cannot_be_removed_hides_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Storage that neither writes the manifest nor removes the data file: the caller hears of the first."""
+    with new_catalog(tmp_path) as catalog:
+        table = make(catalog, FIRST)
+        write = WriteContext.write
+
+        def no_manifest(context: WriteContext, path: str, data: bytes) -> None:
+            if path.endswith(".avro"):
+                raise FaultError("no manifest")
+            write(context, path, data)
+
+        monkeypatch.setattr(WriteContext, "write", no_manifest)
+        monkeypatch.setattr(type(table.io), "delete", lambda *_: 1 / 0)
+        with pytest.raises(FaultError):
+            dk.append(table, SECOND)
+        monkeypatch.undo()
+        left = files_of(table) - reachable(table)
+        assert [Path(p).suffix for p in left] == [".parquet"]
+        dk.remove_orphan_files(table, older_than=int(time.time() * 1000) + 60_000, force=True)
+        check_table(table)
