@@ -77,6 +77,10 @@ def row_errors(name: str) -> Iterator[None]:
         raise InvalidInputError("table exists already", kind="table-exists", found=name) from e
     except sa.exc.SQLAlchemyError as e:
         raise (_lost_race(e) or _failed(e)) from e
+    except DeletekitError:
+        raise
+    except Exception as e:
+        raise _failed(e) from e
 
 
 @contextmanager
