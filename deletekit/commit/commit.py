@@ -20,7 +20,13 @@ from deletekit.commit.manifest_rewrite import ManifestRewrite, produce_rewrite
 from deletekit.commit.row_delta import Base, Produced, RowDelta, produce
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.write_context import WriteContext
-from deletekit.errors import CommitConflictError, CommitStateUnknownError, DeletekitError, InvalidInputError
+from deletekit.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    DeletekitError,
+    InvalidInputError,
+    NotFoundError,
+)
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.table.catalog import TableState
 from deletekit.table.metadata import MAIN
@@ -92,12 +98,14 @@ def commit(
     landed.
     """
     waits = Waits(table.properties)
+    uuid = table.metadata.table_uuid
     number = plans = 0
     work: _Work | None = None
     while True:
         number += 1
         with _discarding(work):
             check_request(table.refresh(), ref, properties)
+            _check_same_table(table, uuid)
             kept = None if work is None else _carried(work, _base(table, ref, work.attempt.base))
         work = kept
         try:
@@ -129,6 +137,19 @@ def check_request(table: Table, ref: str, properties: Mapping[str, str] | None =
     if ref in refs and refs[ref].get("type") == "tag":
         raise InvalidInputError("a tag cannot be written to", kind="ref", field="ref", found=ref, expected="a branch")
     table.metadata.snapshot_of_ref(ref)
+
+
+def _check_same_table(table: Table, uuid: str | None) -> None:
+    """A filter that was meant for one table is not tried on another that got its name."""
+    found = table.metadata.table_uuid
+    if uuid is not None and found != uuid:
+        raise NotFoundError(
+            "the table was replaced by another of its name",
+            kind="table-not-found",
+            field="table-uuid",
+            found=found,
+            expected=uuid,
+        )
 
 
 class Waits:
@@ -167,7 +188,7 @@ class _Work:
 
 def _plan(table: Table, ref: str, build: Build) -> _Work:
     attempt = Attempt(table, _base(table, ref), WriteContext(table.io, table.metadata))
-    with _cleaning(attempt.write):
+    with _cleaning(attempt.write), _expiring(attempt):
         return _Work(attempt, build(attempt))
 
 
@@ -175,7 +196,7 @@ def _produce(work: _Work, properties: Mapping[str, str] | None) -> Produced | No
     """Everything before the catalog hears of it; whatever goes wrong here, the files can go."""
     change, base, write = work.change, work.attempt.base, work.attempt.write
     work.lost = False
-    with _cleaning(write):
+    with _cleaning(write), _expiring(work.attempt):
         if change.is_empty:
             write.discard()
             return None
@@ -206,11 +227,14 @@ def _carried(work: _Work, head: Base) -> _Work | None:
     if not work.lost or not isinstance(work.change, PlannedChange):
         write.discard()
         return None
-    verdict = judge(work.change, work.attempt.base, head)
-    if isinstance(verdict, CommitConflictError):
+    try:
+        verdict = judge(work.change, work.attempt.base, head)
+        if isinstance(verdict, CommitConflictError):
+            raise verdict
+        delta = carry(verdict, write, ReadContext(table.io, head.metadata).loader)
+    except (CommitConflictError, NotFoundError):  # not found: the head itself has expired since
         write.discard()
         return None
-    delta = carry(verdict, write, ReadContext(table.io, head.metadata).loader)
     write.discard(keep={f.file_path for f in (*delta.added_data_files, *delta.added_delete_files)})
     return _Work(Attempt(table, head, write), replace(work.change, delta=delta))
 
@@ -234,6 +258,23 @@ def _discarding(work: _Work | None) -> Iterator[None]:
         return
     with _cleaning(work.attempt.write):
         yield
+
+
+@contextmanager
+def _expiring(attempt: Attempt) -> Iterator[None]:
+    """Around what reads the base: when it expired meanwhile, and its files are gone, the race is lost, no more."""
+    try:
+        yield
+    except NotFoundError as gone:
+        base, metadata = attempt.base.snapshot, attempt.table.refresh().metadata
+        if base is None or base.snapshot_id in metadata.snapshots:
+            raise
+        raise CommitConflictError(
+            "the snapshot that the change was planned on expired meanwhile",
+            kind="expired-snapshot",
+            file=gone.file,
+            found=base.snapshot_id,
+        ) from gone
 
 
 @contextmanager

@@ -173,16 +173,14 @@ def _window(base: Base, head: Base) -> frozenset[int] | CommitConflictError:
         # The first commit after an upgrade to v3; rows that were read without an id have one now.
         return CommitConflictError("rows were given their ids meanwhile", kind="changed-metadata", field="first-row-id")
     start = base.snapshot.snapshot_id if base.snapshot else None
-    window: set[int] = set()
     newest = head.snapshot.snapshot_id if head.snapshot else None
-    for snapshot in ancestors(head.metadata, newest):
-        if snapshot.snapshot_id == start:
-            return frozenset(window)
-        window.add(snapshot.snapshot_id)
-        if snapshot.parent_snapshot_id is None and start is None:
-            return frozenset(window)
-    if start is None and not window:
+    window: set[int] = set()
+    if newest == start:
         return frozenset()
+    for snapshot in ancestors(head.metadata, newest):
+        window.add(snapshot.snapshot_id)
+        if snapshot.parent_snapshot_id == start:  # which itself may have expired
+            return frozenset(window)
     return CommitConflictError(
         "the branch was moved to another history meanwhile",
         kind="changed-history",

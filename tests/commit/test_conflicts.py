@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import deletekit as dk
 from tests.commit.racing import QUICK, racing
 from tests.invariants import check_table
-from tests.tables import Row, expected, ids, items, live, live_files, make, position_deletes, refused, vectors
+from tests.tables import ITEMS, Row, expected, ids, items, live, live_files, make, position_deletes, refused, vectors
 
 FIRST = items((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0))
 SECOND = items((4, "b", 4.0), (5, "b", 5.0))
@@ -271,6 +273,112 @@ def test_keys_and_a_spec_that_gets_its_first_data(catalog: dk.Catalog) -> None:
     dk.drop_partition_field(table, "category")  # rows go to the old spec again
     done = dk.delete_keys(racing(catalog, table, lambda t: dk.append(t, items((1, "n", 7.0)))), [{"id": 1}])
     assert ids(table.refresh()) == [2, 3], done
+    check_table(table)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_the_base_expires_meanwhile(catalog: dk.Catalog, version: int) -> None:
+    """What lies between is known by its parents, though the snapshot that the change was planned on has gone."""
+    table = make(catalog, FIRST, SECOND, format_version=version, properties=QUICK)
+
+    def other(t: dk.Table) -> None:
+        dk.delete(t, "id = 2", mode=MOR[version])
+        dk.expire_snapshots(t, older_than=2**62, retain_last=1)
+
+    done = dk.delete(racing(catalog, table, other), "id = 1", mode=MOR[version])
+    assert (done.plans, done.attempts) == (1, 2)
+    assert ids(table.refresh()) == [3, 4, 5]
+    check_table(table)
+
+    def two(t: dk.Table) -> None:  # and now what lies between has gone too
+        dk.append(t, items(NEW))
+        dk.append(t, items((101, "n", 1.0)))
+        dk.expire_snapshots(t, older_than=2**62, retain_last=1)
+
+    done = dk.delete(racing(catalog, table, two), "id = 3", mode=MOR[version])
+    assert (done.plans, done.attempts) == (2, 2)
+    assert ids(table.refresh()) == [4, 5, 100, 101]
+    check_table(table)
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "deletion-vector"])
+def test_files_that_expire_while_they_are_read(catalog: dk.Catalog, mode: str) -> None:
+    """Rewritten and expired between planning and reading: the race is lost, and the file is not called missing."""
+    table = make(catalog, FIRST, SECOND, format_version=3, properties=QUICK)
+    asked: list[list[int]] = []
+
+    def value(rows: pa.Table) -> pa.Array:
+        asked.append(rows.column("id").to_pylist())
+        if len(asked) == 1:
+            other = dk.load_table(catalog, table.name)
+            dk.update(other, {"value": 9.0}, where="id in (1, 4)", mode="copy-on-write")
+            dk.expire_snapshots(other, older_than=2**62, retain_last=1)
+        return pc.add(rows.column("value"), 1.0)
+
+    with dk.engine.local(1):
+        done = dk.update(table, {"value": value}, where="id in (1, 4)", mode=mode)
+    assert len(asked[0]) == 1, "its neighbour was to be read, and was gone"
+    assert (done.plans, done.attempts) == (2, 2)
+    assert live(table, where="id in (1, 4)") == items((1, "a", 10.0), (4, "b", 10.0))
+    check_table(table)
+
+
+def test_a_file_that_is_missing_is_missing(catalog: dk.Catalog) -> None:
+    """A snapshot that is there and whose file is not: no race, and no second try."""
+    table = make(catalog, FIRST, format_version=3, properties=QUICK)
+    (path,) = (f["file_path"] for f in live_files(table, 0))
+    Path(path).unlink()
+    with refused(table, dk.NotFoundError, "file-not-found", file=path):
+        dk.delete(table, "id = 1", mode="deletion-vector")
+
+
+def test_a_table_of_the_same_name_is_another_table(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIRST, properties=QUICK)
+
+    def replaced(t: dk.Table) -> None:
+        catalog.drop_table(t.name)
+        dk.append(dk.create_table(catalog, t.name, ITEMS, location=f"{t.location}-2"), SECOND)
+
+    with pytest.raises(dk.NotFoundError) as caught:
+        dk.delete(racing(catalog, table, replaced), "true")
+    assert (caught.value.kind, caught.value.field) == ("table-not-found", "table-uuid")
+    assert ids(dk.load_table(catalog, table.name)) == [4, 5]
+
+
+def test_manifests_that_are_rewritten_meanwhile(catalog: dk.Catalog) -> None:
+    """Everything is in another manifest, and nothing is new."""
+    table = make(catalog, FIRST, SECOND, format_version=3, properties=QUICK)
+    dk.delete(table, "id = 3", mode="deletion-vector")
+
+    def other(t: dk.Table) -> None:
+        dk.append(t, items(NEW))
+        assert dk.rewrite_manifests(t).rewritten_manifests
+
+    done = dk.update(racing(catalog, table, other), {"value": 0.0}, where="id = 1", mode="deletion-vector")
+    assert (done.plans, done.attempts) == (1, 2)
+    assert ids(table.refresh()) == [1, 2, 4, 5, 100]
+    check_table(table)
+
+
+@pytest.mark.parametrize("published", ["fast-forward", "cherry-pick"])
+def test_what_is_published_from_a_branch_has_landed(catalog: dk.Catalog, published: str) -> None:
+    table = make(catalog, FIRST, SECOND, format_version=3, properties=QUICK)
+    dk.create_branch(table, "audit")
+    staged = dk.append(table, items((1, "staged", 1.0)), ref="audit").snapshot_id
+    assert staged is not None
+    if published == "cherry-pick":
+        dk.append(table, items(NEW))  # so that the snapshot is done again
+
+    def other(t: dk.Table) -> None:
+        if published == "fast-forward":
+            dk.fast_forward(t, "main", "audit")
+        else:
+            dk.cherry_pick(t, staged)
+
+    done = dk.delete(racing(catalog, table, other), "id = 1", mode="deletion-vector")
+    assert done.plans == 2
+    assert 1 not in ids(table.refresh())
+    assert ids(table, ref="audit") == [1, 1, 2, 3, 4, 5]
     check_table(table)
 
 
