@@ -1,8 +1,8 @@
 """The verbs that test_crash_injection breaks, and the process that dies of them: `python -m tests.commit.crashing`.
 
-It reads lines of JSON, `[folder, version, verb, number of the call, when]`, and for each forks a child that runs the
-verb and ends at that call; then it prints the child's exit code. Forking wants a process without threads, so this one
-does nothing else.
+It reads lines of JSON, `[folder, verb, number of the call, when]`, and for each forks a child that runs the verb and
+ends at that call; then it prints the child's exit code. Forking wants a process in which nothing has run yet, so this
+one only imports.
 """
 
 from __future__ import annotations
@@ -11,52 +11,126 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import deletekit as dk
 from tests.commit.faults import Faults, faulty
 from tests.commit.racing import QUICK
-from tests.tables import items, new_catalog
+from tests.tables import ITEMS, items, new_catalog
 
-__all__ = ["CASES", "NAME", "PROPERTIES", "run", "verbs"]
+__all__ = ["CASES", "LATER", "NAME", "Case", "make_table", "run"]
 
 NAME = "test.t"
+LATER = 2**62
+"""A time in the future, in milliseconds: everything is older."""
 PROPERTIES = {**QUICK, "commit.status-check.min-wait-ms": "1", "commit.status-check.num-retries": "1"}
-
-Verb = Callable[[dk.Table], Any]
-MODES = {2: ("position-delete",), 3: ("copy-on-write", "deletion-vector", "equality-delete")}
+SOURCE = items((1, "m", 0.1), (8, "m", 0.2))
 
 
-def verbs(version: int) -> dict[str, Verb]:
-    found: dict[str, Verb] = {
-        "append": lambda t: dk.append(t, items((9, "n", 9.0))),
-        "delete_keys": lambda t: dk.delete_keys(t, [{"id": 1}]),
-    }
-    for mode in MODES[version]:
-        found[f"delete, {mode}"] = lambda t, mode=mode: dk.delete(t, "id in (1, 4)", mode=mode)
-        source = items((1, "m", 0.1), (8, "m", 0.2))
-        if mode != "equality-delete":
-            found[f"update, {mode}"] = lambda t, mode=mode: dk.update(t, {"value": 0.5}, where="id = 1", mode=mode)
-            found[f"merge, {mode}"] = lambda t, mode=mode, source=source: dk.merge(t, source, on=["id"], mode=mode)
-    return found
+@dataclass(frozen=True)
+class Case:
+    """A verb on the table of `make_table`.
+
+    Attributes
+    ----------
+    same: the table is the same to whoever looks, before and after.
+    goes_on: it commits first and cleans up then: an error may come when the commit has landed, and leave files.
+    """
+
+    verb: Callable[[dk.Table], Any]
+    version: int = 3
+    same: bool = False
+    goes_on: bool = False
 
 
-CASES = [(3, name) for name in verbs(3)] + [(2, name) for name in verbs(2) if "," in name]
+def head(table: dk.Table, ref: str) -> int:
+    return int(table.metadata.refs[ref]["snapshot-id"])
 
 
-def run(folder: Path, verb: Verb, faults: Faults) -> None:
+def delete(mode: str, version: int = 3) -> Case:
+    return Case(lambda t: dk.delete(t, "id in (1, 4)", mode=mode), version)
+
+
+def update(mode: str, version: int = 3) -> Case:
+    return Case(lambda t: dk.update(t, {"value": 0.5}, where="id = 1", mode=mode), version)
+
+
+def merge(mode: str, version: int = 3) -> Case:
+    return Case(lambda t: dk.merge(t, SOURCE, on=["id"], mode=mode), version)
+
+
+CASES = {
+    "append": Case(lambda t: dk.append(t, items((9, "n", 9.0)))),
+    "append, branch": Case(lambda t: dk.append(t, items((9, "n", 9.0)), ref="aside")),
+    "delete, copy-on-write": delete("copy-on-write"),
+    "delete, position-delete": delete("position-delete", 2),
+    "delete, deletion-vector": delete("deletion-vector"),
+    "delete, equality-delete": delete("equality-delete"),
+    "delete, whole file": Case(lambda t: dk.delete(t, "id >= 4", mode="deletion-vector")),
+    "delete_keys": Case(lambda t: dk.delete_keys(t, [{"id": 1}])),
+    "update, copy-on-write": update("copy-on-write"),
+    "update, position-delete": update("position-delete", 2),
+    "update, deletion-vector": update("deletion-vector"),
+    "update, equality-delete": update("equality-delete"),
+    "merge, copy-on-write": merge("copy-on-write"),
+    "merge, position-delete": merge("position-delete", 2),
+    "merge, deletion-vector": merge("deletion-vector"),
+    "merge, equality-delete": merge("equality-delete"),
+    "expire_snapshots": Case(lambda t: dk.expire_snapshots(t, older_than=LATER, retain_last=1), goes_on=True),
+    "remove_orphan_files": Case(lambda t: dk.remove_orphan_files(t, older_than=LATER, force=True), same=True),
+    "rewrite_manifests": Case(dk.rewrite_manifests),
+    "rollback": Case(lambda t: dk.rollback(t, t.metadata.snapshots[head(t, "main")].parent_snapshot_id)),
+    "set_current_snapshot": Case(lambda t: dk.set_current_snapshot(t, head(t, "aside"))),
+    "cherry_pick": Case(lambda t: dk.cherry_pick(t, head(t, "aside"))),
+    "cherry_pick, fast forward": Case(lambda t: dk.cherry_pick(t, head(t, "ahead"))),
+    "fast_forward": Case(lambda t: dk.fast_forward(t, "main", "ahead")),
+    "repair": Case(dk.repair),
+    "add_column": Case(lambda t: dk.add_column(t, "extra", "int")),
+    "upgrade_format_version": Case(lambda t: dk.upgrade_format_version(t, 3), 2),
+}
+"""Every verb that writes: a new one is one more line."""
+
+
+def make_table(catalog: dk.Catalog, case: Case) -> dk.Table:
+    """Make a table on which every verb has something to do.
+
+    It has a delete that applies to nothing, a vector to replace, and two branches: one that main may be moved forward
+    to, and one whose snapshot would have to be done again.
+    """
+    table = dk.create_table(catalog, NAME, ITEMS, format_version=case.version, properties=PROPERTIES)
+    dk.delete_keys(table, [{"id": 77}])
+    dk.append(table, items((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0)))
+    dk.append(table, items((4, "b", 4.0), (5, "b", 5.0)))
+    dk.create_branch(table, "aside")
+    dk.append(table, items((6, "c", 6.0)), ref="aside")
+    dk.delete(table, "id = 3", mode="merge-on-read")
+    dk.create_branch(table, "ahead")
+    dk.append(table, items((7, "c", 7.0)), ref="ahead")
+    if case.same:
+        Path(table.location, "data", "orphan-1.parquet").write_bytes(b"nobody's")
+        Path(table.location, "data", "orphan-2.parquet").write_bytes(b"nobody's")
+    return table
+
+
+def run(folder: Path, case: Case, faults: Faults) -> None:
     with new_catalog(folder) as catalog, dk.engine.local(1), faulty(faults, catalog):
-        verb(dk.load_table(catalog, NAME))
+        case.verb(dk.load_table(catalog, NAME))
 
 
 def main() -> None:
+    for name in dk.__all__:
+        getattr(dk, name)
+    for name in ("polars", "pyarrow.parquet", "sqlalchemy.dialects.sqlite"):
+        import_module(name)
     for line in sys.stdin:
-        folder, version, name, at, when = json.loads(line)
+        folder, name, at, when = json.loads(line)
         child = os.fork()
         if child == 0:
             try:
-                run(Path(folder), verbs(version)[name], Faults(at, when, kill=True))
+                run(Path(folder), CASES[name], Faults(at, when, kill=True))
             finally:
                 os._exit(0)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)

@@ -1,6 +1,6 @@
 """Faults at the calls that a verb makes to storage and to its catalog: an error, or the end of the process.
 
-A call is `open`, `read`, `write` or `delete` of a file, or a statement or COMMIT of the catalog. Each is counted; the
+A call is one of `FileIO`'s, or a statement or COMMIT of the catalog. Each is counted; the
 one with the chosen number is not made, is made by half, or is made and not answered.
 """
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import deletekit as dk
 from deletekit.table import catalog as catalog_module
-from deletekit.table.file_io import PyIcebergIO
+from deletekit.table.file_io import FileInfo, PyIcebergIO
 
 __all__ = ["KILLED", "WHEN", "FaultError", "Faults", "faulty"]
 
@@ -79,6 +79,18 @@ class FaultyIO(PyIcebergIO):
             lambda: super(FaultyIO, self).write(path, whole),
             lambda: super(FaultyIO, self).write(path, whole[: len(whole) // 2]),
         )
+
+    def size(self, path: str) -> int:
+        found: int = self.faults.call("size", lambda: super(FaultyIO, self).size(path))
+        return found
+
+    def exists(self, path: str) -> bool:
+        found: bool = self.faults.call("exists", lambda: super(FaultyIO, self).exists(path))
+        return found
+
+    def list(self, prefix: str) -> Iterator[FileInfo]:
+        found: Iterator[FileInfo] = self.faults.call("list", lambda: super(FaultyIO, self).list(prefix))
+        return found
 
     def delete(self, path: str) -> None:
         self.faults.call("delete", lambda: super(FaultyIO, self).delete(path))

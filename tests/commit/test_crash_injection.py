@@ -1,7 +1,7 @@
 """A fault at every storage and catalog call of every verb: the table is as before or as after, whole, and clean.
 
-Each verb runs once to count its calls. Then, for each call, on a copy of the same table, it runs with an error there
-(the call not made, made by half, or made and not answered), and for calls of every kind in a process that ends there.
+Each verb runs once to count its calls. Then, for each call, on the same table again, it runs with an error there (the
+call not made, made by half, or made and not answered), and once more in a process that ends there.
 """
 
 from __future__ import annotations
@@ -10,61 +10,109 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import deletekit as dk
 from deletekit.deletes.write_context import WriteContext
-from tests.commit.crashing import CASES, NAME, PROPERTIES, Verb, run, verbs
+from tests.commit.crashing import CASES, LATER, NAME, Case, make_table, run
 from tests.commit.faults import KILLED, WHEN, FaultError, Faults
 from tests.invariants import check_table, reachable
-from tests.tables import ITEMS, Row, files_of, items, live, make, new_catalog
+from tests.tables import files_of, items, live, make, new_catalog, snapshots_json
 
 ROOT = Path(__file__).parents[2]
-FIRST = items((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0))
-SECOND = items((4, "b", 4.0), (5, "b", 5.0))
+EVERY_VERB = pytest.mark.parametrize("name", CASES)
+Record = Callable[[str, object], None]
 
 
 class Trial:
-    """A table that can be put back, on disk and in the catalog, to what it was."""
+    """A table that is put back, on disk and in the catalog, to what it was."""
 
-    def __init__(self, folder: Path, version: int, verb: Verb) -> None:
-        self.home, self.kept = folder / "warehouse", folder / "kept"
+    def __init__(self, folder: Path, case: Case) -> None:
+        self.case, self.home, self.kept = case, folder / "warehouse", folder / "kept"
         with new_catalog(self.home) as catalog:
-            table = dk.create_table(catalog, NAME, ITEMS, format_version=version, properties=PROPERTIES)
-            dk.append(table, FIRST)
-            dk.append(table, SECOND)
-            dk.delete(table, "id = 3", mode="merge-on-read")  # so that a vector has a predecessor
-            self.before = live(table)
+            self.before = state(make_table(catalog, case))
         shutil.copytree(self.home, self.kept)
+        self.untouched = tree(self.home)
         dry = Faults()
-        run(self.home, verb, dry)
+        run(self.home, case, dry)
         self.calls = dry.names
         self.after, _ = self.look("dry")
-        assert self.after != self.before
+        assert (self.after == self.before) == case.same
+        self.reset()
+
+    def faults(self) -> Iterator[tuple[int, str, str]]:
+        """Every fault there is: number of the call, the call, and when."""
+        for at, call in enumerate(self.calls, 1):
+            for when in WHEN.get(call, ("before",)):
+                yield at, call, when
 
     def reset(self) -> None:
-        shutil.rmtree(self.home)
-        shutil.copytree(self.kept, self.home)
+        there = tree(self.home)
+        for path in there.keys() - self.untouched.keys():
+            (self.home / path).unlink()
+        for path, stat in self.untouched.items():
+            if there.get(path) != stat:
+                shutil.copy2(self.kept / path, self.home / path)
 
-    def look(self, what: str) -> tuple[list[Row], int]:
-        """Hold what must be, whatever happened; give the rows, and how many files had to be cleared away."""
+    def look(self, what: str) -> tuple[Any, int]:
+        """Hold what must be, whatever happened; give what is to be seen, and how many files had to be cleared away."""
+        if self.untouched == tree(self.home):
+            return self.before, 0
         with new_catalog(self.home) as catalog:
             table = dk.load_table(catalog, NAME)
-            rows = live(table)
-            orphans = dk.remove_orphan_files(table, older_than=int(time.time() * 1000) + 60_000, force=True)
+            seen = state(table)
+            orphans = dk.remove_orphan_files(table, older_than=LATER, force=True)
             assert files_of(table) == reachable(table), what
             check_table(table)
             report = dk.verify(table)
             assert report.ok, (what, report)
-            return rows, len(orphans.orphan_files)
+        return seen, len(orphans.orphan_files)
 
 
-@pytest.fixture
+def state(table: dk.Table) -> Any:
+    """What is to be seen of a table: its rows on every branch, its history, its schema and its version."""
+    rows = {ref: live(table, ref=ref) for ref in table.metadata.refs}
+    history = [s["summary"]["operation"] for s in snapshots_json(table)]
+    return rows, history, table.schema, table.format_version
+
+
+def tree(folder: Path) -> dict[str, tuple[int, int]]:
+    """Size and time of every file."""
+    stats = {path.relative_to(folder).as_posix(): path.lstat() for path in folder.rglob("*") if path.is_file()}
+    return {path: (stat.st_size, stat.st_mtime_ns) for path, stat in stats.items()}
+
+
+@EVERY_VERB
+def test_an_error_at_every_call(tmp_path: Path, name: str, record_property: Record) -> None:
+    trial = Trial(tmp_path, CASES[name])
+    outcomes: Counter[str] = Counter()
+    for at, call, when in trial.faults():
+        said = "done"
+        try:
+            run(trial.home, trial.case, Faults(at, when))
+        except (dk.DeletekitError, FaultError) as e:
+            said = type(e).__name__
+        what = f"{name}: error at {call}, call {at}, {when}: {said}"
+        seen, orphans = trial.look(what)
+        assert seen in (trial.before, trial.after), what
+        if said == "done":
+            assert seen == trial.after, what
+        elif said != "CommitStateUnknownError" and not trial.case.goes_on:
+            assert seen == trial.before, what
+        if said != "CommitStateUnknownError" and not trial.case.goes_on and not trial.case.same:
+            assert orphans == 0, what
+        outcomes[f"{said}: {'after' if seen == trial.after else 'before'}"] += 1
+        trial.reset()
+    record_property("injected errors", sum(outcomes.values()))
+    print(f"\n{name}: {sum(outcomes.values())} errors at {len(trial.calls)} calls: {dict(outcomes)}")
+
+
+@pytest.fixture(scope="module")
 def dying() -> Iterator[subprocess.Popen[str]]:
     """Give the process whose children die."""
     command = [sys.executable, "-m", "tests.commit.crashing"]
@@ -75,61 +123,33 @@ def dying() -> Iterator[subprocess.Popen[str]]:
         assert process.wait(60) == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("version", "name"), CASES)
-def test_an_error_at_every_call(tmp_path: Path, version: int, name: str) -> None:
-    verb = verbs(version)[name]
-    trial = Trial(tmp_path, version, verb)
-    outcomes: Counter[str] = Counter()
-    for at, call in enumerate(trial.calls, 1):
-        for when in WHEN.get(call, ("before",)):
-            trial.reset()
-            said = "done"
-            try:
-                run(trial.home, verb, Faults(at, when))
-            except (dk.DeletekitError, FaultError) as e:
-                said = type(e).__name__
-            what = f"{name} v{version}: {call}, call {at}, {when}: {said}"
-            rows, orphans = trial.look(what)
-            assert rows in (trial.before, trial.after), what
-            if said != "CommitStateUnknownError":
-                assert (rows == trial.after) == (said == "done"), what
-                assert orphans == 0, what
-            outcomes[f"{said}: {'after' if rows == trial.after else 'before'}"] += 1
-    print(f"\n{name} v{version}: {sum(outcomes.values())} errors at {len(trial.calls)} calls: {dict(outcomes)}")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("version", "name"), [c for c in CASES if not c[1].startswith("merge")])
-def test_the_end_of_the_process_at_calls_of_every_kind(
-    tmp_path: Path, version: int, name: str, dying: subprocess.Popen[str]
+@EVERY_VERB
+def test_the_end_of_the_process_at_every_call(
+    tmp_path: Path, name: str, dying: subprocess.Popen[str], record_property: Record
 ) -> None:
-    """The last call of each kind, and the first that changes something; which is every COMMIT and every swap."""
-    trial = Trial(tmp_path, version, verbs(version)[name])
-    numbers = {call: [i for i, c in enumerate(trial.calls, 1) if c == call] for call in trial.calls}
+    trial = Trial(tmp_path, CASES[name])
     outcomes: Counter[str] = Counter()
     assert dying.stdin is not None
     assert dying.stdout is not None
-    for call, found in numbers.items():
-        for at in sorted({found[0], found[-1]} if call in WHEN else {found[-1]}):
-            for when in WHEN.get(call, ("before",)):
-                trial.reset()
-                dying.stdin.write(json.dumps([str(trial.home), version, name, at, when]) + "\n")
-                dying.stdin.flush()
-                what = f"{name} v{version}: killed at {call}, call {at}, {when}"
-                assert int(dying.stdout.readline()) == KILLED, what
-                rows, orphans = trial.look(what)
-                assert rows in (trial.before, trial.after), what
-                outcomes["after" if rows == trial.after else "before"] += 1
-                outcomes["orphans"] += orphans
+    for at, call, when in trial.faults():
+        dying.stdin.write(json.dumps([str(trial.home), name, at, when]) + "\n")
+        dying.stdin.flush()
+        what = f"{name}: killed at {call}, call {at}, {when}"
+        assert int(dying.stdout.readline()) == KILLED, what
+        seen, orphans = trial.look(what)
+        assert seen in (trial.before, trial.after), what
+        outcomes["after" if seen == trial.after else "before"] += 1
+        outcomes["orphans"] += orphans
+        trial.reset()
     killed = outcomes["after"] + outcomes["before"]
-    print(f"\n{name} v{version}: killed {killed} times at {len(numbers)} kinds of calls: {dict(outcomes)}")
+    record_property("killed processes", killed)
+    print(f"\n{name}: killed {killed} times at {len(trial.calls)} calls: {dict(outcomes)}")
 
 
 def test_what_cannot_be_removed_hides_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Storage that neither writes the manifest nor removes the data file: the caller hears of the first."""
     with new_catalog(tmp_path) as catalog:
-        table = make(catalog, FIRST)
+        table = make(catalog, items((1, "a", 1.0)))
         write = WriteContext.write
 
         def no_manifest(context: WriteContext, path: str, data: bytes) -> None:
@@ -140,9 +160,9 @@ def test_what_cannot_be_removed_hides_no_error(tmp_path: Path, monkeypatch: pyte
         monkeypatch.setattr(WriteContext, "write", no_manifest)
         monkeypatch.setattr(type(table.io), "delete", lambda *_: 1 / 0)
         with pytest.raises(FaultError):
-            dk.append(table, SECOND)
+            dk.append(table, items((2, "b", 2.0)))
         monkeypatch.undo()
         left = files_of(table) - reachable(table)
         assert [Path(p).suffix for p in left] == [".parquet"]
-        dk.remove_orphan_files(table, older_than=int(time.time() * 1000) + 60_000, force=True)
+        dk.remove_orphan_files(table, older_than=LATER, force=True)
         check_table(table)
