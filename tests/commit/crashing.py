@@ -11,14 +11,15 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import deletekit as dk
 from tests.commit.faults import Faults, faulty
-from tests.commit.racing import QUICK
+from tests.commit.racing import QUICK, Interfering
 from tests.tables import ITEMS, items, new_catalog
 
 __all__ = ["CASES", "LATER", "NAME", "Case", "make_table", "run"]
@@ -38,12 +39,14 @@ class Case:
     ----------
     same: the table is the same to whoever looks, before and after.
     goes_on: it commits first and cleans up then: an error may come when the commit has landed, and leave files.
+    race: what lands, without a fault, just before the verb's first attempt.
     """
 
     verb: Callable[[dk.Table], Any]
     version: int = 3
     same: bool = False
     goes_on: bool = False
+    race: Callable[[dk.Table], Any] | None = None
 
 
 def head(table: dk.Table, ref: str) -> int:
@@ -62,8 +65,9 @@ def merge(mode: str, version: int = 3) -> Case:
     return Case(lambda t: dk.merge(t, SOURCE, on=["id"], mode=mode), version)
 
 
+APPEND = Case(lambda t: dk.append(t, items((9, "n", 9.0))))
 CASES = {
-    "append": Case(lambda t: dk.append(t, items((9, "n", 9.0)))),
+    "append": APPEND,
     "append, branch": Case(lambda t: dk.append(t, items((9, "n", 9.0)), ref="aside")),
     "delete, copy-on-write": delete("copy-on-write"),
     "delete, position-delete": delete("position-delete", 2),
@@ -79,6 +83,13 @@ CASES = {
     "merge, position-delete": merge("position-delete", 2),
     "merge, deletion-vector": merge("deletion-vector"),
     "merge, equality-delete": merge("equality-delete"),
+    "append, race lost": replace(APPEND, race=lambda t: dk.append(t, items((10, "o", 0.0)))),
+    "delete, vectors united": replace(
+        delete("deletion-vector"), race=lambda t: dk.delete(t, "id = 2", mode="deletion-vector")
+    ),
+    "update, planned anew": replace(
+        update("deletion-vector"), race=lambda t: dk.delete(t, "id = 2", mode="deletion-vector")
+    ),
     "expire_snapshots": Case(lambda t: dk.expire_snapshots(t, older_than=LATER, retain_last=1), goes_on=True),
     "remove_orphan_files": Case(lambda t: dk.remove_orphan_files(t, older_than=LATER, force=True), same=True),
     "rewrite_manifests": Case(dk.rewrite_manifests),
@@ -117,7 +128,15 @@ def make_table(catalog: dk.Catalog, case: Case) -> dk.Table:
 
 def run(folder: Path, case: Case, faults: Faults) -> None:
     with new_catalog(folder) as catalog, dk.engine.local(1), faulty(faults, catalog):
-        case.verb(dk.load_table(catalog, NAME))
+        store = Interfering(catalog)
+
+        def race(verb: Callable[[dk.Table], Any]) -> None:
+            with faults.paused():
+                verb(dk.load_table(catalog, NAME))
+
+        if case.race is not None:
+            store.others.append(partial(race, case.race))
+        case.verb(dk.load_table(store, NAME))
 
 
 def main() -> None:
