@@ -1,16 +1,15 @@
 """What one of several processes does to a table, for test_concurrency; a module of its own, so that it can be sent.
 
-Every commit says in its snapshot summary what was asked for, as JSON: the same steps, done on a dict in the order of
-the snapshots, must give the same rows.
+Everybody remembers what they asked for and which sequence number their commit got: the same steps, done on a dict in
+the order of these numbers, must give the same rows.
 """
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,15 @@ import pyarrow.compute as pc
 
 import deletekit as dk
 from tests.catalogs.stores import Store
+from tests.commit.crashing import LATER
 from tests.tables import MODES
 
-__all__ = ["PROPERTY", "Job", "replay", "work"]
+__all__ = ["SHARED", "Done", "Job", "Step", "replay", "work"]
 
-PROPERTY = "asked"
 SHARED = 60
 """Ids that all processes change; those they append are their own."""
+KEPT = 5
+"""Snapshots that every expiry leaves."""
 
 Step = dict[str, Any]
 
@@ -43,57 +44,87 @@ class Job:
     seconds: float
 
 
-def work(job: Job) -> Counter[str]:
-    """Do one random step after the other until the time is up; count what became of them."""
+@dataclass
+class Done:
+    """What a process has to tell.
+
+    Attributes
+    ----------
+    steps: by the sequence number of its snapshot, each step that changed rows.
+    counts: how often what came of a step.
+    """
+
+    steps: dict[int, Step] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+def work(job: Job) -> Done:
+    """Do one random step after the other until the time is up."""
     store = Store(job.kind, Path(job.folder), job.properties, job.name, job.namespace)
     table = store.load("t")
     chance = random.Random(job.number)
-    done: Counter[str] = Counter()
+    done = Done()
     deadline = time.monotonic() + job.seconds
     next_id = 1000 * (job.number + 1)
     while time.monotonic() < deadline:
         step = draw(chance, next_id)
         next_id += 2
         mode = chance.choice(MODES[table.format_version])
+        done.counts["steps"] += 1
         try:
-            commit = run(table, step, mode, {PROPERTY: json.dumps(step)})
+            commit = run(table, step, mode)
         except dk.CommitConflictError:
-            done["conflicts"] += 1
+            done.counts["given up"] += 1
             continue
-        done["attempts"] += commit.attempts
-        done["retries"] += commit.attempts - 1
-        done["planned again"] += commit.plans - 1
-        done["commits" if commit.snapshot_id is not None else "nothing to do"] += 1
+        if commit is None:
+            done.counts["expiries" if step["verb"] == "expire" else "nothing to do"] += 1
+            continue
+        done.counts["lost races"] += commit.attempts - 1
+        done.counts["planned again"] += commit.plans - 1
+        if commit.sequence_number is None:
+            done.counts["nothing to do"] += 1
+        else:
+            done.counts["commits"] += 1
+            done.steps[commit.sequence_number] = step
     store.close()
     return done
 
 
+VERBS = ("append", "delete", "delete by value", "update", "add", "merge", "delete keys") * 3
+MAINTENANCE = ("expire", "rewrite manifests", *(["compact"] if hasattr(dk, "compact") else []))
+
+
 def draw(chance: random.Random, next_id: int) -> Step:
     some = sorted(chance.sample(range(SHARED), 2))
-    verb = chance.choice(["append", "delete", "delete by value", "update", "add", "merge", "delete keys"])
+    verb = chance.choice((*VERBS, *MAINTENANCE))
     return {"verb": verb, "ids": some, "new": [next_id, next_id + 1], "value": float(chance.randrange(100))}
 
 
-def run(table: dk.Table, step: Step, mode: str, properties: dict[str, str]) -> dk.Commit:
+def run(table: dk.Table, step: Step, mode: str) -> dk.Commit | None:
     verb, some, value = step["verb"], step["ids"], step["value"]
     where = f"id in ({some[0]}, {some[1]})"
-    options: dict[str, Any] = {"commit_properties": properties}
     if verb == "append":
-        return dk.append(table, [{"id": i, "value": value} for i in step["new"]], **options)
+        return dk.append(table, [{"id": i, "value": value} for i in step["new"]])
     if verb == "delete keys":
-        return dk.delete_keys(table, [{"id": i} for i in some], **options)
-    options["mode"] = mode
+        return dk.delete_keys(table, [{"id": i} for i in some])
     if verb == "delete":
-        return dk.delete(table, where, **options)
+        return dk.delete(table, where, mode=mode)
     if verb == "delete by value":
         keys = {"equality_fields": ["id"]} if mode == "equality-delete" else {}
-        return dk.delete(table, f"value = {value}", **keys, **options)
+        return dk.delete(table, f"value = {value}", mode=mode, **keys)
     if verb == "update":
-        return dk.update(table, {"value": value}, where=where, **options)
+        return dk.update(table, {"value": value}, where=where, mode=mode)
     if verb == "add":
-        return dk.update(table, {"value": _one_more}, where=where, **options)
-    source = [{"id": i, "value": value} for i in [*some, step["new"][0]]]
-    return dk.merge(table, source, on=["id"], **options)
+        return dk.update(table, {"value": _one_more}, where=where, mode=mode)
+    if verb == "merge":
+        source = [{"id": i, "value": value} for i in [*some, step["new"][0]]]
+        return dk.merge(table, source, on=["id"], mode=mode)
+    if verb == "expire":
+        dk.expire_snapshots(table, older_than=LATER, retain_last=KEPT)
+        return None
+    if verb == "compact":
+        return getattr(dk.compact(table), "commit", None)
+    return dk.rewrite_manifests(table).commit
 
 
 def _one_more(rows: pa.Table) -> Any:
@@ -111,6 +142,8 @@ def replay(rows: dict[int, float], step: Step) -> dict[int, float]:
         return {i: v for i, v in rows.items() if v != value}
     if verb == "update":
         return {i: value if i in some else v for i, v in rows.items()}
+    if verb in MAINTENANCE:
+        return rows
     if verb == "add":
         return {i: v + 1.0 if i in some else v for i, v in rows.items()}
     return rows | dict.fromkeys([*some, step["new"][0]], value)

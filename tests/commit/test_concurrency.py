@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -20,12 +19,12 @@ import pytest
 import deletekit as dk
 from tests.catalogs.conftest import make_store, params
 from tests.catalogs.stores import Store
-from tests.commit.processes import PROPERTY, SHARED, Job, replay, work
+from tests.commit.processes import SHARED, Job, replay, work
 from tests.invariants import check_table
 from tests.tables import ids, items, make, new_catalog, snapshots_json
 
-SECONDS = float(os.environ.get("DELETEKIT_CONCURRENCY_SECONDS", "20"))
-PROCESSES = int(os.environ.get("DELETEKIT_CONCURRENCY_PROCESSES", "2"))
+SECONDS = float(os.environ.get("DELETEKIT_CONCURRENCY_SECONDS", "15"))
+PROCESSES = int(os.environ.get("DELETEKIT_CONCURRENCY_PROCESSES", "8"))
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("value", pa.float64())])
 PROPERTIES = {
     "commit.retry.num-retries": "100",
@@ -34,8 +33,6 @@ PROPERTIES = {
     # A metadata file that fell out of the log would look like one that was left over.
     "write.metadata.previous-versions-max": "100000",
 }
-LOOKED_AT = 25
-"""Of so many snapshots are the rows compared; the last is one of them."""
 
 
 @pytest.fixture(params=params(("local", "postgres", "rest")))
@@ -47,31 +44,38 @@ def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.mark.slow
-def test_the_rows_are_those_of_the_serial_order(shared: Store) -> None:
+def test_the_rows_are_those_of_the_serial_order(shared: Store, record_property: Callable[[str, object], None]) -> None:
+    """Of everything that was committed, the steps one after the other by their sequence numbers."""
     table = shared.create("t", SCHEMA, format_version=3, properties=PROPERTIES)
     rows = {i: float(i) for i in range(SHARED)}
     dk.append(table, [{"id": i, "value": v} for i, v in rows.items()])
     place = (shared.kind, str(shared.folder), shared.properties, shared.name, shared.namespace)
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.commit.processes"])
     with ProcessPoolExecutor(PROCESSES, mp_context=context) as pool:
         jobs = [pool.submit(work, Job(*place, number, SECONDS)) for number in range(PROCESSES)]
-        total: Counter[str] = sum((job.result(timeout=SECONDS + 240) for job in jobs), Counter())
+        done = [job.result(timeout=SECONDS + 600) for job in jobs]
+    counts: Counter[str] = sum((d.counts for d in done), Counter())
+    steps = {number: step for d in done for number, step in d.steps.items()}
+    assert len(steps) == counts["commits"] > 0, "no two commits have one sequence number"
+    assert sorted(steps) == list(range(2, len(steps) + 2)), "and each number is somebody's"
+
     table = shared.load("t")
-    snapshots = snapshots_json(table)[1:]
-    assert len(snapshots) == total["commits"] > 0
-    steps = max(1, len(snapshots) // LOOKED_AT)
-    lost = 0
-    for left, snapshot in zip(range(len(snapshots) - 1, -1, -1), snapshots, strict=True):
-        rows = replay(rows, json.loads(snapshot["summary"][PROPERTY]))
-        if left % steps == 0:
-            found = dk.scan(table, snapshot_id=snapshot["snapshot-id"]).to_arrow().to_pylist()
+    left = {s["sequence-number"]: s["snapshot-id"] for s in snapshots_json(table)}
+    assert table.metadata.last_sequence_number in left
+    wrong = 0
+    for number in sorted(steps):
+        rows = replay(rows, steps[number])
+        if number in left:
+            found = dk.scan(table, snapshot_id=left[number]).to_arrow().to_pylist()
             there = [(r["id"], r["value"]) for r in found]
-            lost += len(set(there) ^ set(rows.items())) + len(there) - len(set(there))
-    print(f"\n{shared.kind}, {PROCESSES} processes, {SECONDS} s: {dict(total)}, lost rows {lost}")
-    assert lost == 0
+            wrong += len(set(there) ^ set(rows.items())) + len(there) - len(set(there))
+    what = ", ".join(f"{name} {counts[name]}" for name in sorted(counts))
+    record_property("figures", f"{shared.kind}, {PROCESSES} processes, {SECONDS:g} s: {what}; lost rows {wrong}")
+    assert wrong == 0
     # Java's server writes its metadata file before it loses the swap, and leaves it.
     check_table(table, orphans=shared.kind != "rest")
-    assert dk.verify(table, snapshots="heads").ok
+    assert dk.verify(table).ok
 
 
 def test_threads_with_handles_of_their_own(tmp_path: Path) -> None:
