@@ -219,6 +219,8 @@ def _submit(work: _Work, produced: Produced, pinned: int | None) -> TableState:
     except DeletekitError:
         work.attempt.write.discard()
         raise
+    except Exception as e:  # nothing that a catalog answers with: it may have landed
+        raise CommitStateUnknownError("the commit broke off", found=f"{type(e).__name__}: {e}") from e
 
 
 def _carried(work: _Work, head: Base) -> _Work | None:

@@ -39,14 +39,18 @@ class Case:
     ----------
     same: the table is the same to whoever looks, before and after.
     goes_on: it commits first and cleans up then: an error may come when the commit has landed, and leave files.
+    several: it commits several times; of what lies between, only the rows are to be as before or as after.
     race: what lands, without a fault, just before the verb's first attempt.
+    prepare: what is done to the table beforehand.
     """
 
     verb: Callable[[dk.Table], Any]
     version: int = 3
     same: bool = False
     goes_on: bool = False
+    several: bool = False
     race: Callable[[dk.Table], Any] | None = None
+    prepare: Callable[[dk.Table], Any] = lambda _: None  # a field's default
 
 
 def head(table: dk.Table, ref: str) -> int:
@@ -92,6 +96,22 @@ CASES = {
     ),
     "expire_snapshots": Case(lambda t: dk.expire_snapshots(t, older_than=LATER, retain_last=1), goes_on=True),
     "remove_orphan_files": Case(lambda t: dk.remove_orphan_files(t, older_than=LATER, force=True), same=True),
+    "compact": Case(lambda t: dk.compact(t, rewrite_all=True)),
+    "compact, planned anew": Case(
+        lambda t: dk.compact(t, rewrite_all=True), race=lambda t: dk.delete(t, "id = 2", mode="deletion-vector")
+    ),
+    "compact, carried on": Case(
+        lambda t: dk.compact(t, rewrite_all=True), race=lambda t: dk.append(t, items((10, "o", 0.0)))
+    ),
+    "compact, in parts": Case(
+        lambda t: dk.compact(t, rewrite_all=True, partial_progress=True, max_file_group_size_bytes=1), several=True
+    ),
+    "rewrite_position_deletes": Case(lambda t: dk.rewrite_position_deletes(t, rewrite_all=True), 2),
+    "convert_equality_deletes": Case(dk.convert_equality_deletes, prepare=lambda t: dk.delete_keys(t, [{"id": 2}])),
+    "remove_dangling_deletes": Case(dk.remove_dangling_deletes),
+    "erase": Case(
+        lambda t: dk.erase(t, "id = 4"), goes_on=True, several=True, prepare=lambda t: dk.delete_keys(t, [{"id": 2}])
+    ),
     "rewrite_manifests": Case(dk.rewrite_manifests),
     "rollback": Case(lambda t: dk.rollback(t, t.metadata.snapshots[head(t, "main")].parent_snapshot_id)),
     "set_current_snapshot": Case(lambda t: dk.set_current_snapshot(t, head(t, "aside"))),
@@ -120,6 +140,7 @@ def make_table(catalog: dk.Catalog, case: Case) -> dk.Table:
     dk.delete(table, "id = 3", mode="merge-on-read")
     dk.create_branch(table, "ahead")
     dk.append(table, items((7, "c", 7.0)), ref="ahead")
+    case.prepare(table)
     if case.same:
         Path(table.location, "data", "orphan-1.parquet").write_bytes(b"nobody's")
         Path(table.location, "data", "orphan-2.parquet").write_bytes(b"nobody's")
