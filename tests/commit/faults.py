@@ -36,18 +36,21 @@ class Faults:
     Attributes
     ----------
     names: what each call was, in order.
+    alone: how many calls there were before somebody else was at it; 0 if nobody was.
     """
 
     def __init__(self, at: int = 0, when: str = "before", *, kill: bool = False) -> None:
         self.at, self.when, self.kill = at, when, kill
         self.names: list[str] = []
         self._lock = threading.Lock()
+        self.alone = 0
         self._paused = False
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Somebody else is at it: nothing is counted."""
         self._paused = True
+        self.alone = len(self.names)
         yield
         self._paused = False
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,39 +73,56 @@ def work(job: Job) -> Done:
         mode = chance.choice(MODES[table.format_version])
         done.counts["steps"] += 1
         try:
-            commit = run(table, step, mode)
+            commits = run(table, step, mode)
         except dk.CommitConflictError:
             done.counts["given up"] += 1
             continue
-        if commit is None:
-            done.counts["expiries" if step["verb"] == "expire" else "nothing to do"] += 1
-            continue
-        done.counts["lost races"] += commit.attempts - 1
-        done.counts["planned again"] += commit.plans - 1
-        if commit.sequence_number is None:
-            done.counts["nothing to do"] += 1
-        else:
-            done.counts["commits"] += 1
-            done.steps[commit.sequence_number] = step
+        done.counts["expiries"] += step["verb"] == "expire"
+        for commit in commits:
+            done.counts["lost races"] += commit.attempts - 1
+            done.counts["planned again"] += commit.plans - 1
+            if commit.sequence_number is not None:
+                done.counts["commits"] += 1
+                done.steps[commit.sequence_number] = step
     store.close()
     return done
 
 
-VERBS = ("append", "delete", "delete by value", "update", "add", "merge", "delete keys") * 3
-MAINTENANCE = ("expire", "rewrite manifests", *(["compact"] if hasattr(dk, "compact") else []))
+VERBS = ("append", "delete", "delete by value", "update", "add", "merge", "delete keys")
+
+
+def expire(table: dk.Table) -> Sequence[dk.Commit]:
+    dk.expire_snapshots(table, older_than=LATER, retain_last=KEPT)
+    return ()  # it makes no snapshot
+
+
+MAINTENANCE: dict[str, Callable[[dk.Table], Sequence[dk.Commit | None]]] = {
+    "expire": expire,
+    "rewrite manifests": lambda t: [dk.rewrite_manifests(t).commit],
+    "compact": lambda t: dk.compact(t, min_input_files=2, partial_progress=True, max_commits=2).commits,
+    "convert": lambda t: [dk.convert_equality_deletes(t).commit],
+    "dangling": lambda t: [dk.remove_dangling_deletes(t).commit],
+}
+"""What changes no row, one for each line."""
 
 
 def draw(chance: random.Random, next_id: int) -> Step:
     some = sorted(chance.sample(range(SHARED), 2))
-    verb = chance.choice((*VERBS, *MAINTENANCE))
+    verb = chance.choice((*VERBS, *VERBS, *MAINTENANCE))
     return {"verb": verb, "ids": some, "new": [next_id, next_id + 1], "value": float(chance.randrange(100))}
 
 
-def run(table: dk.Table, step: Step, mode: str) -> dk.Commit | None:
+def run(table: dk.Table, step: Step, mode: str) -> list[dk.Commit]:
     verb, some, value = step["verb"], step["ids"], step["value"]
+    if verb in MAINTENANCE:
+        return [commit for commit in MAINTENANCE[verb](table) if commit is not None]
+    return [change(table, verb, some, step["new"], value, mode)]
+
+
+def change(table: dk.Table, verb: str, some: list[int], new: list[int], value: float, mode: str) -> dk.Commit:
     where = f"id in ({some[0]}, {some[1]})"
     if verb == "append":
-        return dk.append(table, [{"id": i, "value": value} for i in step["new"]])
+        return dk.append(table, [{"id": i, "value": value} for i in new])
     if verb == "delete keys":
         return dk.delete_keys(table, [{"id": i} for i in some])
     if verb == "delete":
@@ -116,15 +134,8 @@ def run(table: dk.Table, step: Step, mode: str) -> dk.Commit | None:
         return dk.update(table, {"value": value}, where=where, mode=mode)
     if verb == "add":
         return dk.update(table, {"value": _one_more}, where=where, mode=mode)
-    if verb == "merge":
-        source = [{"id": i, "value": value} for i in [*some, step["new"][0]]]
-        return dk.merge(table, source, on=["id"], mode=mode)
-    if verb == "expire":
-        dk.expire_snapshots(table, older_than=LATER, retain_last=KEPT)
-        return None
-    if verb == "compact":
-        return getattr(dk.compact(table), "commit", None)
-    return dk.rewrite_manifests(table).commit
+    source = [{"id": i, "value": value} for i in [*some, new[0]]]
+    return dk.merge(table, source, on=["id"], mode=mode)
 
 
 def _one_more(rows: pa.Table) -> Any:
