@@ -88,9 +88,8 @@ def delete(
 
     Returns the commit; its `snapshot_id` is None when no row matched. A data file that loses all its rows is dropped.
 
-    Others may commit meanwhile. Under `write.delete.isolation-level` = `serializable`, the default, the outcome is that
-    of all of them first and this one then; `snapshot` leaves matching rows alone that others insert meanwhile (but for
-    equality deletes, which hide them too). Under both, no deleted row comes back.
+    Under `write.delete.isolation-level` = `serializable`, the default, the outcome is that of all that others commit
+    meanwhile first and this then; `snapshot` leaves rows alone that they insert, but for equality deletes.
 
     Raises InvalidInputError before anything is written for a bad filter, key, mode or ref; CommitConflictError when too
     many races are lost. Spec: "Row-level Deletes".
