@@ -1,7 +1,8 @@
-"""Committing: produce on the current head, compare-and-swap, and begin again when someone else was first.
+"""Committing: produce on the current head, compare-and-swap, and go on from there when someone else was first.
 
-Law: nothing of a failed attempt stays, unless the catalog could not say whether it failed. A lost race is answered by
-planning the change anew on the new head, which is always safe, because nothing of the old plan is visible.
+Law: nothing of a failed attempt stays, unless the catalog could not say whether it failed. After a lost race a change
+is committed on the new head as it is written where `conflicts.judge` finds that it may be, and else planned anew, which
+is always safe, because nothing of the old plan is visible.
 Spec: "Commit Conflict Resolution and Retry"; properties `commit.retry.*`.
 """
 
@@ -9,14 +10,23 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from deletekit.commit.conflicts import PlannedChange, carry, judge
 from deletekit.commit.manifest_rewrite import ManifestRewrite, produce_rewrite
 from deletekit.commit.row_delta import Base, Produced, RowDelta, produce
+from deletekit.deletes.read import ReadContext
 from deletekit.deletes.write_context import WriteContext
-from deletekit.errors import CommitConflictError, CommitStateUnknownError, DeletekitError, InvalidInputError
+from deletekit.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    DeletekitError,
+    InvalidInputError,
+    NotFoundError,
+)
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.table.catalog import TableState
 from deletekit.table.metadata import MAIN
@@ -35,7 +45,8 @@ class Commit:
     snapshot_id, operation, sequence_number: of the new snapshot; None when nothing had to change.
     summary: the snapshot's summary, all text.
     added_data_files, removed_data_files, added_delete_files, removed_delete_files: as `DataFile` and `DeleteFile`.
-    attempts: how many times the change was planned; 1 unless a race was lost.
+    attempts: how many times the change was offered to the catalog; 1 unless a race was lost.
+    plans: how many times it was planned: once, unless what landed meanwhile was in its way.
     """
 
     snapshot_id: int | None = None
@@ -47,6 +58,7 @@ class Commit:
     added_delete_files: tuple[DeleteFile, ...] = ()
     removed_delete_files: tuple[DeleteFile, ...] = ()
     attempts: int = 1
+    plans: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,44 +70,59 @@ class Attempt:
     write: WriteContext
 
 
+Change = RowDelta | PlannedChange | ManifestRewrite
+Build = Callable[[Attempt], Change]
+
+
 def commit(
     table: Table,
-    build: Callable[[Attempt], RowDelta | ManifestRewrite],
+    build: Build,
     *,
     ref: str = MAIN,
     properties: Mapping[str, str] | None = None,
     pinned_snapshot_id: int | None = None,
 ) -> Commit:
-    """Plan a change with `build`, commit it on branch `ref`, and plan it again when another commit was first.
+    """Plan a change with `build`, and commit it on branch `ref`; when another commit was first, again on what it made.
 
     Parameters
     ----------
-    build: plans on `attempt.base` and writes files through `attempt.write`; called once per attempt. An empty RowDelta
-        or ManifestRewrite commits nothing.
+    build: plans on `attempt.base` and writes files through `attempt.write`. A PlannedChange is committed on a new head
+        as it is written where that is safe; a RowDelta or ManifestRewrite is planned again for each attempt. An empty
+        change commits nothing.
     properties: extra entries for the snapshot summary.
     pinned_snapshot_id: a snapshot whose files the change makes use of, and which must not have expired when it lands.
 
-    Raises CommitConflictError when `commit.retry.num-retries` races were lost, CommitStateUnknownError when the catalog
-    could not say; whatever else `build` raises. Files of attempts that failed are removed; in the unknown case they are
-    kept, because the commit may have landed.
+    Raises CommitConflictError when `commit.retry.num-retries` races were lost, naming what was in the way if the change
+    would have to be planned again; CommitStateUnknownError when the catalog could not say; whatever else `build`
+    raises. Files of attempts that failed are removed; in the unknown case they are kept, because the commit may have
+    landed.
     """
     waits = Waits(table.properties)
-    number = 0
+    uuid = table.metadata.table_uuid
+    number = plans = 0
+    work: _Work | None = None
     while True:
         number += 1
-        check_request(table.refresh(), ref, properties)
-        attempt = _attempt(table, ref)
+        with _discarding(work):
+            check_request(table.refresh(), ref, properties)
+            _check_same_table(table, uuid)
+            kept = None if work is None else _carried(work, _base(table, ref, work.attempt.base))
+        work = kept
         try:
-            produced = _prepare(attempt, build, properties)
+            if work is None:
+                plans += 1
+                work = _plan(table, ref, build)
+            produced = _produce(work, properties)
             if produced is None:
-                return Commit(attempts=number)
-            state = _submit(attempt, produced, pinned_snapshot_id)
-        except CommitConflictError:
-            if not waits.again(number):
-                raise
+                return Commit(attempts=number, plans=plans)
+            state = _submit(work, produced, pinned_snapshot_id)
+        except CommitConflictError as lost:
+            with _discarding(work):
+                if not waits.again(number):
+                    raise _reason(work, table, ref, lost) from lost
             continue
         table.adopt(state)
-        return _result(produced, number)
+        return replace(_result(produced), attempts=number, plans=plans)
 
 
 def check_request(table: Table, ref: str, properties: Mapping[str, str] | None = None) -> None:
@@ -110,6 +137,19 @@ def check_request(table: Table, ref: str, properties: Mapping[str, str] | None =
     if ref in refs and refs[ref].get("type") == "tag":
         raise InvalidInputError("a tag cannot be written to", kind="ref", field="ref", found=ref, expected="a branch")
     table.metadata.snapshot_of_ref(ref)
+
+
+def _check_same_table(table: Table, uuid: str | None) -> None:
+    """A filter that was meant for one table is not tried on another that got its name."""
+    found = table.metadata.table_uuid
+    if uuid is not None and found != uuid:
+        raise NotFoundError(
+            "the table was replaced by another of its name",
+            kind="table-not-found",
+            field="table-uuid",
+            found=found,
+            expected=uuid,
+        )
 
 
 class Waits:
@@ -137,33 +177,114 @@ def _number(properties: Mapping[str, str], name: str, default: str) -> int:
     return int(text)
 
 
-def _prepare(
-    attempt: Attempt, build: Callable[[Attempt], RowDelta | ManifestRewrite], properties: Mapping[str, str] | None
-) -> Produced | None:
+@dataclass(slots=True)
+class _Work:
+    """A change that is written, on one head. `lost`: the catalog took another commit first, and the files are there."""
+
+    attempt: Attempt
+    change: Change
+    lost: bool = False
+
+
+def _plan(table: Table, ref: str, build: Build) -> _Work:
+    attempt = Attempt(table, _base(table, ref), WriteContext(table.io, table.metadata))
+    with _cleaning(attempt.write), _expiring(attempt):
+        return _Work(attempt, build(attempt))
+
+
+def _produce(work: _Work, properties: Mapping[str, str] | None) -> Produced | None:
     """Everything before the catalog hears of it; whatever goes wrong here, the files can go."""
-    try:
-        change = build(attempt)
+    change, base, write = work.change, work.attempt.base, work.attempt.write
+    work.lost = False
+    with _cleaning(write), _expiring(work.attempt):
         if change.is_empty:
-            attempt.write.discard()
+            write.discard()
             return None
         if isinstance(change, ManifestRewrite):
-            return produce_rewrite(attempt.base, change, attempt.write, properties)
-        return produce(attempt.base, change, attempt.write, properties)
-    except BaseException:
-        attempt.write.discard()
-        raise
+            return produce_rewrite(base, change, write, properties)
+        return produce(base, change.delta if isinstance(change, PlannedChange) else change, write, properties)
 
 
-def _submit(attempt: Attempt, produced: Produced, pinned: int | None) -> TableState:
+def _submit(work: _Work, produced: Produced, pinned: int | None) -> TableState:
     """The compare-and-swap. Files go only when the answer was a definite no: our own errors but the unknown one."""
-    catalog = attempt.table.require_catalog()
+    table = work.attempt.table
     updates = produced.updates if pinned is None else _while_there(pinned, produced)
     try:
-        return catalog.commit(attempt.table.identifier, produced.requirements, updates)
+        return table.require_catalog().commit(table.identifier, produced.requirements, updates)
     except CommitStateUnknownError:
         raise
+    except CommitConflictError:
+        work.lost = True
+        raise
     except DeletekitError:
-        attempt.write.discard()
+        work.attempt.write.discard()
+        raise
+    except Exception as e:  # nothing that a catalog answers with: it may have landed
+        raise CommitStateUnknownError("the commit broke off", found=f"{type(e).__name__}: {e}") from e
+
+
+def _carried(work: _Work, head: Base) -> _Work | None:
+    """The change on the new head, with the data and delete files it has; None, and no file left, to plan it anew."""
+    table, write = work.attempt.table, work.attempt.write
+    if not work.lost or not isinstance(work.change, PlannedChange):
+        write.discard()
+        return None
+    try:
+        verdict = judge(work.change, work.attempt.base, head)
+        if isinstance(verdict, CommitConflictError):
+            raise verdict
+        delta = carry(verdict, write, ReadContext(table.io, head.metadata).loader)
+    except (CommitConflictError, NotFoundError):  # not found: the head itself has expired since
+        write.discard()
+        return None
+    write.discard(keep={f.file_path for f in (*delta.added_data_files, *delta.added_delete_files)})
+    return _Work(Attempt(table, head, write), replace(work.change, delta=delta))
+
+
+def _reason(work: _Work | None, table: Table, ref: str, lost: CommitConflictError) -> CommitConflictError:
+    """What was in the way of a change that is given up: a conflict that can be named, or only the lost race."""
+    if work is None or not work.lost or not isinstance(work.change, PlannedChange):
+        return lost
+    with suppress(DeletekitError):
+        verdict = judge(work.change, work.attempt.base, _base(table.refresh(), ref, work.attempt.base))
+        if isinstance(verdict, CommitConflictError):
+            return verdict
+    return lost
+
+
+@contextmanager
+def _discarding(work: _Work | None) -> Iterator[None]:
+    """Around what happens between two attempts: if it fails, the change is given up."""
+    if work is None:
+        yield
+        return
+    with _cleaning(work.attempt.write):
+        yield
+
+
+@contextmanager
+def _expiring(attempt: Attempt) -> Iterator[None]:
+    """Around what reads the base: when it expired meanwhile, and its files are gone, the race is lost, no more."""
+    try:
+        yield
+    except NotFoundError as gone:
+        base, metadata = attempt.base.snapshot, attempt.table.refresh().metadata
+        if base is None or base.snapshot_id in metadata.snapshots:
+            raise
+        raise CommitConflictError(
+            "the snapshot that the change was planned on expired meanwhile",
+            kind="expired-snapshot",
+            file=gone.file,
+            found=base.snapshot_id,
+        ) from gone
+
+
+@contextmanager
+def _cleaning(write: WriteContext) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        write.discard()
         raise
 
 
@@ -181,11 +302,11 @@ def _while_there(snapshot_id: int, produced: Produced) -> tuple[Mapping[str, Any
     )
 
 
-def _attempt(table: Table, ref: str) -> Attempt:
+def _base(table: Table, ref: str, last: Base | None = None) -> Base:
+    """The head of a branch; with the last one's reader, which knows the manifests that are still there."""
     metadata = table.metadata
-    reader = SnapshotReader(table.io, metadata)
-    base = Base(metadata=metadata, ref=ref, snapshot=metadata.snapshot_of_ref(ref), reader=reader)
-    return Attempt(table, base, WriteContext(table.io, metadata))
+    reader = last.reader if last else SnapshotReader(table.io, metadata)
+    return Base(metadata=metadata, ref=ref, snapshot=metadata.snapshot_of_ref(ref), reader=reader)
 
 
 def _check_properties(properties: Mapping[str, str]) -> None:
@@ -199,7 +320,7 @@ def _check_properties(properties: Mapping[str, str]) -> None:
             raise InvalidInputError("the operation is not the caller's to set", kind="commit-properties", field=key)
 
 
-def _result(produced: Produced, attempts: int) -> Commit:
+def _result(produced: Produced) -> Commit:
     delta, snapshot = produced.delta, produced.snapshot
     return Commit(
         snapshot_id=snapshot.snapshot_id,
@@ -212,5 +333,4 @@ def _result(produced: Produced, attempts: int) -> Commit:
         removed_delete_files=tuple(
             e.data_file for e in delta.removed_delete_files if isinstance(e.data_file, DeleteFile)
         ),
-        attempts=attempts,
     )

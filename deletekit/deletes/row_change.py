@@ -78,7 +78,13 @@ class ChangeOptions:
 
 @dataclass
 class ChangeResult:
-    """What one worker did. `keys` holds, per (spec id, partition), key columns of the rows to delete by value."""
+    """What one worker did.
+
+    Attributes
+    ----------
+    keys: per (spec id, partition), key columns of the rows to delete by value.
+    targets: paths of the data files that have rows which the change matched, or only looked up.
+    """
 
     added_data_files: list[DataFile] = field(default_factory=list)
     removed_data_files: list[ManifestEntry] = field(default_factory=list)
@@ -87,6 +93,7 @@ class ChangeResult:
     keys: list[tuple[int, tuple[Any, ...], pa.Table]] = field(default_factory=list)
     matched_rows: int = 0
     seen: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    targets: list[str] = field(default_factory=list)
 
 
 def change_files(
@@ -104,6 +111,8 @@ def change_files(
         result.matched_rows += len(found.positions)
         if found.index is not None:
             result.seen.append(found.index)
+        if found.positions or (found.index is not None and len(found.index)):
+            result.targets.append(task.data_file.file_path)
         if not found.positions:
             continue
         _apply(context, write, task, found, change, options, result, to_hide)

@@ -6,13 +6,13 @@ Spec: "Scan Planning", https://iceberg.apache.org/spec/#scan-planning
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
 from pyiceberg.expressions.visitors import (
     _InclusiveMetricsEvaluator,
     expression_evaluator,
@@ -27,14 +27,14 @@ from pyiceberg.types import DecimalType, NestedField, StructType
 
 from deletekit.deletes.delete_file_index import DeleteFileIndex, widened_bound
 from deletekit.deletes.scan_task import PlannedFiles, ScanTask, ScanTasks
-from deletekit.formats.content_file import ContentFile
+from deletekit.formats.content_file import ContentFile, ManifestEntry
 from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 
-__all__ = ["ScanTask", "ScanTasks", "delete_index", "plan_scan"]
+__all__ = ["ScanTask", "ScanTasks", "delete_index", "files_that_may_match", "plan_scan"]
 
 
 def plan_scan(
@@ -85,6 +85,17 @@ def delete_index(
     """
     manifests = (reader.columns(m) for m in reader.manifests(snapshot) if _has_deletes(m) and keeps_manifest(m))
     return DeleteFileIndex(manifests, metadata.specs, metadata.all_fields, metadata.untrusted_bounds)
+
+
+def files_that_may_match(
+    metadata: TableMetadata, where: BooleanExpression, manifests: Iterable[ManifestColumns]
+) -> Iterator[ManifestEntry]:
+    """Live data files that may hold rows of an unbound filter, by their partitions and metrics; as in `plan_scan`."""
+    if isinstance(where, AlwaysFalse):
+        return
+    pruning = _Pruning(metadata, metadata.schema, where)
+    for columns in manifests:
+        yield from columns.entries(pruning.kept_rows(columns))
 
 
 def _has_deletes(listed: ManifestFile) -> bool:

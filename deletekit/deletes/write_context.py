@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Container
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote_plus
 
@@ -63,11 +65,15 @@ class WriteContext:
                 self.written.remove(path)  # it was there before: not ours to remove
             raise
 
-    def discard(self) -> None:
-        """Remove every file written by this operation. Only for operations that certainly did not commit."""
-        for path in self.written:
-            self.io.delete(path)
-        self.written.clear()
+    def discard(self, keep: Container[str] = ()) -> None:
+        """Remove the files written by this operation, but for some. Only what certainly was not committed.
+
+        What storage will not remove stays, for remove_orphan_files: the reason to discard is what the caller must hear.
+        """
+        for path in [p for p in self.written if p not in keep]:
+            with suppress(Exception):
+                self.io.delete(path)
+            self.written.remove(path)
 
     def data_path(self, spec: PartitionSpec, partition: tuple[Any, ...], suffix: str) -> str:
         """A fresh path for a data or delete file: `write.data.path` or `<location>/data`, then the partition."""

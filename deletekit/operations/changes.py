@@ -9,12 +9,13 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.types import DoubleType, FloatType, NestedField, StructType
 
 from deletekit.commit.commit import Attempt
+from deletekit.commit.conflicts import PlannedChange, isolation_level
 from deletekit.commit.row_delta import RowDelta
 from deletekit.commit.validation import check_delete_kind
 from deletekit.deletes.delete_file_index import is_global
@@ -64,22 +65,26 @@ class ChangePlan:
 
     Attributes
     ----------
+    verb: `delete`, `update` or `merge`, whose isolation level holds.
     where: unbound filter that limits which files are read at all.
     check_keys: equality keys do not decide what the change matches, so look for rows that would wrongly go.
     """
 
     change: Change
     options: ChangeOptions
+    verb: str
     where: BooleanExpression | None = None
     check_keys: bool = False
 
 
-def run_change(attempt: Attempt, plan: ChangePlan, engine: Engine) -> tuple[RowDelta, ChangeResult]:
-    """Plan, run the change on groups of data files, and collect one RowDelta.
+def run_change(attempt: Attempt, plan: ChangePlan, engine: Engine) -> tuple[PlannedChange, ChangeResult]:
+    """Plan, run the change on groups of data files, and collect one RowDelta with what it rests on.
 
-    Raises InvalidInputError when equality keys would delete rows the change does not match.
+    Raises InvalidInputError when equality keys would delete rows the change does not match, or for an unknown
+    `write.<verb>.isolation-level`.
     """
     base = attempt.base
+    serializable = isolation_level(base.metadata, plan.verb) == "serializable"
     tasks = plan_scan(base.metadata, base.snapshot, base.reader, plan.where)
     context = ReadContext(attempt.table.io, base.metadata)
     groups = group_tasks(tasks, getattr(engine, "threads", 1))
@@ -89,7 +94,10 @@ def run_change(attempt: Attempt, plan: ChangePlan, engine: Engine) -> tuple[RowD
         if plan.check_keys:
             _check_keys_are_unique(attempt, context, plan, total, engine)
         total.added_delete_files += _write_keys(attempt, total, plan.options.key_fields)
-    return _row_delta(total), total
+    reads: BooleanExpression = (plan.where or AlwaysTrue()) if serializable else AlwaysFalse()
+    if total.keys:
+        reads = AlwaysTrue()  # the keys would hide rows that nobody looked at, whatever the isolation level
+    return PlannedChange(delta=_row_delta(total), targets=frozenset(total.targets), reads=reads), total
 
 
 def group_tasks(tasks: Sequence[ScanTask], workers: int) -> list[list[ScanTask]]:
@@ -194,6 +202,7 @@ def _merged(results: Iterable[ChangeResult]) -> ChangeResult:
         total.keys += r.keys
         total.matched_rows += r.matched_rows
         total.seen += r.seen
+        total.targets += r.targets
     return total
 
 

@@ -24,6 +24,7 @@ from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import NestedField
 
 from deletekit.commit.commit import Attempt, Commit, check_request, commit
+from deletekit.commit.conflicts import PlannedChange
 from deletekit.commit.row_delta import RowDelta
 from deletekit.commit.validation import check_delete_kind
 from deletekit.deletes.data_file_writer import column_at, split_by_partition
@@ -87,12 +88,15 @@ def delete(
 
     Returns the commit; its `snapshot_id` is None when no row matched. A data file that loses all its rows is dropped.
 
+    Under `write.delete.isolation-level` = `serializable`, the default, the outcome is that of all that others commit
+    meanwhile first and this then; `snapshot` leaves rows alone that they insert, but for equality deletes.
+
     Raises InvalidInputError before anything is written for a bad filter, key, mode or ref; CommitConflictError when too
     many races are lost. Spec: "Row-level Deletes".
     """
     runner = engine_or_default(engine)
 
-    def build(attempt: Attempt) -> RowDelta:
+    def build(attempt: Attempt) -> RowDelta | PlannedChange:
         metadata = attempt.base.metadata
         bound = parse_filter(_required(where), metadata.schema)
         chosen = choose_mode(metadata, "delete", mode)
@@ -106,10 +110,11 @@ def delete(
             keys = _enumerated(bound, fields)
             if keys is not None and all(_determined(s, {f.field_id for f in fields}) for s in _specs_in_use(attempt)):
                 files = _write_blind(attempt, keys, fields, None)
-                return RowDelta(added_delete_files=tuple(files))
+                return PlannedChange(delta=RowDelta(added_delete_files=tuple(files)))
             options = replace(options, key_fields=fields)
             check = not filter_field_ids(bound) <= {f.field_id for f in fields}
-        plan = ChangePlan(_Delete(bound), options, unbound_filter(where, metadata.schema), check_keys=check)
+        unbound = unbound_filter(where, metadata.schema)
+        plan = ChangePlan(_Delete(bound), options, "delete", unbound, check_keys=check)
         return run_change(attempt, plan, runner)[0]
 
     return commit(table, build, ref=ref, properties=commit_properties)
@@ -135,6 +140,9 @@ def delete_keys(
         has none). None takes `partition` where possible.
     ref: branch to commit to.
 
+    Rows that others insert before this commit lands are deleted too: nothing is read, so every isolation level is
+    serializable.
+
     Raises InvalidInputError for float or nested-list keys, unknown columns, values that do not fit, format version 1,
     or a scope the keys cannot have. Spec: "Equality Delete Files", "Scan Planning".
     """
@@ -143,12 +151,12 @@ def delete_keys(
             "unknown scope", kind="equality-scope", field="scope", found=scope, expected="partition or global"
         )
 
-    def build(attempt: Attempt) -> RowDelta:
+    def build(attempt: Attempt) -> RowDelta | PlannedChange:
         same = _judges_alike(attempt.base.metadata, seen)
         fields, plain = checked if same else _checked_keys(attempt.base.metadata, keys, equality_fields)
         if not len(plain):
             return RowDelta()
-        return RowDelta(added_delete_files=tuple(_write_blind(attempt, plain, fields, scope)))
+        return PlannedChange(delta=RowDelta(added_delete_files=tuple(_write_blind(attempt, plain, fields, scope))))
 
     # Refused before the table gets a spec for it.
     check_request(table.refresh(), ref, commit_properties)

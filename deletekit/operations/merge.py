@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from deletekit.commit.commit import Attempt, Commit, commit
-from deletekit.commit.row_delta import RowDelta
+from deletekit.commit.conflicts import PlannedChange
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.equality_deletes import comparable
 from deletekit.deletes.read import FileBatch, ReadRequest
@@ -66,6 +66,8 @@ def merge(
     mode: as in `delete`; None takes `write.merge.mode`. Equality deletes use `on` as their key.
     ref, granularity, commit_properties: as in `delete`.
 
+    `write.merge.isolation-level`: as in `update`; under `snapshot`, two merges may both insert a key.
+
     Raises InvalidInputError before anything is written for columns that do not fit, or when a table row matches several
     source rows (SQL's cardinality rule); CommitConflictError when too many races are lost. Spec: "Row-level Deletes".
     """
@@ -78,7 +80,7 @@ def merge(
         )
     runner = engine_or_default(engine)
 
-    def build(attempt: Attempt) -> RowDelta:
+    def build(attempt: Attempt) -> PlannedChange:
         metadata = attempt.base.metadata
         chosen = choose_mode(metadata, "merge", mode)
         change = _Merge(metadata.schema, source, on, when_matched)
@@ -86,13 +88,14 @@ def merge(
         options = ChangeOptions(chosen, granularity_of(metadata, granularity))
         if chosen == "equality-delete":
             options = replace(options, key_fields=equality_fields_of(metadata.schema, on))
-        delta, result = run_change(attempt, ChangePlan(change, options), runner)
+        planned, result = run_change(attempt, ChangePlan(change, options, "merge"), runner)
         if inserts is None:
-            return delta
+            return planned
         unseen = np.ones(len(inserts), dtype=np.bool_)
         unseen[change.seen_rows(result.seen)] = False
         files = write_data_files(attempt.write, inserts.filter(pa.array(unseen)), metadata.spec)
-        return replace(delta, added_data_files=(*delta.added_data_files, *files))
+        delta = replace(planned.delta, added_data_files=(*planned.delta.added_data_files, *files))
+        return replace(planned, delta=delta)
 
     return commit(table, build, ref=ref, properties=commit_properties)
 

@@ -13,6 +13,7 @@ from pyiceberg.expressions import AlwaysFalse, BooleanExpression
 from pyiceberg.schema import Schema
 
 from deletekit.commit.commit import Attempt, Commit, commit
+from deletekit.commit.conflicts import PlannedChange
 from deletekit.commit.row_delta import RowDelta
 from deletekit.deletes.filter import Filter, filter_field_ids, parse_filter, unbound_filter
 from deletekit.deletes.read import FileBatch, ReadRequest
@@ -56,12 +57,17 @@ def update(
     equality_fields: key columns of equality deletes; default the filter's columns.
     ref, granularity, commit_properties: as in `delete`.
 
+    Under `write.update.isolation-level` = `serializable`, the default, the outcome is that of everything that others
+    commit meanwhile first, and this update then; `snapshot` leaves matching rows alone that others insert meanwhile
+    (equality deletes are always serializable). Under both, no row comes back that someone else deleted, and no change
+    of a row that someone else made first is lost.
+
     Raises InvalidInputError before anything is written for a bad filter, an unknown column or a value that does not
     fit; CommitConflictError when too many races are lost. Spec: "Row-level Deletes", "Row Lineage".
     """
     runner = engine_or_default(engine)
 
-    def build(attempt: Attempt) -> RowDelta:
+    def build(attempt: Attempt) -> RowDelta | PlannedChange:
         metadata = attempt.base.metadata
         if where is None:
             raise InvalidInputError('an update needs a filter; "true" means every row', kind="filter", field="where")
@@ -76,9 +82,8 @@ def update(
             fields = equality_fields_of(metadata.schema, equality_fields or sorted(filter_field_ids(bound)))
             options = replace(options, key_fields=fields)
             check = not filter_field_ids(bound) <= {f.field_id for f in fields}
-        return run_change(
-            attempt, ChangePlan(change, options, unbound_filter(where, metadata.schema), check_keys=check), runner
-        )[0]
+        plan = ChangePlan(change, options, "update", unbound_filter(where, metadata.schema), check_keys=check)
+        return run_change(attempt, plan, runner)[0]
 
     return commit(table, build, ref=ref, properties=commit_properties)
 

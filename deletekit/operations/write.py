@@ -14,6 +14,7 @@ from pyiceberg.transforms import IdentityTransform, Transform, parse_transform
 from pyiceberg.types import FixedType
 
 from deletekit.commit.commit import Attempt, Commit, commit
+from deletekit.commit.conflicts import PlannedChange
 from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.commit.row_delta import RowDelta
 from deletekit.deletes.data_file_writer import write_data_files
@@ -88,11 +89,12 @@ def append(
     Returns the commit; its `snapshot_id` is None when there were no rows.
     """
 
-    def build(attempt: Attempt) -> RowDelta:
+    def build(attempt: Attempt) -> PlannedChange:
         metadata = attempt.base.metadata
         check_parquet_only(metadata, "write.format.default")
         aligned = align(rows, metadata.schema)
-        return RowDelta(added_data_files=tuple(write_data_files(attempt.write, aligned, metadata.spec)))
+        files = tuple(write_data_files(attempt.write, aligned, metadata.spec))
+        return PlannedChange(delta=RowDelta(added_data_files=files))
 
     return commit(table, build, ref=ref, properties=commit_properties)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -77,6 +77,10 @@ def row_errors(name: str) -> Iterator[None]:
         raise InvalidInputError("table exists already", kind="table-exists", found=name) from e
     except sa.exc.SQLAlchemyError as e:
         raise (_lost_race(e) or _failed(e)) from e
+    except DeletekitError:
+        raise
+    except Exception as e:
+        raise _failed(e) from e
 
 
 @contextmanager
@@ -84,11 +88,12 @@ def committing_row(connection: sa.Connection) -> Iterator[None]:
     """Around a SQL catalog's COMMIT: one that got no answer may have landed."""
     try:
         yield
-    except sa.exc.SQLAlchemyError as e:
+    except Exception as e:  # drivers also let errors of sockets and files through as they are
         # SQLite keeps the transaction when a reader makes its COMMIT fail, and SQLAlchemy would pool the connection so:
         # we would read what is not committed, and some later COMMIT would make it so.
-        connection.rollback()
-        raise (_lost_race(e) or _unknown_state(e)) from e
+        with suppress(Exception):
+            connection.rollback()
+        raise ((_lost_race(e) if isinstance(e, sa.exc.SQLAlchemyError) else None) or _unknown_state(e)) from e
 
 
 @contextmanager
@@ -125,9 +130,13 @@ def state_after(error: DeletekitError, look: Callable[[], T | None], properties:
     retries = _number(properties, "commit.status-check.num-retries", 3) if unknown else 0
     wait = _number(properties, "commit.status-check.min-wait-ms", 1000) / 1000
     longest = _number(properties, "commit.status-check.max-wait-ms", 60_000) / 1000
+    deadline = time.monotonic() + _number(properties, "commit.status-check.total-timeout-ms", 1_800_000) / 1000
     for number in range(retries + 1):
         if number:
-            time.sleep(min(wait * 2 ** (number - 1), longest))
+            pause = min(wait * 2 ** min(number - 1, 30), longest)
+            if time.monotonic() + pause > deadline:
+                break
+            time.sleep(pause)
         try:
             found = look()
         except CommitConflictError:

@@ -15,6 +15,7 @@ from deletekit.commit.row_delta import RowDelta
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.rows import align
 from deletekit.table.catalog import Identifier, SqlStore, TableState
+from tests.commit.racing import QUICK, Interfering
 from tests.invariants import check_table, reachable
 from tests.storage import stored_at
 from tests.tables import (
@@ -39,22 +40,8 @@ from tests.tables import (
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
 EVERY_MODE = pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
-QUICK = {"commit.retry.min-wait-ms": "1", "commit.retry.max-wait-ms": "5"}
 Json = Mapping[str, Any]
 Verb = Callable[[dk.Table], Any]
-
-
-class Interfering(SqlStore):
-    """The embedded catalog, in which somebody else commits between our looking and our swapping."""
-
-    def __init__(self, catalog: dk.Catalog) -> None:
-        super().__init__(catalog.pyiceberg)  # type: ignore[arg-type]
-        self.others: list[Callable[[], Any]] = []
-
-    def commit(self, identifier: Identifier, requirements: Sequence[Json], updates: Sequence[Json]) -> TableState:
-        if self.others:
-            self.others.pop(0)()
-        return super().commit(identifier, requirements, updates)
 
 
 class Failing(SqlStore):
@@ -346,7 +333,9 @@ def test_too_many_lost_races(catalog: dk.Catalog, version: int, mode: str, retri
         table = dk.load_table(racing, plain.name)
         with pytest.raises(dk.CommitConflictError) as caught:
             verb(table)
-        assert caught.value.kind == "commit-conflict", name
+        # A merge has read every row, and keys that were looked up would hide rows that nobody has seen.
+        unread = name != "merge" and not (mode == "equality-delete" and name in ("delete", "update", "delete all"))
+        assert caught.value.kind == ("commit-conflict" if unread else "conflicting-data-file"), name
         assert caught.value.retryable
         assert len(racing.others) == 10 - 1 - retries
         assert ids(table.refresh()) == [1, 2, 3, 4, 5, *range(100, 101 + retries)]
@@ -408,8 +397,9 @@ def test_files_of_an_unknown_commit_are_kept(
         plain = make(catalog, FIVE, format_version=version)
         before, old = files_of(plain), live(plain)
         table = dk.load_table(Failing(catalog, error, lands=lands), plain.name)
-        with pytest.raises(type(error)):
+        with pytest.raises(dk.CommitStateUnknownError) as caught:
             verb(table)
+        assert error in (caught.value, caught.value.__cause__)
         added = files_of(plain) - before
         assert any("/metadata/snap-" in f for f in added)
         plain.refresh()

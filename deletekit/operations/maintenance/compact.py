@@ -9,6 +9,7 @@ Spec: "Snapshots" (operation `replace`), "Sequence Number Inheritance", "Row Lin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Unpack
 
@@ -198,7 +199,7 @@ class _Part:
             self.commit = commit(self._table, self._build, ref=ref, properties=properties)
         except CommitStateUnknownError:
             raise
-        except DeletekitError:
+        except Exception:  # also what storage raises while manifests are written
             self._discard(self.groups)
             raise
 
@@ -252,7 +253,8 @@ class _Part:
     def _discard(self, groups: Sequence[RewrittenGroup]) -> None:
         for group in groups:
             for file in group.files:
-                self._table.io.delete(file.file_path)
+                with suppress(Exception):  # the reason to discard is what the caller must hear
+                    self._table.io.delete(file.file_path)
 
 
 def _rows_per_file(head: Head, tasks: Group, options: RewriteOptions) -> int | None:

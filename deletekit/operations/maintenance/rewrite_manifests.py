@@ -14,6 +14,7 @@ from typing import Any
 
 from deletekit.commit.commit import Attempt, Commit, check_request, commit
 from deletekit.commit.manifest_rewrite import ManifestRewrite
+from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import ManifestEntry
 from deletekit.formats.manifest_list import ManifestFile
@@ -75,11 +76,12 @@ def rewrite_manifests(
             found=spec_id,
             expected=sorted(table.metadata.specs),
         )
-    planned: list[ManifestRewrite] = []
+    tried: list[tuple[ManifestRewrite, WriteContext]] = []
 
     def build(attempt: Attempt) -> ManifestRewrite:
-        planned.append(_plan(attempt.base.metadata, attempt.base.reader, attempt.base.snapshot, spec_id))
-        return planned[-1]
+        rewrite = _plan(attempt.base.metadata, attempt.base.reader, attempt.base.snapshot, spec_id)
+        tried.append((rewrite, attempt.write))
+        return rewrite
 
     if dry_run:
         reader = SnapshotReader(table.io, table.metadata)
@@ -88,10 +90,11 @@ def rewrite_manifests(
     done = commit(table, build, ref=ref, properties=commit_properties)
     if done.snapshot_id is None:
         return RewrittenManifests()
-    snapshot = table.metadata.snapshots[done.snapshot_id]
-    listed = SnapshotReader(table.io, table.metadata).manifests(snapshot)
-    added = tuple(m.manifest_path for m in listed if m.added_snapshot_id == done.snapshot_id)
-    return _report(planned[-1], added, done, dry_run=False)
+    # Nothing is read any more: an error would say that it had failed.
+    rewrite, write = tried[-1]
+    manifest_list = table.metadata.snapshots[done.snapshot_id].manifest_list
+    added = tuple(path for path in write.written if path != manifest_list)
+    return _report(rewrite, added, done, dry_run=False)
 
 
 def _report(

@@ -1,0 +1,133 @@
+"""Faults at the calls that a verb makes to storage and to its catalog: an error, or the end of the process.
+
+A call is one of `FileIO`'s, or a statement or COMMIT of the catalog. Each is counted; the
+one with the chosen number is not made, is made by half, or is made and not answered.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+import deletekit as dk
+from deletekit.table import catalog as catalog_module
+from deletekit.table.file_io import FileInfo, PyIcebergIO
+
+__all__ = ["KILLED", "WHEN", "FaultError", "Faults", "faulty"]
+
+_CHANGES = ("before", "after")
+WHEN = {"write": ("before", "half", "after"), "delete": _CHANGES, "update": _CHANGES, "commit": _CHANGES}
+"""Of calls that change something, what may have become of them; those that only read fail before they have."""
+KILLED = 77
+
+
+class FaultError(OSError):
+    """The injected error: nothing that deletekit knows."""
+
+
+class Faults:
+    """Counts calls, and lets the call number `at` fail; `at` 0 only counts.
+
+    Attributes
+    ----------
+    names: what each call was, in order.
+    alone: how many calls there were before somebody else was at it; 0 if nobody was.
+    """
+
+    def __init__(self, at: int = 0, when: str = "before", *, kill: bool = False) -> None:
+        self.at, self.when, self.kill = at, when, kill
+        self.names: list[str] = []
+        self._lock = threading.Lock()
+        self.alone = 0
+        self._paused = False
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Somebody else is at it: nothing is counted."""
+        self._paused = True
+        self.alone = len(self.names)
+        yield
+        self._paused = False
+
+    def call(self, name: str, whole: Callable[[], Any], half: Callable[[], Any] | None = None) -> Any:
+        if self._paused:
+            return whole()
+        with self._lock:
+            self.names.append(name)
+            mine = len(self.names) == self.at
+        if not mine:
+            return whole()
+        if self.when == "after":
+            whole()
+        elif self.when == "half" and half is not None:
+            half()
+        if self.kill:
+            os._exit(KILLED)
+        raise FaultError(f"{name}, call {self.at}, {self.when}")
+
+
+class FaultyIO(PyIcebergIO):
+    """The real storage, with faults."""
+
+    faults: Faults
+
+    def open(self, path: str) -> Any:
+        return self.faults.call("open", lambda: super(FaultyIO, self).open(path))
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        with PyIcebergIO.open(self, path) as stream:
+            stream.seek(offset)
+            data: bytes = self.faults.call("read", lambda: stream.read() if length is None else stream.read(length))
+        return data
+
+    def write(self, path: str, data: bytes | pa.Buffer) -> None:
+        whole = data.to_pybytes() if isinstance(data, pa.Buffer) else bytes(data)
+        self.faults.call(
+            "write",
+            lambda: super(FaultyIO, self).write(path, whole),
+            lambda: super(FaultyIO, self).write(path, whole[: len(whole) // 2]),
+        )
+
+    def size(self, path: str) -> int:
+        found: int = self.faults.call("size", lambda: super(FaultyIO, self).size(path))
+        return found
+
+    def exists(self, path: str) -> bool:
+        found: bool = self.faults.call("exists", lambda: super(FaultyIO, self).exists(path))
+        return found
+
+    def list(self, prefix: str) -> Iterator[FileInfo]:
+        found: Iterator[FileInfo] = self.faults.call("list", lambda: super(FaultyIO, self).list(prefix))
+        return found
+
+    def delete(self, path: str) -> None:
+        self.faults.call("delete", lambda: super(FaultyIO, self).delete(path))
+
+
+@contextmanager
+def faulty(faults: Faults, catalog: dk.Catalog) -> Iterator[None]:
+    """Let the verbs inside go through faults: the catalog's storage, its statements and its COMMITs."""
+    engine = catalog.pyiceberg.engine  # type: ignore[attr-defined]
+    original, dialect = catalog_module.PyIcebergIO, engine.dialect
+    kind = type("FaultyIO", (FaultyIO,), {"faults": faults})
+    execute, commit = dialect.do_execute, dialect.do_commit
+
+    def do_execute(cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
+        name = statement.split(None, 1)[0].lower()
+        faults.call(name, lambda: execute(cursor, statement, parameters, context))
+
+    def do_commit(connection: Any) -> None:
+        faults.call("commit", lambda: commit(connection))
+
+    catalog_module.PyIcebergIO = kind  # type: ignore[misc]
+    dialect.do_execute, dialect.do_commit = do_execute, do_commit
+    try:
+        yield
+    finally:
+        catalog_module.PyIcebergIO = original  # type: ignore[misc]
+        dialect.do_execute, dialect.do_commit = execute, commit
