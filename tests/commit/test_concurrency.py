@@ -44,9 +44,12 @@ def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.mark.slow
-def test_the_rows_are_those_of_the_serial_order(shared: Store, record_property: Callable[[str, object], None]) -> None:
+@pytest.mark.parametrize("version", [2, 3])
+def test_the_rows_are_those_of_the_serial_order(
+    shared: Store, version: int, record_property: Callable[[str, object], None]
+) -> None:
     """Of everything that was committed, the steps one after the other by their sequence numbers."""
-    table = shared.create("t", SCHEMA, format_version=3, properties=PROPERTIES)
+    table = shared.create("t", SCHEMA, format_version=version, properties=PROPERTIES)
     rows = {i: float(i) for i in range(SHARED)}
     dk.append(table, [{"id": i, "value": v} for i, v in rows.items()])
     place = (shared.kind, str(shared.folder), shared.properties, shared.name, shared.namespace)
@@ -71,7 +74,7 @@ def test_the_rows_are_those_of_the_serial_order(shared: Store, record_property: 
             there = [(r["id"], r["value"]) for r in found]
             wrong += len(set(there) ^ set(rows.items())) + len(there) - len(set(there))
     what = ", ".join(f"{name} {counts[name]}" for name in sorted(counts))
-    record_property("figures", f"{shared.kind}, {PROCESSES} processes, {SECONDS:g} s: {what}; lost rows {wrong}")
+    record_property("figures", f"{shared.kind}, v{version}, {PROCESSES} processes, {SECONDS:g} s: {what}; lost rows {wrong}")
     assert wrong == 0
     # Java's server writes its metadata file before it loses the swap, and leaves it.
     check_table(table, orphans=shared.kind != "rest")
