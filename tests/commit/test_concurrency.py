@@ -74,7 +74,9 @@ def test_the_rows_are_those_of_the_serial_order(
             there = [(r["id"], r["value"]) for r in found]
             wrong += len(set(there) ^ set(rows.items())) + len(there) - len(set(there))
     what = ", ".join(f"{name} {counts[name]}" for name in sorted(counts))
-    record_property("figures", f"{shared.kind}, v{version}, {PROCESSES} processes, {SECONDS:g} s: {what}; lost rows {wrong}")
+    record_property(
+        "figures", f"{shared.kind}, v{version}, {PROCESSES} processes, {SECONDS:g} s: {what}; lost rows {wrong}"
+    )
     assert wrong == 0
     # Java's server writes its metadata file before it loses the swap, and leaves it.
     check_table(table, orphans=shared.kind != "rest")
