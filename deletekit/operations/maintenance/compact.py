@@ -29,7 +29,8 @@ from deletekit.operations.maintenance.file_groups import (
     rewrite_options,
 )
 from deletekit.operations.maintenance.head import Head, RewrittenGroup
-from deletekit.table.metadata import MAIN
+from deletekit.operations.maintenance.newest import on_newest
+from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
@@ -117,12 +118,14 @@ def compact(
 
 
 def _plan(table: Table, where: Filter, ref: str, options: RewriteOptions) -> list[Group]:
-    metadata = table.metadata
-    parse_filter(where, metadata.schema)
-    check_parquet_only(metadata, "write.format.default")
-    reader, snapshot = SnapshotReader(table.io, metadata), metadata.snapshot_of_ref(ref)
-    tasks = plan_scan(metadata, snapshot, reader, unbound_filter(where, metadata.schema))
-    return group_data_files(tasks, options, metadata.spec.spec_id)
+    def plan(metadata: TableMetadata) -> list[Group]:
+        parse_filter(where, metadata.schema)
+        check_parquet_only(metadata, "write.format.default")
+        reader, snapshot = SnapshotReader(table.io, metadata), metadata.snapshot_of_ref(ref)
+        tasks = plan_scan(metadata, snapshot, reader, unbound_filter(where, metadata.schema))
+        return group_data_files(tasks, options, metadata.spec.spec_id)
+
+    return on_newest(table, plan)
 
 
 def _run(work: Sequence[_Part], ref: str, properties: Mapping[str, str] | None, *, goes_on: bool) -> CompactedFiles:

@@ -28,6 +28,7 @@ from deletekit.operations.maintenance.convert_equality_deletes import convert_eq
 from deletekit.operations.maintenance.expire_snapshots import ExpiredSnapshots, expire_only
 from deletekit.operations.maintenance.head import Head
 from deletekit.operations.maintenance.holders import Holding, HoldingFiles
+from deletekit.operations.maintenance.newest import on_newest
 from deletekit.operations.maintenance.removal import check_gc_enabled
 from deletekit.operations.maintenance.rewrite_position_deletes import position_delete_rewrite
 from deletekit.operations.verify.live_files import scope
@@ -124,14 +125,13 @@ def erase(
     runner = engine_or_default(engine)
     holding = HoldingFiles(table.io, bound, runner)
     if dry_run:
-        return Erasure(
-            refs=tuple(refs), remaining=_by_ref(table.metadata, holding), files_read=holding.files_read, dry_run=True
-        )
+        remaining = on_newest(table, lambda now: _by_ref(now, holding))
+        return Erasure(refs=tuple(refs), remaining=remaining, files_read=holding.files_read, dry_run=True)
     work = _Erasing(table, bound, holding, runner, commit_properties)
     for ref in refs:
         work.clean(ref)
     expired = _expire(table, ("", *refs) if unreferenced else refs, holding, runner)
-    remaining = _by_ref(table.refresh().metadata, holding)
+    remaining = on_newest(table, lambda now: _by_ref(now, holding))
     return Erasure(
         refs=tuple(refs),
         commits=tuple(work.commits),
@@ -186,9 +186,11 @@ class _Erasing:
             self.commits += [done] if done.snapshot_id is not None else []
 
     def _contents(self, ref: str) -> set[str]:
-        metadata = self._table.refresh().metadata
-        snapshot = metadata.snapshot_of_ref(ref)
-        return {h.content for h in self._holding.of(metadata, [snapshot] if snapshot else [])}
+        def contents(metadata: TableMetadata) -> set[str]:
+            snapshot = metadata.snapshot_of_ref(ref)
+            return {h.content for h in self._holding.of(metadata, [snapshot] if snapshot else [])}
+
+        return on_newest(self._table, contents)
 
     def _without_stored_rows(self, attempt: Attempt) -> RowDelta:
         head = Head(attempt.table.io, attempt.base)
@@ -237,9 +239,8 @@ def _without_removed(attempt: Attempt) -> ManifestRewrite:
 
 def _expire(table: Table, refs: Sequence[str], holding: HoldingFiles, engine: Engine) -> ExpiredSnapshots | None:
     """Expire snapshots that hold the rows: of the history of these branches; "" is no ref. No head of any ref goes."""
-    metadata = table.refresh().metadata
-    heads = {int(ref["snapshot-id"]) for ref in metadata.refs.values()}
-    found = _by_ref(metadata, holding)
+    found = on_newest(table, lambda now: _by_ref(now, holding))
+    heads = {int(ref["snapshot-id"]) for ref in table.metadata.refs.values()}
     ids = {h.snapshot_id for ref in refs for h in found.get(ref, ())} - heads
     return expire_only(table, sorted(ids), engine) if ids else None
 

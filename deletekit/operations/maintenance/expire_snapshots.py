@@ -18,6 +18,7 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.operations.context import engine_or_default
 from deletekit.operations.maintenance.locations import SpellingRules
+from deletekit.operations.maintenance.newest import on_newest
 from deletekit.operations.maintenance.reachable import (
     DATA,
     MANIFEST,
@@ -121,17 +122,19 @@ def expire_only(table: Table, snapshot_ids: Sequence[int], engine: Engine) -> Ex
 
 
 def _expired(table: Table, request: ExpiryRequest, engine: Engine, *, dry_run: bool) -> ExpiredSnapshots:
-    metadata = table.metadata
-    expiry = plan_expiry(metadata, request)
     reachability = Reachability(table.io, engine)
+
+    def plan(metadata: TableMetadata) -> tuple[Expiry, dict[str, str]]:
+        expiry = plan_expiry(metadata, request)
+        return expiry, _unreachable(reachability, metadata, expiry, _without(metadata, expiry))
+
     # Read before the commit: what cannot be read must be known before the way to it is gone.
-    unreachable = _unreachable(reachability, metadata, expiry, [_without(metadata, expiry)])
+    expiry, unreachable = on_newest(table, plan)
     if not dry_run and (expiry.snapshots or expiry.refs):
-        metadata, expiry = _commit(table, request)
-        committed = table.metadata
+        before, expiry = _commit(table, request)
         # Once more, on the state of this moment: a commit may have landed since, and a file that had been removed from
         # the table and was added again by it is live (apache/iceberg#17304).
-        unreachable = _unreachable(reachability, metadata, expiry, [committed, table.refresh().metadata])
+        unreachable = on_newest(table, lambda now: _unreachable(reachability, before, expiry, now))
     failed = {} if dry_run else remove_files(table.io, unreachable, engine)
     removed: dict[str, list[str]] = {}
     for path, kind in unreachable.items():
@@ -195,27 +198,26 @@ def _without(metadata: TableMetadata, expiry: Expiry) -> TableMetadata:
 
 
 def _unreachable(
-    reachability: Reachability, before: TableMetadata, expiry: Expiry, states: Sequence[TableMetadata]
+    reachability: Reachability, before: TableMetadata, expiry: Expiry, after: TableMetadata
 ) -> dict[str, str]:
-    """Files of the expired snapshots that no snapshot of these states leads to, with their kinds, in removal order.
+    """Files of the expired snapshots that no snapshot leads to afterwards, with their kinds, in removal order.
 
     Files that an expired snapshot ought to have and that are gone lead to nothing; those of a remaining one are missed.
     """
     if not expiry.snapshots:
         return {}
     expired = reachability.manifests(before, expiry.snapshots, missing_ok=True)
-    kept = {p: m for state in states for p, m in reachability.manifests(state, state.snapshots.values()).items()}
+    kept = reachability.manifests(after, after.snapshots.values())
     candidates = reachability.content([m for p, m in expired.items() if p not in kept], missing_ok=True)
     if candidates:
         rules = SpellingRules()
         live = {rules.key(path) for path in reachability.content(kept.values())}
         candidates = {path: kind for path, kind in candidates.items() if rules.key(path) not in live}
     candidates |= dict.fromkeys(expired.keys() - kept.keys(), MANIFEST)
-    lists = {s.manifest_list for state in states for s in state.snapshots.values()}
+    lists = {s.manifest_list for s in after.snapshots.values()}
     gone = {s.manifest_list for s in expiry.snapshots if s.manifest_list is not None} - lists
     candidates |= dict.fromkeys(gone, MANIFEST_LIST)
-    used = {path for state in states for path in statistics_files(state)}
     ids = [s.snapshot_id for s in expiry.snapshots]
-    candidates |= dict.fromkeys(statistics_files(before, ids) - used, STATISTICS)
+    candidates |= dict.fromkeys(statistics_files(before, ids) - statistics_files(after), STATISTICS)
     order = list(_FIELDS)
     return dict(sorted(candidates.items(), key=lambda item: (order.index(item[1]), item[0])))

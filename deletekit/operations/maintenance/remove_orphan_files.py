@@ -17,6 +17,7 @@ from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError, InvalidInputError
 from deletekit.operations.context import engine_or_default
 from deletekit.operations.maintenance.locations import Location, SpellingRules, mismatches
+from deletekit.operations.maintenance.newest import on_newest
 from deletekit.operations.maintenance.reachable import Reachability
 from deletekit.operations.maintenance.removal import check_gc_enabled, remove_files
 from deletekit.operations.read import milliseconds
@@ -98,9 +99,9 @@ def remove_orphan_files(
     root = _location(metadata, location, rules)
     listed = [f for f in table.io.list(root) if not _is_hidden(f.path, root, metadata)]
     runner = engine_or_default(engine)
-    metadata = table.refresh().metadata
-    _check_alone(table, [f.path for f in listed], rules)
-    known = {*Reachability(table.io, runner).files(metadata), *logged_files(metadata), table.metadata_location}
+    _check_alone(table.refresh(), [f.path for f in listed], rules)
+    reachability = Reachability(table.io, runner)
+    known = on_newest(table, lambda now: {*reachability.files(now), *logged_files(now), table.metadata_location})
     old = (f.path for f in listed if f.modified_ms < before_ms)
     orphans = sorted(_orphans(old, known, mode, rules))
     failed = {} if dry_run else remove_files(table.io, orphans, runner)
