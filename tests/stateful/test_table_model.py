@@ -26,7 +26,7 @@ from tests.invariants import check_table, reachable
 from tests.storage import ON_S3, stored_at
 from tests.tables import MODES, Row, files_of, make, metadata_json, new_catalog, order, vectors
 
-EXAMPLES_A_MINUTE = 4 if ON_S3 else 60
+EXAMPLES_A_MINUTE = 3 if ON_S3 else 60
 MINUTES = int(os.environ.get("DELETEKIT_STATEFUL", "0"))
 SETTINGS = settings(
     max_examples=max(MINUTES, 1) * EXAMPLES_A_MINUTE,

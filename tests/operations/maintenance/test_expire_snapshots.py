@@ -23,7 +23,7 @@ from tests.operations.maintenance.model import (
     snapshot_ids,
     staged,
 )
-from tests.storage import stored_at
+from tests.storage import io_properties, stored_at
 from tests.tables import (
     MODES,
     VERSION_AND_MODE,
@@ -254,8 +254,8 @@ def test_refusals(catalog: dk.Catalog) -> None:
             dk.expire_snapshots(table, snapshot_ids=[i])
     with refused(table, dk.InvalidInputError, "time-travel"):
         dk.expire_snapshots(table, older_than="yesterday")
-    with refused(dk.from_metadata(table.metadata_location), dk.InvalidInputError, "read-only"):
-        dk.expire_snapshots(dk.from_metadata(table.metadata_location), older_than=FAR)
+    with refused(dk.from_metadata(table.metadata_location, **io_properties()), dk.InvalidInputError, "read-only"):
+        dk.expire_snapshots(dk.from_metadata(table.metadata_location, **io_properties()), older_than=FAR)
     dk.set_properties(table, {"history.expire.min-snapshots-to-keep": "0"})
     with refused(table, dk.InvalidInputError, "property", field="history.expire.min-snapshots-to-keep"):
         dk.expire_snapshots(table, older_than=FAR)
