@@ -6,7 +6,6 @@ import time
 from typing import Any
 
 import fastavro
-import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
@@ -15,7 +14,7 @@ from tests.operations.maintenance.model import between, other, snapshot_ids, sta
 from tests.operations.maintenance.test_compact import KINDS, busy, clean, rows_of
 from tests.operations.maintenance.test_remove_dangling_deletes import deletes
 from tests.storage import stored_at
-from tests.tables import Row, expected, files_of, head_json, items, live, live_files, make, refused, unchanged
+from tests.tables import Row, expected, files_of, head_json, items, live, live_files, make, parquet, refused, unchanged
 
 NAME = "Erika Mustermann"
 
@@ -25,7 +24,7 @@ def holders(table: dk.Table) -> set[str]:
     found = set()
     for path in files_of(table):
         if path.endswith(".parquet"):
-            if NAME in str(pq.read_table(path).to_pylist()):
+            if NAME in str(parquet(path).to_pylist()):
                 found.add(path)
         elif path.endswith(".avro"):
             with stored_at(path).open("rb") as source:
@@ -38,7 +37,7 @@ def holders(table: dk.Table) -> set[str]:
 
 def stored(table: dk.Table) -> set[str]:
     """Parquet files without stored deleted rows, which are counted as files that may hold any."""
-    return {p for p in files_of(table) if p.endswith(".parquet") and "row" not in pq.read_schema(p).names}
+    return {p for p in files_of(table) if p.endswith(".parquet") and "row" not in parquet(p).column_names}
 
 
 def filled(catalog: dk.Catalog, version: int, kind: str) -> tuple[dk.Table, list[Row]]:
