@@ -80,11 +80,13 @@ class PlannedChange:
         covers with positions, are among them without being named.
     reads: unbound filter: a data file that lands and may hold such rows makes the change stale. `AlwaysFalse` for what
         no new row can change: an append, keys deleted unseen, everything under snapshot isolation.
+    granularity: of its delete files, as `write_deletion_vectors` takes it; vectors that are united keep to it.
     """
 
     delta: RowDelta
     targets: frozenset[str] = frozenset()
     reads: BooleanExpression = field(default_factory=AlwaysFalse)
+    granularity: str | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -106,6 +108,7 @@ class Carried:
 
     delta: RowDelta
     overlaps: tuple[Overlap, ...] = ()
+    granularity: str | None = None
 
 
 def judge(planned: PlannedChange, base: Base, head: Base) -> CommitConflictError | Carried:
@@ -130,7 +133,7 @@ def judge(planned: PlannedChange, base: Base, head: Base) -> CommitConflictError
     return (
         _stale_reads(planned, landed, head)
         or _rows_moved(planned, landed, touched)
-        or _carried(planned.delta, head, targets, touched)
+        or _carried(planned, head, targets, touched)
     )
 
 
@@ -151,7 +154,7 @@ def carry(carried: Carried, write: WriteContext, loader: DeleteLoader) -> RowDel
     kept = [f for f in delta.added_delete_files if f.identity not in ours]
     return replace(
         delta,
-        added_delete_files=(*kept, *write_deletion_vectors(write, unions)),
+        added_delete_files=(*kept, *write_deletion_vectors(write, unions, carried.granularity)),
         removed_delete_files=(*delta.removed_delete_files, *replaced),
     )
 
@@ -281,11 +284,12 @@ def _rows_moved(
 
 
 def _carried(
-    delta: RowDelta,
+    planned: PlannedChange,
     head: Base,
     targets: Mapping[str, ManifestEntry],
     touched: Mapping[str, tuple[ManifestEntry, ...]],
 ) -> CommitConflictError | Carried:
+    delta = planned.delta
     overlaps = []
     for ours in delta.added_delete_files:
         path = ours.referenced_data_file
@@ -313,7 +317,7 @@ def _carried(
         if gone and (kind == "equality-delete" or (kind == "deletion-vector" and _about(entry) not in covered)):
             return _not_live("a delete file that the change replaces was removed meanwhile", entry)
     kept = tuple(e for e in removed if e.data_file.identity in live)
-    return Carried(replace(delta, removed_delete_files=kept), tuple(overlaps))
+    return Carried(replace(delta, removed_delete_files=kept), tuple(overlaps), planned.granularity)
 
 
 def _not_live(message: str, entry: ManifestEntry) -> CommitConflictError:

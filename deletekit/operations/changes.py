@@ -97,7 +97,13 @@ def run_change(attempt: Attempt, plan: ChangePlan, engine: Engine) -> tuple[Plan
     reads: BooleanExpression = (plan.where or AlwaysTrue()) if serializable else AlwaysFalse()
     if total.keys:
         reads = AlwaysTrue()  # the keys would hide rows that nobody looked at, whatever the isolation level
-    return PlannedChange(delta=_row_delta(total), targets=frozenset(total.targets), reads=reads), total
+    planned = PlannedChange(
+        delta=_row_delta(total),
+        targets=frozenset(total.targets),
+        reads=reads,
+        granularity=plan.options.granularity,
+    )
+    return planned, total
 
 
 def group_tasks(tasks: Sequence[ScanTask], workers: int) -> list[list[ScanTask]]:

@@ -203,6 +203,17 @@ def test_the_union_of_vectors_takes_the_place_of_what_landed(catalog: dk.Catalog
     check_table(table)
 
 
+@pytest.mark.parametrize(("granularity", "puffins"), [("file", 2), ("partition", 1)])
+def test_united_vectors_keep_the_granularity_of_the_call(catalog: dk.Catalog, granularity: str, puffins: int) -> None:
+    table = make(catalog, FIRST, SECOND, format_version=3, properties=QUICK)
+    late = racing(catalog, table, lambda t: dk.delete(t, "id in (2, 5)", mode="deletion-vector"))
+    done = dk.delete(late, "id in (1, 4)", mode="deletion-vector", granularity=granularity)
+    assert (done.plans, done.attempts, ids(table.refresh())) == (1, 2, [3])
+    assert len(done.added_delete_files) == 2
+    assert len({f.file_path for f in done.added_delete_files}) == puffins
+    check_table(table)
+
+
 def test_a_delete_that_others_did_is_not_done_again(catalog: dk.Catalog) -> None:
     table = make(catalog, FIRST, format_version=3, properties=QUICK)
     late = racing(catalog, table, lambda t: dk.delete(t, "id in (1, 2)", mode="deletion-vector"))
