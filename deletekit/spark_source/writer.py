@@ -21,7 +21,7 @@ from deletekit.commit.conflicts import PlannedChange
 from deletekit.commit.row_delta import RowDelta
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.rows import align
-from deletekit.deletes.write_context import WriteContext, check_parquet_only
+from deletekit.deletes.write_context import DEFAULT_TARGET_BYTES, WriteContext, check_parquet_only
 from deletekit.errors import CommitStateUnknownError, InvalidInputError, NotFoundError, UnsupportedError
 from deletekit.formats.content_file import DataFile
 from deletekit.operations.upsert import UpsertRequest, check_upsert, upsert_files
@@ -32,8 +32,8 @@ from deletekit.table.table import Table
 
 __all__ = ["TableWriter", "WrittenFiles"]
 
-# Arrow bytes that a task holds before it writes a file of them: what a Python worker of a small machine can spare.
-FLUSH_BYTES = 128 * 1024 * 1024
+# Arrow bytes that a task holds at most before it writes files of them: what a worker of a small machine can spare.
+HELD_BYTES = 128 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,8 @@ class TableWriter(DataSourceArrowWriter):
         context = WriteContext(self._io, self._metadata, str(uuid.uuid4()))
         files: list[DataFile] = []
         try:
-            for rows in _pieces(iterator):
+            target = context.size_property("write.target-file-size-bytes", DEFAULT_TARGET_BYTES)
+            for rows in _pieces(iterator, min(target, HELD_BYTES)):
                 aligned = align(from_spark(rows, self._metadata.schema), self._metadata.schema)
                 files += write_data_files(context, aligned, self._metadata.spec)
         except BaseException:
@@ -148,14 +149,14 @@ def _files(messages: Sequence[WriterCommitMessage | None]) -> list[DataFile]:
     return [file for message in messages if isinstance(message, WrittenFiles) for file in message.files]
 
 
-def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The rows in tables of about FLUSH_BYTES."""
+def _pieces(batches: Iterator[pa.RecordBatch], target: int) -> Iterator[pa.Table]:
+    """The rows in tables of about `target` bytes."""
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
         held.append(batch)
         size += batch.nbytes
-        if size >= FLUSH_BYTES:
+        if size >= target:
             yield pa.Table.from_batches(held)
             held, size = [], 0
     if held:
