@@ -61,8 +61,8 @@ def session(
 
     Jars are resolved by Maven coordinates, or taken from the folder that the variable DELETEKIT_JARS names (offline).
     The JVM's messages go to `spark.log` in the warehouse, or in a new temporary directory with `catalog`; no progress
-    bars are drawn. `spark.read.format("deletekit")` knows the catalog by its name, and without one if it is the only
-    one; not in a session that something else started, where its options say.
+    bars are drawn. `spark.read.format("deletekit")` knows the catalog by its name, and takes the one that the session was
+    started with when none is named; in a session that something else started, its options must say.
 
     Raises EnvironmentMissingError, in one sentence, without pyspark, Java 17, a jar in DELETEKIT_JARS, or Iceberg in a
     running session; InvalidInputError when the running session has another catalog of this name; UnsupportedError for

@@ -113,15 +113,13 @@ class SourceOptions:
         name, properties = self.get("catalog"), self._catalog
         if not properties:
             known = session_catalogs()
-            if name is None and len(known) == 1:
-                (name,) = known
+            name = name or next(iter(known), None)  # the one that the session was started with
             properties = known.get(name or "", {})
             if not properties and name is None:
                 raise InvalidInputError(
                     "no catalog named",
                     kind="catalog",
                     field="warehouse",
-                    found=", ".join(sorted(known)) or None,
                     expected="the options of a catalog (warehouse, or type and uri), or the name of one as catalog",
                 )
         if set(properties) == {"warehouse"}:
