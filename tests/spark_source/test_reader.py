@@ -189,6 +189,7 @@ def test_states_of_the_table(spark: SparkSession, history: dk.Table) -> None:
         ({"snapshotid": "1"}, "unknown option; field snapshotid"),
         ({"snapshot-id": "1"}, "no such snapshot"),
         ({"snapshot-id": "one"}, "bad option; field snapshot-id"),
+        ({"split-size": "0"}, "bad option; field split-size"),
         ({"snapshot-id": "1", "ref": "side"}, "name one state to read"),
         ({"branch": "first"}, "not a branch; field branch; found tag first"),
         ({"tag": "side"}, "not a tag"),
@@ -199,14 +200,14 @@ def test_states_of_the_table(spark: SparkSession, history: dk.Table) -> None:
         ({"columns": ""}, "bad list of columns"),
         ({"columns": "[1]"}, "bad list of columns"),
         ({"key": "id"}, "unknown option; field key"),
-        ({"snapshot-property.x": "y"}, "a read makes no snapshot"),
+        ({"snapshot-property.x": "y"}, "unknown option; field snapshot-property.x"),
         ({"catalog": "nope"}, "nope"),
         ({"warehouse": "nope"}, "no embedded catalog here"),
     ],
 )
 def test_refused_options(spark: SparkSession, history: dk.Table, options: dict[str, str], message: str) -> None:
     with pytest.raises(Exception, match=message):
-        spark.read.format("deletekit").options(**options).load(history.name)
+        spark.read.format("deletekit").options(**options).load(history.name).collect()
 
 
 def test_bad_filter_and_table(spark: SparkSession, history: dk.Table) -> None:
