@@ -88,7 +88,8 @@ def run_change(attempt: Attempt, plan: ChangePlan, engine: Engine) -> tuple[Plan
     tasks = plan_scan(base.metadata, base.snapshot, base.reader, plan.where)
     context = ReadContext(attempt.table.io, base.metadata)
     groups = group_tasks(tasks, getattr(engine, "threads", 1))
-    results = engine.map(lambda group: change_files(context, attempt.write, group, plan.change, plan.options), groups)
+    write, change, options = attempt.write, plan.change, plan.options  # tasks travel, and the attempt's catalog cannot
+    results = engine.map(lambda group: change_files(context, write, group, change, options), groups)
     total = _merged(results)
     if total.keys:
         if plan.check_keys:
