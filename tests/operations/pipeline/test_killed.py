@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import deletekit as dk
-from deletekit.operations.pipeline.expected import difference, expected_rows
 from deletekit.operations.pipeline.delivery import deliver
+from deletekit.operations.pipeline.expected import difference, expected_rows
 from deletekit.operations.pipeline.progress import STEP
 from tests.invariants import check_table
 from tests.operations.pipeline.flights import some_flights
@@ -77,7 +77,7 @@ def test_every_step_is_done_once(java: str, tmp_path: Path) -> None:
         delivery = deliver(directory, 1, some_flights())
         assert difference(dk.scan(table).to_arrow(), expected_rows(delivery)) is None
         # What the dead drivers wrote and did not commit is no part of the table, and goes.
-        assert dk.remove_orphan_files(table, older_than="2100-01-01", force=True).deleted
+        assert dk.remove_orphan_files(table, older_than="2100-01-01", force=True).orphan_files
         check_table(table)
         assert difference(dk.scan(table).to_arrow(), expected_rows(delivery)) is None
         before = table.metadata_location
