@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from deletekit.operations.repair import RepairReport as RepairReport
     from deletekit.operations.repair import repair as repair
     from deletekit.operations.update import update as update
+    from deletekit.operations.upsert import upsert as upsert
     from deletekit.operations.verify import Finding as Finding
     from deletekit.operations.verify import VerifyReport as VerifyReport
     from deletekit.operations.verify import verify as verify
@@ -137,6 +138,7 @@ _HOMES = {
     "deletekit.operations.read": ("Scan", "scan"),
     "deletekit.operations.repair": ("RepairAction", "RepairReport", "repair"),
     "deletekit.operations.update": ("update",),
+    "deletekit.operations.upsert": ("upsert",),
     "deletekit.operations.verify": ("Finding", "VerifyReport", "verify"),
     "deletekit.operations.write": ("append", "create_table"),
     "deletekit.table.catalog": ("Catalog", "load_catalog", "local_catalog"),

@@ -1,4 +1,4 @@
-"""A Spark session with Iceberg on the embedded catalog's own files.
+"""A Spark session with Iceberg on the catalogs that deletekit opens.
 
 Law: finds what is there, installs nothing but jars, and says in one sentence what is missing. Imports pyspark only when
 a session is asked for.
@@ -11,12 +11,15 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deletekit.errors import EnvironmentMissingError, InvalidInputError
+from deletekit.spark_catalogs import SparkCatalog, spark_catalog
+from deletekit.spark_defaults import announce, inherited
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,28 +37,39 @@ JARS_FOLDER_VARIABLE = "DELETEKIT_JARS"
 
 
 def session(
-    warehouse: str | Path,
+    warehouse: str | Path | None = None,
     *,
+    catalog: Mapping[str, str] | None = None,
     catalog_name: str = "local",
     master: str = "local[2]",
     driver_memory: str = "1g",
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Start Spark, or reuse the session that runs, with the catalog of `deletekit.local_catalog(warehouse)`.
+    """Start Spark with Iceberg, or reuse the session that runs, with a catalog that deletekit opens too.
 
     Parameters
     ----------
-    warehouse: the embedded catalog's directory; `catalog.db` in it is opened by Iceberg's JdbcCatalog.
-    catalog_name: Spark's name of the catalog, which must be the embedded catalog's own.
-    master, driver_memory: Spark's; a running session keeps those it started with.
+    warehouse: the directory of an embedded catalog, as in `deletekit.local_catalog(warehouse)`; `catalog.db` in it is
+        opened by Iceberg's JdbcCatalog.
+    catalog: instead of it, the properties of another catalog (REST, SQL, Hive, Glue), as in
+        `deletekit.load_catalog(catalog_name, **catalog)`. Those for S3 are translated with them; what Iceberg's Java
+        has nothing for is refused, and what it may know is passed on.
+    catalog_name: Spark's name of the catalog, which must be deletekit's own name of it.
+    master, driver_memory: Spark's; a running session keeps those it started with. `local[1]` and `512m` fit, with the
+        Python worker, into 1 GB.
     settings: further Spark properties.
 
     Jars are resolved by Maven coordinates, or taken from the folder that the variable DELETEKIT_JARS names (offline).
-    The JVM's messages go to `spark.log` in the warehouse; no progress bars are drawn.
+    The JVM's messages go to `spark.log` in the warehouse, or in a new temporary directory with `catalog`; no progress
+    bars are drawn. `spark.read.format("deletekit")` knows the catalog by its name, and without one if it is the only
+    one; not in a session that something else started, where its options say.
 
-    Raises EnvironmentMissingError, in one sentence, without pyspark or Java 17; InvalidInputError when the running
-    session has a catalog of this name elsewhere.
+    Raises EnvironmentMissingError, in one sentence, without pyspark, Java 17, a jar in DELETEKIT_JARS, or Iceberg in a
+    running session; InvalidInputError when the running session has another catalog of this name; UnsupportedError for
+    a catalog that Spark cannot open.
     """
+    if (warehouse is None) == (catalog is None):
+        raise InvalidInputError("a session needs one catalog", kind="spark-catalog", field="warehouse, catalog")
     problem = java_problem()
     if problem is not None:
         raise EnvironmentMissingError(problem, kind="java")
@@ -63,37 +77,60 @@ def session(
         from pyspark.sql import SparkSession  # noqa: PLC0415  # pyspark is an extra
     except ImportError as e:
         raise EnvironmentMissingError("pyspark is not installed: pip install 'deletekit[spark]'", kind="pyspark") from e
-    root = Path(warehouse).absolute()
-    root.mkdir(parents=True, exist_ok=True)
-    catalog = catalog_settings(root, catalog_name)
+    properties = catalog if catalog is not None else {"warehouse": str(Path(str(warehouse)).absolute())}
+    opened = spark_catalog(catalog_name, catalog) if catalog is not None else _embedded(properties, catalog_name)
     running = running_session()
     if running is not None:
-        return _with_catalog(running, catalog, catalog_name)
+        _add_catalog(running, opened.settings, catalog_name)
+        announce(catalog_name, properties, alone=False)
+        return running
+    root = Path(tempfile.mkdtemp(prefix="deletekit-spark-")) if warehouse is None else Path(warehouse).absolute()
     # Python workers of another version than the driver's refuse to start.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder.master(master).appName("deletekit")
-    for key, value in {**_settings(root, driver_memory), **catalog, **(settings or {})}.items():
+    for key, value in {**_settings(root, driver_memory, opened), **(settings or {})}.items():
         builder = builder.config(key, value)
-    with _standard_error_into(root / "spark.log"):
+    with _standard_error_into(root / "spark.log"), inherited():
         started: SparkSession = builder.getOrCreate()
+    announce(catalog_name, properties, alone=True)
     return started
 
 
-def _with_catalog(running: SparkSession, catalog: Mapping[str, str], name: str) -> SparkSession:
-    """A running session with the catalog added; Spark keeps a catalog it has opened, so another place is refused."""
-    key = f"spark.sql.catalog.{name}.uri"
-    there = running.conf.get(key, None)
-    if there not in (None, catalog[key]):
-        raise InvalidInputError(
-            "the running Spark session has this catalog at another place",
-            kind="spark-catalog",
-            field="catalog_name",
-            found=there,
-            expected=catalog[key],
-        )
-    for setting, value in catalog.items():
-        running.conf.set(setting, value)
-    return running
+def _embedded(properties: Mapping[str, str], name: str) -> SparkCatalog:
+    root = Path(properties["warehouse"])
+    root.mkdir(parents=True, exist_ok=True)
+    return SparkCatalog(settings=catalog_settings(root, name))
+
+
+def _add_catalog(running: SparkSession, catalog: Mapping[str, str], name: str) -> None:
+    """Add a catalog to a running session; Spark keeps a catalog it has opened, so another one is refused."""
+    for key, value in catalog.items():
+        there = running.conf.get(key, None)
+        if there not in (None, value):
+            shown = key.endswith((name, ".type", ".uri", ".warehouse"))  # others may be secrets
+            raise InvalidInputError(
+                "the running Spark session has this catalog at another place",
+                kind="spark-catalog",
+                field=key,
+                found=there if shown else None,
+                expected=value if shown else None,
+            )
+    for key, value in catalog.items():
+        running.conf.set(key, value)
+    _check_iceberg(running, name)
+
+
+def _check_iceberg(running: SparkSession, name: str) -> None:
+    from pyspark.errors import PySparkException  # noqa: PLC0415  # pyspark is an extra
+
+    try:
+        running.sql(f"show namespaces in `{name.replace('`', '``')}`")
+    except PySparkException as e:
+        if "Cannot find catalog plugin class" in str(e):
+            raise EnvironmentMissingError(
+                "the running Spark session was started without Iceberg's jar: stop it first", kind="jars"
+            ) from e
+        raise
 
 
 def running_session() -> SparkSession | None:
@@ -139,14 +176,9 @@ def java_problem() -> str | None:
     return None
 
 
-def _settings(root: Path, driver_memory: str) -> dict[str, str]:
-    folder = os.environ.get(JARS_FOLDER_VARIABLE)
-    if folder:
-        jars = {"spark.jars": ",".join(str(p) for p in sorted(Path(folder).glob("*.jar")))}
-    else:
-        jars = {"spark.jars.packages": ",".join(JARS)}
+def _settings(root: Path, driver_memory: str, catalog: SparkCatalog) -> dict[str, str]:
     return {
-        **jars,
+        **_jars((*JARS, *(jar for jar in catalog.jars if jar not in JARS))),
         "spark.driver.memory": driver_memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -157,7 +189,23 @@ def _settings(root: Path, driver_memory: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(root / "spark-warehouse"),
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        # The data source takes filters over only where this is on.
+        "spark.sql.python.filterPushdown.enabled": "true",
+        **catalog.settings,
     }
+
+
+def _jars(coordinates: Sequence[str]) -> dict[str, str]:
+    folder = os.environ.get(JARS_FOLDER_VARIABLE)
+    if not folder:
+        return {"spark.jars.packages": ",".join(coordinates)}
+    files = ["-".join(coordinate.split(":")[1:]) + ".jar" for coordinate in coordinates]
+    missing = [file for file in files if not any(Path(folder).glob(f"*{file}"))]
+    if missing:
+        raise EnvironmentMissingError(
+            "jars are missing", kind="jars", file=folder, field=JARS_FOLDER_VARIABLE, expected=", ".join(missing)
+        )
+    return {"spark.jars": ",".join(str(p) for p in sorted(Path(folder).glob("*.jar")))}
 
 
 @contextmanager

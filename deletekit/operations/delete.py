@@ -109,7 +109,7 @@ def delete(
             fields = _key_fields(metadata.schema, bound, equality_fields)
             keys = _enumerated(bound, fields)
             if keys is not None and all(_determined(s, {f.field_id for f in fields}) for s in _specs_in_use(attempt)):
-                files = _write_blind(attempt, keys, fields, None)
+                files = write_blind(attempt, keys, fields, None)
                 return PlannedChange(delta=RowDelta(added_delete_files=tuple(files)))
             options = replace(options, key_fields=fields)
             check = not filter_field_ids(bound) <= {f.field_id for f in fields}
@@ -156,13 +156,13 @@ def delete_keys(
         fields, plain = checked if same else _checked_keys(attempt.base.metadata, keys, equality_fields)
         if not len(plain):
             return RowDelta()
-        return PlannedChange(delta=RowDelta(added_delete_files=tuple(_write_blind(attempt, plain, fields, scope))))
+        return PlannedChange(delta=RowDelta(added_delete_files=tuple(write_blind(attempt, plain, fields, scope))))
 
     # Refused before the table gets a spec for it.
     check_request(table.refresh(), ref, commit_properties)
     seen = table.metadata
     checked = fields, plain = _checked_keys(seen, keys, equality_fields)
-    if len(plain) and (scope == "global" or (scope is None and not _partitionable(table.metadata, fields))):
+    if len(plain) and (scope == "global" or (scope is None and not partitionable(table.metadata, fields))):
         ensure_unpartitioned_spec(table)
     return commit(table, build, ref=ref, properties=commit_properties)
 
@@ -244,7 +244,7 @@ def _keys_of(expression: BooleanExpression) -> list[dict[int, Any]] | None:
     return None
 
 
-def _write_blind(
+def write_blind(
     attempt: Attempt, keys: pa.Table, fields: Sequence[NestedField], scope: Scope | None
 ) -> list[DeleteFile]:
     """Equality delete files for keys nobody looked up: per partition of every spec in use, or one for the table."""
@@ -299,7 +299,7 @@ def _unpartitioned(metadata: TableMetadata) -> PartitionSpec:
     return found
 
 
-def _partitionable(metadata: TableMetadata, fields: Sequence[NestedField]) -> bool:
+def partitionable(metadata: TableMetadata, fields: Sequence[NestedField]) -> bool:
     """Whether no spec of the table needs a global delete for these keys."""
     ids = {f.field_id for f in fields}
     return all(_determined(s, ids) for s in metadata.specs.values())

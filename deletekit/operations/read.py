@@ -114,7 +114,7 @@ class Scan:
     def to_batches(self) -> Iterator[pa.Table]:
         """The rows, in manifest order, in Arrow tables of at most 1,048,576 rows; threads read ahead."""
         context = ReadContext(self.table.io, self.table.metadata)
-        result = _Result(self.columns, tuple(self.fields), self.arrow_schema)
+        result = ScanResult(self.columns, tuple(self.fields), self.arrow_schema)
         request = ReadRequest(
             tuple(self.fields.values()),
             self.bound,
@@ -159,7 +159,7 @@ class Scan:
 
 
 @dataclass(frozen=True)
-class _Result:
+class ScanResult:
     """From batches of a data file to what the caller asked for: live rows, columns in order, metadata columns."""
 
     columns: list[str]

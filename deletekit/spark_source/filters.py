@@ -1,0 +1,171 @@
+"""Spark's filters as deletekit's, where the two choose exactly the same rows.
+
+Law: a filter that is taken over is not evaluated by Spark again, so one that might choose other rows is left to it.
+In Spark NaN equals NaN and is above every number, in deletekit (as in IEEE 754) no comparison with it is true; a uuid
+is text in Spark; and a name with a dot may mean two columns. Spark hands out conjunctions only, never an `or`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pyiceberg import types as it
+from pyiceberg.expressions import (
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNaN,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+    NotEqualTo,
+    NotIn,
+    NotNull,
+    Or,
+    Reference,
+    StartsWith,
+)
+from pyiceberg.schema import Schema
+from pyspark.sql import datasource as ds
+
+from deletekit.deletes.filter import parse_filter
+from deletekit.errors import InvalidInputError
+
+__all__ = ["conjunction", "translated"]
+
+_FLOATS = (it.FloatType, it.DoubleType)
+_COMPARABLE: dict[type[it.IcebergType], tuple[type, ...]] = {
+    it.BooleanType: (bool,),
+    it.IntegerType: (int,),
+    it.LongType: (int,),
+    it.FloatType: (float,),
+    it.DoubleType: (float,),
+    it.DateType: (object,),
+    it.TimestampType: (datetime,),
+    it.TimestamptzType: (datetime,),
+    it.StringType: (str,),
+    it.BinaryType: (bytes,),
+    it.DecimalType: (object,),
+}
+_COMPARISONS: dict[type[ds.Filter], Any] = {
+    ds.LessThan: LessThan,
+    ds.LessThanOrEqual: LessThanOrEqual,
+    ds.GreaterThan: GreaterThan,
+    ds.GreaterThanOrEqual: GreaterThanOrEqual,
+}
+
+
+def translated(spark_filter: ds.Filter, schema: Schema) -> BooleanExpression | None:
+    """The filter as an expression on `schema` that is true for exactly the rows for which Spark's is; None if not."""
+    inner = spark_filter.child if isinstance(spark_filter, ds.Not) else spark_filter
+    field = _field(getattr(inner, "attribute", ()), schema)
+    if field is None:
+        return None
+    term = Reference(schema.find_column_name(field.field_id) or "")
+    if isinstance(spark_filter, ds.Not):
+        made = _negated(inner, term, field.field_type)
+    else:
+        made = _plain(inner, term, field.field_type)
+    if made is None:
+        return None
+    try:
+        parse_filter(made, schema)
+    except InvalidInputError:  # a value that the column's type cannot hold
+        return None
+    return made
+
+
+def conjunction(parts: Sequence[BooleanExpression]) -> BooleanExpression | None:
+    """All of the expressions at once; None for none."""
+    return None if not parts else parts[0] if len(parts) == 1 else And(*parts)
+
+
+def _field(path: tuple[str, ...], schema: Schema) -> it.NestedField | None:
+    """The column that Spark means, when deletekit's name for it means no other one."""
+    fields: Sequence[it.NestedField] = schema.fields
+    found: it.NestedField | None = None
+    for name in path:
+        found = next((f for f in fields if f.name == name), None)
+        if found is None:
+            return None
+        fields = found.field_type.fields if isinstance(found.field_type, it.StructType) else ()
+    if found is None:
+        return None
+    try:
+        known = schema.find_field(".".join(path))
+    except ValueError:
+        return None
+    return found if known.field_id == found.field_id and found.field_type.is_primitive else None
+
+
+def _plain(spark_filter: ds.Filter, term: Reference, kind: it.IcebergType) -> BooleanExpression | None:
+    if isinstance(spark_filter, ds.IsNull):
+        return IsNull(term=term)
+    if isinstance(spark_filter, ds.IsNotNull):
+        return NotNull(term=term)
+    if isinstance(spark_filter, ds.EqualNullSafe) and spark_filter.value is None:
+        return IsNull(term=term)
+    value = _literal(getattr(spark_filter, "value", None), kind)
+    if value is None:
+        return None
+    if isinstance(spark_filter, ds.EqualTo | ds.EqualNullSafe):
+        return EqualTo(term=term, value=value)
+    if isinstance(spark_filter, ds.In):
+        return None if isinstance(kind, _FLOATS) else In(term=term, values=value)  # a set tells -0.0 from 0.0
+    if isinstance(spark_filter, ds.StringStartsWith):
+        return StartsWith(term=term, value=value) if isinstance(kind, it.StringType) else None
+    comparison = _COMPARISONS.get(type(spark_filter))
+    if comparison is None:
+        return None
+    made: BooleanExpression = comparison(term, value)
+    is_above = isinstance(spark_filter, ds.GreaterThan | ds.GreaterThanOrEqual)
+    return Or(made, IsNaN(term=term)) if is_above and isinstance(kind, _FLOATS) else made
+
+
+def _negated(spark_filter: ds.Filter, term: Reference, kind: it.IcebergType) -> BooleanExpression | None:
+    if isinstance(spark_filter, ds.IsNull):
+        return NotNull(term=term)
+    if isinstance(spark_filter, ds.IsNotNull):
+        return IsNull(term=term)
+    if isinstance(spark_filter, ds.EqualNullSafe) and spark_filter.value is None:
+        return NotNull(term=term)
+    value = _literal(getattr(spark_filter, "value", None), kind)
+    if value is None:
+        return None
+    if isinstance(spark_filter, ds.EqualTo):
+        return NotEqualTo(term=term, value=value)
+    if isinstance(spark_filter, ds.EqualNullSafe):
+        return Or(NotEqualTo(term=term, value=value), IsNull(term=term))
+    if isinstance(spark_filter, ds.In) and not isinstance(kind, _FLOATS):
+        return NotIn(term=term, values=value)
+    return None
+
+
+def _literal(value: Any, kind: it.IcebergType) -> Any:
+    """A value as pyiceberg takes it, a tuple of them for `In`; None where the two might not mean the same."""
+    if isinstance(value, tuple | list):
+        values = [_literal(v, kind) for v in value]
+        return None if not values or any(v is None for v in values) else tuple(values)
+    known = _COMPARABLE.get(type(kind))
+    if known is None or value is None or not isinstance(value, known):
+        return None
+    if isinstance(value, bool) and not isinstance(kind, it.BooleanType):
+        return None
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, datetime):
+        return _moment(value, kind)
+    return value.isoformat() if isinstance(kind, it.DateType) and hasattr(value, "isoformat") else value
+
+
+def _moment(value: datetime, kind: it.IcebergType) -> str | None:
+    """A time as ISO 8601, which pyiceberg reads exactly: with a zone for `timestamptz`, without one for `timestamp`."""
+    if isinstance(kind, it.TimestamptzType):
+        return value.astimezone(UTC).isoformat() if value.tzinfo else None
+    return value.isoformat() if value.tzinfo is None and isinstance(kind, it.TimestampType) else None
