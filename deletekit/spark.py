@@ -88,7 +88,7 @@ def session(
     # Python workers of another version than the driver's refuse to start.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder.master(master).appName("deletekit")
-    for key, value in {**_settings(root, driver_memory, opened), **(settings or {})}.items():
+    for key, value in {**_settings(root, driver_memory, opened), **_address(master), **(settings or {})}.items():
         builder = builder.config(key, value)
     with _standard_error_into(root / "spark.log"), inherited():
         started: SparkSession = builder.getOrCreate()
@@ -180,8 +180,6 @@ def _settings(root: Path, driver_memory: str, catalog: SparkCatalog) -> dict[str
     return {
         **_jars((*JARS, *(jar for jar in catalog.jars if jar not in JARS))),
         "spark.driver.memory": driver_memory,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -193,6 +191,13 @@ def _settings(root: Path, driver_memory: str, catalog: SparkCatalog) -> dict[str
         "spark.sql.python.filterPushdown.enabled": "true",
         **catalog.settings,
     }
+
+
+def _address(master: str) -> dict[str, str]:
+    """Where the driver listens: on loopback, unless executors on other machines must find it."""
+    if re.match(r"local\b|spark://(127\.0\.0\.1|localhost):", master):
+        return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return {}
 
 
 def _jars(coordinates: Sequence[str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from dev import java_problem, java_program
 from tests import postgres as postgres_server
 from tests.rest_server import RestServer, class_path
 from tests.s3 import S3
+from tests.spark_cluster import SparkCluster
 from tests.spark_session import spark_session
 
 if TYPE_CHECKING:
@@ -59,6 +60,16 @@ def spark(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark
     session = spark_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_cluster(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    """Give the one standalone Spark cluster of this run; whoever uses it is a process of its own."""
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'deletekit[spark]'")
+    cluster = SparkCluster(tmp_path_factory.mktemp("cluster"))
+    cluster.start()
+    yield cluster
+    cluster.stop()
 
 
 @pytest.fixture(scope="session")

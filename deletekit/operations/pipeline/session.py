@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deletekit import spark
 from deletekit.errors import InvalidInputError
@@ -45,19 +45,25 @@ def opening(
 
     Raises InvalidInputError for a master beside that of `spark-submit`.
     """
-    submitted = _SUBMITTED in os.environ
+    submitted, given = _SUBMITTED in os.environ, dict(properties or {})
     if submitted and master is not None:
         raise InvalidInputError("spark-submit has its own master", kind="spark-master", field="master", found=master)
     with ExitStack() as stack:
 
         def open_session() -> tuple[SparkSession, Catalog]:
-            warehouse = directory.absolute() / "warehouse"
-            catalog = (
-                local_catalog(warehouse) if catalog_name is None else load_catalog(catalog_name, **properties or {})
-            )
+            if catalog_name is None:
+                warehouse = directory.absolute() / "warehouse"
+                catalog = local_catalog(warehouse)
+                place: dict[str, Any] = {"warehouse": warehouse}
+            else:
+                catalog = load_catalog(catalog_name, **given)
+                # Without properties it is one of pyiceberg's configuration file.
+                place = {"catalog": given or dict(catalog.pyiceberg.properties), "catalog_name": catalog_name}
             stack.callback(catalog.pyiceberg.close)
+            if submitted:
+                _submitted_session()
             before = spark.running_session()
-            session = _session(warehouse, catalog, None if submitted else master or DEFAULT_MASTER, settings)
+            session = spark.session(**place, master=master or DEFAULT_MASTER, settings=settings)
             if before is None:
                 stack.callback(session.stop)
             return session, catalog
@@ -65,10 +71,7 @@ def opening(
         yield open_session
 
 
-def _session(warehouse: Path, catalog: Catalog, master: str | None, settings: Mapping[str, str] | None) -> SparkSession:
-    if master is None:
-        from pyspark.sql import SparkSession  # noqa: PLC0415  # pyspark is an extra
+def _submitted_session() -> None:
+    from pyspark.sql import SparkSession  # noqa: PLC0415  # pyspark is an extra
 
-        SparkSession.builder.appName("deletekit pipeline").getOrCreate()
-        return spark.session(warehouse, catalog_name=catalog.name)
-    return spark.session(warehouse, catalog_name=catalog.name, master=master, settings=settings)
+    SparkSession.builder.appName("deletekit pipeline").getOrCreate()

@@ -1,4 +1,4 @@
-"""A driver that ends by `kill -9`: `python -m tests.operations.pipeline.killed_driver DIRECTORY STEP WHEN`.
+"""A driver that ends by `kill -9`: `python -m tests.operations.pipeline.killed_driver DIRECTORY STEP WHEN [MASTER]`.
 
 STEP is a step's name, `create` for the table's creation or `deliver` for the raw files. WHEN is `before` its commit,
 `after` it, or `during`: as soon as one of its data files is there. `never` lets the run end.
@@ -83,10 +83,10 @@ def prepare(directory: Path, step: str, when: str) -> None:
         SqlStore.commit = killing(SqlStore.commit, commits(step), when)  # type: ignore[method-assign]
 
 
-def main(directory: str, step: str, when: str) -> int:
+def main(directory: str, step: str, when: str, master: str | None = None) -> int:
     if when != "never":
         prepare(Path(directory), step, when)
-    with opening(Path(directory), settings=SETTINGS) as open_session:
+    with opening(Path(directory), master=master, settings=SETTINGS) as open_session:
         report = run_pipeline(Path(directory), open_session, days=DAYS, flights=some_flights())
     return 0 if report.ok else 1
 

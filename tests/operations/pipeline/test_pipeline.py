@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import deletekit as dk
-from deletekit.operations.pipeline import PipelineReport, run, run_pipeline
+from deletekit.operations.pipeline import PipelineReport, opening, run, run_pipeline
 from deletekit.operations.pipeline.progress import STEP
 from deletekit.operations.pipeline.steps import Step, Work, steps_of
 from deletekit.table.catalog import Catalog, SqlStore
@@ -231,3 +231,10 @@ def test_a_raw_file_that_is_not_what_its_schema_says(runs: Runs) -> None:
         runs.run(days=1)
     assert runs.history() == []
     check_table(runs.table)
+
+
+def test_a_master_beside_that_of_spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    with pytest.raises(dk.InvalidInputError) as refused, opening(tmp_path / "run", master="local[1]"):
+        pass
+    assert (refused.value.kind, refused.value.found) == ("spark-master", "local[1]")
