@@ -1,24 +1,30 @@
 """Functions, tasks and results as bytes, on their way to workers and back.
 
 Law: a WriteContext arrives as one of the same operation, whose file names carry the attempt that writes them, so that
-two attempts never write one path; what its files are is for the attempt to report. Arrow data comes back as IPC.
+two attempts never write one path; what its files are is for the attempt to report. Arrow data comes back as IPC. The
+text of an error is never unpickled: a file's name may be in it.
 Needs pyspark, for its cloudpickle.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import pickle
-from collections.abc import Callable
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 from pyspark import cloudpickle
 
+from deletekit import errors
 from deletekit.deletes.write_context import WriteContext
-from deletekit.errors import UnsupportedError
+from deletekit.errors import DeletekitError, UnsupportedError
 
-__all__ = ["Sender", "pack_result", "unpack", "unpack_result"]
+__all__ = ["Sender", "error_in_text", "pack_result", "told_in_text", "unpack", "unpack_result"]
 
 _PROTOCOL = 5
 
@@ -64,6 +70,30 @@ def pack_result(value: Any) -> bytes:
 def unpack_result(data: bytes | memoryview) -> Any:
     """What `pack_result` packed: only ever bytes that this job's own workers made."""
     return pickle.loads(data)  # noqa: S301  # from workers that run this driver's code
+
+
+@contextmanager
+def told_in_text() -> Iterator[None]:
+    """Where an error has no way back but the text of Spark's: ours as text that `error_in_text` finds."""
+    try:
+        yield
+    except DeletekitError as e:
+        told = {"message": e.message, "kind": e.kind, "file": e.file, "field": e.field}
+        told["found"] = None if e.found is None else str(e.found)
+        told["expected"] = None if e.expected is None else str(e.expected)
+        text = json.dumps([type(e).__name__, told]).encode()
+        raise RuntimeError(f"<deletekit-error {b64encode(text).decode()}>") from e
+
+
+def error_in_text(text: str) -> DeletekitError | None:
+    """Our error that made a Spark job fail; its `found` and `expected` are text."""
+    match = re.search(r"<deletekit-error ([A-Za-z0-9+/=]+)>", text)
+    if match is None:
+        return None
+    name, told = json.loads(b64decode(match[1]))
+    kind = getattr(errors, name) if name in errors.__all__ else DeletekitError
+    made: DeletekitError = kind(told.pop("message"), **told)
+    return made
 
 
 class _Pickler(cloudpickle.CloudPickler):

@@ -21,12 +21,12 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.local import LocalEngine
-from deletekit.engines.parcel import Sender, unpack_result
-from deletekit.engines.spark_worker import RESULT_SCHEMA, Worker
+from deletekit.engines.parcel import Sender, error_in_text, unpack_result
+from deletekit.engines.spark_worker import RESULT_SCHEMA, PartitionWorker, RowsWorker, Worker
 from deletekit.errors import DeletekitError, UnsupportedError
 
 __all__ = ["SparkEngine"]
@@ -40,6 +40,7 @@ _JOBS_AHEAD = 2
 _MOST_TASKS = 256
 _QUICK_SECONDS = 2.0
 _SMALL_BYTES = 32 << 20
+_READS_PER_THREAD = 4
 
 
 class SparkEngine:
@@ -98,24 +99,61 @@ class SparkEngine:
                     for future in running:
                         future.cancel()
 
+    def map_partitions(self, frame: DataFrame, fn: Callable[[Iterator[pa.RecordBatch]], _R]) -> list[_R]:
+        """`fn` of the rows of each partition of a DataFrame, which is where they stay; raises as `map`.
+
+        Parameters
+        ----------
+        fn: takes Arrow batches; what it returns should be small, for the driver holds all of it.
+        """
+        sender = Sender()
+        job = _Job(sender.pack(fn), [], sender.contexts)
+        worker = PartitionWorker(job.name, job.fn, self._written, _most_attempts(self.session))
+        return list(self._done(job, frame.mapInArrow(worker, RESULT_SCHEMA)).results())
+
+    def frame(
+        self, session: SparkSession, fn: Callable[[_T], Iterator[pa.RecordBatch]], tasks: Iterable[_T], schema: str
+    ) -> DataFrame:
+        """The rows that `fn` gives of each task, as a DataFrame of `session`; nothing runs before it is used.
+
+        Parameters
+        ----------
+        schema: of the rows, as Spark's DDL.
+        """
+        sender = Sender()
+        todo = list(tasks)
+        groups = [sender.pack(group) for group in _dealt(todo, self.threads * _READS_PER_THREAD)]
+        worker = RowsWorker(sender.pack(fn), groups)
+        return session.range(0, len(groups), 1, max(len(groups), 1)).mapInArrow(worker, schema)
+
     def _run(self, job: _Job, tag: str) -> _Done:
         """One Spark job: a partition, and so a Spark task, for each group."""
         worker = Worker(job.name, job.fn, job.groups, self._written, _most_attempts(self.session))
-        count, start = len(job.groups), time.monotonic()
+        count = len(job.groups)
         self._jobs.addTag(tag)
         try:
-            rows = self._jobs.range(0, count, 1, count).mapInArrow(worker, RESULT_SCHEMA).toArrow()
-        except PySparkException as e:
-            job.adopt(self._written.value.pop(job.name, []))
-            raise DeletekitError("the Spark job failed", kind="spark-job", found=_reason(e)) from e
+            done = self._done(job, self._jobs.range(0, count, 1, count).mapInArrow(worker, RESULT_SCHEMA))
         finally:
             self._jobs.removeTag(tag)
-        self._written.value.pop(job.name, None)
-        done = _Done(rows, time.monotonic() - start)
         speculates = self.session.sparkContext.getConf().get("spark.speculation", "false") == "true"
         for attempt, reported in done.reports():
-            job.adopt(reported)
             job.discard_others(attempt, reported, speculates=speculates)
+        return done
+
+    def _done(self, job: _Job, rows: DataFrame) -> _Done:
+        """Run a job; the driver's WriteContexts hear of every file it wrote, also when it fails."""
+        start = time.monotonic()
+        try:
+            done = _Done(rows.toArrow(), time.monotonic() - start)
+        except PySparkException as e:
+            job.adopt(self._written.value.pop(job.name, []))
+            told = error_in_text(str(e))
+            if told is not None:
+                raise told from e
+            raise DeletekitError("the Spark job failed", kind="spark-job", found=_reason(e)) from e
+        self._written.value.pop(job.name, None)
+        for _, reported in done.reports():
+            job.adopt(reported)
         return done
 
 
