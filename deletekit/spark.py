@@ -94,8 +94,8 @@ def session(
     # Python workers of another version than the driver's refuse to start.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder.master(master).appName("deletekit")
-    small = _ONE_THREAD if master == "local[1]" else {}
-    for key, value in {**_settings(root, driver_memory, opened), **small, **(settings or {})}.items():
+    own = {**_settings(root, driver_memory, opened), **_address(master), **(_ONE_THREAD if master == "local[1]" else {})}
+    for key, value in {**own, **(settings or {})}.items():
         builder = builder.config(key, value)
     with _standard_error_into(root / "spark.log"), inherited():
         started: SparkSession = builder.getOrCreate()
@@ -187,8 +187,6 @@ def _settings(root: Path, driver_memory: str, catalog: SparkCatalog) -> dict[str
     return {
         **_jars((*JARS, *(jar for jar in catalog.jars if jar not in JARS))),
         "spark.driver.memory": driver_memory,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -200,6 +198,13 @@ def _settings(root: Path, driver_memory: str, catalog: SparkCatalog) -> dict[str
         "spark.sql.python.filterPushdown.enabled": "true",
         **catalog.settings,
     }
+
+
+def _address(master: str) -> dict[str, str]:
+    """Where the driver listens: on loopback, unless executors on other machines must find it."""
+    if re.match(r"local\b|spark://(127\.0\.0\.1|localhost):", master):
+        return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return {}
 
 
 def _jars(coordinates: Sequence[str]) -> dict[str, str]:

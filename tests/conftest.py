@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
 
 from dev import java_problem, java_program
 from tests import postgres as postgres_server
-from tests.rest_server import RestServer, class_path
+from tests.rest_server import JARS, S3_JARS, Jar, RestServer, class_path
 from tests.s3 import S3
+from tests.spark_cluster import SparkCluster
 from tests.spark_session import spark_session
 
 if TYPE_CHECKING:
@@ -62,8 +63,28 @@ def spark(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark
 
 
 @pytest.fixture(scope="session")
+def spark_cluster(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    """Give the one standalone Spark cluster of this run; whoever uses it is a process of its own."""
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'deletekit[spark]'")
+    cluster = SparkCluster(tmp_path_factory.mktemp("cluster"))
+    cluster.start()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture(scope="session")
 def rest_jars(java: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Give the class path of Iceberg's REST server."""
+    return found_jars(java, tmp_path_factory, JARS)
+
+
+@pytest.fixture(scope="session")
+def rest_s3_jars(java: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Give the class path of Iceberg's REST server that keeps its tables on S3."""
+    return found_jars(java, tmp_path_factory, (*JARS, *S3_JARS))
+
+
+def found_jars(java: str, tmp_path_factory: pytest.TempPathFactory, jars: Sequence[Jar]) -> str:
     import fcntl  # noqa: PLC0415  # Windows has none, and runs the other tests
 
     pytest.importorskip("pyspark", reason="pyspark, whose Ivy finds the REST server's jars, is not installed")
@@ -71,7 +92,7 @@ def rest_jars(java: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     try:
         with lock.open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            return class_path(java, tmp_path_factory.mktemp("ivy"))
+            return class_path(java, tmp_path_factory.mktemp("ivy"), jars)
     except subprocess.CalledProcessError as e:
         pytest.skip(f"the jars of Iceberg's REST server cannot be fetched: {(e.stdout + e.stderr)[-500:]}")
 

@@ -14,10 +14,11 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["RestServer", "class_path", "free_port"]
+__all__ = ["JARS", "S3_JARS", "Jar", "RestServer", "class_path", "free_port"]
 
 ICEBERG = "1.11.0"
 JARS = (
@@ -33,8 +34,16 @@ JARS = (
     ("org.eclipse.jetty.compression", "jetty-compression-gzip", "12.1.1", ""),
     ("org.slf4j", "slf4j-simple", "2.0.17", ""),
 )
+S3_JARS = (
+    ("org.apache.iceberg", "iceberg-aws", ICEBERG, ""),
+    # The version that Spark's Iceberg is given: it holds no more than Amazon's SDK.
+    ("org.apache.iceberg", "iceberg-aws-bundle", "1.12.0", ""),
+)
+"""What the server needs for tables on S3."""
 SERVER = "org.apache.iceberg.rest.RESTCatalogServer"
 PATIENCE = 60
+
+Jar = tuple[str, str, str, str]
 
 
 def free_port() -> int:
@@ -45,11 +54,15 @@ def free_port() -> int:
 
 @dataclass
 class RestServer:
-    """A server on a free port, with its catalog in a SQLite file and its tables under `folder`."""
+    """A server on a free port, with its catalog in a SQLite file and its tables under `folder`.
+
+    `environment` holds further settings: CATALOG_S3_PATH__STYLE__ACCESS is its `s3.path-style-access`.
+    """
 
     java: str
     jars: str
     folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
 
@@ -70,6 +83,7 @@ class RestServer:
             # Two connections of the server's pool may write at once.
             "CATALOG_URI": f"jdbc:sqlite:{self.folder / 'catalog.db'}?busy_timeout=30000",
             "CATALOG_REST_PORT": str(self.port),
+            **self.environment,
         }
         command = [self.java, "-Xmx256m", "-XX:+UseSerialGC", "-cp", self.jars, SERVER]
         with self.log.open("ab") as log:
@@ -102,10 +116,10 @@ class RestServer:
             self.process = None
 
 
-def class_path(java: str, folder: Path) -> str:
+def class_path(java: str, folder: Path, jars: Sequence[Jar] = JARS) -> str:
     """Find the server's jars and what they need; raises CalledProcessError with Ivy's words where they cannot be."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "ivy.xml").write_text(_ivy_module(), encoding="utf-8")
+    (folder / "ivy.xml").write_text(_ivy_module(jars), encoding="utf-8")
     found = folder / "class_path.txt"
     command = [java, "-jar", str(_ivy()), "-ivy", str(folder / "ivy.xml"), "-cachepath", str(found), "-error"]
     subprocess.run(command, check=True, capture_output=True, text=True)
@@ -119,10 +133,10 @@ def _ivy() -> Path:
     return next(Path(spec.origin).parent.glob("jars/ivy-*.jar"))
 
 
-def _ivy_module() -> str:
+def _ivy_module(jars: Sequence[Jar]) -> str:
     # Ivy keeps one dependency for each module: jars that differ by classifier are artifacts of one.
     modules: dict[tuple[str, str, str], list[str]] = {}
-    for group, name, version, classifier in JARS:
+    for group, name, version, classifier in jars:
         modules.setdefault((group, name, version), []).append(classifier)
     lines = []
     for (group, name, version), classifiers in modules.items():

@@ -16,6 +16,7 @@ from deletekit.cli.doctor import doctor
 from deletekit.cli.explain import explain
 from deletekit.cli.inspect import inspect
 from deletekit.cli.options import interrupted, traceback_option, with_traceback
+from deletekit.cli.pipeline import pipeline
 from deletekit.cli.refs import cherry_pick, fast_forward, rollback, set_current_snapshot
 from deletekit.cli.repair import repair
 from deletekit.cli.rewrite import (
@@ -91,7 +92,7 @@ def tour(directory: Path | None, *, keep: bool) -> None:
 
 
 _LOOKING = (tour, inspect, explain, verify, doctor)
-_CHANGING = (delete, rollback, set_current_snapshot, cherry_pick, fast_forward)
+_CHANGING = (pipeline, delete, rollback, set_current_snapshot, cherry_pick, fast_forward)
 _CLEANING_UP = (expire_snapshots, remove_orphan_files, rewrite_manifests, repair)
 _REWRITING = (compact, rewrite_position_deletes, convert_equality_deletes, remove_dangling_deletes, erase)
 

@@ -16,6 +16,7 @@ __all__ = [
     "TableSource",
     "dry_run_option",
     "interrupted",
+    "key_values",
     "output_options",
     "snapshot_options",
     "table_options",
@@ -79,7 +80,7 @@ def table_options(command: Command) -> Command:
         "properties",
         multiple=True,
         metavar="KEY=VALUE",
-        callback=_key_values,
+        callback=key_values,
         help="Property of --catalog (uri=..., type=rest), or of the storage of a metadata file. Repeatable.",
     )
     @functools.wraps(command)
@@ -180,12 +181,8 @@ def with_traceback(context: click.Context) -> bool:
     return bool(context.meta.get(_TRACEBACK))
 
 
-def _remember_traceback(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    del parameter
-    context.meta[_TRACEBACK] = value
-
-
-def _key_values(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+def key_values(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """KEY=VALUE options as a mapping: click's callback."""
     del context, parameter
     pairs = {}
     for value in values:
@@ -195,3 +192,8 @@ def _key_values(context: click.Context, parameter: click.Parameter, values: tupl
             raise click.BadParameter("each is KEY=VALUE, such as uri=http://localhost:8181")
         pairs[key] = text
     return pairs
+
+
+def _remember_traceback(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    del parameter
+    context.meta[_TRACEBACK] = value

@@ -111,6 +111,11 @@ class Output:
         with console(stderr=True).status(Text(label)):
             yield
 
+    def progress(self, text: str) -> None:
+        """Say on standard error what is being done, a line for each step of a long command."""
+        if not (self.as_json or self.quiet):
+            _print([Text(plain(text))], stderr=True)
+
     @contextmanager
     def engine(self, label: str) -> Iterator[Engine]:
         """The engine for a verb: threads of this process, whose finished tasks a bar counts."""

@@ -22,10 +22,11 @@ from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.metrics import collect_metrics, to_optional
 from deletekit.formats.parquet import encode_parquet
+from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import partition_values, schema_of_spec
 from deletekit.table.types import arrow_field, partition_types, schema_to_json, stored_value
 
-__all__ = ["column_at", "group_codes", "split_by_partition", "write_data_files"]
+__all__ = ["column_at", "group_codes", "partition_columns", "split_by_partition", "write_data_files"]
 
 
 def write_data_files(
@@ -60,9 +61,8 @@ def split_by_partition(
     if not spec.fields:
         yield (), table
         return
-    schema = schema_of_spec(context.metadata, spec)
-    types = partition_types(spec, schema)
-    columns = [_partition_column(table, schema, field) for field in spec.fields]
+    types = partition_types(spec, schema_of_spec(context.metadata, spec))
+    columns = partition_columns(context.metadata, table, spec)
     groups = group_codes([part for column in columns for part in comparable(column)])
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
@@ -70,6 +70,12 @@ def split_by_partition(
         first = int(order[start])
         partition = tuple(_stored(column[first], kind) for column, (_, _, kind) in zip(columns, types, strict=True))
         yield partition, table.take(pa.array(order[start:stop]))
+
+
+def partition_columns(metadata: TableMetadata, table: pa.Table, spec: PartitionSpec) -> list[pa.Array]:
+    """The partition values of rows, a column for each field of `spec`."""
+    schema = schema_of_spec(metadata, spec)
+    return [_partition_column(table, schema, field) for field in spec.fields]
 
 
 def column_at(table: pa.Table, schema: Schema, field_id: int) -> pa.ChunkedArray:

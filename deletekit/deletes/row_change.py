@@ -7,7 +7,7 @@ Spec: "Row-level Deletes", "Deletion Vectors", "Row Lineage"; Java SparkPosition
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -97,9 +97,9 @@ class ChangeResult:
 
 
 def change_files(
-    context: ReadContext, write: WriteContext, tasks: Sequence[ScanTask], change: Change, options: ChangeOptions
+    context: ReadContext, write: WriteContext, tasks: Iterable[ScanTask], change: Change, options: ChangeOptions
 ) -> ChangeResult:
-    """Apply a change to the data files of `tasks` and write what the mode calls for.
+    """Apply a change to the data files of `tasks`, one after the other, and write what the mode calls for.
 
     A data file all of whose live rows are to go is dropped, with its deletion vector and its own position deletes,
     instead of being covered whole.

@@ -48,11 +48,17 @@ class WriteContext:
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"io": self.io, "metadata": self.metadata, "operation_id": f"{self.operation_id}-{uuid.uuid4().hex[:8]}"}
+        return {"io": self.io, "metadata": self.metadata, "operation_id": self.operation_id}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # On a worker the counter starts anew, so the operation id gets a part of its own.
-        self.__init__(**state)  # type: ignore[misc]
+        # On a worker the counter starts anew, so the operation id gets a part of its own wherever it arrives.
+        part = uuid.uuid4().hex[:8]
+        self.__init__(**state | {"operation_id": f"{state['operation_id']}-{part}"})  # type: ignore[misc]
+
+    def adopt(self, path: str) -> None:
+        """Remember a file that a worker wrote for this operation."""
+        with self._lock:
+            self.written.append(path)
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         """Write a file and remember it; remembered first, because a write may fail half way."""

@@ -51,6 +51,9 @@ class MetricsCache:
         self._kept: OrderedDict[int, tuple[Metrics, Columns]] = OrderedDict()
         self._lock = threading.Lock()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MetricsCache, (self._most,)  # what travels decodes anew
+
     def columns(self, metrics: Metrics, decode: Callable[[], Columns]) -> Columns:
         """The columns of one manifest, decoded unless they are kept."""
         key = id(metrics)

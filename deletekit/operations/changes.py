@@ -31,7 +31,7 @@ from deletekit.formats.content_file import DeleteFile, partition_key
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import arrow_field, arrow_type, struct_paths
 
-__all__ = ["DeleteMode", "choose_mode", "equality_fields_of", "run_change"]
+__all__ = ["DeleteMode", "choose_mode", "equality_fields_of", "merged_results", "planned_change", "run_change"]
 
 DeleteMode = Literal["copy-on-write", "merge-on-read", "position-delete", "deletion-vector", "equality-delete"]
 _MODES = ("copy-on-write", "merge-on-read", "position-delete", "deletion-vector", "equality-delete")
@@ -84,26 +84,33 @@ def run_change(attempt: Attempt, plan: ChangePlan, engine: Engine) -> tuple[Plan
     `write.<verb>.isolation-level`.
     """
     base = attempt.base
-    serializable = isolation_level(base.metadata, plan.verb) == "serializable"
+    isolation_level(base.metadata, plan.verb)
     tasks = plan_scan(base.metadata, base.snapshot, base.reader, plan.where)
     context = ReadContext(attempt.table.io, base.metadata)
     groups = group_tasks(tasks, getattr(engine, "threads", 1))
-    results = engine.map(lambda group: change_files(context, attempt.write, group, plan.change, plan.options), groups)
-    total = _merged(results)
+    write, change, options = attempt.write, plan.change, plan.options  # tasks travel, and the attempt's catalog cannot
+    total = merged_results(engine.map(lambda group: change_files(context, write, group, change, options), groups))
+    if total.keys and plan.check_keys:
+        _check_keys_are_unique(attempt, context, plan, total, engine)
+    return planned_change(attempt, plan.verb, total, options, plan.where), total
+
+
+def planned_change(
+    attempt: Attempt,
+    verb: str,
+    total: ChangeResult,
+    options: ChangeOptions,
+    where: BooleanExpression | None = None,
+) -> PlannedChange:
+    """What workers did as one change, with what it rests on: all that was read, or what `where` limits it to."""
+    serializable = isolation_level(attempt.base.metadata, verb) == "serializable"
+    reads: BooleanExpression = (where or AlwaysTrue()) if serializable else AlwaysFalse()
     if total.keys:
-        if plan.check_keys:
-            _check_keys_are_unique(attempt, context, plan, total, engine)
-        total.added_delete_files += _write_keys(attempt, total, plan.options.key_fields)
-    reads: BooleanExpression = (plan.where or AlwaysTrue()) if serializable else AlwaysFalse()
-    if total.keys:
+        total.added_delete_files += _write_keys(attempt, total, options.key_fields)
         reads = AlwaysTrue()  # the keys would hide rows that nobody looked at, whatever the isolation level
-    planned = PlannedChange(
-        delta=_row_delta(total),
-        targets=frozenset(total.targets),
-        reads=reads,
-        granularity=plan.options.granularity,
+    return PlannedChange(
+        delta=_row_delta(total), targets=frozenset(total.targets), reads=reads, granularity=options.granularity
     )
-    return planned, total
 
 
 def group_tasks(tasks: Sequence[ScanTask], workers: int) -> list[list[ScanTask]]:
@@ -198,7 +205,8 @@ def _check_key_field(schema: Schema, field: NestedField) -> None:
         )
 
 
-def _merged(results: Iterable[ChangeResult]) -> ChangeResult:
+def merged_results(results: Iterable[ChangeResult]) -> ChangeResult:
+    """What several workers did, as if it had been one."""
     total = ChangeResult()
     for r in results:
         total.added_data_files += r.added_data_files

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 from deletekit.engines.local import Engine, LocalEngine
 
-__all__ = ["engine_or_default", "local"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deletekit.engines.spark import SparkEngine
+
+__all__ = ["engine_or_default", "local", "spark"]
 
 _current: ContextVar[Engine | None] = ContextVar("deletekit_engine", default=None)
 
@@ -17,13 +23,37 @@ _current: ContextVar[Engine | None] = ContextVar("deletekit_engine", default=Non
 def local(threads: int | None = None) -> Iterator[LocalEngine]:
     """Run the verbs inside the `with` block in `threads` threads of this process."""
     engine = LocalEngine(threads)
-    token = _current.set(engine)
-    try:
+    with _set(engine):
         yield engine
-    finally:
-        _current.reset(token)
+
+
+@contextmanager
+def spark(session: SparkSession, threads: int | None = None) -> Iterator[SparkEngine]:
+    """Run the verbs inside the `with` block on the executors of a Spark session; the driver plans and commits.
+
+    Parameters
+    ----------
+    session: a PySpark session, such as `deletekit.spark.session()` starts.
+    threads: how many groups of files are worked on at a time; default as many as the executors have cores.
+
+    Raises UnsupportedError for a Spark Connect session.
+    """
+    from deletekit.engines.spark import SparkEngine  # noqa: PLC0415  # pyspark is an extra
+
+    engine = SparkEngine(session, threads)
+    with _set(engine):
+        yield engine
 
 
 def engine_or_default(engine: Engine | None) -> Engine:
     """`engine`, or that of the surrounding `with deletekit.engine...`, or a local one with a thread per core."""
     return engine or _current.get() or LocalEngine()
+
+
+@contextmanager
+def _set(engine: Engine) -> Iterator[None]:
+    token = _current.set(engine)
+    try:
+        yield
+    finally:
+        _current.reset(token)

@@ -11,15 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.schema import Schema
-from pyiceberg.types import NestedField
 
 from deletekit.commit.commit import Attempt, Commit, commit
 from deletekit.commit.conflicts import PlannedChange
 from deletekit.deletes.data_file_writer import write_data_files
-from deletekit.deletes.equality_deletes import comparable
 from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.deletes.row_change import ChangeOptions
-from deletekit.deletes.rows import align, as_table, cast_column
+from deletekit.deletes.rows import align, as_table
 from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
@@ -30,7 +28,10 @@ from deletekit.operations.changes import (
     run_change,
 )
 from deletekit.operations.context import engine_or_default
-from deletekit.table.metadata import MAIN
+from deletekit.operations.data_frames import engine_of, is_data_frame
+from deletekit.operations.merge_frame import FrameMerge, merge_frame
+from deletekit.operations.merge_rows import fitting_rows, key_parts, on_fields, updated_rows
+from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
 
 __all__ = ["merge"]
@@ -57,7 +58,7 @@ def merge(
     Parameters
     ----------
     source: pyarrow Table, anything with `__arrow_c_stream__`, or a list of dicts; it holds the `on` columns and any
-        others of the table.
+        others of the table. Or a Spark DataFrame: then Spark joins, and its rows never come to the driver.
     on: columns that must be equal, as in SQL: NULL equals nothing, so such source rows are inserted.
     when_matched: `"update"` sets the source's columns, the others keep their values; `"delete"` deletes the row; None
         leaves it.
@@ -83,21 +84,36 @@ def merge(
     def build(attempt: Attempt) -> PlannedChange:
         metadata = attempt.base.metadata
         chosen = choose_mode(metadata, "merge", mode)
-        change = _Merge(metadata.schema, source, on, when_matched)
-        inserts = align(change.source, metadata.schema) if when_not_matched == "insert" else None
         options = ChangeOptions(chosen, granularity_of(metadata, granularity))
-        if chosen == "equality-delete":
-            options = replace(options, key_fields=equality_fields_of(metadata.schema, on))
-        planned, result = run_change(attempt, ChangePlan(change, options, "merge"), runner)
-        if inserts is None:
-            return planned
-        unseen = np.ones(len(inserts), dtype=np.bool_)
-        unseen[change.seen_rows(result.seen)] = False
-        files = write_data_files(attempt.write, inserts.filter(pa.array(unseen)), metadata.spec)
-        delta = replace(planned.delta, added_data_files=(*planned.delta.added_data_files, *files))
-        return replace(planned, delta=delta)
+        if is_data_frame(source):
+            frame_merge = FrameMerge(metadata, source, on, when_matched, when_not_matched)
+            return merge_frame(attempt, frame_merge, _with_keys(options, metadata, on), engine_of(source, engine))
+        change = _Merge(metadata.schema, source, on, when_matched)
+        plan = ChangePlan(change, _with_keys(options, metadata, on), "merge")
+        return _with_inserts(attempt, plan, change, when_not_matched, runner)
 
     return commit(table, build, ref=ref, properties=commit_properties)
+
+
+def _with_inserts(
+    attempt: Attempt, plan: ChangePlan, change: _Merge, when_not_matched: WhenNotMatched | None, engine: Engine
+) -> PlannedChange:
+    metadata = attempt.base.metadata
+    inserts = align(change.source, metadata.schema) if when_not_matched == "insert" else None
+    planned, result = run_change(attempt, plan, engine)
+    if inserts is None:
+        return planned
+    unseen = np.ones(len(inserts), dtype=np.bool_)
+    unseen[change.seen_rows(result.seen)] = False
+    files = write_data_files(attempt.write, inserts.filter(pa.array(unseen)), metadata.spec)
+    delta = replace(planned.delta, added_data_files=(*planned.delta.added_data_files, *files))
+    return replace(planned, delta=delta)
+
+
+def _with_keys(options: ChangeOptions, metadata: TableMetadata, on: Sequence[str]) -> ChangeOptions:
+    if options.mode != "equality-delete":
+        return options
+    return replace(options, key_fields=equality_fields_of(metadata.schema, on))
 
 
 class _Merge:
@@ -108,10 +124,8 @@ class _Merge:
         self._schema = schema
         self._when_matched = when_matched
         self.replaces = when_matched == "update"
-        fields = [_on_field(schema, self.source, name) for name in on]
-        if not fields:
-            raise InvalidInputError("a merge needs columns to match on", kind="merge", field="on")
-        self.source = _fitting(schema, self.source)
+        fields = on_fields(schema, self.source.column_names, on)
+        self.source = fitting_rows(schema, self.source)
         self.request = ReadRequest(tuple(fields))
         self._index = _JoinIndex([self.source.column(f.name) for f in fields])
 
@@ -126,8 +140,7 @@ class _Merge:
     def new_rows(self, current: pa.Table, index: npt.NDArray[np.int64] | None) -> pa.Table:
         assert index is not None
         rows = self.source.take(pa.array(self._index.first_rows(index)))
-        columns = {n: rows.column(n) if n in rows.column_names else current.column(n) for n in current.column_names}
-        return align(pa.table(columns), self._schema)
+        return updated_rows(self._schema, current, rows)
 
     def seen_rows(self, seen: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
         """Source rows that matched some row of the table."""
@@ -138,7 +151,7 @@ class _JoinIndex:
     """Source keys numbered; SQL equality, so a key with a NULL has no number (-1)."""
 
     def __init__(self, columns: Sequence[Any]) -> None:
-        parts = _parts(columns)
+        parts = key_parts(columns)
         self._values = [pc.drop_null(pc.unique(_one(c))) for c in parts]
         codes = self._codes(parts)
         self._known = np.unique(codes[codes >= 0])
@@ -149,7 +162,7 @@ class _JoinIndex:
 
     def lookup(self, columns: Sequence[Any]) -> npt.NDArray[np.int64]:
         """The number of each row's key among the source's, or -1."""
-        return self._number(self._codes(_parts(columns)))
+        return self._number(self._codes(key_parts(columns)))
 
     def check_single(self, keys: npt.NDArray[np.int64]) -> None:
         if len(keys) and self._counts[keys].max() > 1:
@@ -189,33 +202,5 @@ class _JoinIndex:
         return np.where(hit, at, -1)
 
 
-def _parts(columns: Sequence[Any]) -> list[Any]:
-    """Columns to compare; in SQL -0.0 equals 0.0, which in an equality delete it does not."""
-    plain = [pc.add(c, pa.scalar(0.0, c.type)) if pa.types.is_floating(c.type) else c for c in columns]
-    return [part for column in plain for part in comparable(column)]
-
-
 def _one(column: Any) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _on_field(schema: Schema, source: pa.Table, name: str) -> NestedField:
-    field = next((f for f in schema.fields if f.name == name), None)
-    if field is None or name not in source.column_names:
-        raise InvalidInputError(
-            "no such column to match on",
-            kind="column-not-found",
-            field=name,
-            found="in the table" if field else "in neither or only the source",
-            expected="a column of both",
-        )
-    return field
-
-
-def _fitting(schema: Schema, source: pa.Table) -> pa.Table:
-    """The source with the table's types, so that a value that does not fit is refused even if its row matches none."""
-    fields = {f.name: f for f in schema.fields}
-    for column in source.column_names:
-        if column not in fields:
-            raise InvalidInputError("source has a column the table does not", kind="column-not-found", field=column)
-    return pa.table({n: cast_column(source.column(n), fields[n]) for n in source.column_names})

@@ -21,6 +21,7 @@ from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.rows import align
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.operations.data_frames import append_frame, engine_of, is_data_frame
 from deletekit.table.catalog import Catalog, to_identifier
 from deletekit.table.metadata import MAIN, TableMetadata, new_metadata, spec_to_json
 from deletekit.table.table import Table
@@ -82,7 +83,9 @@ def append(
     Parameters
     ----------
     rows: pyarrow Table or RecordBatch, anything with `__arrow_c_stream__` (polars, pandas 3, DuckDB), or a list of
-        dicts. Columns are matched by name; a missing optional one takes its write default, else null.
+        dicts. Columns are matched by name; a missing optional one takes its write default, else null. Or a Spark
+        DataFrame, whose rows Spark's executors write, by `write.distribution-mode` (`none`, or `hash`, the default of
+        partitioned tables); texts are taken for a uuid column, which Spark has not.
     ref: branch to commit to.
 
     Raises InvalidInputError, naming the column, before anything is written, for rows that do not fit the schema.
@@ -92,9 +95,11 @@ def append(
     def build(attempt: Attempt) -> PlannedChange:
         metadata = attempt.base.metadata
         check_parquet_only(metadata, "write.format.default")
-        aligned = align(rows, metadata.schema)
-        files = tuple(write_data_files(attempt.write, aligned, metadata.spec))
-        return PlannedChange(delta=RowDelta(added_data_files=files))
+        if is_data_frame(rows):
+            files = append_frame(rows, attempt.write, metadata, engine_of(rows))
+        else:
+            files = write_data_files(attempt.write, align(rows, metadata.schema), metadata.spec)
+        return PlannedChange(delta=RowDelta(added_data_files=tuple(files)))
 
     return commit(table, build, ref=ref, properties=commit_properties)
 

@@ -17,6 +17,7 @@ from deletekit.commit.commit import Attempt, Commit, check_request, commit
 from deletekit.commit.row_delta import RowDelta
 from deletekit.deletes.file_rewrite import live_share, rewrite_data_files
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
+from deletekit.deletes.read import ReadContext
 from deletekit.deletes.scan_planning import ScanTask, plan_scan
 from deletekit.deletes.write_context import DEFAULT_TARGET_BYTES, WriteContext, check_parquet_only
 from deletekit.engines.local import Engine
@@ -231,10 +232,11 @@ class _Part:
         write = WriteContext(attempt.table.io, base.metadata)
         keeps = self._keeps_number and base.metadata.format_version >= 2
         number = base.snapshot.sequence_number if keeps else None
+        context, options = head.context, self._options
 
         def rewrite(tasks: Group) -> RewrittenGroup:
-            rows = _rows_per_file(head, tasks, self._options)
-            return RewrittenGroup(tasks, tuple(rewrite_data_files(head.context, write, tasks, rows)), number)
+            rows = _rows_per_file(context, tasks, options)
+            return RewrittenGroup(tasks, tuple(rewrite_data_files(context, write, tasks, rows)), number)
 
         try:
             return list(self._engine.map(rewrite, groups))
@@ -260,9 +262,9 @@ class _Part:
                     self._table.io.delete(file.file_path)
 
 
-def _rows_per_file(head: Head, tasks: Group, options: RewriteOptions) -> int | None:
+def _rows_per_file(context: ReadContext, tasks: Group, options: RewriteOptions) -> int | None:
     """So many rows that new files come out about as large as they should, if rows take the room that they took."""
-    shares = [(task.data_file, live_share(head.context, task)) for task in tasks]
+    shares = [(task.data_file, live_share(context, task)) for task in tasks]
     rows = sum(file.record_count * share for file, share in shares)
     size = sum(file.file_size_in_bytes * share for file, share in shares)
     return max(1, -(-round(rows) // options.output_files(round(size))))

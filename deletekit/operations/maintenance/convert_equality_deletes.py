@@ -142,11 +142,11 @@ def _by_value(task: ScanTask) -> list[DeleteFile]:
 
 
 def _delta(attempt: Attempt, context: ReadContext, plan: _Plan, engine: Engine) -> RowDelta:
-    metadata = attempt.base.metadata
+    metadata, write = attempt.base.metadata, attempt.write
     granularity = "vector" if metadata.format_version >= 3 else granularity_of(metadata)
 
     def convert(tasks: Sequence[ScanTask]) -> tuple[list[DeleteFile], list[ManifestEntry]]:
-        return _converted(context, attempt.write, tasks, granularity)
+        return _converted(context, write, tasks, granularity)
 
     added: list[DeleteFile] = []
     removed = {e.data_file.identity: e for e in plan.converted}

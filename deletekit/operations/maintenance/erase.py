@@ -211,7 +211,8 @@ class _Erasing:
         drop = None if isinstance(self._bound, AlwaysTrue) else self._bound
         keeps = tasks if drop is not None else []
         own = head.own_deletes(paths)
-        new = self._engine.map(lambda t: rewrite_data_files(head.context, attempt.write, [t], drop=drop), keeps)
+        context, write = head.context, attempt.write
+        new = self._engine.map(lambda t: rewrite_data_files(context, write, [t], drop=drop), keeps)
         return RowDelta(
             added_data_files=tuple(f for files in new for f in files),
             removed_data_files=tuple(t.data for t in tasks),

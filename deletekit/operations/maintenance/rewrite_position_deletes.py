@@ -148,12 +148,12 @@ def position_delete_rewrite(
 ) -> RowDelta:
     """The change that replaces these position delete files, groups of one spec and partition each."""
     v3 = attempt.base.metadata.format_version >= 3
-    granularity = granularity_of(attempt.base.metadata)
+    write, granularity = attempt.write, granularity_of(attempt.base.metadata)
 
     def rewrite(group: Sequence[ManifestEntry]) -> tuple[list[DeleteFile], list[ManifestEntry]]:
         if v3:
-            return _to_vectors(attempt.write, head, group)
-        return _to_files(attempt.write, head, group, options, granularity), list(group)
+            return _to_vectors(write, head, group)
+        return _to_files(write, head, group, options, granularity), list(group)
 
     added: dict[str, int] = {}
     files: list[DeleteFile] = []

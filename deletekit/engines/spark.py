@@ -1,0 +1,258 @@
+"""Tasks as Spark tasks, of PySpark's DataFrame API; the driver plans, and commits what comes back.
+
+Law: only what Spark hands over as the result of a job counts, so a retried, a speculative or a lost attempt neither
+doubles a row nor loses one. What an attempt wrote in vain it removes itself, or the driver does where it can know the
+path; what a killed process leaves is `remove_orphan_files`' to find. No data is collected but what a task returns.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark.accumulators import AccumulatorParam
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from deletekit.deletes.write_context import WriteContext
+from deletekit.engines.local import LocalEngine
+from deletekit.engines.parcel import Sender, error_in_text, unpack_result
+from deletekit.engines.spark_worker import RESULT_SCHEMA, PartitionWorker, RowsWorker, Worker
+from deletekit.errors import DeletekitError, UnsupportedError
+
+__all__ = ["SparkEngine"]
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+_JOBS_AHEAD = 2
+# Tasks of a Spark task: more while jobs are quick and return little, so that ten thousand small files are no ten
+# thousand Spark tasks, and a large scan never has more than a few results on the driver.
+_MOST_TASKS = 256
+_QUICK_SECONDS = 2.0
+_SMALL_BYTES = 32 << 20
+_READS_PER_THREAD = 4
+
+
+class SparkEngine:
+    """Runs tasks on the executors of a Spark session, a few jobs ahead of the reader.
+
+    Parameters
+    ----------
+    session: a SparkSession of PySpark; its workers need deletekit. A Spark Connect session is refused.
+    threads: how many groups of tasks run at a time; default Spark's parallelism, the cores of all executors.
+
+    Raises UnsupportedError for Spark Connect, which has no accumulators to hear of written files through.
+    """
+
+    def __init__(self, session: SparkSession, threads: int | None = None) -> None:
+        if not hasattr(session, "_jsparkSession"):
+            raise UnsupportedError(
+                "the Spark engine needs a classic session",
+                kind="spark-connect",
+                field="session",
+                found=f"{type(session).__module__}.{type(session).__name__}",
+            )
+        self.session = session
+        self.threads = threads or session.sparkContext.defaultParallelism
+        self._jobs = session.newSession()
+        # The default would put 10,000 parts of results into one Arrow batch, which must stay below 2 GB.
+        self._jobs.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "64")
+        self._written = session.sparkContext.accumulator({}, _Written())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LocalEngine, (1,)  # inside a task, tasks run right there
+
+    def map(self, fn: Callable[[_T], _R], tasks: Iterable[_T]) -> Iterator[_R]:
+        """`fn` of each task, in order; raises the first task's error as the class it had.
+
+        Raises DeletekitError of kind `spark-job` when a job failed otherwise: say, when every attempt's worker died.
+        """
+        sender = Sender()
+        packed = sender.pack(fn)
+        todo, tasks_each = iter(tasks), 1
+        running: deque[Future[_Done]] = deque()
+        tag = f"deletekit-{uuid.uuid4()}"
+        with ThreadPoolExecutor(_JOBS_AHEAD) as pool:
+            try:
+                while True:
+                    while len(running) < _JOBS_AHEAD and (some := list(islice(todo, tasks_each * self.threads))):
+                        job = _Job(packed, [sender.pack(g) for g in _dealt(some, self.threads)], sender.contexts)
+                        running.append(pool.submit(self._run, job, tag))
+                    if not running:
+                        return
+                    done = running.popleft().result()
+                    tasks_each = min(tasks_each * done.growth, _MOST_TASKS)
+                    yield from done.results()
+            finally:
+                if running:
+                    self._jobs.interruptTag(tag)
+                    for future in running:
+                        future.cancel()
+
+    def map_partitions(self, frame: DataFrame, fn: Callable[[Iterator[pa.RecordBatch]], _R]) -> list[_R]:
+        """`fn` of the rows of each partition of a DataFrame, which is where they stay; raises as `map`.
+
+        Parameters
+        ----------
+        fn: takes Arrow batches; what it returns should be small, for the driver holds all of it.
+        """
+        sender = Sender()
+        job = _Job(sender.pack(fn), [], sender.contexts)
+        worker = PartitionWorker(job.name, job.fn, self._written, _most_attempts(self.session))
+        return list(self._done(job, frame.mapInArrow(worker, RESULT_SCHEMA)).results())
+
+    def frame(
+        self, session: SparkSession, fn: Callable[[_T], Iterator[pa.RecordBatch]], tasks: Iterable[_T], schema: str
+    ) -> DataFrame:
+        """The rows that `fn` gives of each task, as a DataFrame of `session`; nothing runs before it is used.
+
+        Parameters
+        ----------
+        schema: of the rows, as Spark's DDL.
+        """
+        sender = Sender()
+        todo = list(tasks)
+        groups = [sender.pack(group) for group in _dealt(todo, self.threads * _READS_PER_THREAD)]
+        worker = RowsWorker(sender.pack(fn), groups)
+        return session.range(0, len(groups), 1, max(len(groups), 1)).mapInArrow(worker, schema)
+
+    def _run(self, job: _Job, tag: str) -> _Done:
+        """One Spark job: a partition, and so a Spark task, for each group."""
+        worker = Worker(job.name, job.fn, job.groups, self._written, _most_attempts(self.session))
+        count = len(job.groups)
+        self._jobs.addTag(tag)
+        try:
+            done = self._done(job, self._jobs.range(0, count, 1, count).mapInArrow(worker, RESULT_SCHEMA))
+        finally:
+            self._jobs.removeTag(tag)
+        speculates = self.session.sparkContext.getConf().get("spark.speculation", "false") == "true"
+        for attempt, reported in done.reports():
+            job.discard_others(attempt, reported, speculates=speculates)
+        return done
+
+    def _done(self, job: _Job, rows: DataFrame) -> _Done:
+        """Run a job; the driver's WriteContexts hear of every file it wrote, also when it fails."""
+        start = time.monotonic()
+        try:
+            done = _Done(rows.toArrow(), time.monotonic() - start)
+        except PySparkException as e:
+            job.adopt(self._written.value.pop(job.name, []))
+            told = error_in_text(str(e))
+            if told is not None:
+                raise told from e
+            raise DeletekitError("the Spark job failed", kind="spark-job", found=_reason(e)) from e
+        self._written.value.pop(job.name, None)
+        for _, reported in done.reports():
+            job.adopt(reported)
+        return done
+
+
+@dataclass
+class _Job:
+    """What one Spark job runs.
+
+    Attributes
+    ----------
+    contexts: the driver's WriteContexts, numbered as in what the workers report.
+    """
+
+    fn: bytes
+    groups: list[bytes]
+    contexts: list[WriteContext]
+    name: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
+
+    def adopt(self, reported: Iterable[tuple[int, str]]) -> None:
+        """Remember written files, so that a change which is not committed takes them with it."""
+        for number, path in reported:
+            self.contexts[number].adopt(path)
+
+    def discard_others(self, attempt: str, reported: Iterable[tuple[int, str]], *, speculates: bool) -> None:
+        """Remove what other attempts at the same tasks wrote: the same names, but for the number of the attempt.
+
+        Without listing a directory; an attempt that still runs, or that did something else, leaves files behind.
+        """
+        group, own = attempt.rsplit("-", 1)
+        others = [n for n in range(int(own) + 1 + speculates) if n != int(own)]
+        for number, path in reported:
+            before, _, after = path.rpartition(attempt)
+            for other in others:
+                with suppress(Exception):
+                    self.contexts[number].io.delete(f"{before}{group}-{other}{after}")
+
+
+class _Done:
+    """What a job returned: rows of (group, place, part, data), as RESULT_SCHEMA has them."""
+
+    def __init__(self, rows: pa.Table, seconds: float) -> None:
+        self._rows = rows.sort_by([("group", "ascending"), ("place", "ascending"), ("part", "ascending")])
+        quick = seconds < _QUICK_SECONDS and rows.nbytes < _SMALL_BYTES
+        self.growth = 4 if quick else 1
+
+    def reports(self) -> Iterator[tuple[str, list[tuple[int, str]]]]:
+        """Of each group the attempt that counts, and what it wrote."""
+        for place, data in self._values():
+            if place < 0:
+                yield unpack_result(data)
+
+    def results(self) -> Iterator[Any]:
+        """The results in order; raises where a task did."""
+        for place, data in self._values():
+            if place >= 0:
+                result, error = unpack_result(data)
+                if error is not None:
+                    raise error
+                yield result
+
+    def _values(self) -> Iterator[tuple[int, bytes]]:
+        parts: list[bytes] = []
+        key: tuple[int, int] | None = None
+        for batch in self._rows.to_batches(max_chunksize=1):
+            row = batch.to_pylist()[0]
+            if key is not None and key != (row["group"], row["place"]):
+                yield key[1], b"".join(parts)
+                parts = []
+            key = row["group"], row["place"]
+            parts.append(row["data"])
+        if key is not None:
+            yield key[1], b"".join(parts)
+
+
+class _Written(AccumulatorParam[dict[str, list[tuple[int, str]]]]):
+    """By job, the files of attempts that Spark counts as successful, whatever becomes of the job."""
+
+    def zero(self, value: dict[str, list[tuple[int, str]]]) -> dict[str, list[tuple[int, str]]]:
+        return type(value)()
+
+    def addInPlace(self, value1: Any, value2: Any) -> Any:  # noqa: N802  # PySpark's name
+        for job, written in value2.items():
+            value1.setdefault(job, []).extend(written)
+        return value1
+
+
+def _dealt(tasks: list[_T], groups: int) -> list[list[_T]]:
+    """The tasks in order in so many groups at the most, of equal numbers."""
+    each = -(-len(tasks) // groups)
+    return [tasks[at : at + each] for at in range(0, len(tasks), each)]
+
+
+def _most_attempts(session: SparkSession) -> int:
+    """How often Spark tries a task; a local master says so itself."""
+    local = re.fullmatch(r"local(?:\[[^,\]]*(?:,\s*(\d+))?\s*\])?", str(session.sparkContext.master))
+    if local:
+        return int(local[1] or 1)
+    return int(session.sparkContext.getConf().get("spark.task.maxFailures", "4"))
+
+
+def _reason(error: PySparkException) -> str:
+    lines = str(error).strip().splitlines()
+    return next((line for line in lines if line.startswith("Caused by") or "exited unexpectedly" in line), lines[0])

@@ -1,0 +1,37 @@
+"""A pyiceberg FileIO that holds back whoever writes a data or delete file, until the test opens the gate.
+
+Catalog property `test.gate` is the gate's path: closed while the file is there. Who waits leaves a file beside it,
+named by its process.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from pyiceberg.io import OutputFile
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+__all__ = ["GATE", "GatedIO", "waiting"]
+
+GATE = "test.gate"
+PATIENCE = 120
+
+
+class GatedIO(PyArrowFileIO):
+    """Writes below `data/` wait."""
+
+    def new_output(self, location: str) -> OutputFile:
+        gate = Path(self.properties[GATE])
+        if "/data/" in location and gate.exists():
+            gate.with_name(f"waiting-{os.getpid()}").touch()
+            deadline = time.monotonic() + PATIENCE
+            while gate.exists() and time.monotonic() < deadline:
+                time.sleep(0.01)
+        return super().new_output(location)
+
+
+def waiting(gate: Path) -> list[int]:
+    """Pids of the processes that waited or wait."""
+    return [int(path.name.removeprefix("waiting-")) for path in gate.parent.glob("waiting-*")]

@@ -1,0 +1,76 @@
+"""A standalone cluster of two workers: the pipeline runs on it unchanged, and a lost executor costs no row."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deletekit.spark import JARS
+from tests.engines.lossy_driver import FILES, ROWS
+from tests.spark_cluster import SparkCluster
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def python(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return run(sys.executable, *arguments)
+
+
+def run(*command: object) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
+    return subprocess.run(
+        [str(part) for part in command],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+def submit(master: str, script: Path) -> subprocess.CompletedProcess[str]:
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    options = ["--master", master, "--packages", ",".join(JARS), "--driver-memory", "512m"]
+    loopback = [part for key in ("host", "bindAddress") for part in ("--conf", f"spark.driver.{key}=127.0.0.1")]
+    return run(Path(spec.origin).parent / "bin" / "spark-submit", *options, *loopback, script)
+
+
+def test_a_pipeline_killed_on_the_cluster_and_continued_by_spark_submit(
+    spark_cluster: SparkCluster, tmp_path: Path
+) -> None:
+    directory, master = tmp_path / "run", spark_cluster.master
+    first = python("-m", "tests.operations.pipeline.killed_driver", directory, "load", "after", master)
+    assert first.returncode == -signal.SIGKILL, first.stderr[-3000:]
+    script = tmp_path / "submitted.py"
+    script.write_text(f"from deletekit.cli import main\nmain(['pipeline', {str(directory)!r}, '--days', '1'])\n")
+    done = submit(master, script)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    report = json.loads((directory / "report.json").read_text())
+    assert report["ok"], report["checks"]
+    assert report["master"] == master
+    assert [step["status"] for step in report["steps"]] == ["done before", *["done"] * 5]
+
+
+def test_lost_executors(spark_cluster: SparkCluster, tmp_path: Path) -> None:
+    """The executor of whoever is about to write is killed in a delete, in each of two modes, and in a compaction."""
+    done = python("-m", "tests.engines.lossy_driver", spark_cluster.master, tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    left = [i for i in range(FILES * ROWS) if i % 10 not in (3, 4)]
+    right = {"rows": len(left), "distinct": len(left), "sum": sum(left)}
+    assert found["deletekit"] == right
+    assert found["iceberg"] == right
+    assert found["errors"] == []
+    assert len(set(found["lost"].values())) == 3
