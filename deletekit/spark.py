@@ -94,7 +94,11 @@ def session(
     # Python workers of another version than the driver's refuse to start.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder.master(master).appName("deletekit")
-    own = {**_settings(root, driver_memory, opened), **_address(master), **(_ONE_THREAD if master == "local[1]" else {})}
+    own = {
+        **_settings(root, driver_memory, opened),
+        **_address(master),
+        **(_ONE_THREAD if master == "local[1]" else {}),
+    }
     for key, value in {**own, **(settings or {})}.items():
         builder = builder.config(key, value)
     with _standard_error_into(root / "spark.log"), inherited():

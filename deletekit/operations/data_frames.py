@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
-from uuid import UUID
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.types import UUIDType
 
 from deletekit.deletes.data_file_writer import partition_columns, write_data_files
 from deletekit.deletes.equality_deletes import comparable
@@ -25,6 +23,7 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile
 from deletekit.operations.context import engine_or_default
+from deletekit.operations.spark_rows import from_spark
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import arrow_type
 
@@ -41,7 +40,6 @@ __all__ = [
     "in_chunks",
     "is_data_frame",
     "partition_hash",
-    "with_uuids",
 ]
 
 # A worker writes what it got whenever it has so much: files end there, and at the target size.
@@ -83,13 +81,13 @@ def append_frame(frame: DataFrame, write: WriteContext, metadata: TableMetadata,
     Raises InvalidInputError for rows that do not fit the schema: their columns before anything runs.
     """
     schema, spec = metadata.schema, metadata.spec
-    align(with_uuids(empty_rows(frame), schema), schema)
+    align(from_spark(empty_rows(frame), schema), schema)
     place = None if distribution_mode(metadata) == "none" else partition_hash(frame, frame.columns, metadata)
     if place is not None:
         frame = frame.withColumn(_PARTITION, place).repartition(_PARTITION).drop(_PARTITION)
 
     def written(batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
-        chunks = (align(with_uuids(rows, schema), schema) for rows in in_chunks(batches))
+        chunks = (align(from_spark(rows, schema), schema) for rows in in_chunks(batches))
         return [file for rows in chunks for file in write_data_files(write, rows, spec)]
 
     return [file for files in engine.map_partitions(frame, written) for file in files]
@@ -129,7 +127,7 @@ def partition_hash(frame: DataFrame, given: Sequence[str], metadata: TableMetada
     fields = Schema(*(f for f in schema.fields if f.name in names), schema_id=schema.schema_id)
 
     def number(*columns: pa.Array) -> pa.Array:
-        rows = align(with_uuids(pa.table(dict(zip(names, columns, strict=True))), fields), fields)
+        rows = align(from_spark(pa.table(dict(zip(names, columns, strict=True))), fields), fields)
         absent = {f.name: pa.nulls(len(rows), arrow_type(f.field_type)) for f in schema.fields}
         whole = pa.table(absent | {n: rows.column(n) for n in names})
         parts = [part for column in partition_columns(metadata, whole, spec) for part in comparable(column)]
@@ -175,27 +173,3 @@ def in_chunks(batches: Iterable[pa.RecordBatch], size: int = _CHUNK_BYTES) -> It
             waiting, waiting_bytes = [], 0
     if waiting:
         yield pa.Table.from_batches(waiting)
-
-
-def with_uuids(rows: pa.Table, schema: Schema) -> pa.Table:
-    """Rows of Spark, which has no uuid, with the texts in the table's uuid columns as uuids.
-
-    Raises InvalidInputError for a text that is none.
-    """
-    for field in schema.fields:
-        if isinstance(field.field_type, UUIDType) and field.name in rows.column_names:
-            column = rows.column(field.name)
-            if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-                at = rows.column_names.index(field.name)
-                rows = rows.set_column(at, field.name, pa.chunked_array([_uuids(column, field.name)]))
-    return rows
-
-
-def _uuids(column: pa.ChunkedArray, name: str) -> pa.Array:
-    try:
-        values = [None if text is None else UUID(text).bytes for text in column.to_pylist()]
-    except ValueError as e:
-        raise InvalidInputError(
-            f"column does not fit the table's type ({e})", kind="column-type", field=name, expected="uuid"
-        ) from e
-    return pa.array(values, pa.binary(16))

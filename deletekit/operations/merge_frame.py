@@ -30,8 +30,9 @@ from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile
 from deletekit.operations.changes import merged_results, planned_change
-from deletekit.operations.data_frames import arrow_column, empty_rows, in_chunks, partition_hash, with_uuids
+from deletekit.operations.data_frames import arrow_column, empty_rows, in_chunks, partition_hash
 from deletekit.operations.merge_rows import fitting_rows, key_bytes, on_fields, updated_rows
+from deletekit.operations.spark_rows import from_spark
 from deletekit.table.metadata import TableMetadata
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class FrameMerge:
         when_matched: str | None,
         when_not_matched: str | None,
     ) -> None:
-        empty = with_uuids(empty_rows(source, "source"), metadata.schema)
+        empty = from_spark(empty_rows(source, "source"), metadata.schema)
         self.on = on_fields(metadata.schema, empty.column_names, on)
         fitting_rows(metadata.schema, empty)
         if when_not_matched == "insert":
@@ -100,7 +101,7 @@ def _joined(context: ReadContext, tasks: Sequence[ScanTask], merge: FrameMerge, 
 
     def source_key(*columns: pa.Array) -> pa.Array:
         given = pa.table(dict(zip([f.name for f in on], columns, strict=True)))
-        return key_bytes(fitting_rows(schema, with_uuids(given, schema)).columns)
+        return key_bytes(fitting_rows(schema, from_spark(given, schema)).columns)
 
     ddl = f"{_KEY} binary, {_FILE} long, {_POSITION} long"
     table = engine.frame(merge.source.sparkSession, live_keys, list(enumerate(tasks)), ddl)
@@ -191,7 +192,7 @@ class _Matches:
                 self.inserted += write_data_files(self._write, align(rows, self._schema), self._write.metadata.spec)
 
     def _source_rows(self, rows: pa.Table) -> pa.Table:
-        return with_uuids(rows.drop_columns([_FILE, _POSITION]), self._schema)
+        return from_spark(rows.drop_columns([_FILE, _POSITION]), self._schema)
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int | None, pa.RecordBatch]]:

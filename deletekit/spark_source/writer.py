@@ -24,10 +24,10 @@ from deletekit.deletes.rows import align
 from deletekit.deletes.write_context import DEFAULT_TARGET_BYTES, WriteContext, check_parquet_only
 from deletekit.errors import CommitStateUnknownError, InvalidInputError, NotFoundError, UnsupportedError
 from deletekit.formats.content_file import DataFile
+from deletekit.operations.spark_rows import from_spark
 from deletekit.operations.upsert import UpsertRequest, check_upsert, upsert_files
 from deletekit.spark_source.options import SourceOptions, names_of
 from deletekit.spark_source.reader import without_history
-from deletekit.spark_source.types import from_spark
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 
