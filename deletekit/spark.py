@@ -37,7 +37,9 @@ _JAVA_OPTIONS = "-Duser.timezone=UTC"
 _ONE_THREAD = {
     # Spark has workers of their own for planning, reading and writing, and keeps them all for a minute.
     "spark.python.worker.reuse": "false",
-    "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": " ".join(
+        [_JAVA_OPTIONS, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxHeapFreeRatio=30"]
+    ),
 }
 JARS_FOLDER_VARIABLE = "DELETEKIT_JARS"
 
@@ -128,11 +130,9 @@ def _add_catalog(running: SparkSession, catalog: Mapping[str, str], name: str) -
 
 
 def _check_iceberg(running: SparkSession, name: str) -> None:
-    from pyspark.errors import PySparkException  # noqa: PLC0415  # pyspark is an extra
-
     try:
         running.sql(f"show namespaces in `{name.replace('`', '``')}`")
-    except PySparkException as e:
+    except Exception as e:
         if "Cannot find catalog plugin class" in str(e):
             raise EnvironmentMissingError(
                 "the running Spark session was started without Iceberg's jar: stop it first", kind="jars"
