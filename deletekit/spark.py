@@ -34,12 +34,11 @@ JARS = (
 
 OLDEST_JAVA = 17
 _JAVA_OPTIONS = "-Duser.timezone=UTC"
+_SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MaxHeapFreeRatio=30"
 _ONE_THREAD = {
     # Spark has workers of their own for planning, reading and writing, and keeps them all for a minute.
     "spark.python.worker.reuse": "false",
-    "spark.driver.extraJavaOptions": " ".join(
-        [_JAVA_OPTIONS, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxHeapFreeRatio=30"]
-    ),
+    "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} {_SMALL_JVM}",
 }
 JARS_FOLDER_VARIABLE = "DELETEKIT_JARS"
 
