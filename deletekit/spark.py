@@ -33,6 +33,13 @@ JARS = (
 """Maven coordinates that work together with pyspark 4.1."""
 
 OLDEST_JAVA = 17
+_JAVA_OPTIONS = "-Duser.timezone=UTC"
+_SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MaxHeapFreeRatio=30"
+_ONE_THREAD = {
+    # Spark has workers of their own for planning, reading and writing, and keeps them all for a minute.
+    "spark.python.worker.reuse": "false",
+    "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} {_SMALL_JVM}",
+}
 JARS_FOLDER_VARIABLE = "DELETEKIT_JARS"
 
 
@@ -55,14 +62,14 @@ def session(
         `deletekit.load_catalog(catalog_name, **catalog)`. Those for S3 are translated with them; what Iceberg's Java
         has nothing for is refused, and what it may know is passed on.
     catalog_name: Spark's name of the catalog, which must be deletekit's own name of it.
-    master, driver_memory: Spark's; a running session keeps those it started with. `local[1]` and `512m` fit, with the
-        Python worker, into 1 GB.
+    master, driver_memory: Spark's; a running session keeps those it started with. `local[1]` is for small machines: its
+        Python workers, some 200 MB each, end with what they were started for instead of waiting for more.
     settings: further Spark properties.
 
     Jars are resolved by Maven coordinates, or taken from the folder that the variable DELETEKIT_JARS names (offline).
     The JVM's messages go to `spark.log` in the warehouse, or in a new temporary directory with `catalog`; no progress
-    bars are drawn. `spark.read.format("deletekit")` knows the catalog by its name, and without one if it is the only
-    one; not in a session that something else started, where its options say.
+    bars are drawn. `spark.read.format("deletekit")` knows the catalog by its name, and takes the one that the session
+    was started with when none is named; in a session that something else started, its options must say.
 
     Raises EnvironmentMissingError, in one sentence, without pyspark, Java 17, a jar in DELETEKIT_JARS, or Iceberg in a
     running session; InvalidInputError when the running session has another catalog of this name; UnsupportedError for
@@ -88,7 +95,9 @@ def session(
     # Python workers of another version than the driver's refuse to start.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder.master(master).appName("deletekit")
-    for key, value in {**_settings(root, driver_memory, opened), **_address(master), **(settings or {})}.items():
+    small = _ONE_THREAD if master == "local[1]" else {}
+    given = {**_settings(root, driver_memory, opened), **_address(master), **small, **(settings or {})}
+    for key, value in given.items():
         builder = builder.config(key, value)
     with _standard_error_into(root / "spark.log"), inherited():
         started: SparkSession = builder.getOrCreate()
@@ -121,11 +130,9 @@ def _add_catalog(running: SparkSession, catalog: Mapping[str, str], name: str) -
 
 
 def _check_iceberg(running: SparkSession, name: str) -> None:
-    from pyspark.errors import PySparkException  # noqa: PLC0415  # pyspark is an extra
-
     try:
         running.sql(f"show namespaces in `{name.replace('`', '``')}`")
-    except PySparkException as e:
+    except Exception as e:
         if "Cannot find catalog plugin class" in str(e):
             raise EnvironmentMissingError(
                 "the running Spark session was started without Iceberg's jar: stop it first", kind="jars"
@@ -180,7 +187,7 @@ def _settings(root: Path, driver_memory: str, catalog: SparkCatalog) -> dict[str
     return {
         **_jars((*JARS, *(jar for jar in catalog.jars if jar not in JARS))),
         "spark.driver.memory": driver_memory,
-        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+        "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",

@@ -157,7 +157,7 @@ def _literal(value: Any, kind: it.IcebergType) -> Any:
         return None
     if isinstance(value, bool) and not isinstance(kind, it.BooleanType):
         return None
-    if isinstance(value, float) and math.isnan(value):
+    if isinstance(value, float) and not math.isfinite(value):  # pyiceberg takes infinity for no value of a float
         return None
     if isinstance(value, datetime):
         return _moment(value, kind)

@@ -55,15 +55,15 @@ class SourceOptions:
                 self._catalog[name.removeprefix(CATALOG_PREFIX)] = value
             elif name in _CATALOG_OPTIONS or name.startswith(_CATALOG_PREFIXES):
                 self._catalog[name] = value
-            elif name not in known and name != "catalog" and not name.startswith(SUMMARY_PREFIX):
+            elif not (
+                name in known or name == "catalog" or (name.startswith(SUMMARY_PREFIX) and known is WRITE_OPTIONS)
+            ):
                 raise InvalidInputError(
                     "unknown option",
                     kind="option",
                     field=name,
                     expected=f"{', '.join(sorted(known))}, or a property of the catalog as {CATALOG_PREFIX}<name>",
                 )
-        if SUMMARY_PREFIX in "".join(self._given) and known is READ_OPTIONS:
-            raise InvalidInputError("a read makes no snapshot", kind="option", field=SUMMARY_PREFIX)
 
     def get(self, name: str) -> str | None:
         """The value of an option, or None."""
@@ -83,12 +83,12 @@ class SourceOptions:
         )
 
     def number(self, name: str) -> int | None:
-        """A whole number, or None. Raises InvalidInputError."""
+        """A positive whole number, or None. Raises InvalidInputError."""
         text = self.get(name)
         if text is None:
             return None
-        if not text.isdecimal():
-            raise InvalidInputError("bad option", kind="option", field=name, found=text, expected="a whole number")
+        if not text.isdecimal() or int(text) == 0:
+            raise InvalidInputError("bad option", kind="option", field=name, found=text, expected="a positive number")
         return int(text)
 
     @property
@@ -113,15 +113,13 @@ class SourceOptions:
         name, properties = self.get("catalog"), self._catalog
         if not properties:
             known = session_catalogs()
-            if name is None and len(known) == 1:
-                (name,) = known
+            name = name or next(iter(known), None)  # the one that the session was started with
             properties = known.get(name or "", {})
             if not properties and name is None:
                 raise InvalidInputError(
                     "no catalog named",
                     kind="catalog",
                     field="warehouse",
-                    found=", ".join(sorted(known)) or None,
                     expected="the options of a catalog (warehouse, or type and uri), or the name of one as catalog",
                 )
         if set(properties) == {"warehouse"}:

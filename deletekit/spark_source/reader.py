@@ -32,7 +32,7 @@ from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.types import arrow_type
 
-__all__ = ["TableReader", "spark_schema"]
+__all__ = ["TableReader", "spark_schema", "without_history"]
 
 # Iceberg's own defaults; properties and option of the same names.
 SPLIT_BYTES = 128 * 1024 * 1024
@@ -60,6 +60,11 @@ def spark_schema(metadata: TableMetadata, options: SourceOptions) -> st.StructTy
     if not names or len(set(names)) < len(names):
         raise InvalidInputError("bad list of columns", kind="option", field="columns", found=chosen, expected="names")
     return st.StructType([_spark_column(schema, name) for name in names])
+
+
+def without_history(metadata: TableMetadata) -> TableMetadata:
+    """What tasks need of a table's metadata: it travels to each of them, and the history may be megabytes."""
+    return TableMetadata({k: v for k, v in metadata.raw.items() if k not in _HISTORY})
 
 
 class _PushFilters:
@@ -144,9 +149,7 @@ class TableReader(DataSourceReader):
                 yield from self._spark_rows(result.of(batch, part.task)).to_batches(BATCH_ROWS)
 
     def __getstate__(self) -> dict[str, Any]:
-        # To tasks it travels once each, and the history of a table may be megabytes.
-        raw = {k: v for k, v in self._metadata.raw.items() if k not in _HISTORY}
-        return {**self.__dict__, "_metadata": TableMetadata(raw), "_snapshot": None}
+        return {**self.__dict__, "_metadata": without_history(self._metadata), "_snapshot": None}
 
     def _request(self) -> ReadRequest:
         return ReadRequest(

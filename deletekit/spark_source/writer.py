@@ -26,6 +26,7 @@ from deletekit.errors import CommitStateUnknownError, InvalidInputError, NotFoun
 from deletekit.formats.content_file import DataFile
 from deletekit.operations.upsert import UpsertRequest, check_upsert, upsert_files
 from deletekit.spark_source.options import SourceOptions, names_of
+from deletekit.spark_source.reader import without_history
 from deletekit.spark_source.types import from_spark
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
@@ -63,7 +64,7 @@ class TableWriter(DataSourceArrowWriter):
         self._ref = options.get("branch") or MAIN
         table = options.open_table()
         self._uuid = table.metadata.table_uuid
-        self._io, self._metadata = table.io, table.metadata
+        self._io, self._metadata = table.io, without_history(table.metadata)
         check_request(table, self._ref, options.summary)
         check_parquet_only(table.metadata, "write.format.default")
         empty = to_arrow_schema(schema).empty_table()

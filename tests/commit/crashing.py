@@ -69,6 +69,10 @@ def merge(mode: str, version: int = 3) -> Case:
     return Case(lambda t: dk.merge(t, SOURCE, on=["id"], mode=mode), version)
 
 
+def upsert(mode: str, version: int = 3) -> Case:
+    return Case(lambda t: dk.upsert(t, SOURCE, key=["id"], mode=mode), version)
+
+
 APPEND = Case(lambda t: dk.append(t, items((9, "n", 9.0))))
 CASES = {
     "append": APPEND,
@@ -87,6 +91,9 @@ CASES = {
     "merge, position-delete": merge("position-delete", 2),
     "merge, deletion-vector": merge("deletion-vector"),
     "merge, equality-delete": merge("equality-delete"),
+    "upsert, copy-on-write": upsert("copy-on-write"),
+    "upsert, deletion-vector": upsert("deletion-vector"),
+    "upsert, equality-delete": upsert("equality-delete"),
     "append, race lost": replace(APPEND, race=lambda t: dk.append(t, items((10, "o", 0.0)))),
     "delete, vectors united": replace(
         delete("deletion-vector"), race=lambda t: dk.delete(t, "id = 2", mode="deletion-vector")

@@ -1,0 +1,285 @@
+"""Rows read by `spark.read.format("deletekit")` are those of Spark with Iceberg's own reader, on the same tables."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Iterator
+from decimal import Decimal
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import deletekit as dk
+from tests.interop.rows import same_rows
+from tests.interop.scenarios import SCENARIOS, Scenario
+from tests.tables import ITEMS, entries, items, new_catalog
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_numbers = count()
+READ = [
+    s
+    for s in SCENARIOS
+    if s.name.startswith(("deletes_parted", "keyed", "upgraded"))
+    or (s.name.startswith(("updates_flat", "evolved")) and "copy" not in s.name)
+]
+
+
+@pytest.fixture(scope="module")
+def catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
+    """Give the catalog that Spark has as `local`."""
+    with new_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse"))) as catalog:
+        yield catalog
+
+
+@pytest.fixture
+def name(spark: SparkSession) -> str:
+    """Give the name of a table that is not there yet."""
+    return f"source{next(_numbers)}.t"
+
+
+def read(spark: SparkSession, table: str, **options: Any) -> DataFrame:
+    named = {k.replace("_", "-"): v for k, v in options.items()}
+    return spark.read.format("deletekit").options(**named).load(table)
+
+
+def rows(frame: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict(recursive=True) for row in frame.collect()]
+
+
+def same_as_iceberg(spark: SparkSession, name: str) -> list[dict[str, Any]]:
+    ours, icebergs = read(spark, name), spark.table(f"local.{name}")
+    assert ours.schema.simpleString() == icebergs.schema.simpleString()
+    found = rows(ours)
+    same_rows(found, rows(icebergs))
+    return found
+
+
+@pytest.mark.parametrize("scenario", READ, ids=lambda s: s.name)
+def test_every_kind_of_delete(spark: SparkSession, catalog: dk.Catalog, name: str, scenario: Scenario) -> None:
+    _, wanted = scenario.make(catalog, name)
+    same_rows(same_as_iceberg(spark, name), wanted)
+
+
+def test_format_version_1_and_changed_columns(spark: SparkSession, catalog: dk.Catalog, name: str) -> None:
+    table = dk.create_table(catalog, name, ITEMS, format_version=1)
+    dk.append(table, items((1, "a", 1.0), (2, "b", 2.0)))
+    dk.delete(table, "id = 1", mode="copy-on-write")
+    dk.add_column(table, "extra", "decimal(9, 2)")
+    dk.update_column(table, "id", type="long")
+    dk.rename_column(table, "value", "amount")
+    dk.append(table, [{"id": 2**40, "category": None, "amount": None, "extra": Decimal("1.50")}])
+    assert len(same_as_iceberg(spark, name)) == 2
+
+
+PERSON = pa.struct([("name", pa.string()), ("born", pa.timestamp("us", "UTC")), ("id", pa.uuid())])
+TYPES = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        ("b", pa.bool_()),
+        ("i", pa.int32()),
+        ("f", pa.float32()),
+        ("d", pa.float64()),
+        ("n", pa.decimal128(38, 10)),
+        ("day", pa.date32()),
+        ("t", pa.timestamp("us")),
+        ("z", pa.timestamp("us", "UTC")),
+        ("s", pa.string()),
+        ("u", pa.uuid()),
+        ("fixed", pa.binary(3)),
+        ("x", pa.binary()),
+        ("person", PERSON),
+        ("list", pa.list_(pa.uuid())),
+        ("map", pa.map_(pa.string(), pa.struct([("u", pa.uuid()), ("n", pa.int32())]))),
+    ]
+)
+
+
+def every_type(number: int) -> dict[str, Any]:
+    """A row with a value in each column, or with NULL in each, or with odd ones."""
+    key = uuid.UUID(int=number * 2**100 + 1)
+    when = dt.datetime(1900, 1, 1, 12, 0, 0, number, dt.UTC)
+    if number % 3 == 0:
+        return {"id": number}
+    return {
+        "id": number,
+        "b": bool(number % 2),
+        "i": -number,
+        "f": float("nan") if number % 2 else -0.0,
+        "d": float("-inf") if number % 2 else 5e-324,
+        "n": Decimal(number).scaleb(-10),
+        "day": dt.date(1, 1, 1) + dt.timedelta(number),
+        "t": when.replace(tzinfo=None),
+        "z": when,
+        "s": "\U0001f600<script>\x00" * number,
+        "u": key,
+        "fixed": b"\x00\xff" + bytes([number]),
+        "x": bytes(number),
+        "person": {"name": None, "born": when, "id": key} if number % 2 else {"name": "", "born": None, "id": None},
+        "list": [key, None] * (number - 1),
+        "map": {"k": {"u": key, "n": number}, "none": None, "": {"u": None, "n": None}},
+    }
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_every_type(spark: SparkSession, catalog: dk.Catalog, name: str, version: int) -> None:
+    table = dk.create_table(catalog, name, TYPES, format_version=version)
+    dk.append(table, [every_type(i) for i in range(6)])
+    dk.append(table, [every_type(i) for i in range(6, 8)])
+    dk.delete(table, "id in (2, 6)", mode="merge-on-read")
+    assert len(same_as_iceberg(spark, name)) == 6
+
+
+def test_what_spark_has_no_type_for_is_named(spark: SparkSession, catalog: dk.Catalog, name: str) -> None:
+    schema = pa.schema([("id", pa.int32()), ("at", pa.time64("us")), ("ns", pa.struct([("t", pa.timestamp("ns"))]))])
+    table = dk.create_table(catalog, name, schema, format_version=3)
+    dk.append(table, [{"id": 1, "at": dt.time(1, 2), "ns": None}])
+    with pytest.raises(Exception, match=r"Spark has no type for this column; field at; found time"):
+        read(spark, name)
+    with pytest.raises(Exception, match=r"field ns\.t; found timestamp_ns"):
+        read(spark, name, columns="id,ns")
+    assert rows(read(spark, name, columns="id")) == [{"id": 1}]
+
+
+def test_hostile_names(spark: SparkSession, catalog: dk.Catalog, name: str) -> None:
+    names = ["a.b", "`", "a,b", " spaces ", "<script>", "'; drop table t", "ä\U0001f600", "SELECT"]
+    table = dk.create_table(catalog, name, pa.schema([(n, pa.int32()) for n in names]))
+    dk.append(table, [dict.fromkeys(names, i) for i in range(3)])
+    assert rows(read(spark, name)) == [dict.fromkeys(names, i) for i in range(3)]
+    chosen = read(spark, name, columns='["a,b", " spaces ", "a.b"]').where("`a.b` = 1 and ` spaces ` < 5")
+    assert rows(chosen) == [{"a,b": 1, " spaces ": 1, "a.b": 1}]
+    assert read(spark, name, columns="`, <script>").columns == ["`", "<script>"]
+
+
+@pytest.fixture(scope="module")
+def history(spark: SparkSession, catalog: dk.Catalog) -> dk.Table:
+    """Give a table of several snapshots, with a branch and a tag."""
+    table = dk.create_table(catalog, "source.history", ITEMS, format_version=3)
+    dk.append(table, items((1, "a", 1.0), (2, "b", 2.0)))
+    dk.create_tag(table, "first")
+    dk.append(table, items((3, "c", 3.0), (4, "d", 4.0)))
+    dk.create_branch(table, "side")
+    dk.append(table, items((9, "x", 9.0)), ref="side")
+    dk.delete(table, "id in (1, 4)", mode="deletion-vector")
+    return table
+
+
+def test_states_of_the_table(spark: SparkSession, history: dk.Table) -> None:
+    def found(**options: Any) -> list[int]:
+        return sorted(r["id"] for r in rows(read(spark, history.name, columns="id", **options)))
+
+    first, second = (s for s in history.metadata.raw["snapshots"][:2])
+    assert found() == [2, 3]
+    assert found(snapshot_id=first["snapshot-id"]) == [1, 2] == found(tag="first") == found(ref="first")
+    assert found(branch="side") == [1, 2, 3, 4, 9]
+    assert found(as_of_timestamp=second["timestamp-ms"]) == [1, 2, 3, 4]
+    location = history.metadata_location
+    assert sorted(r["id"] for r in rows(read(spark, location))) == [2, 3]
+    assert sorted(r["id"] for r in rows(read(spark, history.location, where="id > 2"))) == [3]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"snapshotid": "1"}, "unknown option; field snapshotid"),
+        ({"snapshot-id": "1"}, "no such snapshot"),
+        ({"snapshot-id": "one"}, "bad option; field snapshot-id"),
+        ({"split-size": "0"}, "bad option; field split-size"),
+        ({"snapshot-id": "1", "ref": "side"}, "name one state to read"),
+        ({"branch": "first"}, "not a branch; field branch; found tag first"),
+        ({"tag": "side"}, "not a tag"),
+        ({"ref": "nope"}, "no such branch or tag"),
+        ({"as-of-timestamp": "yesterday"}, "bad time"),
+        ({"columns": "id,nope"}, "no such column; field nope"),
+        ({"columns": "id,id"}, "bad list of columns"),
+        ({"columns": ""}, "bad list of columns"),
+        ({"columns": "[1]"}, "bad list of columns"),
+        ({"key": "id"}, "unknown option; field key"),
+        ({"snapshot-property.x": "y"}, "unknown option; field snapshot-property.x"),
+        ({"catalog": "nope"}, "nope"),
+        ({"warehouse": "nope"}, "no embedded catalog here"),
+    ],
+)
+def test_refused_options(spark: SparkSession, history: dk.Table, options: dict[str, str], message: str) -> None:
+    with pytest.raises(Exception, match=message):
+        spark.read.format("deletekit").options(**options).load(history.name).collect()
+
+
+def test_bad_filter_and_table(spark: SparkSession, history: dk.Table) -> None:
+    with pytest.raises(Exception, match="bad filter"):
+        read(spark, history.name, where="nope = 1").collect()
+    with pytest.raises(Exception, match="no such table"):
+        read(spark, "source.nope")
+    with pytest.raises(Exception, match="no table named"):
+        spark.read.format("deletekit").load()
+
+
+def test_metadata_columns(spark: SparkSession, history: dk.Table) -> None:
+    names = ["_file", "_pos", "_spec_id", "id", "_row_id", "_last_updated_sequence_number"]
+    ours = rows(read(spark, history.name, columns=",".join(names)))
+    same_rows(ours, rows(spark.table(f"local.{history.name}").select(*names)))
+    marked = rows(read(spark, history.name, columns="id,_deleted").where("id < 4"))
+    same_rows(marked, [{"id": i, "_deleted": i == 1} for i in (1, 2, 3)])
+
+
+def test_schema_of_the_user(spark: SparkSession, catalog: dk.Catalog, name: str) -> None:
+    person = pa.struct([("name", pa.string()), ("zip", pa.int32()), ("u", pa.uuid())])
+    schema = pa.schema([("id", pa.int32()), ("person", person), ("people", pa.list_(person))])
+    table = dk.create_table(catalog, name, schema)
+    ann = {"name": "Ann", "zip": 1, "u": uuid.UUID(int=5)}
+    dk.append(table, [{"id": 1, "person": ann, "people": [ann, None]}, {"id": 2, "person": None, "people": None}])
+    reader = spark.read.format("deletekit")
+    chosen = reader.schema("_pos long, people array<struct<zip: int>>, person struct<u: string, name: string>, id int")
+    assert rows(chosen.load(name)) == [
+        {"_pos": 0, "people": [{"zip": 1}, None], "person": {"u": str(ann["u"]), "name": "Ann"}, "id": 1},
+        {"_pos": 1, "people": None, "person": None, "id": 2},
+    ]
+    for wrong, message in {
+        "id long": "another type in the table; field id; found bigint; expected int",
+        "id int not null": "column may be null",
+        "ID int": "no such column",
+        "person struct<nope: int>": "another type in the table; field person",
+        "_pos int": "another type in the table; field _pos",
+    }.items():
+        with pytest.raises(Exception, match=message):
+            spark.read.format("deletekit").schema(wrong).load(name).collect()
+
+
+def test_filters_prune_and_are_not_evaluated_twice(spark: SparkSession, catalog: dk.Catalog, name: str) -> None:
+    table = dk.create_table(catalog, name, ITEMS, format_version=3)
+    for start in (0, 100, 200):
+        dk.append(table, items(*((i, f"c{i % 7}", float(i)) for i in range(start, start + 100))))
+    dk.delete(table, "id < 5", mode="deletion-vector")
+    dk.delete(table, "id in (150, 151)", mode="equality-delete")
+    for entry in entries(table, 0):
+        lower = entry["data_file"]["lower_bounds"][0]["value"]
+        if int.from_bytes(lower, "little") != 100:
+            Path(entry["data_file"]["file_path"]).unlink()  # whoever opens it fails
+    frame = read(spark, name).where("id >= 148 and id < 154 and category is not null and length(category) = 2")
+    assert [r["id"] for r in rows(frame)] == [148, 149, 152, 153]
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    assert "length(category" in plan
+    assert "id#" not in plan.partition("Filter")[2].partition("BatchScan")[0].replace("category#", "")
+
+
+def test_an_empty_table(spark: SparkSession, catalog: dk.Catalog, name: str) -> None:
+    dk.create_table(catalog, name, TYPES)
+    assert rows(read(spark, name)) == []
+    assert read(spark, name).count() == 0
+
+
+def test_tasks_are_split_by_size(spark: SparkSession, catalog: dk.Catalog, name: str) -> None:
+    properties = {"write.parquet.row-group-limit": "100", "read.split.open-file-cost": "1"}
+    table = dk.create_table(catalog, name, ITEMS, properties=properties)
+    dk.append(table, items(*((i, None, float(i)) for i in range(1000))))
+    dk.delete(table, "id = 500", mode="position-delete")
+    assert read(spark, name).rdd.getNumPartitions() == 1
+    split = read(spark, name, split_size=1)
+    groups = len(entries(table, 0)[0]["data_file"]["split_offsets"])
+    assert split.rdd.getNumPartitions() == groups > 1
+    assert sorted(r["id"] for r in rows(split)) == [i for i in range(1000) if i != 500]
