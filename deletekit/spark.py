@@ -34,10 +34,11 @@ JARS = (
 
 OLDEST_JAVA = 17
 _JAVA_OPTIONS = "-Duser.timezone=UTC"
+_SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MaxHeapFreeRatio=30"
 _ONE_THREAD = {
     # Spark has workers of their own for planning, reading and writing, and keeps them all for a minute.
     "spark.python.worker.reuse": "false",
-    "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} {_SMALL_JVM}",
 }
 JARS_FOLDER_VARIABLE = "DELETEKIT_JARS"
 
@@ -94,12 +95,9 @@ def session(
     # Python workers of another version than the driver's refuse to start.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder.master(master).appName("deletekit")
-    own = {
-        **_settings(root, driver_memory, opened),
-        **_address(master),
-        **(_ONE_THREAD if master == "local[1]" else {}),
-    }
-    for key, value in {**own, **(settings or {})}.items():
+    small = _ONE_THREAD if master == "local[1]" else {}
+    given = {**_settings(root, driver_memory, opened), **_address(master), **small, **(settings or {})}
+    for key, value in given.items():
         builder = builder.config(key, value)
     with _standard_error_into(root / "spark.log"), inherited():
         started: SparkSession = builder.getOrCreate()
@@ -132,11 +130,9 @@ def _add_catalog(running: SparkSession, catalog: Mapping[str, str], name: str) -
 
 
 def _check_iceberg(running: SparkSession, name: str) -> None:
-    from pyspark.errors import PySparkException  # noqa: PLC0415  # pyspark is an extra
-
     try:
         running.sql(f"show namespaces in `{name.replace('`', '``')}`")
-    except PySparkException as e:
+    except Exception as e:
         if "Cannot find catalog plugin class" in str(e):
             raise EnvironmentMissingError(
                 "the running Spark session was started without Iceberg's jar: stop it first", kind="jars"

@@ -36,8 +36,7 @@ JARS = (
 )
 S3_JARS = (
     ("org.apache.iceberg", "iceberg-aws", ICEBERG, ""),
-    # The version that Spark's Iceberg is given: it holds no more than Amazon's SDK.
-    ("org.apache.iceberg", "iceberg-aws-bundle", "1.12.0", ""),
+    ("org.apache.iceberg", "iceberg-aws-bundle", ICEBERG, ""),
 )
 """What the server needs for tables on S3."""
 SERVER = "org.apache.iceberg.rest.RESTCatalogServer"

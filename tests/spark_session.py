@@ -15,4 +15,5 @@ __all__ = ["spark_session"]
 
 def spark_session(folder: Path) -> SparkSession:
     """Start Spark with the catalog `local` on `folder`/catalog.db; its log is `folder`/spark.log."""
-    return spark.session(folder, settings={"spark.sql.shuffle.partitions": "2"})
+    # Four attempts at a task, as on a cluster: with a plain local[2], Spark gives up at the first failure.
+    return spark.session(folder, master="local[2,4]", settings={"spark.sql.shuffle.partitions": "2"})

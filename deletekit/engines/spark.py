@@ -19,6 +19,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.accumulators import AccumulatorParam
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -145,7 +146,7 @@ class SparkEngine:
         start = time.monotonic()
         try:
             done = _Done(rows.toArrow(), time.monotonic() - start)
-        except PySparkException as e:
+        except (PySparkException, Py4JJavaError) as e:
             job.adopt(self._written.value.pop(job.name, []))
             told = error_in_text(str(e))
             if told is not None:
@@ -241,7 +242,7 @@ class _Written(AccumulatorParam[dict[str, list[tuple[int, str]]]]):
 
 def _dealt(tasks: list[_T], groups: int) -> list[list[_T]]:
     """The tasks in order in so many groups at the most, of equal numbers."""
-    each = -(-len(tasks) // groups)
+    each = -(-len(tasks) // groups) or 1
     return [tasks[at : at + each] for at in range(0, len(tasks), each)]
 
 
@@ -253,6 +254,6 @@ def _most_attempts(session: SparkSession) -> int:
     return int(session.sparkContext.getConf().get("spark.task.maxFailures", "4"))
 
 
-def _reason(error: PySparkException) -> str:
+def _reason(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return next((line for line in lines if line.startswith("Caused by") or "exited unexpectedly" in line), lines[0])

@@ -41,7 +41,7 @@ def verbs(version: int) -> list[tuple[str, Callable[[dk.Table], Any], Callable[[
         return {**model, **changed, 90_001: (-1, 1.25)}
 
     return [
-        ("append", lambda t: dk.append(t, rows(range(ROWS))), lambda m: {i: (i % 10, i / 2) for i in range(ROWS)}),
+        ("append", lambda t: dk.append(t, rows(range(ROWS))), lambda m: m | {i: (i % 10, i / 2) for i in range(ROWS)}),
         (
             "append",
             lambda t: dk.append(t, rows(range(ROWS, 2 * ROWS))),

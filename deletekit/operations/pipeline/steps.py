@@ -74,7 +74,7 @@ def _of_day(
 def _load(work: Work, properties: Mapping[str, str]) -> Commit:
     """Insert by key, not append: of two drivers that both believe the table empty, the second finds its rows there."""
     rows = read_raw(work.session, work.delivery, "flights", work.delivery.flights)
-    return merge(work.table, rows.toArrow(), on=[KEY], when_matched=None, commit_properties=properties)
+    return merge(work.table, rows, on=[KEY], when_matched=None, commit_properties=properties)
 
 
 def _correct(work: Work, day: str, properties: Mapping[str, str]) -> Commit:
@@ -84,7 +84,7 @@ def _correct(work: Work, day: str, properties: Mapping[str, str]) -> Commit:
     if before:
         rows = rows.join(_feed(work, CANCELLATIONS, before), KEY, "left_anti")
         rows = rows.join(_feed(work, PRIVACY_REQUESTS, before), AIRCRAFT, "left_anti")
-    return merge(work.table, rows.toArrow(), on=[KEY], mode="merge-on-read", commit_properties=properties)
+    return merge(work.table, rows, on=[KEY], mode="merge-on-read", commit_properties=properties)
 
 
 def _cancel(work: Work, day: str, properties: Mapping[str, str]) -> Commit:
@@ -92,7 +92,7 @@ def _cancel(work: Work, day: str, properties: Mapping[str, str]) -> Commit:
     rows = _feed(work, CANCELLATIONS, [day]).dropDuplicates()
     return merge(
         work.table,
-        rows.toArrow(),
+        rows,
         on=[KEY],
         when_matched="delete",
         when_not_matched=None,
