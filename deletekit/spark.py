@@ -34,7 +34,7 @@ JARS = (
 
 OLDEST_JAVA = 17
 _JAVA_OPTIONS = "-Duser.timezone=UTC"
-_SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MaxHeapFreeRatio=30"
+_SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
 _ONE_THREAD = {
     # Spark has workers of their own for planning, reading and writing, and keeps them all for a minute.
     "spark.python.worker.reuse": "false",

@@ -179,7 +179,8 @@ def _packed(parts: Iterable[TaskPart], target: int, open_cost: int) -> Iterator[
     for part in parts:
         own = max(part.task.data_file.file_size_in_bytes // part.count, 1)
         if part.index == 0:
-            own = max(own, open_cost) + sum(d.file_size_in_bytes for d in part.task.delete_files)
+            deletes = (d.content_size_in_bytes or d.file_size_in_bytes for d in part.task.delete_files)
+            own = max(own, open_cost) + sum(deletes)
         if pack and weight + own > target:
             yield InputPartition(tuple(pack))
             pack, weight = [], 0

@@ -31,9 +31,9 @@ def main(warehouse: str) -> None:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
 
-    def read(name: str) -> list[dict[str, Any]]:
+    def read(name: str) -> list[int]:
         frame = spark.read.format("deletekit").option("warehouse", warehouse).load(name)
-        return [row.asDict() for row in frame.where("id > 1").collect()]
+        return sorted(row.id for row in frame.where("id > 1").collect())
 
     def write(frame: Any, name: str, **options: str) -> None:
         named = {"warehouse": warehouse, **{k.replace("_", "-"): v for k, v in options.items()}}
@@ -69,7 +69,9 @@ def dying_once(spark: SparkSession, warehouse: Path) -> Any:
                 os.kill(os.getpid(), signal.SIGKILL)
             yield batch.slice(5)
 
-    return spark.range(0, 20, 1, 2).selectExpr("id", "'old' as word").mapInArrow(rows, "id long, word string")
+    # Spark hands rows on when it has 64 KB of them.
+    frame = spark.range(0, 20, 1, 2).selectExpr("id", "rpad('old', 100000, ' ') as word")
+    return frame.mapInArrow(rows, "id long, word string")
 
 
 def landed(warehouse: Path) -> int:

@@ -32,11 +32,11 @@ def test_without_a_jar(java: str, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr[-3000:]
         found = json.loads(done.stdout.splitlines()[-1])
         assert found["jars"] == ""
-        assert sorted(r["id"] for r in found["read"]) == [2, 4, 5]
+        assert found["read"] == [2, 4, 5]
         assert int((tmp_path / "killed").read_text()) > 0
         rows = [{"id": i, "word": "old" if i < 15 else "new"} for i in range(25)]
-        assert live(written.refresh()) == expected(rows)
-        assert sorted(r["id"] for r in found["written"]) == list(range(2, 25))
+        assert [{**r, "word": r["word"].strip()} for r in live(written.refresh())] == expected(rows)
+        assert found["written"] == list(range(2, 25))
         assert len(written.metadata.snapshots) == 2
         assert dk.verify(written).ok
         assert "without Iceberg's jar" in found["session"]
