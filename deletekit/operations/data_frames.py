@@ -35,11 +35,13 @@ if TYPE_CHECKING:
 __all__ = [
     "append_frame",
     "arrow_column",
+    "column_of",
     "empty_rows",
     "engine_of",
     "in_chunks",
     "is_data_frame",
     "partition_hash",
+    "together",
 ]
 
 # A worker writes what it got whenever it has so much: files end there, and at the target size.
@@ -83,14 +85,17 @@ def append_frame(frame: DataFrame, write: WriteContext, metadata: TableMetadata,
     schema, spec = metadata.schema, metadata.spec
     align(from_spark(empty_rows(frame), schema), schema)
     place = None if distribution_mode(metadata) == "none" else partition_hash(frame, frame.columns, metadata)
-    if place is not None:
-        frame = frame.withColumn(_PARTITION, place).repartition(_PARTITION).drop(_PARTITION)
 
     def written(batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
         chunks = (align(from_spark(rows, schema), schema) for rows in in_chunks(batches))
         return [file for rows in chunks for file in write_data_files(write, rows, spec)]
 
-    return [file for files in engine.map_partitions(frame, written) for file in files]
+    return [file for files in engine.map_partitions(together(frame, place), written) for file in files]
+
+
+def together(frame: DataFrame, place: Column | None) -> DataFrame:
+    """The rows of a DataFrame, those with the same `place` in one of its partitions; all as they are for None."""
+    return frame if place is None else frame.withColumn(_PARTITION, place).repartition(_PARTITION).drop(_PARTITION)
 
 
 def distribution_mode(metadata: TableMetadata) -> str:
@@ -148,8 +153,13 @@ def arrow_column(function: Callable[..., pa.Array], kind: str, frame: DataFrame,
             return function(*columns)
 
     udf: Any = arrow_udf  # its stubs know no function of so many columns
-    made: Column = udf(told, kind)(*(frame["`" + name.replace("`", "``") + "`"] for name in names))
+    made: Column = udf(told, kind)(*(column_of(frame, name) for name in names))
     return made
+
+
+def column_of(frame: DataFrame, name: str) -> Column:
+    """A top-level column by its name, whatever characters are in it."""
+    return frame["`" + name.replace("`", "``") + "`"]
 
 
 def _source_columns(schema: Schema, spec: PartitionSpec, given: Sequence[str]) -> list[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,7 @@ from deletekit.deletes.filter import Filter, filter_field_ids, parse_filter, unb
 from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.deletes.row_change import ChangeOptions
 from deletekit.deletes.rows import as_table, cast_column
-from deletekit.deletes.write_context import check_parquet_only, granularity_of
+from deletekit.deletes.write_context import WriteContext, check_parquet_only, granularity_of
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DeleteFile
@@ -48,10 +48,23 @@ from deletekit.operations.changes import (
     run_change,
 )
 from deletekit.operations.context import engine_or_default
+from deletekit.operations.data_frames import (
+    column_of,
+    empty_rows,
+    engine_of,
+    in_chunks,
+    is_data_frame,
+    partition_hash,
+    together,
+)
+from deletekit.operations.spark_rows import from_spark
 from deletekit.operations.write import ensure_unpartitioned_spec
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 __all__ = ["delete", "delete_keys"]
 
@@ -108,8 +121,8 @@ def delete(
         if chosen == "equality-delete":
             fields = _key_fields(metadata.schema, bound, equality_fields)
             keys = _enumerated(bound, fields)
-            if keys is not None and all(_determined(s, {f.field_id for f in fields}) for s in _specs_in_use(attempt)):
-                files = write_blind(attempt, keys, fields, None)
+            if keys is not None and all(_determined(s, {f.field_id for f in fields}) for s in specs_in_use(attempt)):
+                files = write_blind(attempt.write, specs_in_use(attempt), keys, fields, None)
                 return PlannedChange(delta=RowDelta(added_delete_files=tuple(files)))
             options = replace(options, key_fields=fields)
             check = not filter_field_ids(bound) <= {f.field_id for f in fields}
@@ -134,6 +147,7 @@ def delete_keys(
     Parameters
     ----------
     keys: pyarrow Table, or a list of dicts. Nested fields are columns named `parent.child`. NULL in a key matches NULL.
+        Or a Spark DataFrame, whose rows Spark's executors write.
     equality_fields: the key columns; default all columns of `keys`. Other columns of `keys` are ignored.
     scope: `"partition"` writes one file per partition, which needs keys that determine the partition in every spec that
         has data; `"global"` writes one file for the whole table under an unpartitioned spec (added to the table when it
@@ -152,17 +166,24 @@ def delete_keys(
         )
 
     def build(attempt: Attempt) -> RowDelta | PlannedChange:
+        if is_data_frame(keys):
+            files = _write_frame(attempt, keys, equality_fields, scope)
+            return PlannedChange(delta=RowDelta(added_delete_files=tuple(files)))
         same = _judges_alike(attempt.base.metadata, seen)
         fields, plain = checked if same else _checked_keys(attempt.base.metadata, keys, equality_fields)
         if not len(plain):
             return RowDelta()
-        return PlannedChange(delta=RowDelta(added_delete_files=tuple(write_blind(attempt, plain, fields, scope))))
+        files = write_blind(attempt.write, specs_in_use(attempt), plain, fields, scope)
+        return PlannedChange(delta=RowDelta(added_delete_files=tuple(files)))
 
     # Refused before the table gets a spec for it.
     check_request(table.refresh(), ref, commit_properties)
     seen = table.metadata
-    checked = fields, plain = _checked_keys(seen, keys, equality_fields)
-    if len(plain) and (scope == "global" or (scope is None and not partitionable(table.metadata, fields))):
+    given = empty_rows(keys, "keys") if is_data_frame(keys) else keys
+    checked = fields, plain = _checked_keys(seen, given, equality_fields)
+    if (len(plain) or is_data_frame(keys)) and (
+        scope == "global" or (scope is None and not partitionable(table.metadata, fields))
+    ):
         ensure_unpartitioned_spec(table)
     return commit(table, build, ref=ref, properties=commit_properties)
 
@@ -244,15 +265,39 @@ def _keys_of(expression: BooleanExpression) -> list[dict[int, Any]] | None:
     return None
 
 
+def _write_frame(
+    attempt: Attempt, frame: DataFrame, names: Sequence[str] | None, scope: Scope | None
+) -> list[DeleteFile]:
+    """As `write_blind`, by Spark's executors, each of which has a part of the keys."""
+    write, specs, schema = attempt.write, specs_in_use(attempt), attempt.base.metadata.schema
+    fields, _ = _checked_keys(write.metadata, empty_rows(frame, "keys"), names)
+    paths = [schema.find_column_name(f.field_id) or f.name for f in fields]
+    needed = {name for path in paths for name in (path, path.split(".")[0])}
+    frame = frame.select(*(column_of(frame, name) for name in frame.columns if name in needed))
+    place = partition_hash(frame, frame.columns, write.metadata)
+
+    def written(batches: Iterator[pa.RecordBatch]) -> list[DeleteFile]:
+        files = []
+        for rows in in_chunks(batches):
+            keys = _checked_keys(write.metadata, from_spark(rows, schema), paths)[1]
+            files += write_blind(write, specs, keys, fields, scope)
+        return files
+
+    return [file for files in engine_of(frame).map_partitions(together(frame, place), written) for file in files]
+
+
 def write_blind(
-    attempt: Attempt, keys: pa.Table, fields: Sequence[NestedField], scope: Scope | None
+    write: WriteContext,
+    specs: Sequence[PartitionSpec],
+    keys: pa.Table,
+    fields: Sequence[NestedField],
+    scope: Scope | None,
 ) -> list[DeleteFile]:
     """Equality delete files for keys nobody looked up: per partition of every spec in use, or one for the table."""
-    metadata = attempt.base.metadata
+    metadata = write.metadata
     schema = metadata.schema
     ids = [f.field_id for f in fields]
     nested, pruned = nested_keys(schema, fields, keys.columns)
-    specs = _specs_in_use(attempt)
     whole = [s for s in specs if not _determined(s, set(ids))]
     if scope == "partition" and whole:
         raise InvalidInputError(
@@ -264,15 +309,15 @@ def write_blind(
         )
     if scope == "global" or whole or any(is_global(s) for s in specs):
         spec = _unpartitioned(metadata)
-        return write_equality_deletes(attempt.write, nested, ids, spec, (None,) * len(spec.fields), pruned)
+        return write_equality_deletes(write, nested, ids, spec, (None,) * len(spec.fields), pruned)
     files = []
     for spec in specs:
-        for partition, part in split_by_partition(attempt.write, nested, spec):
-            files += write_equality_deletes(attempt.write, part, ids, spec, partition, pruned)
+        for partition, part in split_by_partition(write, nested, spec):
+            files += write_equality_deletes(write, part, ids, spec, partition, pruned)
     return files
 
 
-def _specs_in_use(attempt: Attempt) -> list[PartitionSpec]:
+def specs_in_use(attempt: Attempt) -> list[PartitionSpec]:
     """Specs of the live data files, and the default one when there are none."""
     base = attempt.base
     listed = base.reader.manifests(base.snapshot) if base.snapshot else ()

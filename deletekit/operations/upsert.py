@@ -41,7 +41,7 @@ from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile, EntryStatus, ManifestEntry
 from deletekit.operations.changes import ChangePlan, choose_mode, distinct, equality_fields_of, run_change
 from deletekit.operations.context import engine_or_default
-from deletekit.operations.delete import partitionable, write_blind
+from deletekit.operations.delete import partitionable, specs_in_use, write_blind
 from deletekit.operations.write import ensure_unpartitioned_spec
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
@@ -200,7 +200,11 @@ def _replaced(
     if not len(keys):
         return PlannedChange(delta=RowDelta()), None
     if mode == "equality-delete":
-        return PlannedChange(delta=RowDelta(added_delete_files=tuple(write_blind(attempt, keys, fields, None)))), None
+        return PlannedChange(
+            delta=RowDelta(
+                added_delete_files=tuple(write_blind(attempt.write, specs_in_use(attempt), keys, fields, None))
+            )
+        ), None
     where = _range_of(keys, metadata.schema, fields)
     bound = parse_filter(where, metadata.schema)
     change = _Upsert(keys, fields, bound, lineage=metadata.format_version >= 3)

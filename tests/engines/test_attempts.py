@@ -19,7 +19,7 @@ import pytest
 import deletekit as dk
 from deletekit.engines.spark import SparkEngine
 from tests.invariants import check_table, reachable
-from tests.tables import live, make, unchanged
+from tests.tables import expected, live, make, parquet, unchanged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("value", pa.float64())])
 FILES = [[{"id": 10 * f + i, "value": 0.0} for i in range(10)] for f in range(4)]
 ROWS = [row for file in FILES for row in file]
-LAST = 35
-"""An id in the last data file: what happens there happens after other files were written."""
+LAST = 5
+"""An id in the data file that is changed last, for the newest manifest comes first: others were written before."""
 
 
 def failing(marker: Path, fail: Callable[[], None], times: int = 1) -> Callable[[pa.Table], Any]:
@@ -78,7 +78,7 @@ def test_an_attempt_that_fails_after_its_files_landed(
     marker = tmp_path / "calls"
     dk.update(table, {"value": failing(marker, fail)}, where="true", mode=mode, engine=SparkEngine(spark, 2))
     assert marker.read_text() == "xx"
-    assert live(table) == [{"id": row["id"], "value": 1.0} for row in ROWS]
+    assert live(table) == expected([{"id": row["id"], "value": 1.0} for row in ROWS])
     check_table(table)
     assert spark.table(f"local.{table.name}").where("value = 1.0").count() == len(ROWS)
 
@@ -102,8 +102,8 @@ def test_an_error_comes_back_as_it_is_and_is_not_tried_again(
     spark: SparkSession, table: dk.Table, tmp_path: Path, fail: Callable[[], None]
 ) -> None:
     marker = tmp_path / "calls"
-    expected = dk.InvalidInputError if fail is illegal else ZeroDivisionError
-    with unchanged(table), pytest.raises(expected) as caught:
+    error = dk.InvalidInputError if fail is illegal else ZeroDivisionError
+    with unchanged(table), pytest.raises(error) as caught:
         dk.update(table, {"value": failing(marker, fail)}, where="true", engine=SparkEngine(spark, 2))
     assert marker.read_text() == "x"
     if isinstance(caught.value, dk.DeletekitError):
@@ -120,17 +120,11 @@ def test_a_storage_fault_that_stays_comes_back_as_it_is(spark: SparkSession, tab
 
 
 def test_a_damaged_data_file_is_named(spark: SparkSession, table: dk.Table) -> None:
-    (path,) = {f for f in reachable(table) if f.endswith(".parquet") and LAST in dk_ids(f)}
+    (path,) = {f for f in reachable(table) if f.endswith(".parquet") and LAST in parquet(f)["id"].to_pylist()}
     Path(path).write_bytes(b"PAR1 nothing PAR1")
     with pytest.raises(dk.FormatError) as caught:
         dk.scan(table, engine=SparkEngine(spark, 2)).to_arrow()
     assert caught.value.file == path
-
-
-def dk_ids(path: str) -> list[int]:
-    from pyarrow import parquet  # noqa: PLC0415
-
-    return parquet.read_table(path)["id"].to_pylist()
 
 
 def test_connect_is_refused() -> None:

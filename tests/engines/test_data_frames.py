@@ -1,0 +1,172 @@
+"""DataFrames of Spark as what append, merge and delete_keys take: the same table as from the same rows in Arrow."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pyarrow as pa
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StringType, StructType, UUIDType
+
+import deletekit as dk
+from tests.interop.rows import same_rows
+from tests.invariants import check_table
+from tests.tables import VERSION_AND_MODE, live, make, refused
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCHEMA = pa.schema([("id", pa.int64()), ("c", pa.string()), ("v", pa.float64())])
+DDL = "id long, c string, v double"
+BASE = [{"id": i, "c": None if i % 7 == 0 else "abc"[i % 3], "v": float(i)} for i in range(60)]
+SOURCE = [{"id": i, "v": -1.0} for i in range(50, 70)] + [{"id": None, "v": 5.0}]
+PARTITIONS = {1: [], 2: ["c"], 3: ["bucket(4, id)"]}
+
+
+@pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
+def test_merge_and_append(spark: SparkSession, shared: dk.Catalog, version: int, mode: str) -> None:
+    options: dict[str, Any] = {"schema": SCHEMA, "format_version": version, "partition_by": PARTITIONS[version]}
+    there, here = make(shared, **options), make(shared, BASE, **options)
+    dk.append(there, spark.createDataFrame(BASE, DDL).repartition(3))  # type: ignore[type-var]
+    assert live(there) == live(here)
+    source = spark.createDataFrame(SOURCE, "id long, v double")  # type: ignore[type-var]
+    for matched, not_matched in (("update", "insert"), ("delete", None), (None, "insert")):
+        clauses: Any = {"on": ["id"], "mode": mode, "when_matched": matched, "when_not_matched": not_matched}
+        dk.merge(there, source, **clauses)
+        dk.merge(here, SOURCE, **clauses)
+        assert live(there) == live(here), clauses
+        check_table(there)
+    same_rows((r.asDict() for r in spark.table(f"local.{there.name}").collect()), live(here))
+
+
+@pytest.mark.parametrize("on", [["v"], ["id", "c"]])
+def test_keys_are_equal_as_in_sql(spark: SparkSession, shared: dk.Catalog, on: list[str]) -> None:
+    """-0.0 = 0.0, NULL equals nothing, and no two keys of several columns run into one another."""
+    base = [
+        {"id": 1, "c": "1:1", "v": 0.0},
+        {"id": 11, "c": ":1", "v": -0.0},
+        {"id": 2, "c": None, "v": float("nan")},
+        {"id": None, "c": "x", "v": None},
+    ]
+    source = [
+        {"id": 1, "c": "1:1", "v": -0.0},
+        {"id": 2, "c": None, "v": float("nan")},
+        {"id": None, "c": "x", "v": None},
+        {"id": 1, "c": "11:1", "v": 7.0},
+    ]
+    there, here = make(shared, base, schema=SCHEMA), make(shared, base, schema=SCHEMA)
+    dk.merge(there, spark.createDataFrame(source, DDL), on=on)  # type: ignore[type-var]
+    dk.merge(here, source, on=on)
+    same_rows(live(there), live(here))
+
+
+def test_cardinality(spark: SparkSession, shared: dk.Catalog) -> None:
+    table = make(shared, BASE, schema=SCHEMA, format_version=3)
+    twice = spark.createDataFrame([(1, 1.0), (1, 2.0)], "id long, v double")
+    with refused(table, dk.InvalidInputError, "merge-cardinality", field="on", found=2):
+        dk.merge(table, twice, on=["id"])
+
+
+@pytest.mark.parametrize(
+    ("ddl", "kind", "field"),
+    [("id string", "column-type", "id"), ("id long, w int", "column-not-found", "w"), ("c int", "column-type", "c")],
+)
+def test_columns_that_do_not_fit(spark: SparkSession, shared: dk.Catalog, ddl: str, kind: str, field: str) -> None:
+    table = make(shared, BASE, schema=SCHEMA)
+    with refused(table, dk.InvalidInputError, kind, field=field):
+        dk.append(table, spark.createDataFrame([], ddl))
+    with refused(table, dk.InvalidInputError, "column-not-found"):
+        dk.merge(table, spark.createDataFrame([], "v double"), on=["id"])
+
+
+def test_values_that_do_not_fit(spark: SparkSession, shared: dk.Catalog) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("small", pa.int32())])
+    table = make(shared, schema=schema, partition_by=["small"])
+    with refused(table, dk.InvalidInputError, "column-type", field="small"):
+        dk.append(table, spark.createDataFrame([(1, 1), (2, 2**40)], "id long, small long"))
+    with refused(table, dk.InvalidInputError, "null-in-required", field="id"):
+        dk.append(table, spark.createDataFrame([(None, 1)], "id long, small int"))
+
+
+def test_types(spark: SparkSession, shared: dk.Catalog) -> None:
+    schema = pa.schema(
+        [
+            ("d", pa.decimal128(20, 3)),
+            ("b", pa.binary()),
+            ("day", pa.date32()),
+            ("at", pa.timestamp("us", tz="UTC")),
+            ("local", pa.timestamp("us")),
+            ("s", pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))])),
+            ("m", pa.map_(pa.string(), pa.int64())),
+        ]
+    )
+    table = make(shared, schema=schema, format_version=3, partition_by=["day(at)", "truncate(2, d)"])
+    utc = dt.UTC
+    rows = [
+        (Decimal("1.250"), b"\x00\xff", dt.date(2024, 2, 29), dt.datetime(2024, 1, 2, 3, tzinfo=utc),
+         dt.datetime.fromisoformat("1969-12-31T23:59:59"), (1, ["a", None]), {"k": 1}),
+        (None,) * 7,
+    ]  # fmt: skip
+    ddl = (
+        "d decimal(20,3), b binary, day date, at timestamp, local timestamp_ntz, s struct<x: int, y: array<string>>,"
+        "m map<string, bigint>"
+    )
+    dk.append(table, spark.createDataFrame(rows, ddl))
+    found = dk.scan(table).to_arrow().sort_by("day").to_pylist()
+    assert found[0] == {
+        "d": Decimal("1.250"), "b": b"\x00\xff", "day": dt.date(2024, 2, 29),
+        "at": dt.datetime(2024, 1, 2, 3, tzinfo=utc), "local": dt.datetime.fromisoformat("1969-12-31T23:59:59"),
+        "s": {"x": 1, "y": ["a", None]}, "m": [("k", 1)],
+    }  # fmt: skip
+    assert set(found[1].values()) == {None}
+
+
+def test_a_text_is_a_uuid(spark: SparkSession, shared: dk.Catalog) -> None:
+    schema = Schema(NestedField(1, "u", UUIDType(), required=False), schema_id=0)
+    table = make(shared, schema=schema)
+    value = UUID("00112233-4455-6677-8899-aabbccddeeff")
+    dk.append(table, spark.createDataFrame([(str(value),), (None,)], "u string"))
+    assert dk.scan(table, f"u = '{value}'").count() == 1
+    with refused(table, dk.InvalidInputError, "column-type", field="u"):
+        dk.append(table, spark.createDataFrame([("no uuid",)], "u string"))
+
+
+@pytest.mark.parametrize("partition_by", [(), ("c",), ("bucket(4, id)",)], ids=str)
+def test_delete_keys(spark: SparkSession, shared: dk.Catalog, partition_by: Sequence[str]) -> None:
+    keys = [{"id": i, "c": BASE[i]["c"]} for i in (0, 7, 8, 21, 8)]
+    options: dict[str, Any] = {"schema": SCHEMA, "format_version": 2, "partition_by": partition_by}
+    there, here = make(shared, BASE, **options), make(shared, BASE, **options)
+    done = dk.delete_keys(there, spark.createDataFrame(keys, "id long, c string"))  # type: ignore[type-var]
+    dk.delete_keys(here, keys)
+    assert live(there) == live(here)
+    assert sum(f.record_count for f in done.added_delete_files) == 4
+    check_table(there)
+    same_rows((r.asDict() for r in spark.table(f"local.{there.name}").collect()), live(here))
+
+
+def test_nested_keys(spark: SparkSession, shared: dk.Catalog) -> None:
+    kind = StructType(NestedField(3, "name", StringType(), required=False))
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=False), NestedField(2, "p", kind, required=False), schema_id=0
+    )
+    table = make(shared, [{"id": 1, "p": {"name": "a"}}, {"id": 2, "p": {"name": "b"}}], schema=schema)
+    dk.delete_keys(table, spark.createDataFrame([("a",)], "`p.name` string"))
+    assert [row["id"] for row in live(table)] == [2]
+
+
+@pytest.mark.parametrize(("mode", "files"), [("hash", 4), ("none", 12)])
+def test_distribution_mode(spark: SparkSession, shared: dk.Catalog, mode: str, files: int) -> None:
+    table = make(shared, schema=SCHEMA, partition_by=["c"], properties={"write.distribution-mode": mode})
+    frame = spark.createDataFrame(BASE, DDL).repartition(3)  # type: ignore[type-var]
+    assert len(dk.append(table, frame).added_data_files) == files
+
+
+def test_an_unknown_distribution_mode(spark: SparkSession, shared: dk.Catalog) -> None:
+    table = make(shared, schema=SCHEMA, partition_by=["c"], properties={"write.distribution-mode": "magic"})
+    with refused(table, dk.InvalidInputError, "property", field="write.distribution-mode"):
+        dk.append(table, spark.createDataFrame(BASE, DDL))  # type: ignore[type-var]
