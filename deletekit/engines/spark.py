@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
 from pyspark.accumulators import AccumulatorParam
 from pyspark.errors import PySparkException
@@ -56,7 +58,7 @@ class SparkEngine:
     """
 
     def __init__(self, session: SparkSession, threads: int | None = None) -> None:
-        if not hasattr(session, "_jsparkSession"):
+        if not isinstance(session, SparkSession):  # Connect's is another class
             raise UnsupportedError(
                 "the Spark engine needs a classic session",
                 kind="spark-connect",
@@ -81,24 +83,22 @@ class SparkEngine:
         sender = Sender()
         packed = sender.pack(fn)
         todo, tasks_each = iter(tasks), 1
-        running: deque[Future[_Done]] = deque()
-        tag = f"deletekit-{uuid.uuid4()}"
+        running: deque[tuple[_Job, Future[_Done]]] = deque()
         with ThreadPoolExecutor(_JOBS_AHEAD) as pool:
             try:
                 while True:
                     while len(running) < _JOBS_AHEAD and (some := list(islice(todo, tasks_each * self.threads))):
                         job = _Job(packed, [sender.pack(g) for g in _dealt(some, self.threads)], sender.contexts)
-                        running.append(pool.submit(self._run, job, tag))
+                        running.append((job, pool.submit(self._run, job)))
                     if not running:
                         return
-                    done = running.popleft().result()
+                    done = running.popleft()[1].result()
                     tasks_each = min(tasks_each * done.growth, _MOST_TASKS)
                     yield from done.results()
             finally:
-                if running:
-                    self._jobs.interruptTag(tag)
-                    for future in running:
-                        future.cancel()
+                for job, future in running:
+                    future.cancel()
+                    self._jobs.interruptTag(job.name)
 
     def map_partitions(self, frame: DataFrame, fn: Callable[[Iterator[pa.RecordBatch]], _R]) -> list[_R]:
         """`fn` of the rows of each partition of a DataFrame, which is where they stay; raises as `map`.
@@ -127,23 +127,20 @@ class SparkEngine:
         worker = RowsWorker(sender.pack(fn), groups)
         return session.range(0, len(groups), 1, max(len(groups), 1)).mapInArrow(worker, schema)
 
-    def _run(self, job: _Job, tag: str) -> _Done:
+    def _run(self, job: _Job) -> _Done:
         """One Spark job: a partition, and so a Spark task, for each group."""
         worker = Worker(job.name, job.fn, job.groups, self._written, _most_attempts(self.session))
         count = len(job.groups)
-        self._jobs.addTag(tag)
-        try:
-            done = self._done(job, self._jobs.range(0, count, 1, count).mapInArrow(worker, RESULT_SCHEMA))
-        finally:
-            self._jobs.removeTag(tag)
+        done = self._done(job, self._jobs.range(0, count, 1, count).mapInArrow(worker, RESULT_SCHEMA))
         speculates = self.session.sparkContext.getConf().get("spark.speculation", "false") == "true"
-        for attempt, reported in done.reports():
+        for attempt, reported in done.reports:
             job.discard_others(attempt, reported, speculates=speculates)
         return done
 
     def _done(self, job: _Job, rows: DataFrame) -> _Done:
         """Run a job; the driver's WriteContexts hear of every file it wrote, also when it fails."""
         start = time.monotonic()
+        rows.sparkSession.addTag(job.name)
         try:
             done = _Done(rows.toArrow(), time.monotonic() - start)
         except (PySparkException, Py4JJavaError) as e:
@@ -152,8 +149,13 @@ class SparkEngine:
             if told is not None:
                 raise told from e
             raise DeletekitError("the Spark job failed", kind="spark-job", found=_reason(e)) from e
+        except BaseException:  # the user's Ctrl-C ends the job too
+            rows.sparkSession.interruptTag(job.name)
+            raise
+        finally:
+            rows.sparkSession.removeTag(job.name)
         self._written.value.pop(job.name, None)
-        for _, reported in done.reports():
+        for _, reported in done.reports:
             job.adopt(reported)
         return done
 
@@ -192,40 +194,39 @@ class _Job:
 
 
 class _Done:
-    """What a job returned: rows of (group, place, part, data), as RESULT_SCHEMA has them."""
+    """What a job returned: rows of (group, place, part, data), as RESULT_SCHEMA has them.
+
+    Attributes
+    ----------
+    reports: of each group the attempt that counts, and what it wrote.
+    growth: how many times as many tasks the next job may have.
+    """
 
     def __init__(self, rows: pa.Table, seconds: float) -> None:
-        self._rows = rows.sort_by([("group", "ascending"), ("place", "ascending"), ("part", "ascending")])
+        self._data = rows.column("data")
+        # The data itself stays where it is: Arrow cannot put more than 2 GB of it into one array.
+        names = ("group", "place", "part")
+        order = pc.sort_indices(rows.select(names), [(name, "ascending") for name in names]).to_pylist()
+        keys = zip(rows["group"].take(order).to_pylist(), rows["place"].take(order).to_pylist(), strict=True)
+        runs = groupby(zip(keys, order, strict=True), itemgetter(0))
+        self._values = [(place, [row for _, row in some]) for (_, place), some in runs]
+        self.reports: list[tuple[str, list[tuple[int, str]]]] = [
+            unpack_result(self._joined(parts)) for place, parts in self._values if place < 0
+        ]
         quick = seconds < _QUICK_SECONDS and rows.nbytes < _SMALL_BYTES
         self.growth = 4 if quick else 1
 
-    def reports(self) -> Iterator[tuple[str, list[tuple[int, str]]]]:
-        """Of each group the attempt that counts, and what it wrote."""
-        for place, data in self._values():
-            if place < 0:
-                yield unpack_result(data)
-
     def results(self) -> Iterator[Any]:
         """The results in order; raises where a task did."""
-        for place, data in self._values():
+        for place, parts in self._values:
             if place >= 0:
-                result, error = unpack_result(data)
+                result, error = unpack_result(self._joined(parts))
                 if error is not None:
                     raise error
                 yield result
 
-    def _values(self) -> Iterator[tuple[int, bytes]]:
-        parts: list[bytes] = []
-        key: tuple[int, int] | None = None
-        for batch in self._rows.to_batches(max_chunksize=1):
-            row = batch.to_pylist()[0]
-            if key is not None and key != (row["group"], row["place"]):
-                yield key[1], b"".join(parts)
-                parts = []
-            key = row["group"], row["place"]
-            parts.append(row["data"])
-        if key is not None:
-            yield key[1], b"".join(parts)
+    def _joined(self, parts: list[int]) -> bytes:
+        return b"".join(self._data[i].as_py() for i in parts)
 
 
 class _Written(AccumulatorParam[dict[str, list[tuple[int, str]]]]):
@@ -242,7 +243,7 @@ class _Written(AccumulatorParam[dict[str, list[tuple[int, str]]]]):
 
 def _dealt(tasks: list[_T], groups: int) -> list[list[_T]]:
     """The tasks in order in so many groups at the most, of equal numbers."""
-    each = -(-len(tasks) // groups) or 1
+    each = max(1, -(-len(tasks) // groups))
     return [tasks[at : at + each] for at in range(0, len(tasks), each)]
 
 

@@ -16,7 +16,7 @@ from pyiceberg.types import LongType, NestedField, StringType, StructType, UUIDT
 import deletekit as dk
 from tests.interop.rows import same_rows
 from tests.invariants import check_table
-from tests.tables import VERSION_AND_MODE, live, make, refused
+from tests.tables import VERSION_AND_MODE, expected, live, make, refused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,6 +63,12 @@ def test_keys_are_equal_as_in_sql(spark: SparkSession, shared: dk.Catalog, on: l
     dk.merge(there, spark.createDataFrame(source, DDL), on=on)  # type: ignore[type-var]
     dk.merge(here, source, on=on)
     same_rows(live(there), live(here))
+
+
+def test_merge_into_an_empty_table(spark: SparkSession, shared: dk.Catalog) -> None:
+    table = make(shared, schema=SCHEMA, format_version=3)
+    dk.merge(table, spark.createDataFrame(SOURCE, "id long, v double"), on=["id"])  # type: ignore[type-var]
+    assert live(table) == expected([{"c": None, **row} for row in SOURCE])
 
 
 def test_cardinality(spark: SparkSession, shared: dk.Catalog) -> None:
