@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 import threading
-import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,14 +26,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         watch = Watch()
         watch.start()
-        started = time.monotonic()
-        lesson(folder)
-        seconds = time.monotonic() - started
+        lesson(folder, watch.show)
         watch.stop()
-    print(json.dumps({"seconds": round(seconds, 1), **{k: f"{v >> 20} MiB" for k, v in watch.peak.items()}}))
 
 
-def lesson(folder: str) -> None:
+def lesson(folder: str, done: Callable[[str], None]) -> None:
     spark = dk.spark.session(folder, master="local[1]", driver_memory="512m")
     spark.sql("create table local.db.t (id bigint, word string) using iceberg tblproperties ('format-version'='3')")
     table = dk.load_table(dk.local_catalog(folder), "db.t")
@@ -46,10 +43,12 @@ def lesson(folder: str) -> None:
     assert dk.scan(table.refresh()).count() == left
     read = spark.read.format("deletekit").load("db.t")
     assert read.where("length(word) > 0").count() == left
+    done("read")
     read.where("id < 2000").selectExpr("id", "'new' as word").write.format("deletekit").option(
         "delete-mode", "deletion-vector"
     ).option("key", "id").mode("append").save("db.t")
     assert spark.sql("select count(*) from local.db.t where word = 'new'").collect()[0][0] == 900
+    done("read and upserted at once")
     spark.stop()
 
 
@@ -70,6 +69,9 @@ class Watch(threading.Thread):
                     now[kind] = now.get(kind, 0) + proportional_size(pid)
             now["all"] = sum(now.values())
             self.peak.update({k: max(v, self.peak.get(k, 0)) for k, v in now.items()})
+
+    def show(self, step: str) -> None:
+        print(json.dumps({"up to": step, **{k: f"{v >> 20} MiB" for k, v in self.peak.items()}}), flush=True)
 
     def stop(self) -> None:
         self._ended.set()
