@@ -242,7 +242,7 @@ class _Written(AccumulatorParam[dict[str, list[tuple[int, str]]]]):
 
 def _dealt(tasks: list[_T], groups: int) -> list[list[_T]]:
     """The tasks in order in so many groups at the most, of equal numbers."""
-    each = -(-len(tasks) // groups) or 1
+    each = max(1, -(-len(tasks) // groups))
     return [tasks[at : at + each] for at in range(0, len(tasks), each)]
 
 
