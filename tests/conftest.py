@@ -63,9 +63,14 @@ def spark(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark
 
 
 @pytest.fixture(scope="session")
-def spark_cluster(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
-    """Give the one standalone Spark cluster of this run; whoever uses it is a process of its own."""
+def own_spark(java: str) -> None:
+    """Skip what starts Spark in a process of its own where it cannot start."""
     pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'deletekit[spark]'")
+
+
+@pytest.fixture(scope="session")
+def spark_cluster(own_spark: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    """Give the one standalone Spark cluster of this run; whoever uses it is a process of its own."""
     cluster = SparkCluster(tmp_path_factory.mktemp("cluster"))
     cluster.start()
     yield cluster

@@ -21,6 +21,7 @@ PARTS = {
     "plan": "Planning",
     "merge": "Merging deletion vectors",
     "start": "import deletekit",
+    "spark": "On Spark",
 }
 
 

@@ -16,7 +16,7 @@ from tests.benchmarks.report import ms, notes_of, table_of
 from tests.benchmarks.settings import Settings
 from tests.benchmarks.tables import Tables
 
-__all__ = ["open_delete", "open_keys", "run"]
+__all__ = ["open_delete", "open_keys", "problem_of", "run"]
 
 FILTERS = {"1 %": ("grp = 7", range(7, 8)), "10 %": ("grp < 10", range(10))}
 TIMES_FASTER = 3.0
@@ -66,7 +66,7 @@ def _delete_once(
     dk.set_properties(table, {"write.delete.mode": "merge-on-read"})
     try:
         seconds, _ = worker.run({"name": "work.deletes", "where": where}, settings.seconds)
-        problem = _problem(table.refresh(), tables, groups)
+        problem = problem_of(table.refresh(), tables, groups)
         if problem:
             raise Stopped("wrong", problem)
     except Stopped as e:
@@ -76,7 +76,7 @@ def _delete_once(
         cell.seconds.append(seconds)
 
 
-def _problem(table: dk.Table, tables: Tables, groups: range) -> str | None:
+def problem_of(table: dk.Table, tables: Tables, groups: range) -> str | None:
     """What is wrong with a table after its DELETE: rows by numpy, and that all deletes are vectors."""
     expected = tables["none"].expected.rows - sum(tables.group_rows[g] for g in groups)
     found = dk.scan(table).count()

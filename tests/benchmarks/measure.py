@@ -11,7 +11,7 @@ import os
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Cell", "Stopped", "Worker", "in_turns"]
+__all__ = ["Cell", "Stopped", "Worker", "in_turns", "memory_of", "tree_of"]
 
 START_SECONDS = 180
 
@@ -86,7 +86,7 @@ class Worker:
         """As `run`, and the peak memory of the process and its children above what they held before."""
         before = self._reset_peak()
         took, facts = self.run(job, seconds)
-        peak = _memory(self._process.pid, "VmHWM")
+        peak = memory_of(tree_of(self._process.pid), "VmHWM")
         return took, facts, None if before is None or peak is None else max(0, peak - before)
 
     def stop(self) -> None:
@@ -112,10 +112,10 @@ class Worker:
         return answer
 
     def _reset_peak(self) -> int | None:
-        for pid in _tree(self._process.pid):
+        for pid in tree_of(self._process.pid):
             with suppress(OSError):
                 Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")
-        return _memory(self._process.pid, "VmRSS")
+        return memory_of(tree_of(self._process.pid), "VmRSS")
 
 
 def in_turns(
@@ -227,7 +227,7 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[:240]}"
 
 
-def _tree(pid: int | None) -> list[int]:
+def tree_of(pid: int | None) -> list[int]:
     """A process and all below it; empty where there is no /proc."""
     found, todo = [], [pid] if pid else []
     while todo:
@@ -241,10 +241,10 @@ def _tree(pid: int | None) -> list[int]:
     return [p for p in found if Path(f"/proc/{p}/status").exists()]
 
 
-def _memory(pid: int | None, name: str) -> int | None:
-    """The sum of a field of /proc/<pid>/status, in bytes, over a process and its children."""
+def memory_of(pids: Iterable[int], name: str) -> int | None:
+    """The sum of a field of /proc/<pid>/status, in bytes, over processes; None without any."""
     total = 0
-    pids = _tree(pid)
+    pids = list(pids)
     for one in pids:
         with suppress(OSError):
             for line in Path(f"/proc/{one}/status").read_text(encoding="utf-8").splitlines():

@@ -58,11 +58,11 @@ def all_well(found: Any) -> None:
     assert found["statuses"] == [["done"], ["done before"]]
 
 
-def test_rest(rest_catalog: dict[str, str], tmp_path: Path) -> None:
+def test_rest(own_spark: None, rest_catalog: dict[str, str], tmp_path: Path) -> None:
     all_well(drive(tmp_path, rest_catalog))
 
 
-def test_rest_with_tables_on_s3(rest_on_s3: dict[str, str], tmp_path: Path) -> None:
+def test_rest_with_tables_on_s3(own_spark: None, rest_on_s3: dict[str, str], tmp_path: Path) -> None:
     found = drive(tmp_path, rest_on_s3)
     all_well(found)
     assert found["location"].startswith("s3://")

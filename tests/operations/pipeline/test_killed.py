@@ -64,7 +64,7 @@ def table_of(directory: Path) -> Iterator[dk.Table]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_every_step_is_done_once(java: str, tmp_path: Path) -> None:
+def test_every_step_is_done_once(own_spark: None, tmp_path: Path) -> None:
     directory = tmp_path / "run"
     for step, when in KILLS:
         assert drive(directory, step, when) == -signal.SIGKILL, f"not killed {when} {step}"
