@@ -79,20 +79,9 @@ def run_pipeline(
         say("delivering and checking the raw files")
         delivery = deliver(root, days, datasets.flights() if flights is None else flights)
         session, catalog = open_session()
-        work = Work(
-            session=session,
-            table=_open_table(catalog, table, delivery, format_version),
-            delivery=delivery,
-        )
+        work = Work(session=session, table=_open_table(catalog, table, delivery, format_version), delivery=delivery)
         with context.spark(session):
-            steps = list(steps_of(delivery))
-            names = [step.name for step in steps]
-            done = _run_steps(work, steps, names, say)
-            progress = progress_of(work.table, delivery.identity, names)
-            checks: list[CheckReport] = []
-            for made in check(work, f"{catalog.name}.{table}", progress, names):
-                say(f"checked {made.name}")
-                checks.append(made)
+            done, checks = _run_and_check(work, f"{catalog.name}.{table}", say)
             live_rows = scan(work.table).count()
         report = PipelineReport(
             directory=str(root),
@@ -108,6 +97,18 @@ def run_pipeline(
         )
         write_report(report, root)
     return report
+
+
+def _run_and_check(work: Work, spark_name: str, say: Say) -> tuple[list[StepReport], list[CheckReport]]:
+    steps = list(steps_of(work.delivery))
+    names = [step.name for step in steps]
+    done = _run_steps(work, steps, names, say)
+    progress = progress_of(work.table, work.delivery.identity, names)
+    checks: list[CheckReport] = []
+    for made in check(work, spark_name, progress, names):
+        say(f"checked {made.name}")
+        checks.append(made)
+    return done, checks
 
 
 def _open_table(catalog: Catalog, name: str, delivery: Delivery, format_version: int) -> Table:
