@@ -109,7 +109,7 @@ def delete(
             fields = _key_fields(metadata.schema, bound, equality_fields)
             keys = _enumerated(bound, fields)
             if keys is not None and all(_determined(s, {f.field_id for f in fields}) for s in _specs_in_use(attempt)):
-                files = _write_blind(attempt, keys, fields, None)
+                files = write_blind(attempt, keys, fields, None)
                 return PlannedChange(delta=RowDelta(added_delete_files=tuple(files)))
             options = replace(options, key_fields=fields)
             check = not filter_field_ids(bound) <= {f.field_id for f in fields}
@@ -156,13 +156,13 @@ def delete_keys(
         fields, plain = checked if same else _checked_keys(attempt.base.metadata, keys, equality_fields)
         if not len(plain):
             return RowDelta()
-        return PlannedChange(delta=RowDelta(added_delete_files=tuple(_write_blind(attempt, plain, fields, scope))))
+        return PlannedChange(delta=RowDelta(added_delete_files=tuple(write_blind(attempt, plain, fields, scope))))
 
     # Refused before the table gets a spec for it.
     check_request(table.refresh(), ref, commit_properties)
     seen = table.metadata
     checked = fields, plain = _checked_keys(seen, keys, equality_fields)
-    if len(plain) and (scope == "global" or (scope is None and not _partitionable(table.metadata, fields))):
+    if len(plain) and (scope == "global" or (scope is None and not partitionable(table.metadata, fields))):
         ensure_unpartitioned_spec(table)
     return commit(table, build, ref=ref, properties=commit_properties)
 
@@ -244,7 +244,7 @@ def _keys_of(expression: BooleanExpression) -> list[dict[int, Any]] | None:
     return None
 
 
-def _write_blind(
+def write_blind(
     attempt: Attempt, keys: pa.Table, fields: Sequence[NestedField], scope: Scope | None
 ) -> list[DeleteFile]:
     """Equality delete files for keys nobody looked up: per partition of every spec in use, or one for the table."""
@@ -299,7 +299,7 @@ def _unpartitioned(metadata: TableMetadata) -> PartitionSpec:
     return found
 
 
-def _partitionable(metadata: TableMetadata, fields: Sequence[NestedField]) -> bool:
+def partitionable(metadata: TableMetadata, fields: Sequence[NestedField]) -> bool:
     """Whether no spec of the table needs a global delete for these keys."""
     ids = {f.field_id for f in fields}
     return all(_determined(s, ids) for s in metadata.specs.values())
@@ -317,7 +317,7 @@ def _checked_keys(
     fields = equality_fields_of(metadata.schema, equality_fields or given.column_names)
     if not len(given):
         return fields, given
-    columns = [_key_column(given, metadata.schema, f) for f in fields]
+    columns = [key_column(given, metadata.schema, f) for f in fields]
     return fields, distinct(pa.table(dict(zip([str(f.field_id) for f in fields], columns, strict=True))))
 
 
@@ -326,7 +326,7 @@ def _judges_alike(metadata: TableMetadata, other: TableMetadata) -> bool:
     return all(getattr(metadata, n) == getattr(other, n) for n in ("schema", "format_version", "properties"))
 
 
-def _key_column(keys: pa.Table, schema: Schema, field: NestedField) -> Any:
+def key_column(keys: pa.Table, schema: Schema, field: NestedField) -> Any:
     name = schema.find_column_name(field.field_id) or field.name
     try:
         column = keys.column(name) if name in keys.column_names else column_at(keys, schema, field.field_id)
