@@ -36,7 +36,16 @@ from deletekit.operations.stream.changes import Changes, Folded
 from deletekit.operations.stream.file_keys import FileKeys
 from deletekit.operations.stream.table_index import Hits, TableIndex, by_file
 
-__all__ = ["BatchDelta", "Killed", "by_position", "equality_delta", "flink_delta", "indexed_delta", "write_rows"]
+__all__ = [
+    "BatchDelta",
+    "Killed",
+    "by_position",
+    "equality_delta",
+    "flink_delta",
+    "indexed_delta",
+    "write_positions",
+    "write_rows",
+]
 
 Numbers = npt.NDArray[np.int64]
 
@@ -114,7 +123,7 @@ def flink_delta(attempt: Attempt, changes: Changes, folded: Folded, fields: Sequ
         files.append(file)
         hidden.append(FilePositions(file, PositionBitmap(np.flatnonzero(~np.isin(numbers[rows], folded.put)))))
     deletes = _by_value(attempt, folded, np.arange(len(folded)), fields)
-    deletes += _write_positions(attempt, hidden)
+    deletes += write_positions(attempt, hidden)
     hits = sum(len(h.positions) for h in hidden)
     delta = RowDelta(added_data_files=tuple(files), added_delete_files=tuple(deletes))
     return BatchDelta(delta=delta, hits=hits, misses=len(folded))
@@ -147,7 +156,7 @@ def by_position(attempt: Attempt, killed: Sequence[Killed]) -> RowDelta:
             replaced += own if merges else []
     return RowDelta(
         removed_data_files=tuple(removed),
-        added_delete_files=tuple(_write_positions(attempt, hidden)),
+        added_delete_files=tuple(write_positions(attempt, hidden)),
         removed_delete_files=tuple({e.data_file.identity: e for e in replaced}.values()),
     )
 
@@ -172,7 +181,8 @@ def write_rows(
             start += file.record_count
 
 
-def _write_positions(attempt: Attempt, hidden: Sequence[FilePositions]) -> list[DeleteFile]:
+def write_positions(attempt: Attempt, hidden: Sequence[FilePositions]) -> list[DeleteFile]:
+    """Deletes by position, of the kind that the table's format version takes."""
     if attempt.base.metadata.format_version >= 3:
         return write_deletion_vectors(attempt.write, hidden)
     return write_position_deletes(attempt.write, hidden)

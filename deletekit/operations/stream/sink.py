@@ -82,11 +82,12 @@ class Sink:
 
     Attributes
     ----------
+    state: its table and options, and what it keeps.
     recent_progress: what became of the last hundred batches, the newest last.
     """
 
     def __init__(self, state: SinkState, change_type: str | None, order: str | None) -> None:
-        self._state = state
+        self.state = state
         self._columns = change_type, order
         self.recent_progress: deque[BatchProgress] = deque(maxlen=100)
 
@@ -100,16 +101,16 @@ class Sink:
 
     def close(self) -> None:
         """Give back the index. The sink may be used again, and builds another."""
-        self._state.close()
+        self.state.close()
 
     @property
     def index(self) -> TableIndex | None:
         """The index; None before the first batch that needs it."""
-        return self._state.index
+        return self.state.index
 
     def last_batch(self) -> tuple[str, int] | None:
         """Query id and number of the newest batch of this sink in the branch; None when there is none."""
-        state = self._state
+        state = self.state
         metadata = state.table.refresh().metadata
         last = last_marker(metadata, metadata.snapshot_of_ref(state.ref), state.sink_id)
         return None if last is None else (last.query_id, last.batch_id)
@@ -130,7 +131,7 @@ class Sink:
         """
         _check_batch_id(batch_id, query_id)
         started = time.monotonic()
-        state = self._state
+        state = self.state
         metadata = state.table.refresh().metadata
         state.check()
         change_type, order = self._columns

@@ -152,6 +152,10 @@ class TableIndex:
         hashes = self._hasher(keys)
         return self._verified(keys, self._live(*self._looked_up(hashes)))
 
+    def numbers(self) -> list[int]:
+        """The numbers of the data files."""
+        return list(self._files)
+
     def task(self, file_number: int) -> ScanTask:
         """A data file of the head, with its deletes."""
         return self._files[file_number].task
