@@ -135,7 +135,7 @@ def read_changes(rows: Any, schema: Schema, form: ChangeFormat) -> Changes:
     order, newest = _order(table, form)
     keys = tuple(_key(table, schema, f) for f in form.fields)
     is_put = (types == ChangeType.INSERT) | (types == ChangeType.UPDATE_AFTER)
-    dropped = [n for n in (form.change_type, form.order) if n is not None and n not in schema.column_names]
+    dropped = [n for n in (form.change_type, form.order) if n in table.column_names and n not in schema.column_names]
     puts = align(table.drop_columns(dropped).filter(pa.array(is_put)), schema)
     codes = group_codes([p for c in keys for p in comparable(c)]) if len(table) else np.empty(0, np.int64)
     first = 0 if form.ordered else types != ChangeType.UPDATE_BEFORE
@@ -167,13 +167,13 @@ def fold(changes: Changes) -> Folded:
 
 def _types(table: pa.Table, form: ChangeFormat) -> npt.NDArray[np.int8]:
     name = form.change_type
-    if name is None:
+    if name is None or not len(table):
         return np.full(len(table), ChangeType.UPDATE_AFTER, np.int8)
     if name not in table.column_names:
         raise InvalidInputError(
             "changes lack the column of their type", kind="change-type", field=name, expected=table.column_names
         )
-    column = pl.Series(name, table.column(name)) if len(table) else pl.Series(name, [], pl.String)
+    column = pl.Series(name, table.column(name))
     texts = column.cast(pl.String) if column.dtype in (pl.Categorical, pl.Null) else column
     if texts.dtype != pl.String:
         raise InvalidInputError(
@@ -192,7 +192,7 @@ def _types(table: pa.Table, form: ChangeFormat) -> npt.NDArray[np.int8]:
 
 def _order(table: pa.Table, form: ChangeFormat) -> tuple[Numbers, Any]:
     """A number for each row, equal where the order column is equal, and that column's highest value."""
-    if form.order is None:
+    if form.order is None or not len(table):
         return (np.arange(len(table)) if form.ordered else np.zeros(len(table), np.int64)), None
     if form.order not in table.column_names:
         raise InvalidInputError("changes lack the order column", kind="change-order", field=form.order)
