@@ -14,8 +14,8 @@ Spec: "Scan Planning"; Flink BaseEqualityDeltaWriter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -57,21 +57,19 @@ class BatchDelta:
     Attributes
     ----------
     hits: keys whose old row was found; misses: the others.
-    written: the keys of the data files, by path.
     targets: paths of the data files in which old rows were found.
     """
 
     delta: RowDelta
     hits: int = 0
     misses: int = 0
-    written: Mapping[str, FileKeys] = field(default_factory=dict)
     targets: frozenset[str] = frozenset()
 
 
 def indexed_delta(attempt: Attempt, changes: Changes, folded: Folded, index: TableIndex) -> BatchDelta:
     """Old rows by their place in the index, which must be that of the attempt's base; keys that are not found by value.
 
-    An updated row keeps its `_row_id`.
+    An updated row keeps its `_row_id`. The index is told what it need not read when it next catches up.
     """
     hits = index.find(folded.keys)
     found = np.zeros(len(folded), np.bool_)
@@ -96,11 +94,11 @@ def indexed_delta(attempt: Attempt, changes: Changes, folded: Folded, index: Tab
         added_data_files=tuple(files),
         added_delete_files=(*delta.added_delete_files, *_by_value(attempt, folded, unknown, index.fields)),
     )
+    index.expect(written, delta.added_delete_files, hits)
     return BatchDelta(
         delta=delta,
         hits=int(found.sum()),
         misses=int((~found).sum()),
-        written=written,
         targets=frozenset(k.task.data_file.file_path for k in killed),
     )
 

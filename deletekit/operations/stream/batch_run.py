@@ -136,7 +136,6 @@ class BatchRun:
         else:
             index, self._read_files = self._state.index_of(attempt)
             written = indexed_delta(attempt, changes, folded, index)
-            index.expect(written.written)
         self._written = written
         tag = tag_update(metadata, sink_tag(self._batch.sink_id))
         delta = replace(written.delta, summary=self._batch.summary(), refs=(tag,))

@@ -93,6 +93,7 @@ class TableIndex:
         self._next = 0
         self._gone_rows = 0
         self._expected: dict[str, FileKeys] = {}
+        self._expected_bits: dict[Any, Bits] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -119,9 +120,17 @@ class TableIndex:
         """Whether a key that is not found is certainly not in the table."""
         return not self._left_out
 
-    def expect(self, written: Mapping[str, FileKeys]) -> None:
-        """The keys of data files that may be live at the next `catch_up`, so that they need not be read."""
+    def expect(self, written: Mapping[str, FileKeys], deletes: Iterable[DeleteFile], hits: Hits) -> None:
+        """What may be live at the next `catch_up`, so that it need not be read: the keys of data files, by path, and
+        the deletion vectors of some hits.
+        """
         self._expected = dict(written)
+        of_path = {self.task(n).data_file.file_path: (n, at) for n, at in by_file(hits.files)}
+        vectors = [d for d in deletes if d.is_deletion_vector and d.referenced_data_file in of_path]
+        places = [of_path[d.referenced_data_file] for d in vectors if d.referenced_data_file is not None]
+        self._expected_bits = {
+            d.identity: self._with(n, hits.positions[at]) for d, (n, at) in zip(vectors, places, strict=True)
+        }
 
     def catch_up(self, io: FileIO, base: Base, engine: Engine) -> int:
         """Make the index that of a head; returns how many data files had to be read.
@@ -134,7 +143,9 @@ class TableIndex:
             self._forget(set(self._numbers) - set(tasks))
             known = [t for path, t in tasks.items() if path in self._numbers]
             changed = [t for t in known if {d.identity for d in t.delete_files} != self._file(t).seen]
-            context.loader.expect(changed)
+            context.loader.expect(
+                t for t in changed if not {d.identity for d in t.delete_files} & set(self._expected_bits)
+            )
             self._forget(self._hide(context, changed))
             for task in known:
                 if task.data_file.file_path in self._numbers:
@@ -144,7 +155,7 @@ class TableIndex:
         except BaseException:
             self._clear()
             raise
-        self._expected = {}
+        self._expected, self._expected_bits = {}, {}
         return read
 
     def find(self, keys: Sequence[Any]) -> Hits:
@@ -162,10 +173,8 @@ class TableIndex:
 
     def hidden(self, file_number: int, more: Numbers | None = None) -> PositionBitmap:
         """The rows of a data file that are hidden, and `more`."""
-        bits = np.unpackbits(self._files[file_number].dead, bitorder="little")
-        if more is not None:
-            bits[more] = 1
-        return PositionBitmap(np.flatnonzero(bits))
+        bits = self._files[file_number].dead if more is None else self._with(file_number, more)
+        return PositionBitmap(np.flatnonzero(np.unpackbits(bits, bitorder="little")))
 
     def row_ids(self, hits: Hits) -> pa.Array:
         """The `_row_id` of each row; null where rows have none."""
@@ -269,7 +278,7 @@ class TableIndex:
             now = {d.identity: d for d in task.delete_files}
             new = [d for i, d in now.items() if i not in file.seen]
             positions = [d for d in new if d.kind != "equality-delete"]
-            hidden = _bits(context, task, positions, len(file.dead))
+            hidden = self._bits(context, task, positions, len(file.dead))
             # Whatever is gone must be in what came, as in a vector that replaces another.
             if file.seen - set(now) and (file.dead & ~hidden).any():
                 anew.add(task.data_file.file_path)
@@ -281,6 +290,16 @@ class TableIndex:
                 by_value.append((task, keyed))
         self._hide_keys(context, by_value)
         return anew
+
+    def _bits(self, context: ReadContext, task: ScanTask, deletes: Collection[DeleteFile], length: int) -> Bits:
+        """What deletes by position hide of a file; positions behind its end, which some writers leave, are nothing."""
+        bits = np.zeros(length, np.uint8)
+        for delete in deletes:
+            known = self._expected_bits.get(delete.identity)
+            if known is None:
+                known = _packed(context.loader.positions_of(delete, task.data_file.file_path), length)
+            bits |= known
+        return bits
 
     def _hide_keys(self, context: ReadContext, found: Sequence[tuple[ScanTask, list[DeleteFile]]]) -> None:
         """Look up the keys of equality deletes, each file of them once; read data only for those of other columns."""
@@ -302,6 +321,11 @@ class TableIndex:
                 if number in numbers:
                     file = self._files[number]
                     self._set(file, file.dead | _packed(PositionBitmap(hits.positions[rows]), len(file.dead)))
+
+    def _with(self, file_number: int, positions: Numbers) -> Bits:
+        bits = self._files[file_number].dead.copy()
+        np.bitwise_or.at(bits, positions >> 3, (1 << (positions & 7)).astype(np.uint8))
+        return bits
 
     def _set(self, file: _File, dead: Bits) -> None:
         self._gone_rows += int(np.bitwise_count(dead).sum()) - int(np.bitwise_count(file.dead).sum())
@@ -335,14 +359,6 @@ def by_file(files: Numbers) -> list[tuple[int, Numbers]]:
     order = np.argsort(files, kind="stable")
     starts = np.flatnonzero(np.diff(files[order], prepend=-1))
     return [(int(files[part[0]]), part) for part in np.split(order, starts[1:]) if len(part)]
-
-
-def _bits(context: ReadContext, task: ScanTask, deletes: Collection[DeleteFile], length: int) -> Bits:
-    """What deletes by position hide of a data file; positions behind its end, which some writers leave, are nothing."""
-    bits = np.zeros(length, np.uint8)
-    for delete in deletes:
-        bits |= _packed(context.loader.positions_of(delete, task.data_file.file_path), length)
-    return bits
 
 
 def _packed(positions: PositionBitmap, length: int) -> Bits:
