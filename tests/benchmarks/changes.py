@@ -43,8 +43,10 @@ def run(settings: Settings) -> str:
             worker.stop()
         settings.say(f"changes {rows[-1]}")
     header = ["what", "found", "to", "ratio (target)", ""]
-    about = f"{size['rows']:,} keys in files of {FILE_ROWS:,} rows; {size['batches']} batches of {size['batch']:,} changes: half"
-    return f"{about} updates, 3 in 10 inserts, 2 in 10 deletes.\n\n{table_of(header, rows)}"
+    about = (
+        f"{size['rows']:,} keys in files of {FILE_ROWS:,} rows; {size['batches']} batches of {size['batch']:,} changes"
+    )
+    return f"{about}: half updates, 3 in 10 inserts, 2 in 10 deletes.\n\n{table_of(header, rows)}"
 
 
 def _lines(part: str, facts: Facts, peak: int | None) -> list[list[str]]:
