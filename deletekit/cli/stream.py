@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
-import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.json as pa_json
-import pyarrow.parquet as pq
 from rich.text import Text
 
 import deletekit as dk
@@ -26,16 +21,6 @@ from deletekit.cli.text import count, json_ready, plain
 __all__ = ["promote", "stream"]
 
 _INTERRUPTED = "Start it again: batches that are in the table are skipped."
-_READERS = {
-    ".parquet": pq.read_table,
-    ".csv": pa_csv.read_csv,
-    ".json": pa_json.read_json,
-    ".jsonl": pa_json.read_json,
-}
-_RATE_SCHEMA = pa.schema(
-    [pa.field("value", pa.int64(), nullable=False), pa.field("timestamp", pa.timestamp("us", "UTC"))]
-)
-_RATE_KEYS = 10_000
 _key = click.option(
     "--key", "keys", multiple=True, metavar="COLUMN", help="Key column. Repeatable.  [default: the schema's]"
 )
@@ -83,10 +68,11 @@ def stream(
     table = open_table(source) if rate is None else _open_or_make(source)
     if rate is not None:
         how, keys = {**how, "change_type": "_change_type", "order": None}, keys or ("value",)
+    changes = _sources().file_batches(files) if rate is None else _sources().rate_batches(rate, batches)
     when_interrupted(_INTERRUPTED)
     done = []
     with dk.stream.sink(table, how.pop("sink_id"), equality_fields=list(keys) or None, **how) as sink:
-        for progress in sink.run(_of_files(files) if rate is None else _made_up(rate, batches)):
+        for progress in sink.run(changes):
             done.append(progress)
             if not output.as_json:
                 show(Text(plain(_line(progress))))
@@ -137,37 +123,12 @@ def _open_or_make(source: TableSource) -> dk.Table:
             raise
     catalog = dk.local_catalog(Path(source.warehouse), source.catalog_name)
     click.get_current_context().call_on_close(catalog.pyiceberg.close)
-    return dk.create_table(catalog, source.table, _RATE_SCHEMA, format_version=3)
+    return dk.create_table(catalog, source.table, _sources().RATE_SCHEMA, format_version=3)
 
 
-def _of_files(files: Sequence[Path]) -> Iterator[pa.Table]:
-    for file in sorted(files):
-        reader = _READERS.get(file.suffix.lower())
-        if reader is None:
-            raise dk.InvalidInputError(
-                "changes are read from Parquet, CSV and JSON lines",
-                kind="file-format",
-                file=str(file),
-                found=file.suffix,
-                expected=", ".join(_READERS),
-            )
-        try:
-            yield reader(str(file))
-        except (pa.ArrowInvalid, OSError) as e:
-            raise dk.InvalidInputError("changes cannot be read", kind="rows", file=str(file), found=str(e)) from e
-
-
-def _made_up(rows: int, batches: int) -> Iterator[pa.Table]:
-    """The same changes whenever they are made, but for their times."""
-    for number in range(batches):
-        random = np.random.default_rng(number)
-        yield pa.table(
-            {
-                "value": random.integers(0, _RATE_KEYS, rows),
-                "timestamp": pa.array([datetime.now(UTC)] * rows, pa.timestamp("us", "UTC")),
-                "_change_type": random.choice(["INSERT", "UPDATE_AFTER", "DELETE"], rows, p=[0.5, 0.3, 0.2]),
-            }
-        )
+def _sources() -> Any:
+    # By name: it imports readers of files, and no other command needs them.
+    return import_module("deletekit.operations.stream.sources")
 
 
 def _line(progress: dk.stream.BatchProgress) -> str:
