@@ -101,6 +101,19 @@ def test_others_write_maintain_and_roll_back(catalog: dk.Catalog, seed: int, ver
         check(table, replay([batch], start=state))
 
 
+def test_deletes_that_are_rolled_back_are_forgotten(catalog: dk.Catalog) -> None:
+    start = [{"id": i, "name": "x", "score": 0.0} for i in range(6)]
+    table = make(catalog, start, schema=PEOPLE, format_version=3)
+    kept = table.current_snapshot.snapshot_id
+    with dk.stream.sink(table, "s", equality_fields=["id"], allow_rewind=True) as sink:
+        for number, key in enumerate((1, 2, 3)):  # the index has seen the first two
+            sink.write([{"id": key, "_change_type": "DELETE"}], number)
+        dk.rollback(table, kept)
+        changes = [put(id=1, name="y", score=1.0)]
+        assert sink.write(changes, 3).hits == 1
+    check(table, replay([changes], start={(r["id"],): r for r in start}))
+
+
 def test_foreign_commits_are_read_once_and_nothing_else(catalog: dk.Catalog) -> None:
     rows = [[{"id": 10 * f + i, "name": "x", "score": 0.0} for i in range(5)] for f in range(6)]
     table = make(catalog, *rows, schema=PEOPLE, format_version=3)
