@@ -18,8 +18,8 @@ COMMANDS = sorted(main.commands)
 def test_the_commands() -> None:
     assert COMMANDS == [
         "cherry-pick", "compact", "convert-equality-deletes", "delete", "doctor", "erase", "expire-snapshots",
-        "explain", "fast-forward", "inspect", "remove-dangling-deletes", "remove-orphan-files", "repair",
-        "rewrite-manifests", "rewrite-position-deletes", "rollback", "set-current-snapshot", "tour", "verify",
+        "explain", "fast-forward", "inspect", "promote", "remove-dangling-deletes", "remove-orphan-files", "repair",
+        "rewrite-manifests", "rewrite-position-deletes", "rollback", "set-current-snapshot", "stream", "tour", "verify",
     ]  # fmt: skip
 
 
