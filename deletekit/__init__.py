@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from deletekit.errors import NotFoundError as NotFoundError
     from deletekit.errors import UnsupportedError as UnsupportedError
     from deletekit.operations import context as engine  # noqa: F401  # mypy sees it, `_MODULES` loads it
+    from deletekit.operations import stream as stream
     from deletekit.operations.delete import delete as delete
     from deletekit.operations.delete import delete_keys as delete_keys
     from deletekit.operations.evolve import add_column as add_column
@@ -149,6 +150,7 @@ _MODULES = {
     "datasets": "deletekit.datasets",
     "engine": "deletekit.operations.context",
     "spark": "deletekit.spark",
+    "stream": "deletekit.operations.stream",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

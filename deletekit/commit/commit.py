@@ -29,11 +29,11 @@ from deletekit.errors import (
 )
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.table.catalog import TableState
-from deletekit.table.metadata import MAIN
+from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
-__all__ = ["Attempt", "Commit", "commit"]
+__all__ = ["Attempt", "Build", "Commit", "commit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +72,8 @@ class Attempt:
 
 Change = RowDelta | PlannedChange | ManifestRewrite
 Build = Callable[[Attempt], Change]
+Validate = Callable[[Base], None]
+ReaderOf = Callable[[TableMetadata], SnapshotReader]
 
 
 def commit(
@@ -81,6 +83,8 @@ def commit(
     ref: str = MAIN,
     properties: Mapping[str, str] | None = None,
     pinned_snapshot_id: int | None = None,
+    validate: Validate | None = None,
+    reader: ReaderOf | None = None,
 ) -> Commit:
     """Plan a change with `build`, and commit it on branch `ref`; when another commit was first, again on what it made.
 
@@ -91,6 +95,8 @@ def commit(
         change commits nothing.
     properties: extra entries for the snapshot summary.
     pinned_snapshot_id: a snapshot whose files the change makes use of, and which must not have expired when it lands.
+    validate: raises when the change may not be committed on a head; asked of the head of every attempt.
+    reader: gives a reader of the table's manifests, which may know some of them already.
 
     Raises CommitConflictError when `commit.retry.num-retries` races were lost, naming what was in the way if the change
     would have to be planned again; CommitStateUnknownError when the catalog could not say; whatever else `build`
@@ -106,12 +112,14 @@ def commit(
         with _discarding(work):
             check_request(table.refresh(), ref, properties)
             _check_same_table(table, uuid)
-            kept = None if work is None else _carried(work, _base(table, ref, work.attempt.base))
+            if validate is not None:
+                validate(_base(table, ref, reader))
+            kept = None if work is None else _carried(work, ref)
         work = kept
         try:
             if work is None:
                 plans += 1
-                work = _plan(table, ref, build)
+                work = _plan(table, ref, build, reader)
             produced = _produce(work, properties)
             if produced is None:
                 return Commit(attempts=number, plans=plans)
@@ -185,9 +193,13 @@ class _Work:
     change: Change
     lost: bool = False
 
+    @property
+    def reader(self) -> SnapshotReader:
+        return self.attempt.base.reader
 
-def _plan(table: Table, ref: str, build: Build) -> _Work:
-    attempt = Attempt(table, _base(table, ref), WriteContext(table.io, table.metadata))
+
+def _plan(table: Table, ref: str, build: Build, reader: ReaderOf | None) -> _Work:
+    attempt = Attempt(table, _base(table, ref, reader), WriteContext(table.io, table.metadata))
     with _cleaning(attempt.write), _expiring(attempt):
         return _Work(attempt, build(attempt))
 
@@ -223,10 +235,11 @@ def _submit(work: _Work, produced: Produced, pinned: int | None) -> TableState:
         raise CommitStateUnknownError("the commit broke off", found=f"{type(e).__name__}: {e}") from e
 
 
-def _carried(work: _Work, head: Base) -> _Work | None:
+def _carried(work: _Work, ref: str) -> _Work | None:
     """The change on the new head, with the data and delete files it has; None, and no file left, to plan it anew."""
     table, write = work.attempt.table, work.attempt.write
-    if not work.lost or not isinstance(work.change, PlannedChange):
+    head = _base(table, ref, lambda _: work.reader)
+    if not work.lost or not isinstance(work.change, PlannedChange) or _moved(work.change.delta, head.metadata):
         write.discard()
         return None
     try:
@@ -246,7 +259,7 @@ def _reason(work: _Work | None, table: Table, ref: str, lost: CommitConflictErro
     if work is None or not work.lost or not isinstance(work.change, PlannedChange):
         return lost
     with suppress(DeletekitError):
-        verdict = judge(work.change, work.attempt.base, _base(table.refresh(), ref, work.attempt.base))
+        verdict = judge(work.change, work.attempt.base, _base(table.refresh(), ref, lambda _: work.reader))
         if isinstance(verdict, CommitConflictError):
             return verdict
     return lost
@@ -302,11 +315,16 @@ def _while_there(snapshot_id: int, produced: Produced) -> tuple[Mapping[str, Any
     )
 
 
-def _base(table: Table, ref: str, last: Base | None = None) -> Base:
-    """The head of a branch; with the last one's reader, which knows the manifests that are still there."""
+def _base(table: Table, ref: str, reader: ReaderOf | None = None) -> Base:
+    """The head of a branch; best with a reader that knows the manifests that are still there."""
     metadata = table.metadata
-    reader = last.reader if last else SnapshotReader(table.io, metadata)
-    return Base(metadata=metadata, ref=ref, snapshot=metadata.snapshot_of_ref(ref), reader=reader)
+    known = SnapshotReader(table.io, metadata) if reader is None else reader(metadata)
+    return Base(metadata=metadata, ref=ref, snapshot=metadata.snapshot_of_ref(ref), reader=known)
+
+
+def _moved(delta: RowDelta, metadata: TableMetadata) -> bool:
+    """Whether a reference that the change moves too has been moved by someone else."""
+    return any(metadata.refs.get(ref.name, {}).get("snapshot-id") != ref.found for ref in delta.refs)
 
 
 def _check_properties(properties: Mapping[str, str]) -> None:

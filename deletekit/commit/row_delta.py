@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,7 +24,25 @@ from deletekit.table.live_files import LiveFiles
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 
-__all__ = ["Base", "Produced", "RowDelta", "finish", "new_identity", "produce"]
+__all__ = ["Base", "Produced", "RefUpdate", "RowDelta", "finish", "new_identity", "produce"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefUpdate:
+    """Another branch or tag that a commit moves together with its own branch, or not at all.
+
+    Attributes
+    ----------
+    found: the snapshot that it must point to until then; None: it must not be there.
+    snapshot_id: where it points to then; None: the snapshot of the commit.
+    retention: entries of the reference, such as `max-ref-age-ms`.
+    """
+
+    name: str
+    type: str
+    found: int | None
+    snapshot_id: int | None = None
+    retention: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +53,8 @@ class RowDelta:
     `sequence_numbers`: what hides or hid their rows goes by that number. Removed ones are live entries of the snapshot
     the change was planned on. `operation` overrides what the files imply (`replace` for maintenance). `parent_totals`
     are the totals of the parent snapshot, counted anew, when those of its summary are wrong; a change that only sets
-    them right is a change.
+    them right is a change. `summary` are entries of the snapshot's summary that were planned with the change. `refs`
+    is what else it moves; a change that only does that is one, too, whose snapshot has the files of its parent.
     """
 
     added_data_files: tuple[DataFile, ...] = ()
@@ -45,11 +64,17 @@ class RowDelta:
     operation: str | None = None
     parent_totals: Mapping[str, int] | None = None
     sequence_numbers: Mapping[str, int] = field(default_factory=dict)
+    summary: Mapping[str, str] = field(default_factory=dict)
+    refs: tuple[RefUpdate, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        return self.parent_totals is None and not (
-            self.added_data_files or self.removed_data_files or self.added_delete_files or self.removed_delete_files
+        return (
+            not self.refs
+            and self.parent_totals is None
+            and not (
+                self.added_data_files or self.removed_data_files or self.added_delete_files or self.removed_delete_files
+            )
         )
 
     @property
@@ -105,7 +130,7 @@ def produce(
     check_delta(delta, base.metadata, data, deletes)
     snapshot_id, sequence_number = new_identity(base.metadata)
     listed, counts = _manifests(base, delta, context, snapshot_id, sequence_number)
-    summary = summarise(delta, base.metadata, base.snapshot, counts, properties or {})
+    summary = summarise(delta, base.metadata, base.snapshot, counts, {**(properties or {}), **delta.summary})
     return finish(base, delta, context, (snapshot_id, sequence_number), listed, summary)
 
 
@@ -150,8 +175,8 @@ def finish(
     return Produced(
         snapshot=snapshot,
         delta=delta,
-        updates=_updates(snapshot, base),
-        requirements=ref_requirements(base.metadata, base.ref, parent),
+        updates=(*_updates(snapshot, base), *_ref_updates(delta, snapshot, base.metadata)),
+        requirements=(*ref_requirements(base.metadata, base.ref, parent), *_ref_requirements(delta)),
     )
 
 
@@ -234,3 +259,15 @@ def _updates(snapshot: Snapshot, base: Base) -> tuple[Mapping[str, Any], ...]:
         {"action": "add-snapshot", "snapshot": snapshot.to_json(base.metadata.format_version)},
         {"action": "set-snapshot-ref", **ref},
     )
+
+
+def _ref_updates(delta: RowDelta, snapshot: Snapshot, metadata: TableMetadata) -> Iterator[Mapping[str, Any]]:
+    for ref in delta.refs:
+        target = snapshot.snapshot_id if ref.snapshot_id is None else ref.snapshot_id
+        kept = {**metadata.refs.get(ref.name, {}), **ref.retention}
+        yield {"action": "set-snapshot-ref", **kept, "ref-name": ref.name, "type": ref.type, "snapshot-id": target}
+
+
+def _ref_requirements(delta: RowDelta) -> Iterator[Mapping[str, Any]]:
+    for ref in delta.refs:
+        yield {"type": "assert-ref-snapshot-id", "ref": ref.name, "snapshot-id": ref.found}

@@ -134,9 +134,14 @@ class DeleteLoader:
 
         return self._kept.get(("keys", ids, tuple(f.file_path for f in files)), build)
 
+    def key_columns(self, ids: tuple[int, ...], file: DeleteFile) -> list[pa.ChunkedArray]:
+        """The keys of one equality delete file, a column for each id, as the table's types. Raises FormatError."""
+        refuse_encrypted(file)
+        return self._kept.get(("eq", file.file_path, ids), partial(self._read_keys, file, ids))
+
     def _key_tables(self, ids: tuple[int, ...], files: list[DeleteFile]) -> list[list[pa.ChunkedArray]]:
         def one(file: DeleteFile) -> list[pa.ChunkedArray]:
-            return self._kept.get(("eq", file.file_path, ids), partial(self._read_keys, file, ids))
+            return self.key_columns(ids, file)
 
         if len(files) <= _FEW_FILES:
             return [one(f) for f in files]

@@ -186,10 +186,10 @@ def _apply(
 def _drop(task: ScanTask, result: ChangeResult) -> None:
     """Remove a data file, and with it the deletes that name it alone."""
     result.removed_data_files.append(task.data)
-    result.removed_delete_files += [d for d in task.deletes if _only_about(d, task.data_file.file_path)]
+    result.removed_delete_files += [d for d in task.deletes if only_about(d, task.data_file.file_path)]
 
 
-def _only_about(entry: ManifestEntry, path: str) -> bool:
+def only_about(entry: ManifestEntry, path: str) -> bool:
     delete = entry.data_file
     return isinstance(delete, DeleteFile) and delete.kind != "equality-delete" and referenced_path(delete) == path
 
@@ -202,7 +202,7 @@ def _hidden(
     A vector takes in everything that hides rows of the file by position, and replaces its predecessor and the file's
     own position deletes; those of a whole partition stay, for they may be about other files too.
     """
-    replaces = [d for d in task.deletes if _only_about(d, task.data_file.file_path)]
+    replaces = [d for d in task.deletes if only_about(d, task.data_file.file_path)]
     if options.mode == "deletion-vector":
         positions = positions | context.loader.positions(task)
     elif options.granularity == "file":

@@ -362,7 +362,7 @@ def _checked_keys(
     fields = equality_fields_of(metadata.schema, equality_fields or given.column_names)
     if not len(given):
         return fields, given
-    columns = [_key_column(given, metadata.schema, f) for f in fields]
+    columns = [key_column(given, metadata.schema, f) for f in fields]
     return fields, distinct(pa.table(dict(zip([str(f.field_id) for f in fields], columns, strict=True))))
 
 
@@ -371,7 +371,7 @@ def _judges_alike(metadata: TableMetadata, other: TableMetadata) -> bool:
     return all(getattr(metadata, n) == getattr(other, n) for n in ("schema", "format_version", "properties"))
 
 
-def _key_column(keys: pa.Table, schema: Schema, field: NestedField) -> Any:
+def key_column(keys: pa.Table, schema: Schema, field: NestedField) -> Any:
     name = schema.find_column_name(field.field_id) or field.name
     try:
         column = keys.column(name) if name in keys.column_names else column_at(keys, schema, field.field_id)

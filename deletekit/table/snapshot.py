@@ -78,6 +78,20 @@ class SnapshotReader:
             if listed.content == content and listed.has_live_files:
                 yield self.columns(listed)
 
+    def renew(self, io: FileIO, metadata: TableMetadata, snapshot: Snapshot | None) -> None:
+        """Go on with newer metadata, for who keeps a reader from commit to commit.
+
+        Only what is known of this snapshot's manifests is kept, and nothing when schemas or partition specs changed.
+        """
+        same = all(self._metadata.raw.get(n) == metadata.raw.get(n) for n in ("schemas", "partition-specs"))
+        self._io, self._metadata = io, metadata
+        lists = {i: self._lists[i] for i in self._lists if snapshot is not None and i == snapshot.snapshot_id}
+        self._lists, self._listed_bytes = lists, sum(m.manifest_length for found in lists.values() for m in found)
+        listed = self.manifests(snapshot) if snapshot is not None else ()
+        kept = {m.manifest_path for m in listed} if same else set()
+        self._entries = {path: found for path, found in self._entries.items() if path in kept}
+        self._columns = {path: found for path, found in self._columns.items() if path in kept}
+
     def _bytes(self, listed: ManifestFile) -> bytes:
         if listed.key_metadata is not None:
             raise UnsupportedError(

@@ -20,6 +20,7 @@ PARTS = {
     "delete": "DELETE",
     "plan": "Planning",
     "merge": "Merging deletion vectors",
+    "changes": "Streams of changes",
     "start": "import deletekit",
     "spark": "On Spark",
 }

@@ -18,8 +18,9 @@ COMMANDS = sorted(main.commands)
 def test_the_commands() -> None:
     assert COMMANDS == [
         "cherry-pick", "compact", "convert-equality-deletes", "delete", "doctor", "erase", "expire-snapshots",
-        "explain", "fast-forward", "inspect", "pipeline", "remove-dangling-deletes", "remove-orphan-files", "repair",
-        "rewrite-manifests", "rewrite-position-deletes", "rollback", "set-current-snapshot", "tour", "verify",
+        "explain", "fast-forward", "inspect", "pipeline", "promote", "remove-dangling-deletes", "remove-orphan-files",
+        "repair", "rewrite-manifests", "rewrite-position-deletes", "rollback", "set-current-snapshot", "stream", "tour",
+        "verify",
     ]  # fmt: skip
 
 

@@ -73,6 +73,23 @@ def upsert(mode: str, version: int = 3) -> Case:
     return Case(lambda t: dk.upsert(t, SOURCE, key=["id"], mode=mode), version)
 
 
+CHANGES = [
+    {"id": 1, "category": "s", "value": 0.5, "_change_type": "UPDATE_AFTER"},
+    {"id": 8, "category": "s", "value": 0.6, "_change_type": "INSERT"},
+    {"id": 4, "category": None, "value": None, "_change_type": "DELETE"},
+]
+
+
+def write_batch(table: dk.Table, mode: str, ref: str = "main") -> None:
+    with dk.stream.sink(table, "sink", equality_fields=["id"], mode=mode, ref=ref) as sink:
+        sink.write(CHANGES, 0)
+
+
+def convert_batch(table: dk.Table) -> None:
+    with dk.stream.sink(table, "sink", equality_fields=["id"]) as sink:
+        dk.stream.convert(sink)
+
+
 APPEND = Case(lambda t: dk.append(t, items((9, "n", 9.0))))
 CASES = {
     "append": APPEND,
@@ -120,6 +137,20 @@ CASES = {
         lambda t: dk.erase(t, "id = 4"), goes_on=True, several=True, prepare=lambda t: dk.delete_keys(t, [{"id": 2}])
     ),
     "rewrite_manifests": Case(dk.rewrite_manifests),
+    "stream.sink, auto": Case(partial(write_batch, mode="auto")),
+    "stream.sink, auto, race lost": Case(
+        partial(write_batch, mode="auto"), race=lambda t: dk.append(t, items((10, "o", 0.0)))
+    ),
+    "stream.sink, flink": Case(partial(write_batch, mode="flink"), 2),
+    "stream.promote": Case(
+        lambda t: dk.stream.promote(t, "aside", equality_fields=["id"]),
+        prepare=partial(write_batch, mode="eq-only", ref="aside"),
+    ),
+    "stream.promote, copy-on-write, reset": Case(
+        lambda t: dk.stream.promote(t, "aside", equality_fields=["id"], mode="copy-on-write", reset=True),
+        prepare=partial(write_batch, mode="auto", ref="aside"),
+    ),
+    "stream.convert": Case(convert_batch, prepare=partial(write_batch, mode="eq-only")),
     "rollback": Case(lambda t: dk.rollback(t, t.metadata.snapshots[head(t, "main")].parent_snapshot_id)),
     "set_current_snapshot": Case(lambda t: dk.set_current_snapshot(t, head(t, "aside"))),
     "cherry_pick": Case(lambda t: dk.cherry_pick(t, head(t, "aside"))),

@@ -1,0 +1,151 @@
+"""`deletekit stream` and `deletekit promote`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.text import Text
+
+import deletekit as dk
+from deletekit.cli.opening import open_table
+from deletekit.cli.options import TableSource, output_options, table_options, when_interrupted
+from deletekit.cli.parts import pairs
+from deletekit.cli.terminal import Output, show, show_json
+from deletekit.cli.text import count, json_ready, plain
+
+__all__ = ["promote", "stream"]
+
+_INTERRUPTED = "Start it again: batches that are in the table are skipped."
+_key = click.option(
+    "--key", "keys", multiple=True, metavar="COLUMN", help="Key column. Repeatable.  [default: the schema's]"
+)
+
+
+@click.command("stream", short_help="Apply change rows, each batch exactly once.")
+@table_options
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--rate", type=click.IntRange(1), metavar="ROWS", help="Instead of FILES: so many made-up changes a batch."
+)
+@click.option(
+    "--batches", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="With --rate: how many."
+)
+@click.option("--sink-id", default="cli", show_default=True, metavar="NAME", help="Names this stream in the table.")
+@_key
+@click.option(
+    "--mode",
+    type=click.Choice(["auto", "flink", "eq-only", "index-only"]),
+    default="auto",
+    show_default=True,
+    help="How old rows are deleted.",
+)
+@click.option("--ref", default="main", show_default=True, metavar="BRANCH", help="Branch to commit to.")
+@click.option("--change-type", default="_change_type", show_default=True, metavar="COLUMN", help="Says what a row is.")
+@click.option("--order", metavar="COLUMN", help="Puts the rows of a batch in order.  [default: as they come]")
+@click.option("--allow-rewind", is_flag=True, help="Apply batches though the stream or the branch went back.")
+@output_options
+def stream(
+    source: TableSource, *, files: Sequence[Path], rate: int | None, batches: int, keys: Sequence[str], output: Output,
+    **how: Any,
+) -> None:  # fmt: skip
+    """Apply the changes in FILES (Parquet, CSV or JSON lines) to TABLE, each file a batch, in the order of their names.
+
+    Batches that are in the table already are skipped, so the same command goes on where it was broken off. With --rate
+    and --warehouse, a table that is not there is made, with the columns value and timestamp.
+
+    \b
+    Examples:
+      deletekit stream --warehouse wh demo.users changes/*.parquet --key id
+      deletekit stream --warehouse wh demo.rate --rate 1000 --batches 20
+    """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    if bool(files) == (rate is not None):
+        raise click.UsageError("give FILES or --rate, one of them.")
+    table = open_table(source) if rate is None else _open_or_make(source)
+    if rate is not None:
+        how, keys = {**how, "change_type": "_change_type", "order": None}, keys or ("value",)
+    changes = _sources().file_batches(files) if rate is None else _sources().rate_batches(rate, batches)
+    when_interrupted(_INTERRUPTED)
+    done = []
+    with dk.stream.sink(table, how.pop("sink_id"), equality_fields=list(keys) or None, **how) as sink:
+        for progress in sink.run(changes):
+            done.append(progress)
+            if not output.as_json:
+                show(Text(plain(_line(progress))))
+    if output.as_json:
+        show_json({"table": table.name, "batches": [_json(p) for p in done]})
+
+
+@click.command("promote", short_help="Bring a staging branch to main.")
+@table_options
+@click.argument("branch")
+@_key
+@click.option("--ref", default="main", show_default=True, metavar="BRANCH", help="Where to.")
+@click.option(
+    "--mode",
+    type=click.Choice(["merge-on-read", "copy-on-write"]),
+    default="merge-on-read",
+    show_default=True,
+    help="Hide old rows by position, or leave no delete file at all.",
+)
+@click.option("--reset", is_flag=True, help="Move BRANCH to the new head, so that it does not grow for ever.")
+@output_options
+def promote(source: TableSource, *, branch: str, keys: Sequence[str], output: Output, **how: Any) -> None:
+    """Bring what BRANCH has changed since it was last promoted to another branch, in one commit.
+
+    \b
+    Examples:
+      deletekit promote --warehouse wh demo.users ingestion --key id --reset
+    """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    table = open_table(source)
+    done = dk.stream.promote(table, branch, equality_fields=list(keys) or None, **how)
+    if output.as_json:
+        show_json({"table": table.name, **json_ready(replace(done, commit=None)), "promoted": done.commit is not None})
+        return
+    if done.commit is None:
+        show(Text(plain(f"{branch} of {table.name} has nothing new"), style="bold"))
+        return
+    show(
+        Text(plain(f"{branch} of {table.name} promoted"), style="bold"),
+        pairs({"rows added": done.added_rows, "rows deleted": done.deleted_rows, "snapshot": done.commit.snapshot_id}),
+    )
+
+
+def _open_or_make(source: TableSource) -> dk.Table:
+    try:
+        return open_table(source)
+    except dk.NotFoundError:
+        if source.warehouse is None:
+            raise
+    catalog = dk.local_catalog(Path(source.warehouse), source.catalog_name)
+    click.get_current_context().call_on_close(catalog.pyiceberg.close)
+    return dk.create_table(catalog, source.table, _sources().RATE_SCHEMA, format_version=3)
+
+
+def _sources() -> Any:
+    # By name: it imports readers of files, and no other command needs them.
+    return import_module("deletekit.operations.stream.sources")
+
+
+def _line(progress: dk.stream.BatchProgress) -> str:
+    said = f"batch {progress.batch_id} {progress.status}"
+    if progress.commit is None:
+        return said
+    deletes = count(len(progress.commit.added_delete_files), "delete file")
+    lag = "" if progress.lag_ms is None else f", {progress.lag_ms} ms behind"
+    return (
+        f"{said}: {count(progress.rows, 'row')}, {count(progress.keys, 'key')}, {progress.hits} found, "
+        f"{progress.misses} not, {deletes}, {progress.duration_ms} ms{lag}"
+    )
+
+
+def _json(progress: dk.stream.BatchProgress) -> dict[str, Any]:
+    shown: dict[str, Any] = json_ready(replace(progress, commit=None))
+    if progress.commit is not None:
+        shown["snapshot_id"] = progress.commit.snapshot_id
+        shown["added_delete_files"] = len(progress.commit.added_delete_files)
+    return shown

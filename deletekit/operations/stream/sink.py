@@ -1,0 +1,191 @@
+"""THE SINK: batches of change rows into one branch of a table, each batch once and in one commit.
+
+Law: a sink is its table, its id and its key; whatever else it keeps makes it faster, and nothing depends on it. Another
+process with the same id goes on where this one ended.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from deletekit.engines.local import Engine
+from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.operations.context import engine_or_default
+from deletekit.operations.stream.batch_run import BatchProgress, BatchRun, ParsedBatch
+from deletekit.operations.stream.changes import ChangeFormat
+from deletekit.operations.stream.progress import BatchId, check_sink_id, last_marker
+from deletekit.operations.stream.sink_state import SinkMode, SinkState
+from deletekit.operations.stream.table_index import TableIndex
+from deletekit.table.metadata import MAIN
+from deletekit.table.table import Table
+
+__all__ = ["Sink", "sink"]
+
+_MODES = ("auto", "flink", "eq-only", "index-only")
+
+
+def sink(
+    table: Table,
+    sink_id: str,
+    *,
+    equality_fields: Sequence[str] | None = None,
+    mode: SinkMode = "auto",
+    ref: str = MAIN,
+    change_type: str | None = "_change_type",
+    order: str | None = None,
+    allow_rewind: bool = False,
+    max_index_keys: int | None = None,
+    engine: Engine | None = None,
+) -> Sink:
+    """Open a sink for change rows.
+
+    Parameters
+    ----------
+    sink_id: names the sink in the table, for as long as it lives; one for each stream.
+    equality_fields: the key columns; default the schema's identifier fields. A key has at most one row.
+    mode: `auto` deletes old rows by position where its index finds them, and by value where the index is not complete
+        or others keep committing; `index-only` by position only; `eq-only` by value only; `flink` as Flink's sink does,
+        by value, and by position what the batch itself replaces.
+    ref: the branch.
+    change_type: the column that says what a row is: `INSERT`, `UPDATE_BEFORE`, `UPDATE_AFTER`, `DELETE`, or as Flink,
+        Delta and Debezium write it; None: every row is an upsert.
+    order: the column that rows of a batch are put in order by; None: they come in order.
+    allow_rewind: apply a batch though stream or branch went back; see `is_committed` in `progress.py`.
+    max_index_keys: how many rows the index may hold: those of the newest data files. With fewer than there are, a
+        key that is not found is deleted by value.
+    engine: where data files are read.
+
+    Raises InvalidInputError for a bad key, mode, id or branch. Close the sink when it is done, or use it in a `with`.
+    """
+    check_sink_id(sink_id)
+    _check_mode(mode, max_index_keys)
+    state = SinkState(
+        table=table.refresh(),
+        sink_id=sink_id,
+        mode=mode,
+        ref=ref,
+        equality_fields=equality_fields,
+        allow_rewind=allow_rewind,
+        max_index_keys=max_index_keys,
+        engine=engine_or_default(engine),
+    )
+    state.check()
+    return Sink(state, change_type, order)
+
+
+class Sink:
+    """An open sink; made by `sink`.
+
+    Attributes
+    ----------
+    state: its table and options, and what it keeps.
+    recent_progress: what became of the last hundred batches, the newest last.
+    """
+
+    def __init__(self, state: SinkState, change_type: str | None, order: str | None) -> None:
+        self.state = state
+        self._columns = change_type, order
+        self.recent_progress: deque[BatchProgress] = deque(maxlen=100)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back the index. The sink may be used again, and builds another."""
+        self.state.close()
+
+    @property
+    def index(self) -> TableIndex | None:
+        """The index; None before the first batch that needs it."""
+        return self.state.index
+
+    def last_batch(self) -> tuple[str, int] | None:
+        """Query id and number of the newest batch of this sink in the branch; None when there is none."""
+        state = self.state
+        metadata = state.table.refresh().metadata
+        last = last_marker(metadata, metadata.snapshot_of_ref(state.ref), state.sink_id)
+        return None if last is None else (last.query_id, last.batch_id)
+
+    def write(self, changes: Any, batch_id: int, *, query_id: str = "", ordered: bool = True) -> BatchProgress:
+        """Apply one batch, unless it is in the table already.
+
+        Parameters
+        ----------
+        changes: pyarrow Table or RecordBatch, anything with `__arrow_c_stream__`, or a list of dicts: the table's
+            columns, and those of `change_type` and `order`. Rows that delete need their key only.
+        batch_id: the batch's number in its stream, from 0; the same batch has the same number when it comes again.
+        query_id: who numbers the batches.
+        ordered: whether rows come in order; if not, the column `order` has to tell the changes of a key apart.
+
+        Raises InvalidInputError, before anything is written, for changes that do not fit, and for a batch of which it
+        cannot be known that it has to be applied; CommitConflictError, CommitStateUnknownError as every commit.
+        """
+        _check_batch_id(batch_id, query_id)
+        started = time.monotonic()
+        state = self.state
+        metadata = state.table.refresh().metadata
+        state.check()
+        change_type, order = self._columns
+        fields = state.key_fields(metadata.schema)
+        form = ChangeFormat(fields=fields, change_type=change_type, order=order, ordered=ordered)
+        parsed = ParsedBatch.of(changes, metadata.schema, form)
+        batch = BatchId(sink_id=state.sink_id, query_id=query_id, batch_id=batch_id, digest=parsed.changes.digest())
+        progress = BatchRun(state, changes, parsed, batch).go(started)
+        self.recent_progress.append(progress)
+        return progress
+
+    def run(self, batches: Iterable[Any], *, query_id: str = "", first_batch_id: int = 0) -> Iterator[BatchProgress]:
+        """Apply batches one after another, numbered from `first_batch_id`; those that are in the table are skipped.
+
+        Parameters
+        ----------
+        batches: as `write` takes them, the same ones in the same order when the stream is started again.
+        """
+        for batch_id, changes in enumerate(batches, first_batch_id):
+            yield self.write(changes, batch_id, query_id=query_id)
+
+    def foreach_batch(self, frame: Any, batch_id: int) -> None:
+        """Apply one micro-batch of Spark: `stream.writeStream.foreachBatch(sink.foreach_batch)`.
+
+        The batch is collected on the driver. Its rows are in no order that can be relied upon: the column `order` has
+        to tell several changes of a key apart.
+
+        Raises UnsupportedError under Spark Connect, where a batch does not know its query; else as `write`.
+        """
+        try:
+            query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        except Exception as e:
+            raise UnsupportedError(
+                "the query of a batch is not known here", kind="spark-connect", found=type(e).__name__
+            ) from e
+        self.write(frame.toArrow(), batch_id, query_id=query_id or "", ordered=False)
+
+
+def _check_mode(mode: str, max_index_keys: int | None) -> None:
+    if mode not in _MODES:
+        raise InvalidInputError("unknown mode", kind="sink-mode", field="mode", found=mode, expected=", ".join(_MODES))
+    if max_index_keys is not None and (mode != "auto" or max_index_keys < 0):
+        raise InvalidInputError(
+            "only mode auto can do with an index that lacks keys",
+            kind="sink-mode",
+            field="max_index_keys",
+            found=f"{max_index_keys}, mode {mode}",
+        )
+
+
+def _check_batch_id(batch_id: Any, query_id: Any) -> None:
+    if not isinstance(batch_id, int) or isinstance(batch_id, bool) or not 0 <= batch_id < 2**63:
+        raise InvalidInputError(
+            "a batch has a number", kind="batch-id", field="batch_id", found=batch_id, expected="a whole number from 0"
+        )
+    if not isinstance(query_id, str):
+        raise InvalidInputError("a query id is text", kind="query-id", field="query_id", found=query_id)

@@ -1,0 +1,79 @@
+"""Streams on the command line: files once, made-up changes, and a promotion."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import deletekit as dk
+from tests.cli.conftest import Run
+from tests.tables import live, new_catalog
+
+USERS = pa.schema([("id", pa.int64()), ("name", pa.string())])
+
+
+def make(folder: Path) -> tuple[str, ...]:
+    with new_catalog(folder / "wh") as catalog:
+        table = dk.create_table(catalog, "demo.users", USERS, format_version=3)
+        dk.append(table, [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}])
+        dk.create_branch(table, "ingestion")
+    changes = [("UPDATE_AFTER", 1, "new"), ("DELETE", 2, None), ("INSERT", 3, "c")]
+    for number, (kind, key, name) in enumerate(changes):
+        row = {"_change_type": kind, "id": key, "name": name}
+        if number % 2:
+            (folder / f"{number}.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+        else:
+            pq.write_table(pa.Table.from_pylist([row]), folder / f"{number}.parquet")
+    return tuple(str(folder / name) for name in ("2.parquet", "0.parquet", "1.jsonl"))
+
+
+def rows(folder: Path, ref: str = "main") -> list[tuple[int, str]]:
+    with new_catalog(folder / "wh") as catalog:
+        return [(r["id"], r["name"]) for r in live(dk.load_table(catalog, "demo.users"), ref=ref)]
+
+
+def test_files_are_applied_once(run: Run, tmp_path: Path) -> None:
+    command = ("stream", "--warehouse", tmp_path / "wh", "demo.users", *make(tmp_path), "--key", "id")
+    first = run(*command)
+    assert first.exit_code == 0, first.output
+    assert "batch 0 committed: 1 row, 1 key, 1 found" in first.output
+    assert rows(tmp_path) == [(1, "new"), (3, "c")]
+    again = json.loads(run(*command, "--json").output)
+    assert [b["status"] for b in again["batches"]] == ["skipped"] * 3
+    changed = run(*command[:5], *command[6:])  # without the first
+    assert changed.exit_code == 1
+    assert "a batch came again with other changes" in changed.output
+
+
+def test_a_branch_is_promoted(run: Run, tmp_path: Path) -> None:
+    files = make(tmp_path)
+    where = ("--warehouse", tmp_path / "wh", "demo.users")
+    staged = run("stream", *where, *files, "--key", "id", "--mode", "flink", "--ref", "ingestion")
+    assert staged.exit_code == 0, staged.output
+    assert rows(tmp_path) == [(1, "a"), (2, "b")]
+    done = json.loads(run("promote", *where, "ingestion", "--key", "id", "--json").output)
+    assert (done["promoted"], done["added_rows"], done["deleted_rows"]) == (True, 2, 2)
+    assert rows(tmp_path) == rows(tmp_path, "ingestion") == [(1, "new"), (3, "c")]
+    assert "has nothing new" in run("promote", *where, "ingestion", "--key", "id").output
+
+
+def test_made_up_changes(run: Run, tmp_path: Path) -> None:
+    command = ("stream", "--warehouse", tmp_path / "wh", "demo.rate", "--rate", "50", "--batches", "3")
+    done = run(*command)
+    assert done.exit_code == 0, done.output
+    assert "batch 2 committed: 50 rows" in done.output
+    assert "batch 2 skipped" in run(*command).output
+
+
+def test_what_cannot_be_streamed(run: Run, tmp_path: Path) -> None:
+    files = make(tmp_path)
+    where = ("--warehouse", tmp_path / "wh", "demo.users")
+    assert run("stream", *where).exit_code == 2
+    assert run("stream", *where, files[0], "--rate", "3").exit_code == 2
+    (tmp_path / "x.parquet").write_bytes(b"no parquet")
+    assert "changes cannot be read" in run("stream", *where, tmp_path / "x.parquet", "--key", "id").output
+    (tmp_path / "x.txt").write_text("x", encoding="utf-8")
+    assert "Parquet, CSV and JSON" in run("stream", *where, tmp_path / "x.txt", "--key", "id").output
