@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from deletekit.errors import NotFoundError as NotFoundError
     from deletekit.errors import UnsupportedError as UnsupportedError
     from deletekit.operations import context as engine  # noqa: F401  # mypy sees it, `_MODULES` loads it
+    from deletekit.operations.convert_delta.sync import DeltaSync as DeltaSync
+    from deletekit.operations.convert_delta.sync import sync_delta as sync_delta
     from deletekit.operations.delete import delete as delete
     from deletekit.operations.delete import delete_keys as delete_keys
     from deletekit.operations.evolve import add_column as add_column
@@ -101,6 +103,7 @@ _HOMES = {
         "NotFoundError",
         "UnsupportedError",
     ),
+    "deletekit.operations.convert_delta.sync": ("DeltaSync", "sync_delta"),
     "deletekit.operations.delete": ("delete", "delete_keys"),
     "deletekit.operations.evolve": (
         "add_column",

@@ -109,7 +109,8 @@ class DeletionVectorDescriptor:
                 expected="u, p or i",
             )
         path, offset = raw.get("pathOrInlineDv"), raw.get("offset")
-        size, cardinality = raw.get("sizeInBytes"), raw.get("cardinality")
+        size: Any = raw.get("sizeInBytes")
+        cardinality: Any = raw.get("cardinality")
         if not isinstance(path, str) or not path:
             raise _bad("bad deletion vector descriptor", "pathOrInlineDv", path, "text")
         if storage == "u" and (len(path) < _UUID_CHARACTERS or ".." in path[:-_UUID_CHARACTERS]):

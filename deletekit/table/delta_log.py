@@ -40,6 +40,11 @@ class DeltaCommit:
         """The data files it is about."""
         return {a.path for a in self.actions.adds} | {r.path for r in self.actions.removes}
 
+    @property
+    def changes_data(self) -> bool:
+        """Whether it says so of one of its files."""
+        return any(a.data_change for a in self.actions.adds) or any(r.data_change for r in self.actions.removes)
+
 
 @dataclass(slots=True, kw_only=True)
 class DeltaState:

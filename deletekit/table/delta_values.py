@@ -32,7 +32,6 @@ _MICROSECOND = timedelta(microseconds=1)
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _BOUND_CHARACTERS = 16
 _MILLISECOND_REST = 999  # Delta's statistics are cut to milliseconds, whatever the column holds
-_INT_BITS = {it.IntegerType: 32, it.LongType: 64}
 
 
 def time_zone_of(name: str) -> tzinfo:
@@ -109,9 +108,9 @@ def metrics_of(stats: Mapping[str, Any], columns: Iterable[DeltaColumn]) -> Metr
     for column in columns:
         nulls = _at(stats.get("nullCount"), column.physical_path)
         # With wide bounds a null count only tells none and all apart from the rest.
-        if _is_count(nulls) and _is_count(records) and (nulls in (0, records) or (exact and nulls < records)):
+        if _is_nulls(nulls, records, exact=exact):
             metrics.null_value_counts[column.field_id] = nulls
-            metrics.value_counts[column.field_id] = records
+            metrics.value_counts[column.field_id] = int(records or 0)
         lower = _bound(_at(stats.get("minValues"), column.physical_path), column.type, upper=False)
         upper = _bound(_at(stats.get("maxValues"), column.physical_path), column.type, upper=True)
         if lower is not None:
@@ -121,8 +120,10 @@ def metrics_of(stats: Mapping[str, Any], columns: Iterable[DeltaColumn]) -> Metr
     return metrics
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def _is_nulls(nulls: Any, records: Any, *, exact: bool) -> bool:
+    if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in (nulls, records)):
+        return False
+    return nulls in (0, records) or (exact and nulls < records)
 
 
 def _at(values: Any, path: tuple[str, ...]) -> Any:
@@ -204,7 +205,7 @@ def _exact(value: Decimal, kind: it.DecimalType) -> Decimal:
 
 
 def _checked_int(value: int, kind: it.IcebergType) -> int:
-    bits = _INT_BITS[type(kind)] - 1
+    bits = 31 if isinstance(kind, it.IntegerType) else 63
     return value if -(1 << bits) <= value < 1 << bits else _no_value(value)
 
 

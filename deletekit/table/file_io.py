@@ -62,6 +62,12 @@ class FileIO(Protocol):
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         """Create a file with these bytes. Raises CommitConflictError when it exists: files are never overwritten."""
 
+    def create(self, path: str) -> Any:
+        """A binary writer of a new file, for what is too large to be held; the file is whole once it is closed.
+
+        Raises CommitConflictError when the file exists.
+        """
+
     def delete(self, path: str) -> None:
         """Remove a file; one that is not there is not an error."""
 
@@ -142,6 +148,12 @@ class PyIcebergIO:
         except FileExistsError as e:
             raise _exists(path) from e
 
+    def create(self, path: str) -> Any:
+        try:
+            return self._impl.new_output(path).create(overwrite=False)
+        except FileExistsError as e:
+            raise _exists(path) from e
+
     def delete(self, path: str) -> None:
         uri = urlparse(path)
         if uri.scheme and (uri.query or uri.fragment):
@@ -179,6 +191,11 @@ class MemoryFileIO:
         self.files[path] = data.to_pybytes() if isinstance(data, pa.Buffer) else bytes(data)
         self.modified_ms[path] = time.time_ns() // 1_000_000
 
+    def create(self, path: str) -> Any:
+        if path in self.files:
+            raise _exists(path)
+        return _MemoryWriter(self, path)
+
     def delete(self, path: str) -> None:
         self.files.pop(path, None)
 
@@ -191,6 +208,19 @@ class MemoryFileIO:
         if path not in self.files:
             raise _missing(path)
         return self.files[path]
+
+
+class _MemoryWriter(io.BytesIO):
+    """Bytes that become a file of a MemoryFileIO when they are closed."""
+
+    def __init__(self, files: MemoryFileIO, path: str) -> None:
+        super().__init__()
+        self._files, self._path = files, path
+
+    def close(self) -> None:
+        if not self.closed:
+            self._files.write(self._path, self.getvalue())
+        super().close()
 
 
 def is_remote(path: str) -> bool:

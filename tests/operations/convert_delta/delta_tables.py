@@ -26,9 +26,11 @@ HISTORIES: Mapping[str, Sequence[str]] = {
         "DELETE FROM {t} WHERE id < 10",
         "DELETE FROM {t} WHERE id BETWEEN 20 AND 29 AND p = 1",
         "UPDATE {t} SET v = 'updated' WHERE id IN (50, 51, 52)",
-        "MERGE INTO {t} t USING (SELECT id, CAST(id % 3 AS INT) p FROM range(190, 210)) s ON t.id = s.id "
-        "WHEN MATCHED AND s.id % 2 = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET v = 'merged' "
-        "WHEN NOT MATCHED THEN INSERT (id, p, v) VALUES (s.id, s.p, NULL)",
+        (
+            "MERGE INTO {t} t USING (SELECT id, CAST(id % 3 AS INT) p FROM range(190, 210)) s ON t.id = s.id "
+            "WHEN MATCHED AND s.id % 2 = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET v = 'merged' "
+            "WHEN NOT MATCHED THEN INSERT (id, p, v) VALUES (s.id, s.p, NULL)"
+        ),
         "RESTORE TABLE {t} TO VERSION AS OF 2",
         "DELETE FROM {t} WHERE p = 1 AND id > 150",
         "REORG TABLE {t} APPLY (PURGE)",
@@ -42,14 +44,20 @@ HISTORIES: Mapping[str, Sequence[str]] = {
     ),
     # Physical names, field ids in the files, values that paths must escape, and columns that come and go.
     "mapped": (
-        "CREATE TABLE {t} (id BIGINT, `a b` STRING, s STRUCT<x: INT, y: STRING>, p STRING) USING delta "
-        f"PARTITIONED BY (p) TBLPROPERTIES ({_MAPPED})",
-        "INSERT INTO {t} SELECT id, concat('ä', id), named_struct('x', CAST(id AS INT), 'y', 'q'), "
-        "element_at(array('a b/c%=é', '#?&+', NULL, ''), CAST(id % 4 AS INT) + 1) FROM range(80)",
+        (
+            "CREATE TABLE {t} (id BIGINT, `a b` STRING, s STRUCT<x: INT, y: STRING>, p STRING, "
+            "l ARRAY<STRUCT<e: INT>>, m MAP<STRING, INT>) USING delta "
+            f"PARTITIONED BY (p) TBLPROPERTIES ({_MAPPED})"
+        ),
+        (
+            "INSERT INTO {t} SELECT id, concat('ä', id), named_struct('x', CAST(id AS INT), 'y', 'q'), "
+            "element_at(array('a b/c%=é', '#?&+', NULL, ''), CAST(id % 4 AS INT) + 1), "
+            "array(named_struct('e', CAST(id AS INT))), map('k', 1) FROM range(80)"
+        ),
         "DELETE FROM {t} WHERE id % 7 = 0",
         "ALTER TABLE {t} RENAME COLUMN `a b` TO `c.d`",
         "ALTER TABLE {t} ADD COLUMN (`a b` DOUBLE)",
-        "INSERT INTO {t} VALUES (1000, 'new', named_struct('x', 1, 'y', NULL), 'a b/c%=é', 0.5)",
+        "INSERT INTO {t} VALUES (1000, 'new', named_struct('x', 1, 'y', NULL), 'a b/c%=é', NULL, map('z', NULL), 0.5)",
         "ALTER TABLE {t} DROP COLUMN s",
         "DELETE FROM {t} WHERE id % 7 = 1",
     ),
@@ -65,36 +73,51 @@ HISTORIES: Mapping[str, Sequence[str]] = {
     ),
     # Paths with characters to escape, without column mapping to hide them; dates and timestamps to partition by.
     "places": (
-        "CREATE TABLE {t} (id BIGINT, d DATE, ts TIMESTAMP, pq STRING, n DECIMAL(9,2), b BOOLEAN) USING delta "
-        f"PARTITIONED BY (d, ts, pq, n, b) TBLPROPERTIES ({_DV})",
-        "INSERT INTO {t} SELECT /*+ REPARTITION(1) */ id, DATE'2024-02-29', TIMESTAMP'2024-02-29 12:34:56.789012', "
-        "'a b/c%=é', CAST(12.50 AS DECIMAL(9,2)), true FROM range(10)",
-        "INSERT INTO {t} SELECT /*+ REPARTITION(1) */ id, DATE'1969-12-31', TIMESTAMP'1969-12-31 23:59:59.999999', "
-        "NULL, CAST(-0.01 AS DECIMAL(9,2)), NULL FROM range(10, 20)",
+        (
+            "CREATE TABLE {t} (id BIGINT, d DATE, ts TIMESTAMP, pq STRING, n DECIMAL(9,2), b BOOLEAN) USING delta "
+            f"PARTITIONED BY (d, ts, pq, n, b) TBLPROPERTIES ({_DV})"
+        ),
+        (
+            "INSERT INTO {t} SELECT /*+ REPARTITION(1) */ id, DATE'2024-02-29', TIMESTAMP'2024-02-29 12:34:56.789012', "
+            "'a b/c%=é', CAST(12.50 AS DECIMAL(9,2)), true FROM range(10)"
+        ),
+        (
+            "INSERT INTO {t} SELECT /*+ REPARTITION(1) */ id, DATE'1969-12-31', TIMESTAMP'1969-12-31 23:59:59.999999', "
+            "NULL, CAST(-0.01 AS DECIMAL(9,2)), NULL FROM range(10, 20)"
+        ),
         "DELETE FROM {t} WHERE id IN (3, 4, 15)",
     ),
     # Every type, Spark's INT96 timestamps in years that nanoseconds of 64 bits do not reach among them.
     "types": (
-        "CREATE TABLE {t} (i8 BYTE, i16 SHORT, i32 INT, i64 BIGINT, f FLOAT, d DOUBLE, n DECIMAL(20,4), s STRING, "
-        "y BINARY, b BOOLEAN, dt DATE, ts TIMESTAMP, tn TIMESTAMP_NTZ, a ARRAY<INT>, "
-        f"m MAP<STRING, STRUCT<k: BIGINT>>, st STRUCT<u: STRING, w: ARRAY<STRING>>) USING delta TBLPROPERTIES ({_DV})",
-        "INSERT INTO {t} SELECT CAST(id - 3 AS BYTE), CAST(-id AS SHORT), CAST(id AS INT), id * 10000000000, "
-        "IF(id = 1, FLOAT('NaN'), CAST(id AS FLOAT)), IF(id = 2, DOUBLE('-Infinity'), id / 3), "
-        "CAST(id * 1.0001 - 3 AS DECIMAL(20,4)), concat(repeat('long text ', 5), id), CAST(CAST(id AS STRING) AS BINARY), "
-        "id % 2 = 0, date_add(DATE'1970-01-01', CAST(id - 3 AS INT)), "
-        "element_at(array(TIMESTAMP'0001-01-03 00:00:00.000001', TIMESTAMP'1600-06-15 01:02:03.456789', "
-        "TIMESTAMP'1969-12-31 23:59:59.999999', TIMESTAMP'2024-02-29 01:02:03.456789', "
-        "TIMESTAMP'9999-12-31 23:59:59.999999'), CAST(id % 5 AS INT) + 1), "
-        "TIMESTAMP_NTZ'2024-02-29 01:02:03.456789', array(CAST(id AS INT), NULL), map('k', named_struct('k', id)), "
-        "named_struct('u', 'x', 'w', array('p', NULL)) FROM range(20)",
+        (
+            "CREATE TABLE {t} (i8 BYTE, i16 SHORT, i32 INT, i64 BIGINT, f FLOAT, d DOUBLE, n DECIMAL(20,4), s STRING, "
+            "y BINARY, b BOOLEAN, dt DATE, ts TIMESTAMP, tn TIMESTAMP_NTZ, a ARRAY<INT>, "
+            "m MAP<STRING, STRUCT<k: BIGINT>>, st STRUCT<u: STRING, w: ARRAY<STRING>>) USING delta "
+            f"TBLPROPERTIES ({_DV})"
+        ),
+        (
+            "INSERT INTO {t} SELECT CAST(id - 3 AS BYTE), CAST(-id AS SHORT), CAST(id AS INT), id * 10000000000, "
+            "IF(id = 1, FLOAT('NaN'), CAST(id AS FLOAT)), IF(id = 2, DOUBLE('-Infinity'), id / 3), "
+            "CAST(id * 1.0001 - 3 AS DECIMAL(20,4)), concat(repeat('long text ', 5), id), "
+            "CAST(CAST(id AS STRING) AS BINARY), "
+            "id % 2 = 0, date_add(DATE'1970-01-01', CAST(id - 3 AS INT)), "
+            "element_at(array(TIMESTAMP'0001-01-03 00:00:00.000001', TIMESTAMP'1600-06-15 01:02:03.456789', "
+            "TIMESTAMP'1969-12-31 23:59:59.999999', TIMESTAMP'2024-02-29 01:02:03.456789', "
+            "TIMESTAMP'9999-12-31 23:59:59.999999'), CAST(id % 5 AS INT) + 1), "
+            "TIMESTAMP_NTZ'2024-02-29 01:02:03.456789', array(CAST(id AS INT), NULL), map('k', named_struct('k', id)), "
+            "named_struct('u', 'x', 'w', array('p', NULL)) FROM range(20)"
+        ),
         "DELETE FROM {t} WHERE i64 = 30000000000",
         "INSERT INTO {t} (i64) VALUES (1)",
     ),
     # Checkpoints: V2 with sidecars, statistics parsed and not as JSON, and a log of which the beginning is gone.
     "checkpoints": (
-        f"CREATE TABLE {{t}} (id BIGINT, v STRING) USING delta TBLPROPERTIES ({_DV}, 'delta.checkpointPolicy'='v2', "
-        "'delta.checkpointInterval'='3', 'delta.checkpoint.writeStatsAsJson'='false', "
-        "'delta.checkpoint.writeStatsAsStruct'='true')",
+        (
+            f"CREATE TABLE {{t}} (id BIGINT, v STRING) USING delta TBLPROPERTIES ({_DV}, "
+            "'delta.checkpointPolicy'='v2', "
+            "'delta.checkpointInterval'='3', 'delta.checkpoint.writeStatsAsJson'='false', "
+            "'delta.checkpoint.writeStatsAsStruct'='true')"
+        ),
         *(f"INSERT INTO {{t}} SELECT id, concat('v', id) FROM range({i * 10}, {i * 10 + 10})" for i in range(3)),
         "DELETE FROM {t} WHERE id % 5 = 0",
         "DELETE FROM {t} WHERE id % 5 = 1",
@@ -104,8 +127,11 @@ HISTORIES: Mapping[str, Sequence[str]] = {
     # Commits that add what is there (row tracking backfill), change data files, timestamps in commits, a widened type,
     # and the feature dropped.
     "features": (
-        f"CREATE TABLE {{t}} (id INT, v STRING) USING delta TBLPROPERTIES ({_DV}, 'delta.enableChangeDataFeed'='true', "
-        "'delta.enableInCommitTimestamps'='true', 'delta.checkpointInterval'='4')",
+        (
+            f"CREATE TABLE {{t}} (id INT, v STRING) USING delta TBLPROPERTIES ({_DV}, "
+            "'delta.enableChangeDataFeed'='true', "
+            "'delta.enableInCommitTimestamps'='true', 'delta.checkpointInterval'='4')"
+        ),
         "INSERT INTO {t} SELECT /*+ REPARTITION(1) */ CAST(id AS INT), concat('v', id) FROM range(40)",
         "DELETE FROM {t} WHERE id < 4",
         "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableRowTracking'='true')",
