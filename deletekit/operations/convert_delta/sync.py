@@ -29,12 +29,12 @@ from deletekit.operations.convert_delta.target import (
     watermark_of,
 )
 from deletekit.operations.convert_delta.vectors import VectorMode
-from deletekit.table.catalog import Catalog, to_identifier
+from deletekit.table.catalog import Catalog, Identifier, to_identifier
 from deletekit.table.delta_log import DeltaLog
 from deletekit.table.delta_schema import delta_schema
 from deletekit.table.delta_values import time_zone_of
 from deletekit.table.file_io import PyIcebergIO
-from deletekit.table.metadata import TableMetadata
+from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
 
 __all__ = ["DeltaSync", "SyncOptions", "sync_delta"]
@@ -134,24 +134,28 @@ def sync_delta(
     try:
         table = Table(key, catalog.load(key), catalog)
     except NotFoundError:
-        io = PyIcebergIO(catalog.pyiceberg.properties, root)
-        return _create(DeltaLog(io, root), catalog, identifier, version, format_version or 3, chosen, options)
-    if format_version not in (None, table.format_version):
+        log = DeltaLog(PyIcebergIO(catalog.pyiceberg.properties, root), root)
+        return _create(log, catalog, key, version, format_version or 3, chosen, options)
+    if table.format_version < 2 or format_version not in (None, table.format_version):
         raise InvalidInputError(
             "the table has another format version",
             kind="format-version",
             field="format_version",
             found=table.format_version,
-            expected=format_version,
+            expected=format_version or "2 or 3",
         )
-    if table.format_version < 2:
-        raise InvalidInputError("format version 1 holds no deletes", kind="format-version", field="format_version")
-    log = DeltaLog(table.io, root)
+    return _follow(table, DeltaLog(table.io, root), version, commits, chosen, options)
+
+
+def _follow(
+    table: Table, log: DeltaLog, version: int | None, commits: str, chosen: Options, options: SyncOptions
+) -> DeltaSync:
+    """Take a table that is there to a version."""
     wanted = log.latest if version is None else version
-    check_request(table, "main", options.get("commit_properties"))
+    check_request(table, MAIN, options.get("commit_properties"))
     before = _checked_watermark(table.metadata, log, wanted, chosen)
     directory = options.get("delete_directory") or _directory(table.metadata)
-    check_folders(root, table.location, directory)
+    check_folders(log.root, table.location, directory)
     done = []
     for step in _steps(log, before, wanted, commits):
         try:
@@ -195,13 +199,12 @@ def _directory(metadata: TableMetadata) -> str:
 def _create(
     log: DeltaLog,
     catalog: Catalog,
-    identifier: str,
+    key: Identifier,
     version: int | None,
     format_version: int,
     chosen: Options,
     options: SyncOptions,
 ) -> DeltaSync:
-    key = to_identifier(identifier)
     wanted = log.latest if version is None else version
     location = (options.get("location") or catalog.default_location(key)).rstrip("/")
     if not location:
@@ -305,5 +308,5 @@ def _step(table: Table, log: DeltaLog, version: int, directory: str, chosen: Opt
             schema = delta_schema(state.metadata, metadata.schema, set(metadata.all_fields))
             return evolving_updates(metadata, schema)
 
-        commit_metadata(table, updates, unchanged_ref="main")
+        commit_metadata(table, updates, unchanged_ref=MAIN)
     return done
