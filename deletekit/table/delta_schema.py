@@ -21,6 +21,7 @@ from pyiceberg.transforms import IdentityTransform
 
 from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
 from deletekit.formats.delta_actions import Metadata
+from deletekit.table.delta_name_mapping import name_mapping, physical_name
 
 __all__ = ["FIRST_NESTED_ID", "DeltaColumn", "DeltaSchema", "delta_schema"]
 
@@ -83,13 +84,16 @@ class DeltaSchema:
         return PartitionSpec(*fields, spec_id=0)
 
 
-def delta_schema(metadata: Metadata, known: Schema | None = None, used: Collection[int] = ()) -> DeltaSchema:
+def delta_schema(
+    metadata: Metadata, known: Schema | None = None, used: Collection[int] = (), known_mapping: str = "[]"
+) -> DeltaSchema:
     """The schema of a Delta table in Iceberg's types.
 
     Parameters
     ----------
     known: the Iceberg table's current schema, whose ids are kept.
     used: every id that the Iceberg table ever had; none is given to another column.
+    known_mapping: the table's name mapping.
 
     Raises UnsupportedError, naming the column, for a type or a widening that Iceberg does not have; FormatError for a
     schema that is none; InvalidInputError where ids of `known` are others than those that column mapping gave later.
@@ -113,14 +117,8 @@ def delta_schema(metadata: Metadata, known: Schema | None = None, used: Collecti
         schema=schema,
         partition_columns=tuple(partition),
         columns=tuple(builder.columns),
-        name_mapping=json.dumps(_name_mapping(raw, fields, builder.mapped), separators=(",", ":"), ensure_ascii=False),
+        name_mapping=name_mapping(raw, fields, metadata, known_mapping),
     )
-
-
-def physical_name(field: Json, mapped: bool) -> str:
-    """The name in data files, statistics and partition values."""
-    name = (field.get("metadata") or {}).get("delta.columnMapping.physicalName") if mapped else None
-    return str(field["name"] if name is None else name)
 
 
 def _parsed(text: str) -> list[Json]:
@@ -139,6 +137,7 @@ class _Builder:
         self.mapped = mapped
         self.columns: list[DeltaColumn] = []
         self._known = known
+        self._nested: Mapping[str, Any] = {}
         ids = {*used, *(() if known is None else (f.field_id for f in _all_fields(known.as_struct())))}
         self._next = max((i for i in ids if i < FIRST_NESTED_ID), default=0) + 1
         self._next_nested = max((i for i in ids if i >= FIRST_NESTED_ID), default=FIRST_NESTED_ID - 1) + 1
@@ -157,7 +156,8 @@ class _Builder:
                 raise FormatError("column twice in the Delta schema", kind="delta-schema", field=field["name"])
             names.add(physical)
             here = None if path is None else (*path, physical)
-            kind = self.type(field["type"], field["name"], here, old.field_type if old is not None else None)
+            self._nested = (field.get("metadata") or {}).get("delta.columnMapping.nested.ids") or self._nested
+            kind = self.type(field["type"], (field["name"], physical), here, old.field_type if old else None)
             self._check_changes(field)
             if here is not None and kind.is_primitive:
                 self.columns.append(DeltaColumn(physical_path=here, field_id=field_id, type=kind))
@@ -166,7 +166,11 @@ class _Builder:
             out.append(it.NestedField(field_id, field["name"], kind, required=required, doc=_comment(field)))
         return out
 
-    def type(self, raw: Any, name: str, path: tuple[str, ...] | None, known: it.IcebergType | None) -> it.IcebergType:
+    def type(
+        self, raw: Any, names: tuple[str, str], path: tuple[str, ...] | None, known: it.IcebergType | None
+    ) -> it.IcebergType:
+        """The Iceberg type; `names` are the logical and the physical one, to name errors and to find nested ids."""
+        name, physical = names
         if isinstance(raw, str):
             return _primitive(raw, name)
         kind = raw.get("type") if isinstance(raw, Mapping) else None
@@ -175,16 +179,16 @@ class _Builder:
             return it.StructType(*self.fields(raw["fields"], path, struct))
         if kind == "array":
             old_list = known if isinstance(known, it.ListType) else None
-            element_id = self._nested_id(old_list.element_id if old_list else None)
+            element_id = self._nested_id(f"{physical}.element", old_list.element_id if old_list else None)
             old_element = old_list.element_type if old_list else None
-            element = self.type(raw["elementType"], f"{name}.element", None, old_element)
+            element = self.type(raw["elementType"], _within(names, "element"), None, old_element)
             return it.ListType(element_id, element, element_required=raw.get("containsNull") is False)
         if kind == "map":
             old_map = known if isinstance(known, it.MapType) else None
-            key_id = self._nested_id(old_map.key_id if old_map else None)
-            value_id = self._nested_id(old_map.value_id if old_map else None)
-            key = self.type(raw["keyType"], f"{name}.key", None, old_map.key_type if old_map else None)
-            value = self.type(raw["valueType"], f"{name}.value", None, old_map.value_type if old_map else None)
+            key_id = self._nested_id(f"{physical}.key", old_map.key_id if old_map else None)
+            value_id = self._nested_id(f"{physical}.value", old_map.value_id if old_map else None)
+            key = self.type(raw["keyType"], _within(names, "key"), None, old_map.key_type if old_map else None)
+            value = self.type(raw["valueType"], _within(names, "value"), None, old_map.value_type if old_map else None)
             return it.MapType(key_id, key, value_id, value, value_required=raw.get("valueContainsNull") is False)
         raise _unsupported_type(name, raw)
 
@@ -204,7 +208,11 @@ class _Builder:
         self._next += 1
         return self._next - 1
 
-    def _nested_id(self, old: int | None) -> int:
+    def _nested_id(self, path: str, old: int | None) -> int:
+        """The id that IcebergCompat gave, which data files have too; else the one known, else a new one."""
+        given = self._nested.get(path)
+        if isinstance(given, int):
+            return given
         if old is not None:
             return old
         self._next_nested += 1
@@ -222,6 +230,10 @@ class _Builder:
                     found=f"{before} to {after}",
                     expected="integers, float to double, or a decimal's precision",
                 )
+
+
+def _within(names: tuple[str, str], part: str) -> tuple[str, str]:
+    return f"{names[0]}.{part}", f"{names[1]}.{part}"
 
 
 def _primitive(raw: str, name: str) -> it.IcebergType:
@@ -320,19 +332,3 @@ def _all_fields(struct: it.StructType) -> Iterator[it.NestedField]:
 def _comment(field: Json) -> str | None:
     comment = (field.get("metadata") or {}).get("comment")
     return comment if isinstance(comment, str) else None
-
-
-def _name_mapping(raw: Sequence[Json], fields: Sequence[it.NestedField], mapped: bool) -> list[dict[str, Any]]:
-    return [_mapped_names(physical_name(r, mapped), r["type"], f, mapped) for r, f in zip(raw, fields, strict=True)]
-
-
-def _mapped_names(name: str, raw: Any, field: it.NestedField, mapped: bool) -> dict[str, Any]:
-    kind, entry = field.field_type, {"field-id": field.field_id, "names": [name]}
-    if isinstance(kind, it.StructType):
-        return {**entry, "fields": _name_mapping(raw["fields"], kind.fields, mapped)}
-    if isinstance(kind, it.ListType):
-        return {**entry, "fields": [_mapped_names("element", raw["elementType"], kind.element_field, mapped)]}
-    if isinstance(kind, it.MapType):
-        key = _mapped_names("key", raw["keyType"], kind.key_field, mapped)
-        return {**entry, "fields": [key, _mapped_names("value", raw["valueType"], kind.value_field, mapped)]}
-    return entry

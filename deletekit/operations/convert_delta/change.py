@@ -25,10 +25,10 @@ from deletekit.operations.convert_delta.target import (
     DELTA_VERSION,
     Watermark,
     evolving_updates,
+    schema_for,
 )
 from deletekit.operations.convert_delta.vectors import VectorJob, VectorMode, convert_vectors
 from deletekit.table.delta_log import DeltaCommit, DeltaLog, DeltaState
-from deletekit.table.delta_schema import delta_schema
 
 __all__ = ["Options", "SyncChange"]
 
@@ -75,7 +75,7 @@ class SyncChange:
     def build(self, attempt: Attempt) -> RowDelta:
         """The change on the head of an attempt. Raises as `sync_delta` does."""
         metadata = attempt.base.metadata
-        schema = delta_schema(self.state.metadata, metadata.schema, set(metadata.all_fields))
+        schema = schema_for(self.state.metadata, metadata)
         updates = evolving_updates(metadata, schema)
         if updates:
             metadata = evolved(metadata, updates)

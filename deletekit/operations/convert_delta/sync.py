@@ -25,6 +25,7 @@ from deletekit.operations.convert_delta.target import (
     Watermark,
     check_folders,
     evolving_updates,
+    schema_for,
     target_metadata,
     watermark_of,
 )
@@ -305,7 +306,7 @@ def _step(table: Table, log: DeltaLog, version: int, directory: str, chosen: Opt
     if done.snapshot_id is None:
         # A column renamed, a property set: there is no snapshot to carry it.
         def updates(metadata: TableMetadata) -> Sequence[Mapping[str, object]]:
-            schema = delta_schema(state.metadata, metadata.schema, set(metadata.all_fields))
+            schema = schema_for(state.metadata, metadata)
             return evolving_updates(metadata, schema)
 
         commit_metadata(table, updates, unchanged_ref=MAIN)

@@ -14,8 +14,9 @@ from typing import Any
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 
 from deletekit.errors import InvalidInputError
+from deletekit.formats.delta_actions import Metadata
 from deletekit.formats.delta_path import is_hidden_below, path_below
-from deletekit.table.delta_schema import DeltaSchema
+from deletekit.table.delta_schema import DeltaSchema, delta_schema
 from deletekit.table.history import ancestors
 from deletekit.table.metadata import Snapshot, TableMetadata, new_metadata, spec_to_json
 from deletekit.table.types import schema_to_json
@@ -28,6 +29,7 @@ __all__ = [
     "Watermark",
     "check_folders",
     "evolving_updates",
+    "schema_for",
     "target_metadata",
     "watermark_of",
 ]
@@ -109,6 +111,12 @@ def target_metadata(
         format_version=format_version,
         properties={**properties, **owned},
     )
+
+
+def schema_for(source: Metadata, metadata: TableMetadata) -> DeltaSchema:
+    """The schema of a Delta version, with the ids and names that the Iceberg table has known. Raises as it does."""
+    mapping = metadata.properties.get(NAME_MAPPING, "[]")
+    return delta_schema(source, metadata.schema, set(metadata.all_fields), mapping)
 
 
 def evolving_updates(metadata: TableMetadata, schema: DeltaSchema) -> tuple[Mapping[str, Any], ...]:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["HISTORIES", "DeltaTable", "build"]
+__all__ = ["HISTORIES", "NEEDS", "DeltaTable", "build", "latest_version", "rows_at"]
 
 _DV = "'delta.enableDeletionVectors'='true'"
 _MAPPED = f"{_DV}, 'delta.columnMapping.mode'='name'"
@@ -156,6 +156,9 @@ HISTORIES: Mapping[str, Sequence[str]] = {
 }
 
 
+NEEDS = {"clone": ("dml",)}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaTable:
     """A table that Spark made, and its rows at each version that can be read."""
@@ -185,5 +188,16 @@ def latest_version(path: Path) -> int:
 
 def rows_at(spark: SparkSession, path: Path, version: int) -> list[dict[str, Any]]:
     """The rows of a version, as Delta's own reader has them."""
-    frame = spark.read.format("delta").option("versionAsOf", version).load(str(path))
-    return [row.asDict(recursive=True) for row in frame.collect()]
+    return plain_rows(spark.read.format("delta").option("versionAsOf", version).load(str(path)))
+
+
+def plain_rows(frame: DataFrame) -> list[dict[str, Any]]:
+    """Rows of Spark, timestamps as those of UTC without a zone: what Python makes of them goes by the machine's."""
+    from pyspark.sql import functions as sf  # noqa: PLC0415  # pyspark is an extra
+
+    columns = [
+        sf.col(f"`{name}`").cast("timestamp_ntz") if kind == "timestamp" else sf.col(f"`{name}`")
+        for name, kind in frame.dtypes
+    ]
+    rows = frame.select(*(c.alias(n) for c, n in zip(columns, frame.columns, strict=True))).collect()
+    return [row.asDict(recursive=True) for row in rows]

@@ -1,0 +1,97 @@
+"""Every history that Spark with Delta writes, synced at every version and all at once: the rows are Delta's own."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import deletekit as dk
+from tests.interop.rows import same_rows
+from tests.interop.test_peers import by_duckdb, by_polars, by_pyiceberg, quiet_polars
+from tests.invariants import check_table
+from tests.operations.convert_delta.delta_tables import HISTORIES, DeltaTable, plain_rows
+from tests.operations.convert_delta.reading import live_delete_entries, live_vectors, our_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MakeDelta = Callable[[str], DeltaTable]
+
+# What a peer cannot read of Delta's data files, whoever describes them to it.
+UNREADABLE = {
+    "by_pyiceberg": ("places", "types"),  # INT96 timestamps: an error
+    "by_polars": ("mapped", "types"),  # lists without element ids: an error; INT96 before 1677: other times
+    "by_duckdb": ("mapped", "types"),
+}
+
+
+@pytest.fixture(scope="module")
+def catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
+    """The embedded catalog that the shared session has as `local`."""
+    catalog = dk.local_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse")))
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS local.delta")
+    yield catalog
+    catalog.pyiceberg.engine.dispose()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("format_version", [3, 2])
+@pytest.mark.parametrize("name", HISTORIES)
+def test_each_version_has_deltas_rows(
+    spark: SparkSession, catalog: dk.Catalog, delta_table: MakeDelta, name: str, format_version: int
+) -> None:
+    delta = delta_table(name)
+    identifier = f"delta.{name}_v{format_version}"
+    for version, expected in delta.rows.items():
+        synced = dk.sync_delta(delta.path, catalog, identifier, version=version, format_version=format_version)
+        assert synced.version == version
+        assert len(synced.commits) <= 1, "one snapshot for a sync"
+        same_rows(our_rows(synced.table), expected)
+        assert len(live_delete_entries(synced.table)) == live_vectors(delta.path, version)
+        if synced.commits or version == delta.latest:
+            same_rows(plain_rows(spark.table(f"local.{identifier}")), expected)
+            assert dk.scan(synced.table).count() == len(expected)
+    table = dk.load_table(catalog, identifier)
+    assert dk.verify(table).ok
+    check_table(table, orphans=False)
+    assert not dk.sync_delta(delta.path, catalog, identifier).commits, "nothing is left to do"
+
+
+@pytest.mark.parametrize("format_version", [3, 2])
+@pytest.mark.parametrize("name", HISTORIES)
+def test_all_versions_at_once(catalog: dk.Catalog, delta_table: MakeDelta, name: str, format_version: int) -> None:
+    delta = delta_table(name)
+    synced = dk.sync_delta(delta.path, catalog, f"delta.{name}_once_v{format_version}", format_version=format_version)
+    assert synced.version == delta.latest
+    assert len(synced.table.metadata.snapshots) == 1
+    same_rows(our_rows(synced.table), delta.rows[delta.latest])
+    assert dk.verify(synced.table).ok
+    check_table(synced.table, orphans=False)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize(
+    ("read", "format_version"),
+    [(by_pyiceberg, 3), pytest.param(by_polars, 3, marks=quiet_polars), (by_duckdb, 2)],
+    ids=lambda value: getattr(value, "__name__", f"v{value}"),
+)
+@pytest.mark.parametrize("name", HISTORIES)
+def test_peers_read_each_snapshot(
+    catalog: dk.Catalog,
+    delta_table: MakeDelta,
+    name: str,
+    read: Callable[[str], list[dict[str, Any]]],
+    format_version: int,
+) -> None:
+    if name in UNREADABLE[read.__name__]:
+        name = "dml"
+    delta = delta_table(name)
+    identifier = f"delta.{name}_{read.__name__}_v{format_version}"
+    for version in (delta.latest // 2, delta.latest):
+        table = dk.sync_delta(delta.path, catalog, identifier, version=version, format_version=format_version).table
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Iceberg does not yet support 'ns'")
+            same_rows(read(table.metadata_location), delta.rows[version])
