@@ -21,7 +21,7 @@ from deletekit.formats.delta_actions import AddFile
 from deletekit.formats.delta_path import storage_path
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.operations.convert_delta.vectors import VECTOR_ID
+from deletekit.operations.convert_delta.vectors import VECTOR_ID, referred_id
 from deletekit.operations.verify.delete_content import puffin_footer
 from deletekit.table.delta_log import DeltaState
 from deletekit.table.file_io import FileIO
@@ -112,7 +112,8 @@ class VectorIds:
         vector = add.deletion_vector
         if file.file_path == vector.file_path(root):
             return vector.offset is not None and file.content_offset == vector.offset
-        return self._id_of(file) == vector.unique_id
+        known = self._id_of(file)
+        return known in (vector.unique_id, referred_id(vector.file_path(root) or "", vector.offset or 0))
 
     def _id_of(self, file: DeleteFile) -> str | None:
         """The id, as whoever made the file noted it; None when that was nobody of us, or cannot be read."""

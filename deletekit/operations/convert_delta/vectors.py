@@ -35,7 +35,7 @@ from deletekit.formats.roaring_stream import stream_positions
 from deletekit.table.file_io import FileIO
 from deletekit.version import __version__
 
-__all__ = ["VECTOR_ID", "VectorJob", "VectorMode", "convert_vectors", "vector_offset"]
+__all__ = ["VECTOR_ID", "VectorJob", "VectorMode", "convert_vectors", "referred_id", "vector_offset"]
 
 VECTOR_ID = "delta-dv-id"
 """Property of a Puffin blob, and of a position delete file's footer: `uniqueId` of the vector that it was made of."""
@@ -54,6 +54,11 @@ class VectorJob:
     @property
     def path(self) -> str | None:
         return self.descriptor.file_path(self.root)
+
+
+def referred_id(path: str, offset: int) -> str:
+    """The id of a vector that was only referred to, when it is copied later: its file, and where it is in that."""
+    return f"{path}@{offset}"
 
 
 def convert_vectors(
