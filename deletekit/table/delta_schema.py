@@ -62,12 +62,14 @@ class DeltaSchema:
     Attributes
     ----------
     schema: with schema id 0.
+    top_level_names: physical names of the columns.
     partition_columns: physical name, id and type of each partition column, in order.
     columns: primitive columns outside of lists and maps, partition columns included.
     name_mapping: JSON of `schema.name-mapping.default`, of physical names: those are what data files have.
     """
 
     schema: Schema
+    top_level_names: frozenset[str]
     partition_columns: tuple[DeltaColumn, ...]
     columns: tuple[DeltaColumn, ...]
     name_mapping: str
@@ -115,6 +117,7 @@ def delta_schema(
         partition.append(column)
     return DeltaSchema(
         schema=schema,
+        top_level_names=frozenset(by_logical.values()),
         partition_columns=tuple(partition),
         columns=tuple(builder.columns),
         name_mapping=name_mapping(raw, fields, metadata, known_mapping),

@@ -102,6 +102,15 @@ class DataFiles:
         if not any(field_id is not None for field_id in in_file.values()):
             return
         ids = {c.field_id: c.physical_path for c in self.schema.columns}
+        nested = next((path for path in _without_id(schema) if path[0] in self.schema.top_level_names), None)
+        if nested is not None:
+            # Iceberg Java reads no file of which some fields have ids and these have none.
+            raise UnsupportedError(
+                "lists and maps of a table with column mapping need ids that only IcebergCompat writes",
+                kind="delta-nested-ids",
+                field=".".join(nested),
+                expected="delta.columnMapping.nested.ids",
+            )
         for path, field_id in in_file.items():
             if field_id in ids and ids[field_id] != path:
                 raise _other_ids(path, field_id, ids[field_id])
@@ -118,6 +127,18 @@ def _fields(fields: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
         yield here, field_id_of(field)
         if pa.types.is_struct(field.type):
             yield from _fields([field.type.field(i) for i in range(field.type.num_fields)], here)
+
+
+def _without_id(fields: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Elements, keys and values that have no id."""
+    for field in fields:
+        here, kind = (*path, field.name), field.type
+        if pa.types.is_struct(kind):
+            yield from _without_id([kind.field(i) for i in range(kind.num_fields)], here)
+        elif pa.types.is_nested(kind):
+            parts = [kind.key_field, kind.item_field] if pa.types.is_map(kind) else [kind.value_field]
+            yield from ((*here, part.name) for part in parts if field_id_of(part) is None)
+            yield from _without_id(parts, here)
 
 
 def _other_ids(path: tuple[str, ...], found: Any, expected: Any) -> UnsupportedError:
