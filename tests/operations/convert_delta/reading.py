@@ -11,9 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 import deletekit as dk
-from tests.tables import avro, metadata_json
+from tests.invariants import check_table, reachable
+from tests.tables import avro, files_of, metadata_json
 
-__all__ = ["live_delete_entries", "live_vectors", "our_rows", "plain"]
+__all__ = ["check_synced", "live_delete_entries", "live_vectors", "our_rows", "plain"]
 
 
 def our_rows(table: dk.Table) -> list[dict[str, Any]]:
@@ -39,6 +40,12 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return [_plain(v, kind.value_type) for v in value]
     return value
+
+
+def check_synced(table: dk.Table) -> None:
+    """Check what must hold of every table, and that a sync left nothing that nothing refers to."""
+    check_table(table, orphans=False)
+    assert files_of(table) <= reachable(table)
 
 
 def live_delete_entries(table: dk.Table) -> list[Mapping[str, Any]]:

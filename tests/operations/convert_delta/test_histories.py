@@ -12,9 +12,8 @@ import pytest
 import deletekit as dk
 from tests.interop.rows import same_rows
 from tests.interop.test_peers import by_duckdb, by_polars, by_pyiceberg, quiet_polars
-from tests.invariants import check_table
 from tests.operations.convert_delta.delta_tables import HISTORIES, DeltaTable, plain_rows
-from tests.operations.convert_delta.reading import live_delete_entries, live_vectors, our_rows
+from tests.operations.convert_delta.reading import check_synced, live_delete_entries, live_vectors, our_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,7 +55,7 @@ def test_each_version_has_deltas_rows(
             assert dk.scan(synced.table).count() == len(expected)
     table = dk.load_table(catalog, identifier)
     assert dk.verify(table).ok
-    check_table(table, orphans=False)
+    check_synced(table)
     assert not dk.sync_delta(delta.path, catalog, identifier).commits, "nothing is left to do"
 
 
@@ -69,7 +68,7 @@ def test_all_versions_at_once(catalog: dk.Catalog, delta_table: MakeDelta, name:
     assert len(synced.table.metadata.snapshots) == 1
     same_rows(our_rows(synced.table), delta.rows[delta.latest])
     assert dk.verify(synced.table).ok
-    check_table(synced.table, orphans=False)
+    check_synced(synced.table)
 
 
 @pytest.mark.peers
