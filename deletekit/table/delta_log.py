@@ -119,6 +119,11 @@ class DeltaLog:
         """Whether the state of a version can still be had."""
         return self._start(version) is not None
 
+    def line(self, version: int, action: str) -> str:
+        """The line of a commit that holds an action, as it is written; "" for none."""
+        lines = self._io.read(f"{self._folder}/{self._files.commits[version]}").decode().splitlines()
+        return next((line for line in lines if line.startswith(f'{{"{action}"')), "")
+
     def checksum(self, version: int) -> Mapping[str, object]:
         """Counters of the version checksum file (`.crc`); {} where there is none that can be read."""
         name = self._files.checksums.get(version)

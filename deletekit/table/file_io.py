@@ -29,7 +29,7 @@ from deletekit.errors import (
     UnsupportedError,
 )
 
-__all__ = ["FileIO", "FileInfo", "MemoryFileIO", "PyIcebergIO", "is_remote"]
+__all__ = ["FileIO", "FileInfo", "MemoryFileIO", "PyIcebergIO", "is_remote", "write_if_absent"]
 
 # What fsspec's file systems call the time of the last change.
 _FSSPEC_TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")
@@ -221,6 +221,25 @@ class _MemoryWriter(io.BytesIO):
         if not self.closed:
             self._files.write(self._path, self.getvalue())
         super().close()
+
+
+def write_if_absent(path: str, data: bytes) -> None:
+    """Create a file of a local disk whole, and only if there is none: of several writers, one wins.
+
+    Raises CommitConflictError when it exists; UnsupportedError for other storage, where nothing here can do that.
+    """
+    if is_remote(path):
+        raise UnsupportedError("storage cannot create a file only if there is none", kind="storage", file=path)
+    target = Path(urlparse(path).path if path.startswith("file:") else path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.name}.{os.getpid()}.{time.time_ns()}.tmp")
+    try:
+        draft.write_bytes(data)
+        os.link(draft, target)
+    except FileExistsError as e:
+        raise _exists(path) from e
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def is_remote(path: str) -> bool:

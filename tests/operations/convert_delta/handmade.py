@@ -50,9 +50,7 @@ def body_of(positions: Iterable[int]) -> bytes:
 def native_body(positions: Iterable[int], order: str = "<") -> bytes:
     """Magic and bitmap in Spark's older form."""
     data = BitMap(positions).serialize()
-    return (
-        struct.pack(f"{order}I", 1681511376) + struct.pack(f"{order}I", 1) + struct.pack(f"{order}I", len(data)) + data
-    )
+    return struct.pack(f"{order}III", 1681511376, 1, len(data)) + data
 
 
 def frame(body: bytes) -> bytes:
