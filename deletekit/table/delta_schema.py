@@ -63,6 +63,7 @@ class DeltaSchema:
     ----------
     schema: with schema id 0.
     top_level_names: physical names of the columns.
+    found_by_id: Delta, too, finds columns of data files by their ids, whatever their names.
     partition_columns: physical name, id and type of each partition column, in order.
     columns: primitive columns outside of lists and maps, partition columns included.
     name_mapping: JSON of `schema.name-mapping.default`, of physical names: those are what data files have.
@@ -70,6 +71,7 @@ class DeltaSchema:
 
     schema: Schema
     top_level_names: frozenset[str]
+    found_by_id: bool
     partition_columns: tuple[DeltaColumn, ...]
     columns: tuple[DeltaColumn, ...]
     name_mapping: str
@@ -118,6 +120,7 @@ def delta_schema(
     return DeltaSchema(
         schema=schema,
         top_level_names=frozenset(by_logical.values()),
+        found_by_id=metadata.column_mapping_mode == "id",
         partition_columns=tuple(partition),
         columns=tuple(builder.columns),
         name_mapping=name_mapping(raw, fields, metadata, known_mapping),

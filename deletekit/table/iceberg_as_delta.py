@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 from pyiceberg import types as it
@@ -20,9 +20,10 @@ from deletekit.errors import UnsupportedError
 from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.table.metadata import TableMetadata
 
-__all__ = ["metadata_action", "partition_columns", "partition_texts", "protocol_action"]
+__all__ = ["ColumnMapping", "metadata_action", "partition_columns", "partition_texts", "protocol_action"]
 
 Json = dict[str, Any]
+ColumnMapping = Literal["none", "id"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PRIMITIVES: dict[type[it.IcebergType], str] = {
     it.BooleanType: "boolean",
@@ -38,33 +39,35 @@ _PRIMITIVES: dict[type[it.IcebergType], str] = {
 }
 
 
-def protocol_action(metadata: TableMetadata) -> Json:
+def protocol_action(metadata: TableMetadata, mode: ColumnMapping) -> Json:
     """`protocol`, with the features that the table needs and no other."""
-    features = ["columnMapping", "deletionVectors"]
+    features = ["deletionVectors"] if mode == "none" else ["columnMapping", "deletionVectors"]
     if any(isinstance(f.field_type, it.TimestampType) for f in metadata.all_fields.values()):
         features.append("timestampNtz")
     raw = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features}
     return {"protocol": raw}
 
 
-def metadata_action(metadata: TableMetadata) -> Json:
-    """`metaData`. Columns are found by their field ids (column mapping by id), so renamed ones are what they were.
+def metadata_action(metadata: TableMetadata, mode: ColumnMapping) -> Json:
+    """`metaData`. With mode `id`, columns are found by their field ids, so renamed ones are what they were.
 
-    Raises UnsupportedError for a type that Delta lacks, a promoted column, or a default of existing rows.
+    Raises UnsupportedError for a type that Delta lacks, a promoted column, or a default of existing rows; without
+    column mapping, for names that were not one column's all the time.
     """
-    _check_history(metadata)
-    fields = [_field(f) for f in metadata.schema.fields]
+    _check_types(metadata)
+    if mode == "none":
+        _check_names(metadata)
+    fields = [_field(f, mode) for f in metadata.schema.fields]
     raw = {
         "id": metadata.table_uuid,
         "format": {"provider": "parquet", "options": {}},
         "schemaString": json.dumps({"type": "struct", "fields": fields}, ensure_ascii=False),
         "partitionColumns": [metadata.schema.find_field(i).name for i in partition_columns(metadata)],
-        "configuration": {
-            "delta.columnMapping.mode": "id",
-            "delta.columnMapping.maxColumnId": str(max(metadata.all_fields, default=0)),
-            "delta.enableDeletionVectors": "true",
-        },
+        "configuration": {"delta.enableDeletionVectors": "true"},
     }
+    if mode == "id":
+        most = max(metadata.all_fields, default=0)
+        raw["configuration"] |= {"delta.columnMapping.mode": "id", "delta.columnMapping.maxColumnId": str(most)}
     return {"metaData": raw}
 
 
@@ -89,44 +92,50 @@ def partition_columns(metadata: TableMetadata) -> tuple[int, ...]:
     return ()
 
 
-def partition_texts(metadata: TableMetadata, spec: PartitionSpec, partition: tuple[Any, ...]) -> dict[str, str | None]:
+def partition_texts(
+    metadata: TableMetadata, spec: PartitionSpec, partition: tuple[Any, ...], mode: ColumnMapping
+) -> dict[str, str | None]:
     """`partitionValues` of a data file, by physical name. Raises UnsupportedError for bytes that are no text."""
     wanted = set(partition_columns(metadata))
     out: dict[str, str | None] = {}
     for field, value in zip(spec.fields, partition, strict=True):
         if field.source_id in wanted:
-            kind = metadata.schema.find_type(field.source_id)
-            out[_physical(field.source_id)] = None if value is None else _text(value, kind, field.name)
+            source = metadata.schema.find_field(field.source_id)
+            text = None if value is None else _text(value, source.field_type, field.name)
+            out[_physical(source, mode)] = text
     return out
 
 
-def _physical(field_id: int) -> str:
-    return f"col-{field_id}"
+def _physical(field: it.NestedField, mode: ColumnMapping) -> str:
+    return field.name if mode == "none" else f"col-{field.field_id}"
 
 
-def _field(field: it.NestedField) -> Json:
+def _field(field: it.NestedField, mode: ColumnMapping) -> Json:
     if field.initial_default is not None:
         raise UnsupportedError(
             "Delta has no default for rows that are there already", kind="delta-default", field=field.name
         )
-    metadata: Json = {
-        "delta.columnMapping.id": field.field_id,
-        "delta.columnMapping.physicalName": _physical(field.field_id),
-    }
+    metadata: Json = {}
+    if mode == "id":
+        metadata = {
+            "delta.columnMapping.id": field.field_id,
+            "delta.columnMapping.physicalName": _physical(field, mode),
+        }
     if field.doc:
         metadata["comment"] = field.doc
-    kind = _type(field.field_type, field.name)
+    kind = _type(field.field_type, field.name, mode)
     return {"name": field.name, "type": kind, "nullable": not field.required, "metadata": metadata}
 
 
-def _type(kind: it.IcebergType, name: str) -> Any:
+def _type(kind: it.IcebergType, name: str, mode: ColumnMapping) -> Any:
     if isinstance(kind, it.StructType):
-        return {"type": "struct", "fields": [_field(f) for f in kind.fields]}
+        return {"type": "struct", "fields": [_field(f, mode) for f in kind.fields]}
     if isinstance(kind, it.ListType):
-        element = _type(kind.element_type, f"{name}.element")
+        element = _type(kind.element_type, f"{name}.element", mode)
         return {"type": "array", "elementType": element, "containsNull": not kind.element_required}
     if isinstance(kind, it.MapType):
-        key, value = _type(kind.key_type, f"{name}.key"), _type(kind.value_type, f"{name}.value")
+        key = _type(kind.key_type, f"{name}.key", mode)
+        value = _type(kind.value_type, f"{name}.value", mode)
         return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": not kind.value_required}
     if isinstance(kind, it.DecimalType):
         return f"decimal({kind.precision},{kind.scale})"
@@ -135,7 +144,26 @@ def _type(kind: it.IcebergType, name: str) -> Any:
     raise UnsupportedError("Delta has no such type", kind="delta-type", field=name, found=str(kind))
 
 
-def _check_history(metadata: TableMetadata) -> None:
+def _check_names(metadata: TableMetadata) -> None:
+    """Without column mapping Delta finds columns of old files by today's names."""
+    pairs = {
+        (schema.find_column_name(field_id), field_id)
+        for schema in metadata.schemas.values()
+        for field_id in metadata.all_fields
+        if schema.find_column_name(field_id) is not None
+    }
+    names, ids = [name for name, _ in pairs], [field_id for _, field_id in pairs]
+    for name, field_id in sorted(pairs, key=str):
+        if names.count(name) > 1 or ids.count(field_id) > 1:
+            raise UnsupportedError(
+                "a name was not one column's all the time: Delta needs column mapping by id to find it",
+                kind="delta-renamed-column",
+                field=name,
+                expected='column_mapping="id", which Spark reads, and deltalake 1.6 reads as NULL',
+            )
+
+
+def _check_types(metadata: TableMetadata) -> None:
     """A promoted column has files of its old type, which Delta would need type widening for."""
     for schema in metadata.schemas.values():
         for field_id, current in metadata.all_fields.items():

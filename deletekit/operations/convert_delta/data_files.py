@@ -48,8 +48,6 @@ class DataFiles:
             records = add.num_records
             if self.look or records is None:
                 records = self._records(path, records, add.size)
-            elif add.deletion_vector is None and records is None:
-                raise FormatError("add action without numRecords", kind="delta-action", field="stats")
             metrics = metrics_of({**add.parsed_stats, "numRecords": records}, self.schema.columns)
             partition = partition_tuple(add.partition_values, self.schema.partition_columns, self.time_zone)
         except DeletekitError as e:
@@ -111,6 +109,8 @@ class DataFiles:
                 field=".".join(nested),
                 expected="delta.columnMapping.nested.ids",
             )
+        if self.schema.found_by_id:
+            return  # and so does Delta
         for path, field_id in in_file.items():
             if field_id in ids and ids[field_id] != path:
                 raise _other_ids(path, field_id, ids[field_id])

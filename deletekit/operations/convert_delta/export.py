@@ -27,7 +27,7 @@ from deletekit.formats.delta_path import delta_path
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.delta_log import DeltaLog
 from deletekit.table.file_io import FileIO, write_if_absent
-from deletekit.table.iceberg_as_delta import metadata_action, partition_texts, protocol_action
+from deletekit.table.iceberg_as_delta import ColumnMapping, metadata_action, partition_texts, protocol_action
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
@@ -57,7 +57,9 @@ class DeltaExport:
     removed_files: int = 0
 
 
-def export_delta(table: Table, path: str | Path, *, ref: str = MAIN) -> DeltaExport:
+def export_delta(
+    table: Table, path: str | Path, *, ref: str = MAIN, column_mapping: ColumnMapping = "none"
+) -> DeltaExport:
     """Make, or bring up to date, a Delta table that has the rows of an Iceberg v3 table.
 
     Parameters
@@ -65,6 +67,8 @@ def export_delta(table: Table, path: str | Path, *, ref: str = MAIN) -> DeltaExp
     path: the Delta table's folder, on a local disk: no other storage creates a file only if there is none, through
         pyarrow. New, or one that an export of the same table made.
     ref: the branch or tag.
+    column_mapping: `none`, for tables whose columns were never renamed; or `id`, which finds columns by their field
+        ids: Spark reads that right, deltalake 1.6 takes such columns for NULL without a word.
 
     Spark with Delta and deltalake read it. It refers to the Iceberg table's data files by absolute path: expiring
     snapshots there takes them from older versions here.
@@ -78,9 +82,9 @@ def export_delta(table: Table, path: str | Path, *, ref: str = MAIN) -> DeltaExp
     root = str(Path(path).absolute())
     metadata = table.refresh().metadata
     snapshot = metadata.snapshot_of_ref(ref)
-    actions = {name: json.dumps(action) for name, action in _header(metadata).items()}
-    wanted, bins = _wanted(table.io, metadata, snapshot, root)
-    log = _log(table.io, root, metadata)
+    actions = {name: json.dumps(action) for name, action in _header(metadata, column_mapping).items()}
+    wanted, bins = _wanted(table.io, metadata, snapshot, root, column_mapping)
+    log = _log(table.io, root, metadata, column_mapping)
     version, live, known = (0, {}, {}) if log is None else _state(log)
     adds = {p: a for p, a in wanted.items() if p not in live or live[p].vector_id != _vector_id(a)}
     removes = [_removal(a) for p, a in live.items() if p not in wanted or p in adds]
@@ -97,8 +101,8 @@ def export_delta(table: Table, path: str | Path, *, ref: str = MAIN) -> DeltaExp
     )
 
 
-def _header(metadata: TableMetadata) -> dict[str, Json]:
-    return {"protocol": protocol_action(metadata), "metaData": metadata_action(metadata)}
+def _header(metadata: TableMetadata, mode: ColumnMapping) -> dict[str, Json]:
+    return {"protocol": protocol_action(metadata, mode), "metaData": metadata_action(metadata, mode)}
 
 
 def _commit_info(metadata: TableMetadata, snapshot_id: int | None) -> str:
@@ -111,13 +115,23 @@ def _commit_info(metadata: TableMetadata, snapshot_id: int | None) -> str:
     return json.dumps({"commitInfo": raw})
 
 
-def _log(io: FileIO, root: str, metadata: TableMetadata) -> DeltaLog | None:
+def _log(io: FileIO, root: str, metadata: TableMetadata, mode: ColumnMapping) -> DeltaLog | None:
     """The log of an earlier export; None for a new table."""
     try:
         log = DeltaLog(io, root)
     except NotFoundError:
         return None
-    found = log.state(log.latest).metadata.id
+    last = log.state(log.latest).metadata
+    if last.column_mapping_mode != mode:
+        raise InvalidInputError(
+            "a Delta table's column mapping cannot be changed so",
+            kind="delta-column-mapping",
+            file=root,
+            field="column_mapping",
+            found=mode,
+            expected=last.column_mapping_mode,
+        )
+    found = last.id
     if found != metadata.table_uuid:
         raise InvalidInputError(
             "another Delta table is in this folder",
@@ -141,7 +155,7 @@ def _state(log: DeltaLog) -> tuple[int, dict[str, AddFile], dict[str, str]]:
 
 
 def _wanted(
-    io: FileIO, metadata: TableMetadata, snapshot: Snapshot | None, root: str
+    io: FileIO, metadata: TableMetadata, snapshot: Snapshot | None, root: str, mode: ColumnMapping
 ) -> tuple[dict[str, Json], dict[str, str]]:
     """Add actions by their path in the log, and where each Puffin file is copied to."""
     if snapshot is None:
@@ -167,7 +181,7 @@ def _wanted(
         file = entry.data_file
         assert isinstance(file, DataFile)
         vector = vectors.get(file.file_path)
-        action = _add(metadata, file, root)
+        action = _add(metadata, file, root, mode)
         if vector is not None:
             descriptor = _descriptor(io, vector)
             bins[vector.file_path] = str(descriptor.file_path(root))
@@ -176,7 +190,7 @@ def _wanted(
     return adds, bins
 
 
-def _add(metadata: TableMetadata, file: DataFile, root: str) -> Json:
+def _add(metadata: TableMetadata, file: DataFile, root: str, mode: ColumnMapping) -> Json:
     refuse_encrypted(file)
     if file.file_format != "PARQUET":
         raise UnsupportedError(
@@ -184,7 +198,7 @@ def _add(metadata: TableMetadata, file: DataFile, root: str) -> Json:
         )
     return {
         "path": delta_path(file.file_path, root),
-        "partitionValues": partition_texts(metadata, metadata.specs[file.spec_id], file.partition),
+        "partitionValues": partition_texts(metadata, metadata.specs[file.spec_id], file.partition, mode),
         "size": file.file_size_in_bytes,
         "modificationTime": 0,
         "dataChange": True,
