@@ -40,6 +40,7 @@ FRAME_BYTES = 8
 """What a frame has beside its `sizeInBytes`: length and CRC."""
 NATIVE_MAGIC = bytes((0xD0, 0xD3, 0x39, 0x64))
 _UUID_CHARACTERS = 20
+_ONE_BITMAP = MAGIC + struct.pack("<QI", 1, 0)
 _MAX_BYTES = 2**31 - 1 - FRAME_BYTES
 
 
@@ -154,6 +155,8 @@ def blob_of_frame(frame: bytes, descriptor: DeletionVectorDescriptor, num_record
     bitmap, cardinality or position.
     """
     body = _checked_body(frame, descriptor)
+    if _is_as_said(body, descriptor.cardinality, num_records):
+        return frame
     positions = decode_body(body)
     check_positions(positions, descriptor, num_records)
     return frame if body[: len(MAGIC)] == MAGIC else encode_blob(positions)
@@ -180,14 +183,27 @@ def decode_body(body: bytes | memoryview) -> PositionBitmap:
     raise _bad("not a deletion vector", "magic", magic.hex(), f"{MAGIC.hex()} or {NATIVE_MAGIC.hex()}")
 
 
-def _checked_body(frame: bytes, descriptor: DeletionVectorDescriptor) -> bytes:
+def _is_as_said(body: memoryview, cardinality: int, num_records: int | None) -> bool:
+    """Whether this is the usual vector, of one bitmap below 2^32, and right; False says that it has to be looked at."""
+    if body[:16] != _ONE_BITMAP:
+        return False
+    try:
+        bitmap = BitMap.deserialize(bytes(body[16:]))
+    except ValueError:
+        return False
+    if not bitmap or len(bitmap) != cardinality or (num_records is not None and bitmap.max() >= num_records):
+        return False
+    return len(bitmap.serialize()) == len(body) - 16  # nothing is behind it
+
+
+def _checked_body(frame: bytes, descriptor: DeletionVectorDescriptor) -> memoryview:
     if len(frame) != descriptor.size_in_bytes + FRAME_BYTES:
         expected = descriptor.size_in_bytes + FRAME_BYTES
         raise _bad("deletion vector is cut off", "sizeInBytes", f"{len(frame)} bytes", f"{expected} bytes")
     (length,) = struct.unpack_from(">I", frame)
     if length != descriptor.size_in_bytes:
         raise _bad("deletion vector has another size", "sizeInBytes", length, descriptor.size_in_bytes)
-    body = frame[4:-4]
+    body = memoryview(frame)[4:-4]
     (stored,) = struct.unpack(">I", frame[-4:])
     if stored != zlib.crc32(body):
         raise FormatError(

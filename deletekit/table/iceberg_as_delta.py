@@ -58,7 +58,7 @@ def metadata_action(metadata: TableMetadata, mode: ColumnMapping) -> Json:
     if mode == "none":
         _check_names(metadata)
     fields = [_field(f, mode) for f in metadata.schema.fields]
-    raw = {
+    raw: Json = {
         "id": metadata.table_uuid,
         "format": {"provider": "parquet", "options": {}},
         "schemaString": json.dumps({"type": "struct", "fields": fields}, ensure_ascii=False),

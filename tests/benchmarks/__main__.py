@@ -20,6 +20,7 @@ PARTS = {
     "delete": "DELETE",
     "plan": "Planning",
     "merge": "Merging deletion vectors",
+    "delta": "sync_delta",
     "start": "import deletekit",
 }
 
