@@ -22,7 +22,7 @@ _ROW_TRACKING = (
     "delta.rowTracking.materializedRowIdColumnName",
     "delta.rowTracking.materializedRowCommitVersionColumnName",
 )
-_FIRST_INTERNAL_ID = 1_999_999_997
+_FIRST_INTERNAL_ID = 1_999_999_996
 Json = Mapping[str, Any]
 
 
@@ -60,7 +60,7 @@ def _names_before(known_mapping: str, metadata: Metadata) -> list[dict[str, Any]
     except (ValueError, TypeError, AttributeError) as e:
         found = f"{type(e).__name__}: {e}"
         raise FormatError("bad name mapping", kind="field-ids", field="schema.name-mapping.default", found=found) from e
-    internal = ["_change_type", *(metadata.configuration.get(key) for key in _ROW_TRACKING)]
+    internal = ["__is_cdc", "_change_type", *(metadata.configuration.get(key) for key in _ROW_TRACKING)]
     numbered = enumerate(internal, _FIRST_INTERNAL_ID)
     return before + [{"field-id": i, "names": [name]} for i, name in numbered if name and i not in ids]
 

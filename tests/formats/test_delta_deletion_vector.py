@@ -45,9 +45,9 @@ def test_what_is_no_z85(text: str) -> None:
 def test_paths_of_the_protocol() -> None:
     found = descriptor(pathOrInlineDv="ab^-aqEH.-t@S}K{vb[*k^").file_path("s3://bucket/table")
     assert found == "s3://bucket/table/ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
-    absolute = descriptor(storageType="p", pathOrInlineDv="file:/tmp/test%25dv.bin")
-    assert absolute.file_path("/table") == "/tmp/test%dv.bin"
-    assert absolute.file_path("file:///table") == "file:///tmp/test%dv.bin"
+    absolute = descriptor(storageType="p", pathOrInlineDv="file:/some/test%25dv.bin")
+    assert absolute.file_path("/table") == "/some/test%dv.bin"
+    assert absolute.file_path("file:///table") == "file:///some/test%dv.bin"
     assert descriptor().unique_id == "u" + "x" * 20 + "@1"
     assert descriptor(offset=None).unique_id == "u" + "x" * 20
 
@@ -73,14 +73,9 @@ def test_streamed_is_decoded(seed: int) -> None:
     chosen: set[int] = set()
     for _ in range(rng.randrange(1, 6)):
         start = rng.choice((0, 65_500, 1 << 20, (1 << 32) - 40, 5 << 32))
-        chosen |= set(
-            rng.choice(
-                (range(start, start + rng.randrange(1, 9_000)), rng.sample(range(start, start + 200_000), 5_000))
-            )
-        )
+        run, scattered = range(start, start + rng.randrange(1, 9_000)), range(start, start + 200_000)
+        chosen |= set(run) if rng.random() < 0.5 else set(rng.sample(scattered, 5_000))
     bitmap = BitMap64(chosen)
-    if seed % 2:
-        bitmap.run_optimize() if hasattr(bitmap, "run_optimize") else None
     data = encode_blob(PositionBitmap(sorted(chosen)))[8:-4] if seed % 3 else bitmap.serialize()
     at = 0
 

@@ -14,7 +14,7 @@ import deletekit as dk
 from tests.invariants import check_table, reachable
 from tests.tables import avro, files_of, metadata_json
 
-__all__ = ["check_synced", "live_delete_entries", "live_vectors", "our_rows", "plain"]
+__all__ = ["check_synced", "live_delete_entries", "live_vectors", "of_a_peer", "our_rows", "plain"]
 
 
 def our_rows(table: dk.Table) -> list[dict[str, Any]]:
@@ -26,6 +26,22 @@ def plain(rows: pa.Table) -> list[dict[str, Any]]:
     return [
         {name: _plain(value, rows.schema.field(name).type) for name, value in row.items()} for row in rows.to_pylist()
     ]
+
+
+def of_a_peer(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows without types, in that shape; no list of these tables holds pairs but a map's."""
+    return [{name: _untyped(value) for name, value in row.items()} for row in rows]
+
+
+def _untyped(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None)
+    if isinstance(value, Mapping):
+        return {k: _untyped(v) for k, v in value.items()}
+    if isinstance(value, list):
+        pairs = value and all(isinstance(v, tuple) and len(v) == 2 for v in value)
+        return {k: _untyped(v) for k, v in value} if pairs else [_untyped(v) for v in value]
+    return value
 
 
 def _plain(value: Any, kind: pa.DataType) -> Any:

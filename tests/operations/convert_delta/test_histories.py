@@ -13,7 +13,7 @@ import deletekit as dk
 from tests.interop.rows import same_rows
 from tests.interop.test_peers import by_duckdb, by_polars, by_pyiceberg, quiet_polars
 from tests.operations.convert_delta.delta_tables import HISTORIES, DeltaTable, plain_rows
-from tests.operations.convert_delta.reading import check_synced, live_delete_entries, live_vectors, our_rows
+from tests.operations.convert_delta.reading import check_synced, live_delete_entries, live_vectors, of_a_peer, our_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,9 +22,9 @@ MakeDelta = Callable[[str], DeltaTable]
 
 # What a peer cannot read of Delta's data files, whoever describes them to it.
 UNREADABLE = {
-    "by_pyiceberg": ("places", "types"),  # INT96 timestamps: an error
-    "by_polars": ("types",),  # INT96 before 1677 and after 2262: other times
-    "by_duckdb": (),
+    "pyiceberg": ("places", "types"),  # INT96 timestamps: an error
+    "polars": ("types",),  # INT96 before 1677 and after 2262: other times
+    "duckdb": (),
 }
 
 
@@ -71,26 +71,24 @@ def test_all_versions_at_once(catalog: dk.Catalog, delta_table: MakeDelta, name:
     check_synced(synced.table)
 
 
+READERS: dict[str, tuple[Callable[[str], list[dict[str, Any]]], int]] = {
+    "pyiceberg": (by_pyiceberg, 3),
+    "polars": (by_polars, 3),
+    "duckdb": (by_duckdb, 2),
+}
+
+
 @pytest.mark.peers
+@quiet_polars
 @pytest.mark.parametrize(
-    ("read", "format_version"),
-    [(by_pyiceberg, 3), pytest.param(by_polars, 3, marks=quiet_polars), (by_duckdb, 2)],
-    ids=lambda value: getattr(value, "__name__", f"v{value}"),
+    ("peer", "name"), [(peer, name) for peer in READERS for name in HISTORIES if name not in UNREADABLE[peer]]
 )
-@pytest.mark.parametrize("name", HISTORIES)
-def test_peers_read_each_snapshot(
-    catalog: dk.Catalog,
-    delta_table: MakeDelta,
-    name: str,
-    read: Callable[[str], list[dict[str, Any]]],
-    format_version: int,
-) -> None:
-    if name in UNREADABLE[read.__name__]:
-        name = "dml"
+def test_peers_read_snapshots(catalog: dk.Catalog, delta_table: MakeDelta, peer: str, name: str) -> None:
     delta = delta_table(name)
-    identifier = f"delta.{name}_{read.__name__}_v{format_version}"
+    read, format_version = READERS[peer]
+    identifier = f"delta.{name}_{peer}"
     for version in (delta.latest // 2, delta.latest):
         table = dk.sync_delta(delta.path, catalog, identifier, version=version, format_version=format_version).table
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Iceberg does not yet support 'ns'")
-            same_rows(read(table.metadata_location), delta.rows[version])
+            same_rows(of_a_peer(read(table.metadata_location)), delta.rows[version])
