@@ -46,22 +46,17 @@ class DeltaCommit:
         return any(a.data_change for a in self.actions.adds) or any(r.data_change for r in self.actions.removes)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaState:
     """The table at a version. `files` are live data files by path as the log has it."""
 
     version: int
     metadata: Metadata
     protocol: Protocol
-    files: dict[str, AddFile] = field(repr=False)
+    files: Mapping[str, AddFile] = field(repr=False)
 
-    def apply(self, commit: DeltaCommit) -> None:
-        """Go on to the next version. Raises FormatError for a commit that leaves a data file live twice."""
-        _apply(self.files, commit.actions)
-        self.metadata = commit.actions.metadata or self.metadata
-        self.protocol = commit.actions.protocol or self.protocol
-        self.version = commit.version
-        check_readable(self.protocol, self.metadata)
+
+_Start = tuple[Metadata | None, Protocol | None, dict[str, AddFile], int]
 
 
 class DeltaLog:
@@ -73,6 +68,7 @@ class DeltaLog:
         self._folder = f"{self.root}/_delta_log"
         self._modified: dict[str, int] = {}
         self._files = self._list()
+        self._last: DeltaState | None = None
 
     @property
     def latest(self) -> int:
@@ -87,24 +83,31 @@ class DeltaLog:
         Raises NotFoundError for a version that the log does not reach any more, or not yet; FormatError for a damaged
         log; UnsupportedError for a feature that is not known.
         """
-        base = self._base(version)
-        actions = self._checkpoint(base) if base is not None else Actions()
-        files: dict[str, AddFile] = {}
-        for add in actions.adds:
-            _put(files, add)
-        metadata, protocol = actions.metadata, actions.protocol
-        for commit in self.commits(base.version + 1 if base else 0, version):
+        last = self._last
+        if last is None or last.version > version or not self.has_commits(last.version + 1, version):
+            last = None
+        metadata, protocol, files, first = self._checkpointed(version) if last is None else _of_state(last)
+        for commit in self.commits(first, version):
             _apply(files, commit.actions)
             metadata, protocol = commit.actions.metadata or metadata, commit.actions.protocol or protocol
         if metadata is None or protocol is None:
             raise FormatError(
-                "Delta log without metaData or protocol",
-                kind="delta-log",
-                file=self._folder,
-                found=f"version {version}",
+                "Delta log without metaData or protocol", kind="delta-log", file=self._folder, found=version
             )
         check_readable(protocol, metadata)
-        return DeltaState(version=version, metadata=metadata, protocol=protocol, files=files)
+        self._last = DeltaState(version=version, metadata=metadata, protocol=protocol, files=files)
+        return self._last
+
+    def _checkpointed(self, version: int) -> _Start:
+        """Where a replay begins: the newest checkpoint, or nothing; and the first commit to be read."""
+        base = self._base(version)
+        if base is None:
+            return None, None, {}, 0
+        actions = self._checkpoint(base)
+        files: dict[str, AddFile] = {}
+        for add in actions.adds:
+            _put(files, add)
+        return actions.metadata, actions.protocol, files, base.version + 1
 
     def has_commits(self, first: int, last: int) -> bool:
         """Whether every commit from `first` to `last` is still there."""
@@ -214,6 +217,10 @@ class DeltaLog:
         if not isinstance(stamp, int):
             stamp = self._modified.get(name)
         return DeltaCommit(version=version, actions=actions, timestamp_ms=stamp)
+
+
+def _of_state(state: DeltaState) -> _Start:
+    return state.metadata, state.protocol, dict(state.files), state.version + 1
 
 
 def _apply(files: dict[str, AddFile], actions: Actions) -> None:

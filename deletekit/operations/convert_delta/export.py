@@ -144,7 +144,7 @@ def _log(io: FileIO, root: str, metadata: TableMetadata, mode: ColumnMapping) ->
     return log
 
 
-def _state(log: DeltaLog) -> tuple[int, dict[str, AddFile], dict[str, str]]:
+def _state(log: DeltaLog) -> tuple[int, Mapping[str, AddFile], dict[str, str]]:
     """The next version, what is live, and the last protocol and metaData as they were written."""
     known: dict[str, str] = {}
     for commit in log.commits(0, log.latest):
