@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -92,3 +93,43 @@ def test_peers_read_snapshots(catalog: dk.Catalog, delta_table: MakeDelta, peer:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Iceberg does not yet support 'ns'")
             same_rows(of_a_peer(read(table.metadata_location)), delta.rows[version])
+
+
+@pytest.mark.peers
+def test_spark_reads_references_and_all_read_repacked(
+    spark: SparkSession, catalog: dk.Catalog, delta_table: MakeDelta
+) -> None:
+    delta = delta_table("dml")
+    table = dk.sync_delta(delta.path, catalog, "delta.referred", version=5, deletion_vectors="reference").table
+    assert {Path(e["file_path"]).parent for e in live_delete_entries(table)} == {delta.path}
+    same_rows(plain_rows(spark.table("local.delta.referred")), delta.rows[5])
+    with pytest.raises(ValueError, match="magic"):
+        by_pyiceberg(table.metadata_location)
+    assert dk.repack(table).vectors == live_vectors(delta.path, 5)
+    same_rows(plain_rows(spark.table("local.delta.referred")), delta.rows[5])
+    same_rows(by_pyiceberg(table.metadata_location), delta.rows[5])
+    after = dk.sync_delta(delta.path, catalog, "delta.referred", version=7)
+    same_rows(our_rows(after.table), delta.rows[7])
+
+
+def test_vacuum_leaves_what_lies_below_a_hidden_folder(
+    spark: SparkSession, catalog: dk.Catalog, tmp_path: Path
+) -> None:
+    path = tmp_path / "delta"
+    name = f"delta.`{path}`"
+    spark.sql(f"CREATE TABLE {name} (id BIGINT) USING delta TBLPROPERTIES ('delta.enableDeletionVectors'='true')")
+    spark.sql(f"INSERT INTO {name} SELECT /*+ REPARTITION(1) */ id FROM range(20)")
+    spark.sql(f"DELETE FROM {name} WHERE id < 2")
+    table = dk.sync_delta(path, catalog, "delta.hidden", location=str(path / "_iceberg")).table
+    spark.sql(f"DELETE FROM {name} WHERE id < 4")
+    spark.sql(f"DELETE FROM {name} WHERE id < 5")
+    for file in path.rglob("*"):
+        os.utime(file, (1, 1))
+    before = {file for file in path.rglob("*.bin") if file.parent == path}
+    spark.sql(f"VACUUM {name} RETAIN 0 HOURS")
+    assert {file for file in path.rglob("*.bin") if file.parent == path} < before, "it did delete vectors"
+    same_rows(our_rows(table), [{"id": i} for i in range(2, 20)])
+    synced = dk.sync_delta(path, catalog, "delta.hidden", commits="each")
+    same_rows(our_rows(synced.table), [{"id": i} for i in range(5, 20)])
+    same_rows(plain_rows(spark.table("local.delta.hidden")), [{"id": i} for i in range(5, 20)])
+    assert dk.verify(synced.table).ok
