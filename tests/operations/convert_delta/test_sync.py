@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
+from tests.commit.racing import Interfering
 from tests.counting_io import CountingIO
 from tests.operations.convert_delta.handmade import (
     HandMade,
@@ -566,3 +567,52 @@ def test_crc_of_the_streamed_vector_is_looked_at(delta: HandMade, catalog: dk.Ca
     with pytest.raises(dk.FormatError) as e:
         sync(delta, catalog, format_version=2)
     assert e.value.kind == "deletion-vector-crc"
+
+
+def test_a_sync_that_loses_a_race_is_planned_anew(delta: HandMade, catalog: dk.Catalog) -> None:
+    """Another sync commits the same version first; then somebody else appends."""
+    add = delta.data(range(10))
+    delta.commit(add)
+    sync(delta, catalog)
+    delta.commit(with_vector(add, delta.vector([1])), remove(add))
+    racing = Interfering(catalog)
+    racing.others.append(lambda: sync(delta, catalog))
+    done = dk.sync_delta(delta.path, racing, "t.d")
+    assert done.commits == ()
+    assert ids(done.table) == [0, *range(2, 10)]
+    delta.commit(delta.data(range(20, 21)))
+    racing.others.append(lambda: dk.append(dk.load_table(catalog, "t.d"), [{"id": 5}]))
+    with pytest.raises(dk.InvalidInputError) as e:
+        dk.sync_delta(delta.path, racing, "t.d")
+    assert e.value.kind == "delta-foreign-commit"
+    assert ids(dk.load_table(catalog, "t.d")) == [0, *range(2, 6), *range(5, 10)]
+
+
+def test_schema_changes_go_with_their_rows(delta: HandMade, catalog: dk.Catalog) -> None:
+    """A column added, then a table overwritten with others: ids of columns that are gone are not given again."""
+    delta.commit(delta.data(range(3)))
+    table = sync(delta, catalog).table
+    fields = json.loads(delta.schema)["fields"]
+    delta.schema = json.dumps({"type": "struct", "fields": [*fields, {**fields[0], "name": "v"}]})
+    rows = pa.table({"id": pa.array([7], pa.int64()), "v": pa.array([8], pa.int64())})
+    second = delta.data(rows)
+    delta.commit(delta.metadata(), second)
+    done = sync(delta, catalog)
+    assert done.commit.snapshot_id is not None
+    assert dk.scan(done.table).to_arrow().sort_by("id").to_pylist()[-1] == {"id": 7, "v": 8}
+    delta.schema = json.dumps({"type": "struct", "fields": [{**fields[0], "name": "other"}]})
+    first = json.loads(delta.log(0).read_text().splitlines()[2])
+    new = delta.data(pa.table({"other": pa.array([1], pa.int64())}))
+    delta.commit(delta.metadata(), new, remove(first), remove(second))
+    done = sync(delta, catalog)
+    assert dk.scan(done.table).to_arrow().to_pylist() == [{"other": 1}]
+    assert [f.field_id for f in done.table.schema.fields] == [3]
+    delta.schema = json.dumps({"type": "struct", "fields": [{**fields[0], "name": "renamed"}]})
+    delta.commit(delta.metadata(), delta.data(pa.table({"renamed": pa.array([2], pa.int64())})), remove(new))
+    assert [f.field_id for f in sync(delta, catalog).table.schema.fields] == [4]
+    delta.schema = json.dumps({"type": "struct", "fields": [{**fields[0], "name": "renamed", "type": "string"}]})
+    delta.commit(delta.metadata())
+    with pytest.raises(dk.UnsupportedError) as e:
+        sync(delta, catalog)
+    assert e.value.kind == "delta-schema-change"
+    check_synced(table.refresh())
