@@ -21,12 +21,8 @@ if TYPE_CHECKING:
 
 MakeDelta = Callable[[str], DeltaTable]
 
-# What a peer cannot read of Delta's data files, whoever describes them to it.
-UNREADABLE = {
-    "pyiceberg": ("places", "types"),  # INT96 timestamps: an error
-    "polars": ("types",),  # INT96 before 1677 and after 2262: other times
-    "duckdb": (),
-}
+# What a peer refuses: pyiceberg the INT96 timestamps that Spark writes.
+UNREADABLE: dict[str, tuple[str, ...]] = {"pyiceberg": ("places", "types"), "polars": (), "duckdb": ()}
 
 
 @pytest.fixture(scope="module")
