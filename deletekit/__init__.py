@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from deletekit.errors import UnsupportedError as UnsupportedError
     from deletekit.operations import context as engine  # noqa: F401  # mypy sees it, `_MODULES` loads it
     from deletekit.operations import stream as stream
+    from deletekit.operations.convert_delta.clean_up import DeltaCleanUp as DeltaCleanUp
+    from deletekit.operations.convert_delta.clean_up import clean_up_delta as clean_up_delta
+    from deletekit.operations.convert_delta.export import DeltaExport as DeltaExport
+    from deletekit.operations.convert_delta.export import export_delta as export_delta
+    from deletekit.operations.convert_delta.repack import RepackedVectors as RepackedVectors
+    from deletekit.operations.convert_delta.repack import repack as repack
+    from deletekit.operations.convert_delta.sync import DeltaSync as DeltaSync
+    from deletekit.operations.convert_delta.sync import sync_delta as sync_delta
     from deletekit.operations.delete import delete as delete
     from deletekit.operations.delete import delete_keys as delete_keys
     from deletekit.operations.evolve import add_column as add_column
@@ -103,6 +111,10 @@ _HOMES = {
         "NotFoundError",
         "UnsupportedError",
     ),
+    "deletekit.operations.convert_delta.clean_up": ("DeltaCleanUp", "clean_up_delta"),
+    "deletekit.operations.convert_delta.export": ("DeltaExport", "export_delta"),
+    "deletekit.operations.convert_delta.repack": ("RepackedVectors", "repack"),
+    "deletekit.operations.convert_delta.sync": ("DeltaSync", "sync_delta"),
     "deletekit.operations.delete": ("delete", "delete_keys"),
     "deletekit.operations.evolve": (
         "add_column",

@@ -14,7 +14,7 @@ import pytest
 from deletekit.formats.deletion_vector import PositionBitmap
 
 GOLDEN = Path(__file__).parent / "golden"
-KINDS = ("deletion_vectors", "puffin", "manifests", "delete_files", "metadata")
+KINDS = ("deletion_vectors", "delta_deletion_vectors", "puffin", "manifests", "delete_files", "metadata")
 
 Entry = dict[str, Any]
 

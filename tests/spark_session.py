@@ -1,7 +1,11 @@
-"""The Spark session that the tests share: deletekit's own, so that what users get is what is tested."""
+"""The Spark session that the tests share: deletekit's own, so that what users get is what is tested.
+
+Beside Iceberg it has Delta Lake, on which tests/operations/convert_delta makes its tables.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,10 +14,26 @@ from deletekit import spark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["spark_session"]
+__all__ = ["DELTA", "spark_session"]
+
+DELTA = "io.delta:delta-spark_4.1_2.13:4.4.0"
+_EXTENSIONS = (
+    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "io.delta.sql.DeltaSparkSessionExtension",
+)
 
 
 def spark_session(folder: Path) -> SparkSession:
     """Start Spark with the catalog `local` on `folder`/catalog.db; its log is `folder`/spark.log."""
     # Four attempts at a task, as on a cluster: with a plain local[2], Spark gives up at the first failure.
-    return spark.session(folder, master="local[2,4]", settings={"spark.sql.shuffle.partitions": "2"})
+    settings = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.extensions": ",".join(_EXTENSIONS),
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # Tests vacuum what they have just deleted.
+        "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+        "spark.databricks.delta.snapshotPartitions": "2",
+    }
+    if spark.JARS_FOLDER_VARIABLE not in os.environ:
+        settings["spark.jars.packages"] = ",".join((*spark.JARS, DELTA))
+    return spark.session(folder, master="local[2,4]", settings=settings)

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from deletekit.cli.clean_up import expire_snapshots, remove_orphan_files, rewrite_manifests
 from deletekit.cli.delete import delete
+from deletekit.cli.delta import clean_up_delta, repack, sync_delta
 from deletekit.cli.doctor import doctor
 from deletekit.cli.explain import explain
 from deletekit.cli.inspect import inspect
@@ -96,8 +97,9 @@ _LOOKING = (tour, inspect, explain, verify, doctor)
 _CHANGING = (pipeline, delete, stream, promote, rollback, set_current_snapshot, cherry_pick, fast_forward)
 _CLEANING_UP = (expire_snapshots, remove_orphan_files, rewrite_manifests, repair)
 _REWRITING = (compact, rewrite_position_deletes, convert_equality_deletes, remove_dangling_deletes, erase)
+_DELTA = (sync_delta, clean_up_delta, repack)
 
-for command in (*_LOOKING, *_CHANGING, *_CLEANING_UP, *_REWRITING):
+for command in (*_LOOKING, *_CHANGING, *_CLEANING_UP, *_REWRITING, *_DELTA):
     # click keeps a command's help option from its first context, which need not be one below `main`.
     command.context_settings = {**main.context_settings, **command.context_settings}
     main.add_command(command)

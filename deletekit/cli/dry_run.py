@@ -5,6 +5,7 @@ Law: every error that the real delete would raise, this one raises too, and stor
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -95,6 +96,10 @@ class _ReadOnly:
 
     def write(self, path: str, data: Any) -> None:
         self._written[path] = len(data)
+
+    def create(self, path: str) -> Any:
+        self._written[path] = 0
+        return io.BytesIO()
 
     def delete(self, path: str) -> None:
         self._written.pop(path, None)

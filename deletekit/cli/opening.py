@@ -12,7 +12,7 @@ import deletekit as dk
 from deletekit.cli.options import TableSource
 from deletekit.errors import InvalidInputError, NotFoundError
 
-__all__ = ["open_table"]
+__all__ = ["open_catalog", "open_table"]
 
 _MOST_NAMES = 20
 
@@ -24,6 +24,21 @@ def open_table(source: TableSource) -> dk.Table:
     if source.catalog is not None:
         return dk.load_table(_closed_at_the_end(dk.load_catalog(source.catalog, **source.properties)), source.table)
     return _by_path(source)
+
+
+def open_catalog(source: TableSource) -> dk.Catalog:
+    """The catalog that TABLE is to be in. Raises InvalidInputError where the arguments name none."""
+    if source.warehouse is not None:
+        return _closed_at_the_end(dk.local_catalog(source.warehouse, source.catalog_name))
+    if source.catalog is not None:
+        return _closed_at_the_end(dk.load_catalog(source.catalog, **source.properties))
+    raise InvalidInputError(
+        "a table is made in a catalog",
+        kind="table-argument",
+        field="TABLE",
+        found=source.table,
+        expected="--warehouse DIR or --catalog NAME, with TABLE as namespace.table",
+    )
 
 
 def _by_path(source: TableSource) -> dk.Table:

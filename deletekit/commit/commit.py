@@ -33,7 +33,7 @@ from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
-__all__ = ["Attempt", "Build", "Commit", "commit"]
+__all__ = ["Attempt", "Build", "Commit", "commit", "commit_result"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ def commit(
                     raise _reason(work, table, ref, lost) from lost
             continue
         table.adopt(state)
-        return replace(_result(produced), attempts=number, plans=plans)
+        return replace(commit_result(produced), attempts=number, plans=plans)
 
 
 def check_request(table: Table, ref: str, properties: Mapping[str, str] | None = None) -> None:
@@ -338,7 +338,8 @@ def _check_properties(properties: Mapping[str, str]) -> None:
             raise InvalidInputError("the operation is not the caller's to set", kind="commit-properties", field=key)
 
 
-def _result(produced: Produced) -> Commit:
+def commit_result(produced: Produced) -> Commit:
+    """What is told of a snapshot that has landed."""
     delta, snapshot = produced.delta, produced.snapshot
     return Commit(
         snapshot_id=snapshot.snapshot_id,

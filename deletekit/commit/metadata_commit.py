@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from deletekit.commit.commit import Waits
+from deletekit.commit.row_delta import schema_requirements
 from deletekit.errors import CommitConflictError
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.table import Table
@@ -48,13 +49,7 @@ def commit_metadata(
 
 
 def _requirements(metadata: TableMetadata, refs: Sequence[str]) -> list[Mapping[str, Any]]:
-    raw = metadata.raw
-    out: list[Mapping[str, Any]] = [
-        {"type": "assert-current-schema-id", "current-schema-id": raw["current-schema-id"]},
-        {"type": "assert-default-spec-id", "default-spec-id": raw["default-spec-id"]},
-        {"type": "assert-last-assigned-field-id", "last-assigned-field-id": raw["last-column-id"]},
-        {"type": "assert-last-assigned-partition-id", "last-assigned-partition-id": raw["last-partition-id"]},
-    ]
+    out: list[Mapping[str, Any]] = [*schema_requirements(metadata)]
     if metadata.table_uuid is not None:
         out.append({"type": "assert-table-uuid", "uuid": metadata.table_uuid})
     for ref in refs:

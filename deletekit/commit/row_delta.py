@@ -22,9 +22,20 @@ from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile, write_manifest_list
 from deletekit.table.live_files import LiveFiles
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
+from deletekit.table.metadata_update import apply_updates
 from deletekit.table.snapshot import SnapshotReader
 
-__all__ = ["Base", "Produced", "RefUpdate", "RowDelta", "finish", "new_identity", "produce"]
+__all__ = [
+    "Base",
+    "Produced",
+    "RefUpdate",
+    "RowDelta",
+    "evolved",
+    "finish",
+    "new_identity",
+    "produce",
+    "schema_requirements",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +64,10 @@ class RowDelta:
     `sequence_numbers`: what hides or hid their rows goes by that number. Removed ones are live entries of the snapshot
     the change was planned on. `operation` overrides what the files imply (`replace` for maintenance). `parent_totals`
     are the totals of the parent snapshot, counted anew, when those of its summary are wrong; a change that only sets
-    them right is a change. `summary` are entries of the snapshot's summary that were planned with the change. `refs`
-    is what else it moves; a change that only does that is one, too, whose snapshot has the files of its parent.
+    them right is a change. `metadata_updates` (of schema, specs, properties) are committed with the files, which were
+    planned and written with their result. `summary` are entries of the snapshot's summary that were planned with the
+    change. `refs` is what else it moves; a change that only does that is one, too, whose snapshot has the files of its
+    parent.
     """
 
     added_data_files: tuple[DataFile, ...] = ()
@@ -63,6 +76,7 @@ class RowDelta:
     removed_delete_files: tuple[ManifestEntry, ...] = ()
     operation: str | None = None
     parent_totals: Mapping[str, int] | None = None
+    metadata_updates: tuple[Mapping[str, Any], ...] = ()
     sequence_numbers: Mapping[str, int] = field(default_factory=dict)
     summary: Mapping[str, str] = field(default_factory=dict)
     refs: tuple[RefUpdate, ...] = ()
@@ -124,6 +138,9 @@ def produce(
     Raises InvalidInputError for a change the format version or the table does not allow, FormatError when the table's
     own metadata is broken; nothing is written then.
     """
+    requirements = schema_requirements(base.metadata) if delta.metadata_updates else ()
+    if delta.metadata_updates:
+        base = replace(base, metadata=evolved(base.metadata, delta.metadata_updates))
     deletes = LiveFiles(base.reader, base.snapshot, ManifestContent.DELETES)
     data = LiveFiles(base.reader, base.snapshot, ManifestContent.DATA)
     delta = _with_dangling_vectors(delta, base, deletes)
@@ -131,7 +148,28 @@ def produce(
     snapshot_id, sequence_number = new_identity(base.metadata)
     listed, counts = _manifests(base, delta, context, snapshot_id, sequence_number)
     summary = summarise(delta, base.metadata, base.snapshot, counts, {**(properties or {}), **delta.summary})
-    return finish(base, delta, context, (snapshot_id, sequence_number), listed, summary)
+    produced = finish(base, delta, context, (snapshot_id, sequence_number), listed, summary)
+    return replace(
+        produced,
+        updates=(*delta.metadata_updates, *produced.updates),
+        requirements=(*produced.requirements, *requirements),
+    )
+
+
+def evolved(metadata: TableMetadata, updates: Sequence[Mapping[str, Any]]) -> TableMetadata:
+    """Metadata after the `metadata_updates` of a change."""
+    return apply_updates(metadata, updates, int(time.time() * 1000))
+
+
+def schema_requirements(metadata: TableMetadata) -> tuple[Mapping[str, Any], ...]:
+    """That schema, spec and the counters of their ids are still what a change of them was derived from."""
+    raw = metadata.raw
+    return (
+        {"type": "assert-current-schema-id", "current-schema-id": raw["current-schema-id"]},
+        {"type": "assert-default-spec-id", "default-spec-id": raw["default-spec-id"]},
+        {"type": "assert-last-assigned-field-id", "last-assigned-field-id": raw["last-column-id"]},
+        {"type": "assert-last-assigned-partition-id", "last-assigned-partition-id": raw["last-partition-id"]},
+    )
 
 
 def new_identity(metadata: TableMetadata) -> tuple[int, int]:

@@ -60,6 +60,11 @@ class WriteContext:
         with self._lock:
             self.written.append(path)
 
+    def remember(self, path: str) -> None:
+        """Note a path that is about to be written by other means than `write`."""
+        with self._lock:
+            self.written.append(path)
+
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         """Write a file and remember it; remembered first, because a write may fail half way."""
         with self._lock:

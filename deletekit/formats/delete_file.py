@@ -29,6 +29,7 @@ __all__ = [
     "EncodedDeletes",
     "encode_equality_deletes",
     "encode_position_deletes",
+    "position_delete_schema",
     "read_equality_deletes",
     "read_position_deletes",
 ]
@@ -77,8 +78,8 @@ def encode_position_deletes(
         ).cast(pa.string()),
         "pos": pa.array(np.concatenate([positions[p].to_numpy() for p in paths])),
     }
-    fields = [_required("file_path", pa.string(), FILE_PATH_ID), _required("pos", pa.int64(), POS_ID)]
-    schema_json = _position_schema_json()
+    schema, schema_json = position_delete_schema()
+    fields = list(schema)
     if rows is not None:
         struct = _row_struct(rows, paths, counts)
         columns["row"] = struct
@@ -118,6 +119,12 @@ def encode_equality_deletes(
     }
     written = encode_parquet(keys, metadata, options or ParquetOptions())
     return EncodedDeletes(file=written, record_count=len(keys), metrics=collect_metrics(keys, mode_of))
+
+
+def position_delete_schema() -> tuple[pa.Schema, dict[str, Any]]:
+    """Columns of a position delete file without rows, and their schema as JSON for the footer's `iceberg.schema`."""
+    fields = [_required("file_path", pa.string(), FILE_PATH_ID), _required("pos", pa.int64(), POS_ID)]
+    return pa.schema(fields), _position_schema_json()
 
 
 def read_position_deletes(file: TabularFile, only: str | None = None) -> dict[str, PositionBitmap]:

@@ -26,6 +26,7 @@ __all__ = [
     "field_id_of",
     "metrics_mode",
     "single_value_bytes",
+    "upper_prefix",
 ]
 
 FIELD_ID_KEY = b"PARQUET:field_id"
@@ -150,7 +151,7 @@ def _bounds(metrics: Metrics, field_id: int, column: pa.ChunkedArray, length: in
         # -0.0 sorts before 0.0 in bounds, and Arrow's kernel treats them as equal.
         lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
     low = _truncate_lower(lower, length)
-    high = _truncate_upper(upper, length)
+    high = upper_prefix(upper, length)
     metrics.lower_bounds[field_id] = single_value_bytes(low, kind)
     if high is not None:
         metrics.upper_bounds[field_id] = single_value_bytes(high, kind)
@@ -169,7 +170,7 @@ def _truncate_lower(value: Any, length: int | None) -> Any:
     return value[:length] if length is not None and isinstance(value, str | bytes) else value
 
 
-def _truncate_upper(value: Any, length: int | None) -> Any:
+def upper_prefix(value: Any, length: int | None) -> Any:
     """The shortest value of at most `length` units not below `value`; None when there is none."""
     if length is None or not isinstance(value, str | bytes) or len(value) <= length:
         return value

@@ -18,7 +18,7 @@ from deletekit.errors import InvalidInputError
 from deletekit.formats.hidden_nulls import without_hidden_nulls
 from deletekit.formats.metrics import field_id_of
 
-__all__ = ["ParquetOptions", "WrittenParquet", "encode_parquet"]
+__all__ = ["ParquetOptions", "WrittenParquet", "encode_parquet", "split_offsets"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ def encode_parquet(table: pa.Table, metadata: Mapping[str, str], options: Parque
     buffer = sink.getvalue()
     footer = pq.read_metadata(pa.BufferReader(buffer))
     return WrittenParquet(
-        data=buffer, column_sizes=_column_sizes(footer, table.schema), split_offsets=_split_offsets(footer)
+        data=buffer, column_sizes=_column_sizes(footer, table.schema), split_offsets=split_offsets(footer)
     )
 
 
@@ -122,7 +122,8 @@ def _leaf_ids(field: pa.Field) -> list[int | None]:
     return [field_id_of(field)]
 
 
-def _split_offsets(footer: Any) -> tuple[int, ...]:
+def split_offsets(footer: Any) -> tuple[int, ...]:
+    """Where the row groups of a file begin, from its footer."""
     offsets = []
     for group in range(footer.num_row_groups):
         if footer.row_group(group).num_columns:

@@ -165,11 +165,13 @@ def _check_rows(found: int, group: RowGroup, name: str) -> None:
 
 class _ParquetRows:
     def __init__(self, source: Any, remote: bool, dictionary: Sequence[str], footer: Any) -> None:
-        self._file = pq.ParquetFile(source, pre_buffer=remote, metadata=footer)
+        # INT96, Spark's timestamps in Delta tables: as nanoseconds, years before 1677 and after 2262 would be others.
+        options = {"pre_buffer": remote, "coerce_int96_timestamp_unit": "us"}
+        self._file = pq.ParquetFile(source, metadata=footer, **options)
         encoded = [name for name in dictionary if name in self._file.schema_arrow.names]
         if encoded:
             footer = self._file.metadata
-            self._file = pq.ParquetFile(source, pre_buffer=remote, metadata=footer, read_dictionary=encoded)
+            self._file = pq.ParquetFile(source, metadata=footer, read_dictionary=encoded, **options)
         self.footer = self._file.metadata
         self.schema = _named(self._file.schema_arrow)
         self.metadata = _metadata(self.footer.metadata)

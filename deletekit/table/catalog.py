@@ -83,7 +83,9 @@ class Catalog(ABC):
 
     @abstractmethod
     def create(self, identifier: Identifier, metadata: TableMetadata) -> TableState:
-        """Register a new table. Raises InvalidInputError when it exists, UnsupportedError for an unwritable version,
+        """Register a new table, which may have a snapshot already.
+
+        Raises InvalidInputError when it exists, UnsupportedError for an unwritable version,
         CommitStateUnknownError when the catalog cannot say whether it was made.
         """
 
@@ -306,10 +308,11 @@ class PyIcebergStore(Catalog):
     def _create(self, identifier: Identifier, metadata: TableMetadata) -> None:
         properties = {**metadata.properties, "format-version": str(metadata.format_version)}
         arguments = (identifier, metadata.schema, metadata.location or None, metadata.spec)
-        if not has_defaults(metadata):
+        if not has_defaults(metadata) and not metadata.snapshots:
             self.pyiceberg.create_table(*arguments, properties=properties)
             return
-        # create_table drops column defaults. Let the catalog choose the location, then send it all as updates.
+        # create_table drops column defaults, and takes no snapshot. Let the catalog choose the location, then send it
+        # all as updates.
         staged = self.pyiceberg.create_table_transaction(*arguments, properties=properties)._table  # noqa: SLF001
         self._send(staged, [{"type": "assert-create"}], creating_updates(metadata, staged.location()))
 

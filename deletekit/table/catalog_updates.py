@@ -81,4 +81,6 @@ def creating_updates(metadata: TableMetadata, location: str) -> list[Json]:
         {"action": "set-default-sort-order", "sort-order-id": -1},
         {"action": "set-location", "location": location},
         {"action": "set-properties", "updates": metadata.properties},
+        *({"action": "add-snapshot", "snapshot": s} for s in metadata.raw["snapshots"]),
+        *({"action": "set-snapshot-ref", "ref-name": name, **ref} for name, ref in metadata.refs.items()),
     ]

@@ -29,7 +29,7 @@ from deletekit.errors import (
     UnsupportedError,
 )
 
-__all__ = ["FileIO", "FileInfo", "MemoryFileIO", "PyIcebergIO", "is_remote"]
+__all__ = ["FileIO", "FileInfo", "MemoryFileIO", "PyIcebergIO", "is_remote", "write_if_absent"]
 
 # What fsspec's file systems call the time of the last change.
 _FSSPEC_TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")
@@ -61,6 +61,12 @@ class FileIO(Protocol):
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         """Create a file with these bytes. Raises CommitConflictError when it exists: files are never overwritten."""
+
+    def create(self, path: str) -> Any:
+        """A binary writer of a new file, for what is too large to be held; the file is whole once it is closed.
+
+        Raises CommitConflictError when the file exists.
+        """
 
     def delete(self, path: str) -> None:
         """Remove a file; one that is not there is not an error."""
@@ -142,6 +148,12 @@ class PyIcebergIO:
         except FileExistsError as e:
             raise _exists(path) from e
 
+    def create(self, path: str) -> Any:
+        try:
+            return self._impl.new_output(path).create(overwrite=False)
+        except FileExistsError as e:
+            raise _exists(path) from e
+
     def delete(self, path: str) -> None:
         uri = urlparse(path)
         if uri.scheme and (uri.query or uri.fragment):
@@ -179,6 +191,11 @@ class MemoryFileIO:
         self.files[path] = data.to_pybytes() if isinstance(data, pa.Buffer) else bytes(data)
         self.modified_ms[path] = time.time_ns() // 1_000_000
 
+    def create(self, path: str) -> Any:
+        if path in self.files:
+            raise _exists(path)
+        return _MemoryWriter(self, path)
+
     def delete(self, path: str) -> None:
         self.files.pop(path, None)
 
@@ -191,6 +208,38 @@ class MemoryFileIO:
         if path not in self.files:
             raise _missing(path)
         return self.files[path]
+
+
+class _MemoryWriter(io.BytesIO):
+    """Bytes that become a file of a MemoryFileIO when they are closed."""
+
+    def __init__(self, files: MemoryFileIO, path: str) -> None:
+        super().__init__()
+        self._files, self._path = files, path
+
+    def close(self) -> None:
+        if not self.closed:
+            self._files.write(self._path, self.getvalue())
+        super().close()
+
+
+def write_if_absent(path: str, data: bytes) -> None:
+    """Create a file of a local disk whole, and only if there is none: of several writers, one wins.
+
+    Raises CommitConflictError when it exists; UnsupportedError for other storage, where nothing here can do that.
+    """
+    if is_remote(path):
+        raise UnsupportedError("storage cannot create a file only if there is none", kind="storage", file=path)
+    target = Path(urlparse(path).path if path.startswith("file:") else path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.name}.{os.getpid()}.{time.time_ns()}.tmp")
+    try:
+        draft.write_bytes(data)
+        os.link(draft, target)
+    except FileExistsError as e:
+        raise _exists(path) from e
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def is_remote(path: str) -> bool:

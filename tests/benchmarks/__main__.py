@@ -21,6 +21,7 @@ PARTS = {
     "plan": "Planning",
     "merge": "Merging deletion vectors",
     "changes": "Streams of changes",
+    "delta": "sync_delta",
     "start": "import deletekit",
     "spark": "On Spark",
 }

@@ -17,10 +17,10 @@ COMMANDS = sorted(main.commands)
 
 def test_the_commands() -> None:
     assert COMMANDS == [
-        "cherry-pick", "compact", "convert-equality-deletes", "delete", "doctor", "erase", "expire-snapshots",
-        "explain", "fast-forward", "inspect", "pipeline", "promote", "remove-dangling-deletes", "remove-orphan-files",
-        "repair", "rewrite-manifests", "rewrite-position-deletes", "rollback", "set-current-snapshot", "stream", "tour",
-        "verify",
+        "cherry-pick", "clean-up-delta", "compact", "convert-equality-deletes", "delete", "doctor", "erase",
+        "expire-snapshots", "explain", "fast-forward", "inspect", "pipeline", "promote", "remove-dangling-deletes",
+        "remove-orphan-files", "repack", "repair", "rewrite-manifests", "rewrite-position-deletes", "rollback",
+        "set-current-snapshot", "stream", "sync-delta", "tour", "verify",
     ]  # fmt: skip
 
 

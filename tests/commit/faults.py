@@ -21,7 +21,13 @@ from deletekit.table.file_io import FileInfo, PyIcebergIO
 __all__ = ["KILLED", "WHEN", "FaultError", "Faults", "faulty"]
 
 _CHANGES = ("before", "after")
-WHEN = {"write": ("before", "half", "after"), "delete": _CHANGES, "update": _CHANGES, "commit": _CHANGES}
+WHEN = {
+    "write": ("before", "half", "after"),
+    "create": _CHANGES,
+    "delete": _CHANGES,
+    "update": _CHANGES,
+    "commit": _CHANGES,
+}
 """Of calls that change something, what may have become of them; those that only read fail before they have."""
 KILLED = 77
 
@@ -92,6 +98,9 @@ class FaultyIO(PyIcebergIO):
             lambda: super(FaultyIO, self).write(path, whole),
             lambda: super(FaultyIO, self).write(path, whole[: len(whole) // 2]),
         )
+
+    def create(self, path: str) -> Any:
+        return self.faults.call("create", lambda: super(FaultyIO, self).create(path))
 
     def size(self, path: str) -> int:
         found: int = self.faults.call("size", lambda: super(FaultyIO, self).size(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import random
 import subprocess
@@ -14,17 +15,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deletekit.errors import DeletekitError
+from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.avro import read_container
 from deletekit.formats.avro_table import read_avro_table
 from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.deletion_vector import decode_blob, decode_vector
+from deletekit.formats.delta_actions import parse_commit
+from deletekit.formats.delta_deletion_vector import DeletionVectorDescriptor, blob_of_frame, decode_body
 from deletekit.formats.lazy_file import MetricsCache
 from deletekit.formats.manifest import inherit, read_manifest
 from deletekit.formats.manifest_decoder import read_manifest_columns
 from deletekit.formats.manifest_list import ManifestFile, read_manifest_list
 from deletekit.formats.puffin import blob_payload, read_footer, read_puffin
 from deletekit.formats.roaring import serialized_size
+from deletekit.formats.roaring_stream import stream_positions
 from deletekit.formats.tabular import open_tabular, read_all
 from deletekit.table.metadata import parse_metadata, serialise_metadata
 from tests.golden_files import content, index
@@ -64,9 +68,44 @@ def manifest_both_ways(data: bytes) -> Any:
     return expected
 
 
+def delta_frame(data: bytes) -> Any:
+    """The frame behind the version byte, whatever its length says."""
+    frame = data[1 : 1 + 8 + int.from_bytes(data[1:5], "big")]
+    descriptor = DeletionVectorDescriptor(
+        storage_type="u", path_or_inline_dv="x" * 20, size_in_bytes=max(len(frame) - 8, 4), cardinality=5
+    )
+    return blob_of_frame(frame, descriptor, 200), decode_body(frame[4:-4])
+
+
+def streamed(data: bytes) -> int:
+    """A vector front to back, as a sync to format version 2 reads it: the decoder's positions, if it has any."""
+    source = io.BytesIO(data)
+
+    def read(size: int) -> bytes:
+        piece = source.read(size)
+        if len(piece) < size:
+            raise FormatError("truncated", kind="truncated")
+        return piece
+
+    return sum(len(piece) for piece in stream_positions(read))
+
+
+def delta_commit(data: bytes) -> Any:
+    """The index of the golden files is no commit; each of its vectors, put into an add action, is one."""
+    try:
+        vectors = [v for entry in json.loads(data) for v in entry["vectors"]]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return parse_commit(data)
+    adds = [{"add": {"path": "x", "partitionValues": {}, "size": 1, "deletionVector": v}} for v in vectors]
+    return [parse_commit(json.dumps(add).encode()) for add in adds]
+
+
 DECODERS: dict[str, tuple[str, str, Decoder]] = {
     "decode_blob": ("deletion_vectors", ".bin", decode_blob),
     "decode_vector": ("deletion_vectors", ".bin", lambda d: decode_vector(d[8:-4])),
+    "delta_frame": ("delta_deletion_vectors", ".bin", delta_frame),
+    "delta_stream": ("deletion_vectors", ".bin", lambda d: streamed(d[8:-4])),
+    "delta_commit": ("delta_deletion_vectors", ".json", delta_commit),
     "serialized_size": ("deletion_vectors", ".bin", lambda d: serialized_size(d, 20)),
     "read_puffin": ("puffin", ".puffin", read_puffin),
     "read_footer": ("puffin", ".puffin", lambda d: read_footer(d[4:], len(d))),
@@ -90,7 +129,8 @@ ARROW: dict[str, tuple[str, Decoder]] = {
 
 
 def seeds(kind: str, suffix: str) -> list[bytes]:
-    found = [content(kind, file) for file in sorted(index(kind)) if file.endswith(suffix)]
+    files = ["index.json"] if suffix == ".json" else sorted(index(kind))
+    found = [content(kind, file) for file in files if file.endswith(suffix)]
     found = [data for data in found if len(data) <= LARGEST]
     assert found, f"no golden file of {kind} ends with {suffix}"
     return found

@@ -8,7 +8,7 @@ Spec: "Snapshot Retention Policy"; Java RemoveSnapshots and ReachableFileCleanup
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -33,7 +33,7 @@ from deletekit.operations.read import milliseconds
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.table import Table
 
-__all__ = ["ExpiredSnapshots", "expire_only", "expire_snapshots"]
+__all__ = ["ExpiredSnapshots", "expire_only", "expire_owned", "expire_snapshots"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,27 @@ def expire_only(table: Table, snapshot_ids: Sequence[int], engine: Engine) -> Ex
     return _expired(table, request, engine, dry_run=False)
 
 
-def _expired(table: Table, request: ExpiryRequest, engine: Engine, *, dry_run: bool) -> ExpiredSnapshots:
+def expire_owned(
+    table: Table,
+    older_than: int | str | datetime | None,
+    owned: Callable[[str], bool],
+    engine: Engine,
+    *,
+    dry_run: bool,
+) -> ExpiredSnapshots:
+    """Expire as `expire_snapshots`, also of a table with `gc.enabled` false, and remove `owned` files alone."""
+    return _expired(table, _request(older_than, None, ()), engine, dry_run=dry_run, owned=owned)
+
+
+def _expired(
+    table: Table,
+    request: ExpiryRequest,
+    engine: Engine,
+    *,
+    dry_run: bool,
+    owned: Callable[[str], bool] | None = None,
+) -> ExpiredSnapshots:
+    """Expire; `owned` says which files may be removed, where not all of them may."""
     reachability = Reachability(table.io, engine)
 
     def plan(metadata: TableMetadata) -> tuple[Expiry, dict[str, str]]:
@@ -131,10 +151,12 @@ def _expired(table: Table, request: ExpiryRequest, engine: Engine, *, dry_run: b
     # Read before the commit: what cannot be read must be known before the way to it is gone.
     expiry, unreachable = on_newest(table, plan)
     if not dry_run and (expiry.snapshots or expiry.refs):
-        before, expiry = _commit(table, request)
+        before, expiry = _commit(table, request, others_files=owned is not None)
         # Once more, on the state of this moment: a commit may have landed since, and a file that had been removed from
         # the table and was added again by it is live (apache/iceberg#17304).
         unreachable = on_newest(table, lambda now: _unreachable(reachability, before, expiry, now))
+    if owned is not None:
+        unreachable = {path: kind for path, kind in unreachable.items() if owned(path)}
     failed = {} if dry_run else remove_files(table.io, unreachable, engine)
     removed: dict[str, list[str]] = {}
     for path, kind in unreachable.items():
@@ -168,7 +190,7 @@ def _request(
     )
 
 
-def _commit(table: Table, request: ExpiryRequest) -> tuple[TableMetadata, Expiry]:
+def _commit(table: Table, request: ExpiryRequest, *, others_files: bool) -> tuple[TableMetadata, Expiry]:
     """Commit the removal; the metadata that the landed attempt was planned on, and its plan.
 
     Every ref must be where it was, and no ref may have come to a snapshot that goes: a rollback, a fast-forward or a
@@ -177,7 +199,8 @@ def _commit(table: Table, request: ExpiryRequest) -> tuple[TableMetadata, Expiry
     planned: list[tuple[TableMetadata, Expiry]] = []
 
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
-        check_gc_enabled(metadata)
+        if not others_files:
+            check_gc_enabled(metadata)
         expiry = plan_expiry(metadata, request)
         planned.append((metadata, expiry))
         updates: list[Mapping[str, Any]] = [{"action": "remove-snapshot-ref", "ref-name": n} for n in expiry.refs]

@@ -1,0 +1,94 @@
+"""Delta checkpoints: classic, in several parts, and V2 with sidecars; the names of log files.
+
+Law: names and bytes -> values. Parquet is read through the file object that is given; nothing is opened.
+Spec: Delta protocol, "Checkpoints", "Checkpoint naming schemes", "Sidecar File".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from deletekit.errors import FormatError
+from deletekit.formats.delta_actions import Actions, parse_actions, parse_commit
+
+__all__ = ["CheckpointFiles", "LogFiles", "log_files", "read_checkpoint_json", "read_checkpoint_parquet"]
+
+_COMMIT = re.compile(r"(\d{20})\.json")
+_CHECKSUM = re.compile(r"(\d{20})\.crc")
+_CLASSIC = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_PART = re.compile(r"(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
+_V2 = re.compile(r"(\d{20})\.checkpoint\.[0-9a-fA-F-]{36}\.(?:json|parquet)")
+_WANTED = ("add", "metaData", "protocol", "sidecar")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointFiles:
+    """A whole checkpoint: the files of `_delta_log` that it consists of, sidecars apart."""
+
+    version: int
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFiles:
+    """What `_delta_log` has, by version. `checkpoints` are ascending; incomplete ones are left out."""
+
+    commits: Mapping[int, str]
+    checkpoints: tuple[CheckpointFiles, ...]
+    checksums: Mapping[int, str]
+
+    @property
+    def latest(self) -> int | None:
+        """The newest version that commits and checkpoints know of; None for no table."""
+        versions = [*self.commits, *(c.version for c in self.checkpoints)]
+        return max(versions, default=None)
+
+
+def log_files(names: Iterable[str]) -> LogFiles:
+    """Sort the file names of `_delta_log` (without its subfolders); others are ignored."""
+    commits: dict[int, str] = {}
+    checksums: dict[int, str] = {}
+    whole: list[CheckpointFiles] = []
+    parts: dict[tuple[int, int], dict[int, str]] = {}
+    for name in sorted(names):
+        if match := _COMMIT.fullmatch(name):
+            commits[int(match[1])] = name
+        elif match := _CHECKSUM.fullmatch(name):
+            checksums[int(match[1])] = name
+        elif match := _CLASSIC.fullmatch(name) or _V2.fullmatch(name):
+            whole.append(CheckpointFiles(version=int(match[1]), names=(name,)))
+        elif match := _PART.fullmatch(name):
+            parts.setdefault((int(match[1]), int(match[3])), {})[int(match[2])] = name
+    for (version, count), found in parts.items():
+        if sorted(found) == list(range(1, count + 1)):
+            whole.append(CheckpointFiles(version=version, names=tuple(found[i] for i in sorted(found))))
+    return LogFiles(commits=commits, checkpoints=tuple(sorted(whole, key=lambda c: c.version)), checksums=checksums)
+
+
+def read_checkpoint_parquet(source: Any) -> Actions:
+    """Add, metaData, protocol and sidecar actions of a checkpoint or sidecar file. Raises FormatError."""
+    try:
+        # INT96 in `stats_parsed`, in years that nanoseconds do not reach.
+        file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+        names = [n for n in _WANTED if n in file.schema_arrow.names]
+        rows: list[Mapping[str, Any]] = []
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group, columns=names)
+            for name in names:
+                column = table.column(name)
+                rows += [{name: value} for value in column.filter(pc.is_valid(column)).to_pylist()]
+    except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError, TypeError) as e:
+        raise FormatError("damaged Delta checkpoint", kind="delta-checkpoint", found=f"{type(e).__name__}: {e}") from e
+    return parse_actions(rows)
+
+
+def read_checkpoint_json(data: bytes) -> Actions:
+    """The same of a V2 checkpoint in JSON. Raises FormatError."""
+    return parse_commit(data)

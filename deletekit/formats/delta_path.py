@@ -1,0 +1,79 @@
+"""Paths in a Delta log, and the storage paths that they stand for.
+
+Law: text -> text. A path in the log is a URI reference, percent-encoded once; a storage path is used character for
+character. One file has one spelling: that of the table's root, for a scheme of the local disk too.
+Spec: Delta protocol, "Add File and Remove File" (`path`: RFC 2396).
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote, unquote
+
+from deletekit.errors import FormatError
+
+__all__ = ["delta_path", "is_hidden_below", "path_below", "storage_path"]
+
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+_LOCAL = re.compile(r"file:(?://(?:localhost)?)?(?=/)")
+
+
+def storage_path(path: str, root: str) -> str:
+    """The storage path of a log's `path` in the table at `root`.
+
+    Raises FormatError for a path that leads out of the table by `..`, or whose escapes are no UTF-8.
+    """
+    try:
+        decoded = unquote(path, errors="strict")
+    except UnicodeDecodeError as e:
+        raise FormatError("bad path in the Delta log", kind="delta-path", field="path", found=path) from e
+    if not decoded or "\x00" in decoded:
+        raise FormatError("bad path in the Delta log", kind="delta-path", field="path", found=path)
+    if ".." in decoded.split("/"):
+        raise FormatError("path in the Delta log leads out of its folder", kind="delta-path", field="path", found=path)
+    if _URI.match(path) is None and not decoded.startswith("/"):
+        return f"{root.rstrip('/')}/{decoded}"
+    local = _LOCAL.match(decoded)
+    if local is None and not decoded.startswith("/"):
+        return decoded
+    plain = decoded[local.end() :] if local else decoded
+    root_match = _LOCAL.match(root)
+    if root.startswith("/"):
+        return plain
+    if root_match is not None:
+        return root[: root_match.end()] + plain
+    # A path without a scheme, in a table that is not on the local disk, is on the table's own storage.
+    authority = re.match(r"[^:]+://[^/]*", root)
+    return decoded if local or authority is None else authority[0] + plain
+
+
+def delta_path(path: str, root: str) -> str:
+    """The log's `path` of a storage path: relative to the table where it lies below it, and percent-encoded."""
+    below = path_below(path, root)
+    if below is not None:
+        return quote(below, safe="/=-_.~!*'()@&+$,;:" if ":" not in below.split("/")[0] else "/=-_.~!*'()@&+$,;")
+    if path.startswith("/"):
+        return "file://" + quote(path)
+    scheme, _, rest = path.partition(":")
+    return f"{scheme}:{quote(rest)}"
+
+
+def path_below(path: str, folder: str) -> str | None:
+    """What follows `folder`/ in a storage path; None when it does not lie below it. "" for the folder itself."""
+    plain, base = _plain(path), _plain(folder)
+    if plain == base:
+        return ""
+    return plain[len(base) + 1 :] if plain.startswith(base + "/") else None
+
+
+def is_hidden_below(below: str) -> bool:
+    """Whether Delta's VACUUM passes over a path below the table's root: a part begins with `_` or `.`.
+
+    A part that names a partition (`_a=1`) is visited all the same (DeltaTableUtils.isHiddenDirectory).
+    """
+    return any(part.startswith(("_", ".")) and "=" not in part for part in below.split("/"))
+
+
+def _plain(path: str) -> str:
+    local = _LOCAL.match(path)
+    return (path[local.end() :] if local else path).rstrip("/")

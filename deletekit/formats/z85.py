@@ -1,0 +1,41 @@
+"""Z85: four bytes as five printable characters, as Delta Lake writes uuids and inline deletion vectors.
+
+Law: text <-> bytes. Not base85 of Python's `base64` module, whose alphabets are others.
+Spec: https://rfc.zeromq.org/spec/32/; Delta protocol, "Deletion Vector Descriptor Schema".
+"""
+
+from __future__ import annotations
+
+import struct
+
+from deletekit.errors import FormatError
+
+__all__ = ["decode_z85", "encode_z85"]
+
+_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_VALUES = {character: value for value, character in enumerate(_ALPHABET)}
+
+
+def decode_z85(text: str) -> bytes:
+    """The bytes of a text. Raises FormatError for a length that is no multiple of 5 and for what is no Z85."""
+    if len(text) % 5:
+        raise FormatError("not Z85", kind="z85", found=f"{len(text)} characters", expected="a multiple of 5")
+    out = []
+    for at in range(0, len(text), 5):
+        number = 0
+        for character in text[at : at + 5]:
+            if character not in _VALUES:
+                raise FormatError("not Z85", kind="z85", found=repr(character), expected="a character of its alphabet")
+            number = number * 85 + _VALUES[character]
+        if number >> 32:
+            raise FormatError("not Z85", kind="z85", found=text[at : at + 5], expected="at most 32 bits")
+        out.append(struct.pack(">I", number))
+    return b"".join(out)
+
+
+def encode_z85(data: bytes) -> str:
+    """The text of bytes, padded with zeros to a multiple of 4, as Delta pads inline vectors."""
+    out = []
+    for (number,) in struct.iter_unpack(">I", data + bytes(-len(data) % 4)):
+        out += [_ALPHABET[number // 85**power % 85] for power in (4, 3, 2, 1, 0)]
+    return "".join(out)

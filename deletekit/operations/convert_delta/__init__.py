@@ -1,0 +1,1 @@
+"""Delta Lake to Iceberg and back, deletes included: no data file is rewritten."""

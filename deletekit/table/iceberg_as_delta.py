@@ -1,0 +1,198 @@
+"""An Iceberg schema and partition as Delta's: what `metaData` and `add` actions say of a table that Iceberg wrote.
+
+Law: pure. With one exception (a partition of other than identity transforms is nothing to Delta) all is said, or it is
+refused by name.
+Spec: Delta protocol, "Schema Serialization Format", "Column Mapping", "Partition Value Serialization".
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import pyarrow as pa
+from pyiceberg import types as it
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.transforms import IdentityTransform
+
+from deletekit.errors import UnsupportedError
+from deletekit.formats.decimals import decimal_of_bytes
+from deletekit.table.metadata import TableMetadata
+
+__all__ = ["ColumnMapping", "metadata_action", "partition_columns", "partition_texts", "protocol_action"]
+
+Json = dict[str, Any]
+ColumnMapping = Literal["none", "id"]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PRIMITIVES: dict[type[it.IcebergType], str] = {
+    it.BooleanType: "boolean",
+    it.IntegerType: "integer",
+    it.LongType: "long",
+    it.FloatType: "float",
+    it.DoubleType: "double",
+    it.StringType: "string",
+    it.BinaryType: "binary",
+    it.DateType: "date",
+    it.TimestamptzType: "timestamp",
+    it.TimestampType: "timestamp_ntz",
+}
+
+
+def protocol_action(metadata: TableMetadata, mode: ColumnMapping) -> Json:
+    """`protocol`, with the features that the table needs and no other."""
+    features = ["deletionVectors"] if mode == "none" else ["columnMapping", "deletionVectors"]
+    if any(isinstance(f.field_type, it.TimestampType) for f in metadata.all_fields.values()):
+        features.append("timestampNtz")
+    raw = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features}
+    return {"protocol": raw}
+
+
+def metadata_action(metadata: TableMetadata, mode: ColumnMapping) -> Json:
+    """`metaData`. With mode `id`, columns are found by their field ids, so renamed ones are what they were.
+
+    Raises UnsupportedError for a type that Delta lacks, a promoted column, or a default of existing rows; without
+    column mapping, for names that were not one column's all the time.
+    """
+    _check_types(metadata)
+    if mode == "none":
+        _check_names(metadata)
+    fields = [_field(f, mode) for f in metadata.schema.fields]
+    raw: Json = {
+        "id": metadata.table_uuid,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps({"type": "struct", "fields": fields}, ensure_ascii=False),
+        "partitionColumns": [metadata.schema.find_field(i).name for i in partition_columns(metadata)],
+        "configuration": {"delta.enableDeletionVectors": "true"},
+    }
+    if mode == "id":
+        most = max(metadata.all_fields, default=0)
+        raw["configuration"] |= {"delta.columnMapping.mode": "id", "delta.columnMapping.maxColumnId": str(most)}
+    return {"metaData": raw}
+
+
+def partition_columns(metadata: TableMetadata) -> tuple[int, ...]:
+    """Field ids that Delta is to be partitioned by: none but those of a table that only ever had one identity spec.
+
+    Raises UnsupportedError for several specs with identity fields: files of one may lack a column that another has.
+    """
+    specs = [s for s in metadata.specs.values() if s.fields]
+    if len(metadata.specs) == 1 and all(isinstance(f.transform, IdentityTransform) for s in specs for f in s.fields):
+        return tuple(f.source_id for s in specs for f in s.fields)
+    for spec in specs:
+        for field in spec.fields:
+            if isinstance(field.transform, IdentityTransform) and len(metadata.specs) > 1:
+                raise UnsupportedError(
+                    "a table that was partitioned anew cannot be a Delta table",
+                    kind="delta-partition",
+                    field=field.name,
+                    found=f"{len(metadata.specs)} partition specs",
+                    expected="one, or none with identity fields",
+                )
+    return ()
+
+
+def partition_texts(
+    metadata: TableMetadata, spec: PartitionSpec, partition: tuple[Any, ...], mode: ColumnMapping
+) -> dict[str, str | None]:
+    """`partitionValues` of a data file, by physical name. Raises UnsupportedError for bytes that are no text."""
+    wanted = set(partition_columns(metadata))
+    out: dict[str, str | None] = {}
+    for field, value in zip(spec.fields, partition, strict=True):
+        if field.source_id in wanted:
+            source = metadata.schema.find_field(field.source_id)
+            text = None if value is None else _text(value, source.field_type, field.name)
+            out[_physical(source, mode)] = text
+    return out
+
+
+def _physical(field: it.NestedField, mode: ColumnMapping) -> str:
+    return field.name if mode == "none" else f"col-{field.field_id}"
+
+
+def _field(field: it.NestedField, mode: ColumnMapping) -> Json:
+    if field.initial_default is not None:
+        raise UnsupportedError(
+            "Delta has no default for rows that are there already", kind="delta-default", field=field.name
+        )
+    metadata: Json = {}
+    if mode == "id":
+        metadata = {
+            "delta.columnMapping.id": field.field_id,
+            "delta.columnMapping.physicalName": _physical(field, mode),
+        }
+    if field.doc:
+        metadata["comment"] = field.doc
+    kind = _type(field.field_type, field.name, mode)
+    return {"name": field.name, "type": kind, "nullable": not field.required, "metadata": metadata}
+
+
+def _type(kind: it.IcebergType, name: str, mode: ColumnMapping) -> Any:
+    if isinstance(kind, it.StructType):
+        return {"type": "struct", "fields": [_field(f, mode) for f in kind.fields]}
+    if isinstance(kind, it.ListType):
+        element = _type(kind.element_type, f"{name}.element", mode)
+        return {"type": "array", "elementType": element, "containsNull": not kind.element_required}
+    if isinstance(kind, it.MapType):
+        key = _type(kind.key_type, f"{name}.key", mode)
+        value = _type(kind.value_type, f"{name}.value", mode)
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": not kind.value_required}
+    if isinstance(kind, it.DecimalType):
+        return f"decimal({kind.precision},{kind.scale})"
+    if type(kind) in _PRIMITIVES:
+        return _PRIMITIVES[type(kind)]
+    raise UnsupportedError("Delta has no such type", kind="delta-type", field=name, found=str(kind))
+
+
+def _check_names(metadata: TableMetadata) -> None:
+    """Without column mapping Delta finds columns of old files by today's names."""
+    pairs = {
+        (schema.find_column_name(field_id), field_id)
+        for schema in metadata.schemas.values()
+        for field_id in metadata.all_fields
+        if schema.find_column_name(field_id) is not None
+    }
+    names, ids = [name for name, _ in pairs], [field_id for _, field_id in pairs]
+    for name, field_id in sorted(pairs, key=str):
+        if names.count(name) > 1 or ids.count(field_id) > 1:
+            raise UnsupportedError(
+                "a name was not one column's all the time: Delta needs column mapping by id to find it",
+                kind="delta-renamed-column",
+                field=name,
+                expected='column_mapping="id", which Spark reads, and deltalake 1.6 reads as NULL',
+            )
+
+
+def _check_types(metadata: TableMetadata) -> None:
+    """A promoted column has files of its old type, which Delta would need type widening for."""
+    for schema in metadata.schemas.values():
+        for field_id, current in metadata.all_fields.items():
+            name = schema.find_column_name(field_id)
+            if name is None:
+                continue
+            old = schema.find_type(field_id)
+            if old.is_primitive and old != current.field_type:
+                raise UnsupportedError(
+                    "a promoted column cannot be exported",
+                    kind="delta-type-widening",
+                    field=current.name,
+                    found=f"{old} to {current.field_type}",
+                )
+
+
+def _text(value: Any, kind: it.IcebergType, name: str) -> str:
+    if isinstance(kind, it.BooleanType):
+        return "true" if value else "false"
+    if isinstance(kind, it.DateType):
+        return str(pa.scalar(value, pa.date32()).as_py())
+    if isinstance(kind, it.TimestampType | it.TimestamptzType):
+        moment = _EPOCH + timedelta(microseconds=value)
+        zoned = isinstance(kind, it.TimestamptzType)
+        return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if zoned else moment.strftime("%Y-%m-%d %H:%M:%S.%f")
+    if isinstance(kind, it.DecimalType):
+        return str(decimal_of_bytes(value, kind.scale))
+    if isinstance(value, bytes) or (isinstance(value, str) and (value == "" or value.startswith("__HIVE_DEFAULT"))):
+        raise UnsupportedError(
+            "Delta cannot hold this partition value", kind="delta-partition-value", field=name, found=repr(value)
+        )
+    return str(value)

@@ -1,0 +1,47 @@
+"""`deletekit sync-delta`, `repack` and `clean-up-delta`: what they do, and say they do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import deletekit as dk
+from tests.cli.conftest import Run
+from tests.operations.convert_delta.handmade import HandMade, remove, with_vector
+from tests.tables import new_catalog
+
+
+def ids(warehouse: Path) -> list[int]:
+    with new_catalog(warehouse) as catalog:
+        return sorted(dk.scan(dk.load_table(catalog, "demo.d")).to_arrow()["id"].to_pylist())
+
+
+def test_from_the_first_sync_to_the_clean_up(run: Run, tmp_path: Path) -> None:
+    delta, warehouse = HandMade(tmp_path / "delta"), tmp_path / "warehouse"
+    place = ("--warehouse", warehouse, "demo.d")
+    add = delta.data(range(10))
+    first = with_vector(add, delta.vector([0]))
+    delta.commit(first)
+    done = run("sync-delta", delta.path, *place, "--deletion-vectors", "reference")
+    assert done.exit_code == 0, done.output
+    assert "demo.d is at Delta version 0, by 1 snapshot" in done.output
+    assert "pyiceberg" in done.output, "who reads such a table"
+    assert ids(warehouse) == list(range(1, 10))
+    assert "1 deletion vector of demo.d copied" in run("repack", *place).output
+    delta.commit(with_vector(add, delta.vector([0, 1])), remove(first))
+    answer = json.loads(run("sync-delta", delta.path, *place, "--json").output)
+    assert (answer["previous_version"], answer["version"], len(answer["snapshot_ids"])) == (0, 1, 1)
+    assert answer["summary"]["added-dvs"] == "1"
+    assert "was already at Delta version 1" in run("sync-delta", delta.path, *place).output
+    tried = run("clean-up-delta", *place, "--older-than", str(2**61), "--dry-run")
+    assert "2 snapshots of demo.d would expire" in tried.output
+    assert "2 snapshots of demo.d expired" in run("clean-up-delta", *place, "--older-than", str(2**61)).output
+    assert ids(warehouse) == list(range(2, 10))
+
+
+def test_errors_are_named(run: Run, tmp_path: Path) -> None:
+    warehouse = tmp_path / "warehouse"
+    missing = run("sync-delta", tmp_path / "nothing", "--warehouse", warehouse, "demo.d")
+    assert (missing.exit_code, "delta-table-not-found" in missing.stderr) == (1, True)
+    nowhere = run("sync-delta", tmp_path / "nothing", "demo.d")
+    assert (nowhere.exit_code, "--warehouse" in nowhere.stderr) == (1, True)
