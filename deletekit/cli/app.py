@@ -14,6 +14,7 @@ from deletekit.cli.clean_up import expire_snapshots, remove_orphan_files, rewrit
 from deletekit.cli.delete import delete
 from deletekit.cli.doctor import doctor
 from deletekit.cli.explain import explain
+from deletekit.cli.explore import explore
 from deletekit.cli.inspect import inspect
 from deletekit.cli.options import interrupted, traceback_option, with_traceback
 from deletekit.cli.refs import cherry_pick, fast_forward, rollback, set_current_snapshot
@@ -90,7 +91,7 @@ def tour(directory: Path | None, *, keep: bool) -> None:
     module.run_tour(directory, console=Console(highlight=False), keep=keep)
 
 
-_LOOKING = (tour, inspect, explain, verify, doctor)
+_LOOKING = (tour, inspect, explain, explore, verify, doctor)
 _CHANGING = (delete, rollback, set_current_snapshot, cherry_pick, fast_forward)
 _CLEANING_UP = (expire_snapshots, remove_orphan_files, rewrite_manifests, repair)
 _REWRITING = (compact, rewrite_position_deletes, convert_equality_deletes, remove_dangling_deletes, erase)

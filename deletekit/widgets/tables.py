@@ -1,4 +1,4 @@
-"""Widgets of a table: TableTree, RowFate, BitmapBytes."""
+"""Widgets of a table: TableTree, RowFate, BitmapBytes, SnapshotDiff, SequenceTimeline."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from deletekit.errors import DeletekitError
 from deletekit.views.bitmap_bytes import bitmap_bytes
 from deletekit.views.page import Page
 from deletekit.views.row_fate import row_fate
+from deletekit.views.sequence_timeline import sequence_timeline
+from deletekit.views.snapshot_diff import snapshot_diff
 from deletekit.views.table_tree import table_tree
 from deletekit.views.table_view import TableView, as_table_view
 from deletekit.widgets.base import PageWidget
 
-__all__ = ["BitmapBytes", "RowFate", "TableTree", "TableWidget", "optional_name"]
+__all__ = ["BitmapBytes", "RowFate", "SequenceTimeline", "SnapshotDiff", "TableTree", "TableWidget"]
 
 
-def optional_name() -> Any:
+def _name() -> Any:
     """A trait that holds an alias, or None for the view's own choice."""
     return traitlets.Unicode(allow_none=True, default_value=None).tag(sync=True, state=True)
 
@@ -30,8 +32,6 @@ class TableWidget(PageWidget):
     ----------
     table: a deletekit or pyiceberg table, or the path of a metadata file or table directory; of anyone's table.
     """
-
-    snapshot = optional_name()
 
     def __init__(self, table: Any, **state: Any) -> None:
         self._source = table
@@ -61,6 +61,7 @@ class TableTree(TableWidget):
 
     module = "table_tree"
 
+    snapshot = _name()
     node = traitlets.Unicode("").tag(sync=True, state=True)
     expanded = traitlets.List(traitlets.Unicode(), allow_none=True, default_value=None).tag(sync=True, state=True)
     deletes_only = traitlets.Bool(default_value=False).tag(sync=True, state=True)
@@ -81,7 +82,8 @@ class RowFate(TableWidget):
 
     module = "row_fate"
 
-    data_file = optional_name()
+    snapshot = _name()
+    data_file = _name()
     row = traitlets.Int(allow_none=True, default_value=None).tag(sync=True, state=True)
     start = traitlets.Int(0).tag(sync=True, state=True)
     sequence_rule = traitlets.Bool(default_value=True).tag(sync=True, state=True)
@@ -108,7 +110,8 @@ class BitmapBytes(TableWidget):
     module = "bitmap_bytes"
     _FILES: ClassVar[tuple[str, ...]] = (".puffin", ".bin")
 
-    delete_file = optional_name()
+    snapshot = _name()
+    delete_file = _name()
     byte = traitlets.Int(allow_none=True, default_value=None).tag(sync=True, state=True)
     start = traitlets.Int(0).tag(sync=True, state=True)
     position = traitlets.Int(allow_none=True, default_value=None).tag(sync=True, state=True)
@@ -127,3 +130,44 @@ class BitmapBytes(TableWidget):
         if isinstance(self._source, bytes):
             return ""
         return str(Path(self._source).parent) if isinstance(self._source, str | Path) else super()._location()
+
+
+class SnapshotDiff(TableWidget):
+    """Files, deletes and rows that came and went between two snapshots, and the summary's counters recomputed.
+
+    Attributes
+    ----------
+    before, after: as `S1`; None is the parent of `after`, and the current snapshot.
+    start, row_start: first file and first row of the page.
+    """
+
+    module = "snapshot_diff"
+
+    before = _name()
+    after = _name()
+    start = traitlets.Int(0).tag(sync=True, state=True)
+    row_start = traitlets.Int(0).tag(sync=True, state=True)
+
+    def view(self) -> Page:
+        return snapshot_diff(self._table(), **self._state())
+
+
+class SequenceTimeline(TableWidget):
+    """Data files and deletes on the axis of sequence numbers, with arrows for what applies.
+
+    Attributes
+    ----------
+    data_file: the selected one, as `D1`; start: first data file of the page.
+    moved, moved_to: a delete, as `E1`, and the sequence number it is thought of as having.
+    """
+
+    module = "sequence_timeline"
+
+    snapshot = _name()
+    data_file = _name()
+    start = traitlets.Int(0).tag(sync=True, state=True)
+    moved = _name()
+    moved_to = traitlets.Int(allow_none=True, default_value=None).tag(sync=True, state=True)
+
+    def view(self) -> Page:
+        return sequence_timeline(self._table(), **self._state())

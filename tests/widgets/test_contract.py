@@ -16,7 +16,7 @@ import deletekit as dk
 from deletekit import widgets
 from deletekit.views.messages import LANGUAGES
 from deletekit.views.page_html import page_html
-from deletekit.views.page_text import LONGEST, page_text
+from deletekit.views.page_text import LONGEST
 from deletekit.widgets.base import PageWidget, esm_of
 from tests.tables import files_of
 from tests.widgets.scenes import EVIL, hostile_table, sample_table
@@ -25,9 +25,9 @@ HERE = Path(__file__).parent.parent.parent
 Make = Callable[..., PageWidget]
 
 WIDGETS: dict[str, Make] = {
-    "TableTree": lambda table, **state: widgets.TableTree(table, **state),
-    "RowFate": lambda table, **state: widgets.RowFate(table, **state),
-    "BitmapBytes": lambda table, **state: widgets.BitmapBytes(table, **state),
+    "TableTree": widgets.TableTree,
+    "RowFate": widgets.RowFate,
+    "BitmapBytes": widgets.BitmapBytes,
 }
 STATES: dict[str, dict[str, Any]] = {
     "TableTree": {"node": "snapshots/S2/manifest-list/2", "raw": True},
