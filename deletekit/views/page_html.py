@@ -58,7 +58,7 @@ def document_html(title: str, lang: str, contents: str, pages: Sequence[tuple[st
 
 def _section(page: Page, heading: str, anchor: str = "") -> Iterator[str]:
     identity = f' id="{_t(anchor)}"' if anchor else ""
-    yield f'<section{identity} lang="{_t(page.lang)}" aria-label="{_t(page.title)}">'
+    yield f'<section{identity} lang="{_t(page.lang)}">'
     yield f"<{heading}>{_t(page.title)}</{heading}>"
     role = ' role="alert"' if page.error else ""
     yield f"<p{role}>{_t(page.sentence)}</p>"

@@ -75,8 +75,9 @@ def notebook(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iter
             f"delta = {str(delta)!r}",
         ]
         cells = ["\n".join(head), *(f"{name} = {code}\n{name}" for name, code in CELLS.items())]
+        cells.append("together = dk.explore(t)\ntogether")
         opened = Notebook(browser, lab, lab.notebook("widgets", cells))
-        count = f"() => document.querySelectorAll('.deletekit .dk-code').length === {len(CELLS)}"
+        count = f"() => document.querySelectorAll('.deletekit .dk-code').length === {len(CELLS) + 5}"
         opened.page.wait_for_function(count, timeout=60_000)
         yield opened
         opened.close()
@@ -241,6 +242,18 @@ def test_a_stream_is_stepped_and_crashed(notebook: Notebook) -> None:
     root.get_by_role("button", name="Resume").click()
     notebook.until("stream.resumed", True)
     says(notebook, "stream", "they are right")
+
+
+def test_explored_together_they_follow_each_other(notebook: Notebook) -> None:
+    first = len(CELLS)
+    tree, rows = (notebook.page.locator(".deletekit").nth(first + i) for i in (0, 1))
+    tree.get_by_role("treeitem", name="S4", exact=False).first.click()
+    notebook.until("together.rows.snapshot", "S4")
+    assert notebook.python("[together.bytes.snapshot, together.diff.after, together.timeline.snapshot]") == ["S4"] * 3
+    notebook.run("together.rows.data_file = 'D1'")
+    rows.locator("tbody tr").nth(3).click()
+    notebook.until("together.bytes.position", 3)
+    assert notebook.python("[together.bytes.delete_file, together.timeline.data_file]") == ["V1", "D1"]
 
 
 def test_what_a_table_holds_is_text(notebook: Notebook) -> None:

@@ -254,7 +254,7 @@ export function show(figures = {}) {
   const shapes = { tree, grid, facts };
   return {
     render({ model, el: place }) {
-      const root = el("section", { class: "deletekit", "data-lm-suppress-shortcuts": "true" });
+      const root = el("div", { class: "deletekit", role: "group", "data-lm-suppress-shortcuts": "true" });
       const content = el("div");
       const spoken = el("p", { class: "dk-sentence", role: "status", "aria-live": "polite" });
       const context = {
