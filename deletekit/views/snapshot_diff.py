@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import numpy as np
+
 from deletekit.deletes.read import ReadRequest, read_task
 from deletekit.deletes.scan_planning import ScanTask
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
@@ -112,6 +114,9 @@ class _Change:
 
     def rows(self) -> tuple[Counter[Row], Counter[Row], bool]:
         """Rows that came and rows that went; False as the third where there are too many to compare."""
+        data = [e.data_file for e in (*self.added, *self.removed) if not isinstance(e.data_file, DeleteFile)]
+        if sum(f.record_count for f in data) > MOST_ROWS:
+            return Counter(), Counter(), False
         ins = [self._task(self._new, e) for e in self.added if not isinstance(e.data_file, DeleteFile)]
         outs = [self._task(self._old, e) for e in self.removed if not isinstance(e.data_file, DeleteFile)]
         if any(isinstance(e.data_file, DeleteFile) for e in (*self.added, *self.removed)):
@@ -191,7 +196,8 @@ def _rows(
 
 def _counters(messages: Messages, view: TableView, snapshot: Snapshot) -> Grid:
     """Counters of the summary, as written and as the manifests say."""
-    entries = [e for m in view.reader.manifests(snapshot) for e in view.reader.entries(m)]
+    manifests = (view.reader.columns(m) for m in view.reader.manifests(snapshot))
+    entries = [e for columns in manifests for e in columns.entries(np.arange(len(columns)))]
     found = {k: n for k, n in commit_counters(snapshot.snapshot_id, entries).items() if n}
     live = [e.data_file for e in entries if e.is_live]
     data = [f for f in live if not isinstance(f, DeleteFile)]

@@ -74,9 +74,9 @@ class Explorer(VBox):  # type: ignore[misc]  # ipywidgets has no types
             self.bytes.delete_file = name
 
     def _row(self, change: Any) -> None:
-        """The row chosen is shown in its file's deletion vector, if it has one."""
-        if change["name"] == "data_file":
-            self.timeline.data_file = self.rows.data_file
+        """The row chosen is shown in its file's deletion vector, if it has one, and its file on the timeline."""
+        del change
+        self.timeline.data_file = self.rows.data_file
         vectors = (line.cells for b in self.rows.shown.blocks if b.name == "deletes" for line in b.lines)  # type: ignore[union-attr]
         vector = next((cells[0] for cells in vectors if cells[0].startswith("V")), None)
         if vector is not None:
