@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
+from deletekit.formats.byte_layout import puffin_layout
 from deletekit.views.page import Grid
 from deletekit.views.row_fate import row_fate
 from deletekit.views.table_view import TableView
@@ -120,6 +121,13 @@ def test_verdicts_are_what_spark_calls_deleted(spark: SparkSession, tmp_path: Pa
                 found[path, int(cells[0])] = cells[1] == "hidden"
         assert found == {(r[0], r[1]): r[2] for r in recorded}
         assert 0 < sum(found.values()) < len(found)
+        puffins = list(Path(view.metadata.location.removeprefix("file:")).rglob("*.puffin"))
+        assert bool(puffins) == (version == 3)
+        for puffin in puffins:  # written by Iceberg Java: each byte once, and every vector shown
+            ranges = puffin_layout(puffin.read_bytes())
+            assert [r.start for r in ranges] == [0, *(r.stop for r in ranges[:-1])]
+            assert ranges[-1].stop == puffin.stat().st_size
+            assert sum(r.cardinality or 0 for r in ranges) > 0
 
 
 def test_each_rule_switched_off_shows_what_it_is_for(catalog: dk.Catalog) -> None:
