@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -10,10 +11,8 @@ from deletekit.cli.opening import open_table
 from deletekit.cli.options import TableSource, table_options, traceback_option
 from deletekit.cli.text import plain
 from deletekit.errors import InvalidInputError
-from deletekit.views.explore import explore_html, explore_pages
 from deletekit.views.messages import LANGUAGES, Messages
 from deletekit.views.page_text import page_text
-from deletekit.views.table_view import TableView
 
 __all__ = ["explore"]
 
@@ -43,16 +42,18 @@ def explore(
     \b
     Examples:
       deletekit explore wh/demo/users --html users.html
-      deletekit explore --warehouse wh demo.users --snapshot S2 --lang ko --html users.html
+      deletekit explore --warehouse wh demo.users --lang ko --html users.html
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     if target is not None and target.exists() and not overwrite:
         raise InvalidInputError(
             "file exists already", kind="output-exists", file=str(target), expected="another name, or --overwrite"
         )
-    view = TableView(open_table(source))
-    pages = explore_pages(view, snapshot=snapshot, lang=lang)
+    # By name: the views import everything, and no other command needs them.
+    views = import_module("deletekit.views.explore")
+    view = views.as_table_view(open_table(source))
+    pages = views.explore_pages(view, snapshot=snapshot, lang=lang)
     if target is None:
         click.echo("\n\n".join(page_text(page) for page in pages))
         return
-    target.write_text(explore_html(view, Messages(lang), pages), encoding="utf-8")
+    target.write_text(views.explore_html(view, Messages(lang), pages), encoding="utf-8")
     click.echo(plain(target))

@@ -65,8 +65,7 @@ def bitmap_bytes(
     state |= {"edits": tuple(edits), "snapshot": snapshot}
     if shown is None:
         return _empty(messages)
-    ranges, base = shown.ranges, shown.bitmap
-    data, bitmap = shown.data, shown.bitmap
+    ranges, data, bitmap = shown.ranges, shown.data, shown.bitmap
     if edits and bitmap is not None:
         bitmap = _edited(bitmap, edits)
         data = encode_blob(bitmap)
@@ -76,17 +75,16 @@ def bitmap_bytes(
     first, stop, more = paging(messages, "start", number, len(ranges))
     if byte is None and first:
         state["start"] = first
-    blocks: list[Block] = [_facts(messages, shown, bitmap, base, data, ranges)]
+    blocks: list[Block] = [_facts(messages, shown, bitmap, shown.bitmap, data, ranges)]
     if bitmap is not None:
         blocks.append(_map(messages, bitmap, position, zoom, shown.limit))
     blocks.append(_bytes(messages, data, ranges, first, stop, selected, more))
-    defaults = {"zoom": 0, "edits": ()}
     return Page(
         view="BitmapBytes",
         title=messages("title-BitmapBytes"),
         sentence=_sentence(messages, shown, selected, bitmap, position, data),
         lang=messages.lang,
-        code=code_line("BitmapBytes", shown.source, state | {"delete_file": shown.name}, defaults),
+        code=code_line("BitmapBytes", shown.source, state | {"delete_file": shown.name}, {"zoom": 0, "edits": ()}),
         blocks=tuple(blocks),
         controls=_controls(messages, shown, bitmap, position, zoom, edits),
         state={"delete_file": shown.name, "start": first},

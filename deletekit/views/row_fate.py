@@ -49,14 +49,8 @@ def row_fate(
     """
     view = as_table_view(table)
     messages = Messages(lang)
-    state = {
-        "data_file": data_file,
-        "row": row,
-        "snapshot": snapshot,
-        "sequence_rule": sequence_rule,
-        "scope_rule": scope_rule,
-        "vector_rule": vector_rule,
-    }
+    state: dict[str, Any] = {"data_file": data_file, "row": row, "snapshot": snapshot}
+    state |= {"sequence_rule": sequence_rule, "scope_rule": scope_rule, "vector_rule": vector_rule}
     at = view.snapshot(snapshot)
     data = _data_file(view, at, data_file) if at is not None else None
     if at is None or data is None:

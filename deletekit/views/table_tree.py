@@ -17,7 +17,7 @@ from deletekit.operations.inspect import to_json
 from deletekit.table.metadata import Snapshot
 from deletekit.views.build import code_line, words
 from deletekit.views.messages import Messages
-from deletekit.views.page import Control, Mark, Page, Tree
+from deletekit.views.page import Control, Mark, Node, Page, Tree
 from deletekit.views.table_view import TableView, as_table_view
 from deletekit.views.text import literal, plain
 from deletekit.views.tree_items import Item, Items, visible
@@ -39,6 +39,7 @@ _VARYING = frozenset(
     ("timestamp-ms", "last-updated-ms", "table-uuid", "manifest_length", "location", "metadata-file", "manifest_path")
 )
 _MASK = "…"
+_DEFAULTS = {"node": "", "snapshot": None, "deletes_only": False, "raw": False}
 _STATUS_MARKS: dict[EntryStatus, Mark] = {EntryStatus.ADDED: "added", EntryStatus.DELETED: "removed"}
 
 
@@ -72,26 +73,20 @@ def table_tree(
     opened.update("/".join(parts[:i]) for i in range(1, len(parts)))
     roots = _Roots(view, messages, raw=raw, deletes_only=deletes_only).items()
     found = list(visible(roots, frozenset(opened)))
-    selected = next((pair for pair in found if pair[0].key == node), None)
-    if selected is None and node:
-        # Folded up or gone with another snapshot: what remains of the way there is selected.
-        keys = {n.key for n, _ in found}
-        node = next((k for i in range(len(parts), 0, -1) if (k := "/".join(parts[:i])) in keys), "")
-        selected = next((pair for pair in found if pair[0].key == node), None)
+    node, selected = _selected(found, parts)
     state: dict[str, Any] = {"node": node, "snapshot": snapshot, "deletes_only": deletes_only, "raw": raw}
     if expanded is not None:
         state["expanded"] = tuple(expanded)
-    defaults = {"node": "", "snapshot": None, "deletes_only": False, "raw": False}
-    sentence = messages("tree-of", table=view.name, snapshots=str(len(view.aliases.snapshots)))
-    if selected is not None:
-        item = selected[1]
-        sentence = messages("tree-line", label=item.label, value=item.secret or item.value or "-")
+    if selected is None:
+        sentence = messages("tree-of", table=view.name, snapshots=str(len(view.aliases.snapshots)))
+    else:
+        sentence = messages("tree-line", label=selected.label, value=selected.secret or selected.value or "-")
     return Page(
         view="TableTree",
         title=messages("title-TableTree"),
         sentence=sentence,
         lang=messages.lang,
-        code=code_line("TableTree", "table", state, defaults),
+        code=code_line("TableTree", "table", state, _DEFAULTS),
         blocks=(
             Tree(
                 name="tree",
@@ -109,6 +104,14 @@ def table_tree(
         state={"node": node},
         words=words(messages),
     )
+
+
+def _selected(found: Sequence[tuple[Node, Item]], parts: Sequence[str]) -> tuple[str, Item | None]:
+    """The node meant; of one that is folded up or gone with another snapshot, what remains of the way there."""
+    items = {n.key: item for n, item in found}
+    ways = ("/".join(parts[:i]) for i in range(len(parts), 0, -1))
+    node = next((way for way in ways if way in items), "")
+    return node, items.get(node)
 
 
 def _default(view: TableView, snapshot: Snapshot | None) -> tuple[str, ...]:
