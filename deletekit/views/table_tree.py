@@ -71,12 +71,10 @@ def table_tree(
     opened = set(expanded if expanded is not None else _default(view, shown))
     parts = node.split("/")
     opened.update("/".join(parts[:i]) for i in range(1, len(parts)))
-    roots = _Roots(view, messages, raw=raw, deletes_only=deletes_only).items()
-    found = list(visible(roots, frozenset(opened)))
+    found = list(visible(_Roots(view, messages, raw=raw, deletes_only=deletes_only).items(), frozenset(opened)))
     node, selected = _selected(found, parts)
     state: dict[str, Any] = {"node": node, "snapshot": snapshot, "deletes_only": deletes_only, "raw": raw}
-    if expanded is not None:
-        state["expanded"] = tuple(expanded)
+    state |= {} if expanded is None else {"expanded": tuple(expanded)}
     if selected is None:
         sentence = messages("tree-of", table=view.name, snapshots=str(len(view.aliases.snapshots)))
     else:
