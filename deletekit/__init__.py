@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from deletekit import datasets as datasets
     from deletekit import spark as spark
+    from deletekit import widgets as widgets
     from deletekit.commit.commit import Commit as Commit
     from deletekit.errors import CommitConflictError as CommitConflictError
     from deletekit.errors import CommitStateUnknownError as CommitStateUnknownError
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
     from deletekit.table.table import from_pyiceberg as from_pyiceberg
     from deletekit.table.table import load_table as load_table
     from deletekit.version import __version__ as __version__
+    from deletekit.widgets.explore import explore as explore
 
 _HOMES = {
     "deletekit.commit.commit": ("Commit",),
@@ -157,12 +159,14 @@ _HOMES = {
     "deletekit.table.catalog": ("Catalog", "load_catalog", "local_catalog"),
     "deletekit.table.table": ("Table", "from_metadata", "from_pyiceberg", "load_table"),
     "deletekit.version": ("__version__",),
+    "deletekit.widgets.explore": ("explore",),
 }
 _MODULES = {
     "datasets": "deletekit.datasets",
     "engine": "deletekit.operations.context",
     "spark": "deletekit.spark",
     "stream": "deletekit.operations.stream",
+    "widgets": "deletekit.widgets",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

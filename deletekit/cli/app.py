@@ -15,6 +15,7 @@ from deletekit.cli.delete import delete
 from deletekit.cli.delta import clean_up_delta, repack, sync_delta
 from deletekit.cli.doctor import doctor
 from deletekit.cli.explain import explain
+from deletekit.cli.explore import explore
 from deletekit.cli.inspect import inspect
 from deletekit.cli.options import interrupted, traceback_option, with_traceback
 from deletekit.cli.pipeline import pipeline
@@ -93,7 +94,7 @@ def tour(directory: Path | None, *, keep: bool) -> None:
     module.run_tour(directory, console=Console(highlight=False), keep=keep)
 
 
-_LOOKING = (tour, inspect, explain, verify, doctor)
+_LOOKING = (tour, inspect, explain, explore, verify, doctor)
 _CHANGING = (pipeline, delete, stream, promote, rollback, set_current_snapshot, cherry_pick, fast_forward)
 _CLEANING_UP = (expire_snapshots, remove_orphan_files, rewrite_manifests, repair)
 _REWRITING = (compact, rewrite_position_deletes, convert_equality_deletes, remove_dangling_deletes, erase)

@@ -18,9 +18,9 @@ COMMANDS = sorted(main.commands)
 def test_the_commands() -> None:
     assert COMMANDS == [
         "cherry-pick", "clean-up-delta", "compact", "convert-equality-deletes", "delete", "doctor", "erase",
-        "expire-snapshots", "explain", "fast-forward", "inspect", "pipeline", "promote", "remove-dangling-deletes",
-        "remove-orphan-files", "repack", "repair", "rewrite-manifests", "rewrite-position-deletes", "rollback",
-        "set-current-snapshot", "stream", "sync-delta", "tour", "verify",
+        "expire-snapshots", "explain", "explore", "fast-forward", "inspect", "pipeline", "promote",
+        "remove-dangling-deletes", "remove-orphan-files", "repack", "repair", "rewrite-manifests",
+        "rewrite-position-deletes", "rollback", "set-current-snapshot", "stream", "sync-delta", "tour", "verify",
     ]  # fmt: skip
 
 

@@ -6,16 +6,16 @@ Spec: "Deletion Vectors", "Scan Planning", "Row Lineage", "Snapshots", https://i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent
+from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.operations.verify.live_files import LiveFiles, dangling_kind, scope
 from deletekit.operations.verify.report import Finding, error, warning
 from deletekit.operations.verify.stored import StoredManifest
 from deletekit.table.metadata import Snapshot, TableMetadata
 
-__all__ = ["check_snapshot", "live_files"]
+__all__ = ["check_snapshot", "commit_counters", "live_files"]
 
 
 def live_files(manifests: Sequence[StoredManifest], metadata: TableMetadata) -> LiveFiles:
@@ -178,7 +178,8 @@ def _totals(snapshot: Snapshot, live: LiveFiles) -> Iterator[Finding]:
 
 
 def _counters(snapshot: Snapshot, manifests: Sequence[StoredManifest]) -> Iterator[Finding]:
-    for name, expected in _expected_counters(snapshot, manifests).items():
+    entries = [e for m in manifests for e in m.entries]
+    for name, expected in commit_counters(snapshot.snapshot_id, entries).items():
         found = snapshot.summary.get(name)
         if found is not None and found != str(expected):
             yield warning(
@@ -191,7 +192,8 @@ def _counters(snapshot: Snapshot, manifests: Sequence[StoredManifest]) -> Iterat
             )
 
 
-def _expected_counters(snapshot: Snapshot, manifests: Sequence[StoredManifest]) -> Counter[str]:
+def commit_counters(snapshot_id: int, entries: Iterable[ManifestEntry]) -> Counter[str]:
+    """What the summary of a snapshot counts, from the entries that say it added or removed their file."""
     counts: Counter[str] = Counter()
     for data_verb, verb in (("added", "added"), ("deleted", "removed")):
         counts.update(dict.fromkeys((f"{data_verb}-data-files", f"{data_verb}-records", f"{verb}-files-size"), 0))
@@ -199,8 +201,8 @@ def _expected_counters(snapshot: Snapshot, manifests: Sequence[StoredManifest]) 
             counts[f"{verb}-{what}"] = 0
         for what in ("position-deletes", "equality-deletes"):
             counts[f"{verb}-{what}"] = 0
-    for entry in (e for m in manifests for e in m.entries if e.snapshot_id == snapshot.snapshot_id):
-        if entry.status != EntryStatus.EXISTING:
+    for entry in entries:
+        if entry.snapshot_id == snapshot_id and entry.status != EntryStatus.EXISTING:
             _count(counts, entry.data_file, added=entry.status == EntryStatus.ADDED)
     return counts
 

@@ -1,0 +1,59 @@
+"""`deletekit explore`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from deletekit.cli.opening import open_table
+from deletekit.cli.options import TableSource, table_options, traceback_option
+from deletekit.cli.text import plain
+from deletekit.errors import InvalidInputError
+from deletekit.views.messages import LANGUAGES, Messages
+from deletekit.views.page_text import page_text
+
+__all__ = ["explore"]
+
+
+@click.command(short_help="Write what a table consists of as one HTML page.")
+@table_options
+@click.option(
+    "--html",
+    "target",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write one page that needs nothing else; without it, print text.",
+)
+@click.option(
+    "--snapshot", metavar="NAME", help="The snapshot, as S2: the second that the table has.  [default: current]"
+)
+@click.option("--lang", type=click.Choice(LANGUAGES), help="Language of the page.  [default: DELETEKIT_LANG, or en]")
+@click.option("--overwrite", is_flag=True, help="Replace FILE where it exists.")
+@traceback_option
+def explore(
+    source: TableSource, target: Path | None, *, snapshot: str | None, lang: str | None, overwrite: bool
+) -> None:
+    """Show what a table consists of, down to the bytes of a deletion vector, and why rows are hidden.
+
+    TABLE is a *.metadata.json file or a table's directory; with --warehouse or --catalog it is namespace.table.
+
+    \b
+    Examples:
+      deletekit explore wh/demo/users --html users.html
+      deletekit explore --warehouse wh demo.users --lang ko --html users.html
+    """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    if target is not None and target.exists() and not overwrite:
+        raise InvalidInputError(
+            "file exists already", kind="output-exists", file=str(target), expected="another name, or --overwrite"
+        )
+    # By name: the views import everything, and no other command needs them.
+    views = import_module("deletekit.views.explore")
+    view = views.as_table_view(open_table(source))
+    pages = views.explore_pages(view, snapshot=snapshot, lang=lang)
+    if target is None:
+        click.echo("\n\n".join(page_text(page) for page in pages))
+        return
+    target.write_text(views.explore_html(view, Messages(lang), pages), encoding="utf-8")
+    click.echo(plain(target))

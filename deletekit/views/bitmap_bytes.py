@@ -1,0 +1,370 @@
+"""BitmapBytes: every byte of a Puffin or Delta `.bin` file, and a map of the positions in one of its vectors.
+
+Law: what is edited is a copy in memory; the bytes shown for it are those a new deletion vector would have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.formats.byte_layout import ByteRange, blob_layout, layout
+from deletekit.formats.content_file import DeleteFile, ManifestEntry
+from deletekit.formats.deletion_vector import PositionBitmap, decode_vector, encode_blob
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.table.metadata import Snapshot
+from deletekit.views.aliases import alias_number
+from deletekit.views.build import code_line, paging, words
+from deletekit.views.messages import Messages
+from deletekit.views.page import Block, Cells, Control, Facts, Grid, Line, Page
+from deletekit.views.table_view import TableView, as_table_view, delete_of
+
+__all__ = ["bitmap_bytes"]
+
+LARGEST_FILE = 1 << 28
+MAP_WIDTH, MAP_LINES = 32, 8
+ZOOMS = (1, 16, 256, 4_096, 65_536, 1 << 20, 1 << 24)
+MOST_EDITS = 10_000
+_HEX_BYTES = 12
+_FILES_LOOKED_AT = 2_000
+
+
+def bitmap_bytes(
+    source: Any,
+    *,
+    delete_file: str | None = None,
+    byte: int | None = None,
+    start: int = 0,
+    position: int | None = None,
+    zoom: int = 0,
+    edits: Sequence[int] = (),
+    snapshot: str | None = None,
+    lang: str | None = None,
+) -> Page:
+    """The page of one file of deletion vectors.
+
+    Parameters
+    ----------
+    source: a table, or the bytes or path of a `.puffin` or `.bin` file.
+    delete_file: of a table, the deletion vector as `V1`; of a file, its number as `0`. None is the first.
+    byte: offset of the selected byte.
+    start: number of the first byte range shown; ignored where `byte` is given.
+    position: the selected row position, which the map is drawn around.
+    zoom: how many positions a cell of the map stands for: 1 for 0, 16 for 1, and so on to 16,777,216 for 6.
+    edits: positions to take out of the vector, or put in where they are not in it.
+    snapshot: as `S2`; None is the current one.
+
+    Raises FormatError naming what is wrong in the file, InvalidInputError for a byte, position or edit out of range,
+    UnsupportedError for a file above 256 MB.
+    """
+    messages = Messages(lang)
+    shown = _open(source, delete_file, snapshot)
+    state: dict[str, Any] = {"delete_file": delete_file, "byte": byte, "position": position, "zoom": zoom}
+    state |= {"edits": tuple(edits), "snapshot": snapshot}
+    if shown is None:
+        return _empty(messages)
+    ranges, data, bitmap = shown.ranges, shown.data, shown.bitmap
+    if edits and bitmap is not None:
+        bitmap = _edited(bitmap, edits)
+        data = encode_blob(bitmap)
+        ranges = blob_layout(data)
+    selected = _range_at(ranges, byte, len(data))
+    number = ranges.index(selected) if selected is not None else start
+    first, stop, more = paging(messages, "start", number, len(ranges))
+    if byte is None and first:
+        state["start"] = first
+    blocks: list[Block] = [_facts(messages, shown, bitmap, shown.bitmap, data, ranges)]
+    if bitmap is not None:
+        blocks.append(_map(messages, bitmap, position, zoom, shown.limit))
+    blocks.append(_bytes(messages, data, ranges, first, stop, selected, more))
+    return Page(
+        view="BitmapBytes",
+        title=messages("title-BitmapBytes"),
+        sentence=_sentence(messages, shown, selected, bitmap, position, data),
+        lang=messages.lang,
+        code=code_line("BitmapBytes", shown.source, state | {"delete_file": shown.name}, {"zoom": 0, "edits": ()}),
+        blocks=tuple(blocks),
+        controls=_controls(messages, shown, bitmap, position, zoom, edits),
+        state={"delete_file": shown.name, "start": first},
+        words=words(messages),
+    )
+
+
+class _Shown:
+    """The file and the one vector of it that is mapped."""
+
+    def __init__(self, data: bytes, name: str, names: Sequence[str], source: str) -> None:
+        self.data = data
+        self.ranges = layout(data)
+        self.name = name
+        self.names = names
+        self.source = source
+        self.bitmap: PositionBitmap | None = None
+        self.limit: int | None = None
+
+    def map_blob(self, number: int) -> None:
+        """Decode a vector of the file by its number."""
+        parts = [r for r in self.ranges if r.part == f"blob {number}"]
+        if parts and parts[0].field == "length" and parts[1].value == "d1 d3 39 64":
+            self.bitmap = decode_vector(memoryview(self.data)[parts[2].start : parts[-1].start])
+
+
+def _open(source: Any, delete_file: str | None, snapshot: str | None) -> _Shown | None:
+    if isinstance(source, bytes):
+        return _of_bytes(source, delete_file)
+    if isinstance(source, str | Path) and str(source).endswith((".puffin", ".bin")):
+        if Path(source).stat().st_size > LARGEST_FILE:
+            raise _too_large(str(source), Path(source).stat().st_size)
+        return _of_bytes(Path(source).read_bytes(), delete_file)
+    view = as_table_view(source)
+    at = view.snapshot(snapshot)
+    entry = _vector(view, at, delete_file) if at is not None else None
+    if at is None or entry is None:
+        return None
+    return _of_entry(view, at, entry)
+
+
+def _of_bytes(data: bytes, name: str | None) -> _Shown:
+    number = int(name) if name and name.isdigit() else 0
+    shown = _Shown(data, str(number), (), "data")
+    blobs = sorted({int(r.part.split()[1]) for r in shown.ranges if r.part.startswith("blob ")})
+    if blobs and number not in blobs:
+        raise InvalidInputError(
+            "no such blob", kind="blob", field="delete_file", found=name, expected=f"0 .. {blobs[-1]}"
+        )
+    shown.names = [str(b) for b in blobs[:200]]
+    shown.map_blob(number)
+    return shown
+
+
+def _of_entry(view: TableView, snapshot: Snapshot, entry: ManifestEntry) -> _Shown:
+    delete = delete_of(entry)
+    size = view.table.io.size(delete.file_path)
+    if size > LARGEST_FILE:
+        raise _too_large(delete.file_path, size)
+    data = view.table.io.read(delete.file_path)
+    live = view.live(snapshot, ManifestContent.DELETES).some(0, _FILES_LOOKED_AT)
+    vectors = [view.aliases.file(e) for e in live if delete_of(e).is_deletion_vector]
+    shown = _Shown(data, view.aliases.file(entry), sorted(vectors, key=alias_number)[:200], "table")
+    shown.bitmap = view.context.loader.vector(delete)
+    shown.limit = _rows_of(view, snapshot, delete)
+    return shown
+
+
+def _rows_of(view: TableView, snapshot: Snapshot, delete: DeleteFile) -> int | None:
+    """Rows of the data file that a vector is about."""
+    name = view.aliases.path(delete.referenced_data_file or "")
+    if name is None:
+        return None
+    found = view.live(snapshot, ManifestContent.DATA).find((delete.referenced_data_file,))
+    return found.data_file.record_count if found is not None else None
+
+
+def _vector(view: TableView, snapshot: Snapshot, name: str | None) -> ManifestEntry | None:
+    if name is not None:
+        entry = view.delete_file(snapshot, name)
+        if not delete_of(entry).is_deletion_vector:
+            raise InvalidInputError("not a deletion vector", kind="delete-kind", field="delete_file", found=name)
+        return entry
+    live = view.live(snapshot, ManifestContent.DELETES).some(0, _FILES_LOOKED_AT)
+    vectors = (e for e in live if delete_of(e).is_deletion_vector)
+    return min(vectors, key=lambda e: alias_number(view.aliases.file(e)), default=None)
+
+
+def _edited(bitmap: PositionBitmap, edits: Sequence[int]) -> PositionBitmap:
+    if len(edits) > MOST_EDITS:
+        raise InvalidInputError("too many edits", kind="edits", field="edits", found=len(edits), expected=MOST_EDITS)
+    chosen = PositionBitmap(edits)
+    return (bitmap | chosen) - PositionBitmap([p for p in chosen if p in bitmap])
+
+
+def _range_at(ranges: Sequence[ByteRange], byte: int | None, size: int) -> ByteRange | None:
+    if byte is None:
+        return None
+    if not 0 <= byte < size:
+        raise InvalidInputError("no such byte", kind="byte", field="byte", found=byte, expected=f"0 .. {size - 1}")
+    return next(r for r in ranges if r.start <= byte < r.stop)
+
+
+def _facts(
+    messages: Messages,
+    shown: _Shown,
+    bitmap: PositionBitmap | None,
+    base: PositionBitmap | None,
+    data: bytes,
+    ranges: Sequence[ByteRange],
+) -> Facts:
+    kinds = {kind: sum(r.field == f"{kind} container" for r in ranges) for kind in ("array", "bitmap", "run")}
+    items = [
+        (messages("bytes"), f"{len(data):,}"),
+        (messages("byte-ranges"), f"{len(ranges):,}"),
+        *((messages(f"containers-{kind}"), f"{count:,}") for kind, count in kinds.items()),
+    ]
+    if bitmap is not None:
+        items.append((messages("positions"), f"{len(bitmap):,}"))
+    if bitmap is not base and base is not None:
+        items.append((messages("positions-before"), f"{len(base):,}"))
+        items.append((messages("bytes-before"), f"{len(encode_blob(base)):,}"))
+    return Facts(name="file", caption=messages("bytes-caption", name=shown.name), items=tuple(items))
+
+
+def _map(messages: Messages, bitmap: PositionBitmap, position: int | None, zoom: int, rows: int | None) -> Cells:
+    if not 0 <= zoom < len(ZOOMS):
+        raise InvalidInputError(
+            "no such zoom", kind="zoom", field="zoom", found=zoom, expected=f"0 .. {len(ZOOMS) - 1}"
+        )
+    step = ZOOMS[zoom]
+    highest = max(((key << 32) + b.max() for key, b in bitmap.by_key.items()), default=0)
+    limit = max(rows or 0, highest + 1)
+    if position is not None and not 0 <= position < max(limit, 1):
+        raise InvalidInputError(
+            "no such position", kind="position", field="position", found=position, expected=f"0 .. {limit - 1}"
+        )
+    screen = MAP_WIDTH * MAP_LINES * step
+    first = (position or 0) // screen * screen
+    starts = range(first, min(first + screen, limit), step)
+    counts = tuple(bitmap.count_in(at, min(at + step, limit)) for at in starts)
+    return Cells(
+        name="map",
+        caption=messages(
+            "map-caption", first=f"{first:,}", last=f"{min(first + screen, limit) - 1:,}", limit=f"{limit:,}"
+        ),
+        first=first,
+        per_cell=step,
+        width=MAP_WIDTH,
+        counts=counts,
+        limit=limit,
+        select="position",
+        selected=position,
+        legend=messages("map-legend", step=f"{step:,}"),
+        labels=tuple(
+            messages("map-cell", first=f"{at:,}", last=f"{min(at + step, limit) - 1:,}", count=f"{n:,}")
+            for at, n in zip(starts, counts, strict=True)
+        ),
+    )
+
+
+def _bytes(
+    messages: Messages,
+    data: bytes,
+    ranges: Sequence[ByteRange],
+    first: int,
+    stop: int,
+    selected: ByteRange | None,
+    more: dict[str, Any],
+) -> Grid:
+    lines = tuple(
+        Line(
+            key=r.start,
+            cells=(f"{r.start:,}", f"{r.length:,}", r.part, r.field, _value(messages, r), _hex(data, r)),
+            mark="wrong" if r.field == "crc" and "but" in r.value else "unused" if r.field == "unused" else "",
+        )
+        for r in ranges[first:stop]
+    )
+    return Grid(
+        name="bytes",
+        caption=messages("ranges-caption"),
+        columns=(
+            messages("offset"),
+            messages("length"),
+            messages("part"),
+            messages("field"),
+            messages("meaning"),
+            "hex",
+        ),
+        lines=lines,
+        select="byte",
+        selected=selected.start if selected is not None else None,
+        numbers=(0, 1),
+        figure={"lengths": [r.length for r in ranges[first:stop]], "fields": [r.field for r in ranges[first:stop]]},
+        **more,
+    )
+
+
+def _value(messages: Messages, found: ByteRange) -> str:
+    if found.first_position is None or found.cardinality is None:
+        return found.value
+    return messages(
+        "container-holds",
+        count=f"{found.cardinality:,}",
+        first=f"{found.first_position:,}",
+        last=f"{found.first_position + 65_535:,}",
+    )
+
+
+def _hex(data: bytes, found: ByteRange) -> str:
+    some = data[found.start : found.start + min(found.length, _HEX_BYTES)].hex(" ")
+    return some + (" …" if found.length > _HEX_BYTES else "")
+
+
+def _sentence(
+    messages: Messages,
+    shown: _Shown,
+    selected: ByteRange | None,
+    bitmap: PositionBitmap | None,
+    position: int | None,
+    data: bytes,
+) -> str:
+    said = []
+    if position is not None and bitmap is not None:
+        key = "position-in" if position in bitmap else "position-out"
+        said.append(messages(key, position=f"{position:,}", name=shown.name))
+    if selected is not None:
+        last = f"{selected.stop - 1:,}"
+        meaning = _value(messages, selected) or "-"
+        said.append(messages("byte-is", first=f"{selected.start:,}", last=last, field=selected.field, value=meaning))
+    if said:
+        return " ".join(said)
+    return messages("bytes-summary", name=shown.name, bytes=f"{len(data):,}", count=f"{len(bitmap or ()):,}")
+
+
+def _controls(
+    messages: Messages,
+    shown: _Shown,
+    bitmap: PositionBitmap | None,
+    position: int | None,
+    zoom: int,
+    edits: Sequence[int],
+) -> tuple[Control, ...]:
+    names = shown.names or [shown.name]
+    names = names if shown.name in names else [shown.name, *names]
+    out = [
+        Control(
+            kind="select",
+            trait="delete_file",
+            label=messages("vector"),
+            value=shown.name,
+            options=tuple((n, n) for n in names),
+        )
+    ]
+    if bitmap is None:
+        return tuple(out)
+    zooms = tuple((i, f"{step:,}") for i, step in enumerate(ZOOMS))
+    out.append(Control(kind="select", trait="zoom", label=messages("zoom"), value=zoom, options=zooms))
+    out.append(Control(kind="number", trait="position", label=messages("position"), value=position, maximum=1 << 62))
+    if position is not None:
+        toggled = [p for p in edits if p != position] if position in edits else [*edits, position]
+        label = messages("edit-remove" if position in bitmap else "edit-add", position=f"{position:,}")
+        out.append(Control(kind="button", trait="edits", label=label, value=toggled))
+    if edits:
+        out.append(Control(kind="button", trait="edits", label=messages("edit-undo"), value=[]))
+    return tuple(out)
+
+
+def _too_large(path: str, size: int) -> UnsupportedError:
+    return UnsupportedError(
+        "file is too large to lay out", kind="size", file=path, found=size, expected=f"<= {LARGEST_FILE}"
+    )
+
+
+def _empty(messages: Messages) -> Page:
+    return Page(
+        view="BitmapBytes",
+        title=messages("title-BitmapBytes"),
+        sentence=messages("no-vectors"),
+        lang=messages.lang,
+        code=code_line("BitmapBytes", "table", {}, {}),
+        words=words(messages),
+    )

@@ -1,0 +1,86 @@
+"""What all views build their pages with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from deletekit.errors import DeletekitError
+from deletekit.views.messages import Messages
+from deletekit.views.page import Facts, Page
+from deletekit.views.table_view import window
+from deletekit.views.text import literal, plain
+
+__all__ = ["PAGE_LINES", "code_line", "error_page", "paging", "words"]
+
+PAGE_LINES = 50
+"""Lines of a grid that are sent at once."""
+
+_LONGEST = 400
+_WORDS = ("more-lines", "previous", "next", "code", "copy", "copied", "loading", "error-title", "state")
+
+
+def code_line(view: str, source: str, state: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
+    """The Python that makes this view again: `source` and what differs from the defaults."""
+    given = [source] if source else []
+    given += [f"{name}={value!r}" for name, value in state.items() if value != defaults.get(name)]
+    return f"dk.widgets.{view}({', '.join(given)})"
+
+
+def paging(
+    messages: Messages, trait: str, start: int, total: int, size: int = PAGE_LINES
+) -> tuple[int, int, dict[str, Any]]:
+    """The lines to show, first and one behind the last, and what a grid says and offers of the others."""
+    first, stop = window(start, total, size)
+    if stop - first == total:
+        return first, stop, {}
+    return (
+        first,
+        stop,
+        {
+            "shown": messages("page-shown", first=f"{first + 1:,}", last=f"{stop:,}", total=f"{total:,}"),
+            "page": trait,
+            "previous": first - size if first else None,
+            "next": stop if stop < total else None,
+        },
+    )
+
+
+def words(messages: Messages) -> dict[str, str]:
+    """What every widget's own buttons are called."""
+    return messages.raw(*_WORDS)
+
+
+def error_page(view: str, error: Exception, messages: Messages, location: str = "") -> Page:
+    """The page shown in place of one that cannot be made: what is wrong, in which file and field.
+
+    Parameters
+    ----------
+    location: the table's, which is left out of file names: it differs from machine to machine.
+    """
+    items = []
+    message = str(error) or type(error).__name__
+    if isinstance(error, DeletekitError):
+        message = error.message
+        for name in ("kind", "file", "field", "found", "expected"):
+            value = getattr(error, name)
+            if value is not None:
+                items.append((name, _cut(_shown(value, location))))
+    return Page(
+        view=view,
+        title=messages("title-" + view),
+        sentence=messages("error", message=_cut(_shown(message, location))),
+        lang=messages.lang,
+        blocks=(Facts(name="error", caption=messages("error-title"), items=tuple(items), mark="wrong"),),
+        error=True,
+        words=words(messages),
+    )
+
+
+def _shown(value: Any, location: str) -> str:
+    text = plain(value) if isinstance(value, str) else literal(value)
+    return text.replace(location.rstrip("/") + "/", "") if location else text
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -1,0 +1,150 @@
+"""Values as text that is safe to print.
+
+Law: pure. What a table holds may look like a terminal's command or hide in what one sees; here it becomes visible.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import UTC, date, datetime, time
+from enum import Enum
+from typing import Any, TypeVar
+
+__all__ = ["count", "first", "json_ready", "literal", "moment", "plain", "runs", "short", "size"]
+
+_T = TypeVar("_T")
+
+# Controls (C0, DEL, C1), what changes the direction of text or has no width, lines that are not lines, lone surrogates.
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "\U000e0000-\U000e007f]"
+)
+_NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
+_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+LONGEST_VALUE = 200
+
+
+def plain(value: object) -> str:
+    """Text in which nothing acts on a terminal or hides: every such character is shown by its escape."""
+    return _UNSAFE.sub(_escape, str(value))
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    code = ord(character)
+    if character in _NAMED:
+        return _NAMED[character]
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def literal(value: Any, longest: int | None = LONGEST_VALUE) -> str:
+    """A column value much as SQL writes it: NULL, 'text', X'0a'; cut after `longest` characters, and said to be."""
+    text = plain(_literal(value))
+    if longest is not None and len(text) > longest:
+        return f"{text[:longest]}… ({len(text):,} characters)"
+    return text
+
+
+def _literal(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    if isinstance(value, float) and not math.isfinite(value):
+        return _NOT_FINITE[str(value)]
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k}: {_literal(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_literal, value)) + "]"
+    return str(value)
+
+
+def json_ready(value: Any) -> Any:
+    """A value as strict JSON can hold it.
+
+    Bytes are base64; dates, times, decimals and uuids their text; NaN and the infinities text too, as JSON has no
+    number for them; maps whose keys are not text become lists of `key` and `value`, as in Iceberg's own JSON.
+    """
+    if isinstance(value, Enum):
+        return json_ready(value.value)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _NOT_FINITE[str(value)]
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(bytes(value)).decode()
+    if isinstance(value, date | datetime | time):
+        return value.isoformat()
+    if is_dataclass(value) and not isinstance(value, type):
+        shown = {f.name: getattr(value, f.name) for f in fields(value)}
+        return {k: json_ready(v) for k, v in shown.items() if v is not None}
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) for key in value):
+            return {key: json_ready(v) for key, v in value.items()}
+        return [{"key": json_ready(k), "value": json_ready(v)} for k, v in value.items()]
+    if isinstance(value, Iterable):
+        return [json_ready(v) for v in value]
+    return str(value)
+
+
+def runs(positions: Iterable[int]) -> Iterator[str]:
+    """Ascending positions as runs: `0-5`, `9`."""
+    start = end = None
+    for position in positions:
+        if end is not None and position == end + 1:
+            end = position
+            continue
+        if start is not None and end is not None:
+            yield _run(start, end)
+        start = end = position
+    if start is not None and end is not None:
+        yield _run(start, end)
+
+
+def _run(start: int, end: int) -> str:
+    return str(start) if start == end else f"{start}-{end}"
+
+
+def first(items: Sequence[_T], limit: int) -> tuple[Sequence[_T], int]:
+    """At most `limit` items (0: all), and how many are left out."""
+    shown = items[:limit] if limit else items
+    return shown, len(items) - len(shown)
+
+
+def short(path: Any, location: str) -> str:
+    """A path below the table's location without it."""
+    text = str(path)
+    prefix = location.rstrip("/") + "/"
+    return plain(text.removeprefix(prefix))
+
+
+def count(number: Any, noun: str, plural: str = "") -> str:
+    """`1 row`, `2,000 rows`."""
+    shown = f"{number:,}" if isinstance(number, int) else plain(number)
+    return f"{shown} {noun if number == 1 else plural or noun + 's'}"
+
+
+def size(number: Any) -> str:
+    """Bytes, exact while that is short."""
+    if not isinstance(number, int) or number < 10_000:
+        return count(number, "byte")
+    for unit, step in (("kB", 1e3), ("MB", 1e6), ("GB", 1e9)):
+        if number < step * 1000 or unit == "GB":
+            return f"{number / step:,.1f} {unit}"
+    raise AssertionError
+
+
+def moment(milliseconds: Any) -> str:
+    """A time of Iceberg's metadata, in UTC."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (TypeError, ValueError, OverflowError, OSError):
+        return plain(milliseconds)

@@ -1,0 +1,80 @@
+import { show } from "./shared.js";
+
+/** Positions as a grid of squares: arrows walk it and go on to the next screen, + and - zoom. */
+function map(block, context) {
+  const rows = [];
+  block.counts.forEach((count, i) => {
+    const first = block.first + i * block.per_cell;
+    const room = Math.max(Math.min(first + block.per_cell, block.limit) - first, 1);
+    const on = block.selected !== null && block.selected >= first && block.selected < first + block.per_cell;
+    const cell = el("div", {
+      role: "gridcell",
+      class: `dk-cell ${count >= room ? "dk-all" : count ? "dk-some" : "dk-none"}`,
+      tabindex: "-1",
+      "data-key": `${block.name}:${first}`,
+      "aria-label": block.labels[i],
+      "aria-selected": String(on),
+      title: block.labels[i],
+    });
+    if (i % block.width === 0) rows.push([]);
+    rows.at(-1).push(cell);
+  });
+  const all = rows.flat();
+  const at = all.findIndex((cell) => cell.getAttribute("aria-selected") === "true");
+  if (all.length) all[Math.max(at, 0)].tabIndex = 0;
+  const choose = (i) => context.set({ [block.select]: block.first + i * block.per_cell });
+  all.forEach((cell, i) =>
+    cell.addEventListener("click", () => {
+      focusOn(all, cell);
+      choose(i);
+    }),
+  );
+  const screen = block.counts.length * block.per_cell;
+  const beyond = (key) => {
+    const next = { ArrowDown: screen, PageDown: screen, ArrowUp: -1, PageUp: -1 }[key];
+    const position = block.first + (next ?? 0);
+    if (next !== undefined && position >= 0 && position < block.limit) context.set({ [block.select]: position });
+  };
+  const move = cellKeys(rows, (y, x) => choose(y * block.width + x), beyond);
+  const zoom = context.page.controls.find((c) => c.trait === "zoom");
+  const onKey = (event) => {
+    const step = { "+": -1, "=": -1, "-": 1 }[event.key];
+    if (step !== undefined && zoom) {
+      const value = Math.min(Math.max(zoom.value + step, 0), zoom.options.length - 1);
+      context.set({ zoom: value });
+      event.preventDefault();
+    } else if (event.key === "Enter" || event.key === " ") {
+      const i = all.indexOf(document.activeElement);
+      if (i >= 0) choose(i);
+      event.preventDefault();
+    } else move(event);
+  };
+  const lines = rows.map((row) => el("div", { role: "row" }, ...row));
+  return el(
+    "div",
+    { class: "dk-scroll" },
+    el("div", { class: "dk-caption" }, block.caption),
+    el("div", { role: "grid", class: "dk-map", "aria-label": block.caption, on: { keydown: onKey } }, ...lines),
+    el("div", {}, block.legend),
+  );
+}
+
+/** The ranges as a strip, as wide as they are long (to their fourth root, or one would be all); then as a grid. */
+function bytes(block, context) {
+  const colours = {};
+  const parts = block.figure.lengths.map((length, i) => {
+    const field = block.figure.fields[i];
+    colours[field] ??= (Object.keys(colours).length % 5) + 1;
+    const on = block.lines[i].key === block.selected;
+    const span = el("span", {
+      class: on ? "dk-on" : "",
+      style: `flex: ${length ** 0.25} 1 0; background: var(--dk-colour-${colours[field]})`,
+      title: `${block.lines[i].cells[0]}: ${field}`,
+    });
+    span.addEventListener("click", () => context.set({ [block.select]: block.lines[i].key }));
+    return span;
+  });
+  return el("div", {}, el("div", { class: "dk-strip", "aria-hidden": "true" }, ...parts), context.plain(block));
+}
+
+export default show({ map, bytes });

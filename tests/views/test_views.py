@@ -1,0 +1,287 @@
+"""The other views against plain models: differences, what applies, costs, streams, Delta logs; and large tables."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import deletekit as dk
+from deletekit.formats.byte_layout import blob_layout
+from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
+from deletekit.operations.costs import measure_costs
+from deletekit.views.bitmap_bytes import bitmap_bytes
+from deletekit.views.delta_bridge import delta_bridge
+from deletekit.views.page import Cells, Grid, Page, Tree
+from deletekit.views.sequence_timeline import sequence_timeline
+from deletekit.views.snapshot_diff import snapshot_diff
+from deletekit.views.stream_model import Change, applied
+from deletekit.views.stream_stepper import stream_stepper
+from deletekit.views.table_tree import table_tree
+from deletekit.views.table_view import TableView
+from tests.tables import entries, items, make, new_catalog, snapshots_json
+from tests.widgets.scenes import delta_table
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[dk.Catalog]:
+    with new_catalog(tmp_path / "wh") as opened:
+        yield opened
+
+
+def grid(page: Page, name: str) -> Grid:
+    found = page.block(name)
+    assert isinstance(found, Grid)
+    return found
+
+
+# --- SnapshotDiff -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "deletion-vector", "equality-delete"])
+def test_rows_in_and_out_are_those_of_two_scans(catalog: dk.Catalog, mode: Any) -> None:
+    table = make(catalog, items(*((i % 7, "ab"[i % 2], float(i % 3)) for i in range(40))), format_version=3)
+    dk.delete(table, "id = 3", mode=mode)
+    dk.append(table, items((3, "a", 0.0), (9, "b", 1.0)))
+    dk.update(table, {"value": 5.0}, where="id = 1", mode=mode)
+    ids = [s["snapshot-id"] for s in snapshots_json(table)]
+    view = TableView(table)
+    for i, before in enumerate(ids):
+        for j, after in enumerate(ids):
+            page = snapshot_diff(view, before=f"S{i + 1}", after=f"S{j + 1}")
+            old, new = (
+                Counter(map(str, dk.scan(table, snapshot_id=s).to_arrow().to_pylist())) for s in (before, after)
+            )
+            found = Counter(line.mark for line in grid(page, "rows").lines)
+            assert grid(page, "rows").shown == ""
+            assert found["added"] == (new - old).total()
+            assert found["removed"] == (old - new).total()
+
+
+def test_counters_are_those_written_and_a_wrong_one_is_marked(catalog: dk.Catalog) -> None:
+    table = make(catalog, items((1, "a", 1.0), (2, "b", 2.0)), format_version=3)
+    dk.delete(table, "id = 1", mode="deletion-vector")
+    lines = grid(snapshot_diff(table), "counters").lines
+    assert {line.cells[0]: line.cells[3] for line in lines} == dict.fromkeys((x.cells[0] for x in lines), "same")
+    metadata = json.loads(Path(table.metadata_location.removeprefix("file://")).read_text())
+    metadata["snapshots"][-1]["summary"]["added-dvs"] = "7"
+    forged = Path(table.location.removeprefix("file://")) / "metadata" / "99999-forged.metadata.json"
+    forged.write_text(json.dumps(metadata))
+    wrong = [line.cells for line in grid(snapshot_diff(forged), "counters").lines if line.mark == "wrong"]
+    assert wrong == [("added-dvs", "7", "1", "different")]
+
+
+# --- SequenceTimeline -------------------------------------------------------------------------------------------------
+
+
+def test_what_applies_is_the_spec(catalog: dk.Catalog) -> None:
+    choose = random.Random(5)
+    table = make(catalog, items(*((i, "a", 1.0) for i in range(20))), format_version=2)
+    for i in range(8):
+        if choose.random() < 0.4:
+            dk.append(table, items((i, "a", 1.0)))
+        else:
+            dk.delete_keys(table, [{"id": i}])
+    shown = {
+        line.cells[0]: set(line.cells[2].split()) - {"-"} for line in grid(sequence_timeline(table), "files").lines
+    }
+    view = TableView(table)
+    deletes = {e["data_file"]["file_path"]: e["inherited"] for e in entries(table, 1)}
+    for entry in entries(table, 0):
+        name = view.aliases.path(entry["data_file"]["file_path"])
+        assert name is not None
+        newer = {p for p, number in deletes.items() if number > entry["inherited"]}
+        names = {view.aliases.identity(n)[0] for n in shown[name]}
+        assert names <= newer  # bounds may rule some of them out
+    assert any(shown.values())
+
+
+def test_a_moved_delete_applies_by_its_new_number(catalog: dk.Catalog) -> None:
+    table = make(catalog, items((1, "a", 1.0)), format_version=2)
+    dk.delete_keys(table, [{"id": 1}])
+    dk.append(table, items((1, "b", 1.0)))
+    for number, expected in ((0, ["-", "-"]), (1, ["-", "-"]), (2, ["E1", "-"]), (3, ["E1", "-"]), (4, ["E1", "E1"])):
+        page = sequence_timeline(table, moved="E1", moved_to=number)
+        assert [line.cells[2] for line in grid(page, "files").lines] == expected
+
+
+# --- CostMeter --------------------------------------------------------------------------------------------------------
+
+
+def test_every_mode_leaves_the_same_rows_and_costs_as_it_should() -> None:
+    costs = {c.mode: c for c in measure_costs(2_000, 3, 10)}
+    assert {c.rows_left for c in costs.values()} == {1_800}
+    assert costs["deletion-vector"].bytes_written < costs["copy-on-write"].bytes_written
+    assert costs["equality-delete"].files_written == 1
+    assert costs["copy-on-write"].files_read == 3
+    assert costs["deletion-vector"].files_read == 6
+    for wrong in ({"rows": 0}, {"files": 0}, {"percent": 101}):
+        with pytest.raises(dk.InvalidInputError):
+            measure_costs(**wrong)
+
+
+# --- StreamStepper ----------------------------------------------------------------------------------------------------
+
+
+def model(batches: list[list[Change]]) -> list[tuple[int, str]]:
+    """A plain list of rows; an upsert of a key ends all its rows."""
+    rows: list[tuple[int, str]] = []
+    for change in (c for batch in batches for c in batch):
+        if change.op != "insert":
+            rows = [r for r in rows if r[0] != change.id]
+        if change.op != "delete":
+            rows.append((change.id, change.value))
+    return sorted(rows)
+
+
+def random_batches(seed: int) -> list[list[Change]]:
+    choose = random.Random(seed)
+    ops: Any = ("insert", "upsert", "upsert", "delete")
+    return [
+        [Change(choose.choice(ops), choose.randint(1, 5), f"{b}.{i}") for i in range(choose.randint(0, 6))]
+        for b in range(choose.randint(1, 6))
+    ]
+
+
+@pytest.mark.parametrize("mode", ["equality-and-position", "equality-delete", "deletion-vector"])
+def test_a_reader_sees_what_the_stream_says(mode: Any) -> None:
+    for seed in range(300):
+        batches = random_batches(seed)
+        assert applied(batches, mode).live() == model(batches)
+        for crash in ("before-commit", "after-commit"):
+            stopped = applied(batches, mode, crash=crash)  # type: ignore[arg-type]
+            assert stopped.live() == model(batches[:-1] if crash == "before-commit" else batches)
+            assert len(stopped.orphans) == (crash == "before-commit")
+            resumed = applied(batches, mode, crash=crash, resumed=True)  # type: ignore[arg-type]
+            assert resumed.live() == model(batches)
+
+
+def test_without_the_check_an_insert_is_there_twice() -> None:
+    page = stream_stepper(step=1, crash="after-commit", resumed=True, checkpoint_check=False)
+    assert "WRONG" in page.sentence
+    assert "right" in stream_stepper(step=1, crash="after-commit", resumed=True).sentence
+
+
+def test_the_model_is_what_tables_do(catalog: dk.Catalog) -> None:
+    """The same stream by deletekit's verbs: rows ended by key, then the batch's own rows added."""
+    for seed in range(4):
+        batches = random_batches(seed)
+        table = make(catalog, format_version=2)
+        for batch in batches:
+            ended = sorted({c.id for c in batch if c.op != "insert"})
+            if ended:
+                dk.delete_keys(table, [{"id": i} for i in ended])
+            rows = model([batch])
+            if rows:
+                dk.append(table, items(*((key, value, 0.0) for key, value in rows)))
+        found = sorted((r["id"], r["category"]) for r in dk.scan(table).to_arrow().to_pylist())
+        assert found == applied(batches, "equality-delete").live()
+
+
+# --- DeltaBridge ------------------------------------------------------------------------------------------------------
+
+
+def test_delta_actions_entries_and_bytes(tmp_path: Path) -> None:
+    root = delta_table(tmp_path / "delta")
+    page = delta_bridge(root)
+    assert [line.cells[:4] for line in grid(page, "actions").lines] == [
+        ("0", "add", "D1", "-"),
+        ("0", "add", "D2", "-"),
+        ("1", "remove", "D1", "-"),
+        ("1", "add", "D1", "V1"),
+    ]
+    assert [line.cells[0] for line in grid(page, "entries").lines] == ["D2", "D1", "V1"]
+    assert {line.cells[3] for line in grid(page, "bytes").lines} == {"same"}
+    assert "bytes" not in {b.name for b in delta_bridge(root, version=0).blocks}
+    assert grid(bitmap_bytes(next(root.glob("*.bin"))), "bytes").lines[0].cells[3] == "version"
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("{", "delta-action"),
+        ('{"add": {}}', "delta-action"),
+        ('{"add": {"path": "x", "deletionVector": {"storageType": "z", "sizeInBytes": 1, "cardinality": 1}}}', None),
+    ],
+)
+def test_a_damaged_delta_log_is_named(tmp_path: Path, line: str, kind: str | None) -> None:
+    root = delta_table(tmp_path / "delta")
+    (root / "_delta_log" / f"{2:020}.json").write_text(line)
+    with pytest.raises(dk.FormatError) as caught:
+        delta_bridge(root)
+    assert kind is None or caught.value.kind == kind
+
+
+def test_a_log_that_begins_with_a_checkpoint_is_refused(tmp_path: Path) -> None:
+    root = delta_table(tmp_path / "delta")
+    (root / "_delta_log" / f"{0:020}.json").unlink()
+    with pytest.raises(dk.UnsupportedError, match="checkpoint"):
+        delta_bridge(root)
+
+
+# --- BitmapBytes ------------------------------------------------------------------------------------------------------
+
+
+def test_edits_change_bytes_and_container_kinds(catalog: dk.Catalog) -> None:
+    table = make(catalog, items(*((i, "a", 1.0) for i in range(300))), format_version=3)
+    dk.delete(table, "id in (5, 9)", mode="deletion-vector")
+    edits = [*range(10, 200), 5]
+    page = bitmap_bytes(table, edits=edits, zoom=1)
+    expected = encode_blob(PositionBitmap([9, *range(10, 200)]))
+    assert len(grid(page, "bytes").lines) == len(blob_layout(expected))
+    assert any(line.cells[3] == "run container" for line in grid(page, "bytes").lines)
+    assert sum(int(line.cells[1]) for line in grid(page, "bytes").lines) == len(expected)
+    cells = page.block("map")
+    assert isinstance(cells, Cells)
+    assert sum(cells.counts) == 191
+    assert dk.scan(table).count() == 298
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("byte", -1), ("byte", 10**9), ("position", -1), ("zoom", 7), ("edits", [-1])]
+)
+def test_what_is_out_of_range_is_refused(catalog: dk.Catalog, name: str, value: Any) -> None:
+    table = make(catalog, items((1, "a", 1.0), (2, "b", 1.0)), format_version=3)
+    dk.delete(table, "id = 1", mode="deletion-vector")
+    with pytest.raises(dk.InvalidInputError):
+        bitmap_bytes(table, **{name: value})
+
+
+# Processor time, because what else the machine does is nobody's fault here.
+# --- large ------------------------------------------------------------------------------------------------------------
+
+
+def test_ten_million_positions_open_and_page_quickly() -> None:
+    positions = np.random.default_rng(1).choice(40_000_000, 10_000_000, replace=False)
+    blob = encode_blob(PositionBitmap(positions))
+    from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin  # noqa: PLC0415
+
+    data, _ = write_puffin([Blob(type=DELETION_VECTOR_V1, data=blob)])
+    start = time.process_time()
+    for state in ({}, {"position": 20_000_000, "zoom": 0}, {"zoom": 6}, {"start": 600}):
+        page = bitmap_bytes(data, **state)
+        assert len(json.dumps(page.to_json())) < 200_000
+    assert (time.process_time() - start) / 4 < 2
+
+
+def test_ten_thousand_files_open_and_page_quickly(tmp_path: Path) -> None:
+    from tests.benchmarks.planning_tables import build  # noqa: PLC0415
+
+    table = build(tmp_path, 10_000, manifests=4)
+    start = time.process_time()
+    view = TableView(table)
+    tree = table_tree(view).block("tree")
+    assert isinstance(tree, Tree)
+    opened = table_tree(view, node="snapshots/S1/manifest-list/1/entries/4901-5000/D4950")
+    assert len(json.dumps(opened.to_json())) < 200_000
+    assert "D4950" in {n.label for n in opened.block("tree").nodes}  # type: ignore[union-attr]
+    assert len(grid(sequence_timeline(view), "files").lines) == 40
+    assert grid(sequence_timeline(view, start=9_960), "files").shown == "showing 9,961-10,000 of 10,000"
+    assert time.process_time() - start < 2
