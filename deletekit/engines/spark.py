@@ -107,10 +107,12 @@ class SparkEngine:
         ----------
         fn: takes Arrow batches; what it returns should be small, for the driver holds all of it.
         """
-        sender = Sender()
-        job = _Job(sender.pack(fn), [], sender.contexts)
+        names, sender = frame.columns, Sender()
+        job = _Job(sender.pack(lambda batches: fn(b.rename_columns(names) for b in batches)), [], sender.contexts)
         worker = PartitionWorker(job.name, job.fn, self._written, _most_attempts(self.session))
-        return list(self._done(job, frame.mapInArrow(worker, RESULT_SCHEMA)).results())
+        # mapInArrow takes a dot in a name for the way into a struct.
+        plain = frame.toDF(*(f"column_{i}" for i in range(len(names))))
+        return list(self._done(job, plain.mapInArrow(worker, RESULT_SCHEMA)).results())
 
     def frame(
         self, session: SparkSession, fn: Callable[[_T], Iterator[pa.RecordBatch]], tasks: Iterable[_T], schema: str

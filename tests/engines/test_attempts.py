@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -149,13 +147,3 @@ def test_results_come_in_order_and_a_reader_may_stop(spark: SparkSession) -> Non
     assert next(large) == bytes(20 << 20)
     large.close()
     assert list(engine.map(len, [])) == []
-
-
-@pytest.mark.slow
-def test_a_cluster_that_speculates_and_loses_executors(java: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.engines.cluster", str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "speculation: a second attempt won" in done.stdout
-    assert "executor: lost, and its shuffle with it" in done.stdout
