@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from pyspark.sql import SparkSession
 
 import deletekit as dk
 
+HALF = 200
+"""Rows of a task, which come in batches of five."""
 QUIET = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -43,7 +46,10 @@ def main(warehouse: str) -> None:
     found["read"] = read("test.read")
     write(dying_once(spark, Path(warehouse)), "test.written")
     write(
-        spark.range(15, 25).selectExpr("id", "'new' as word"), "test.written", delete_mode="equality-delete", key="id"
+        spark.range(HALF, HALF + 10).selectExpr("id", "'new' as word"),
+        "test.written",
+        delete_mode="equality-delete",
+        key="id",
     )
     found["written"] = read("test.written")
     try:
@@ -55,29 +61,30 @@ def main(warehouse: str) -> None:
 
 
 def dying_once(spark: SparkSession, warehouse: Path) -> Any:
-    """Twenty rows in two tasks, one of which is killed in its first attempt, after a file of its rows was written."""
+    """Rows in two tasks, one of which is killed in its first attempt, when a file of its rows was written."""
 
     def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        marker = warehouse / "killed"
         for batch in batches:
-            yield batch.slice(0, 5)
-            marker = warehouse / "killed"
-            if batch["id"][0].as_py() >= 10 and not marker.exists():
-                deadline = time.monotonic() + 60
-                while not landed(warehouse) and time.monotonic() < deadline:
-                    time.sleep(0.1)
-                marker.write_text(str(landed(warehouse)))
-                os.kill(os.getpid(), signal.SIGKILL)
-            yield batch.slice(5)
+            yield batch
+            if batch["id"][0].as_py() >= HALF and not marker.exists():
+                if found := landed(warehouse):
+                    marker.write_text(str(found))
+                    os.kill(os.getpid(), signal.SIGKILL)
+                time.sleep(0.2)
 
-    # Spark hands rows on when it has 64 KB of them.
-    frame = spark.range(0, 20, 1, 2).selectExpr("id", "rpad('old', 100000, ' ') as word")
+    # Spark hands rows on when it has some 64 KB of them.
+    frame = spark.range(0, 2 * HALF, 1, 2).selectExpr("id", "rpad('old', 20000, ' ') as word")
     return frame.mapInArrow(rows, "id long, word string")
 
 
 def landed(warehouse: Path) -> int:
     """How many files hold rows of the second task."""
-    files = (warehouse / "test" / "written" / "data").glob("**/*.parquet")
-    return sum(pq.read_table(f)["id"][0].as_py() >= 10 for f in files)
+    found = 0
+    for file in (warehouse / "test" / "written" / "data").glob("**/*.parquet"):
+        with suppress(pa.ArrowInvalid):  # one that is being written
+            found += pq.read_table(file)["id"][0].as_py() >= HALF
+    return found
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
+from tests.spark_source.plain_session import HALF
 from tests.tables import expected, live, new_catalog
 
 ROOT = Path(__file__).parent.parent.parent
@@ -34,9 +35,9 @@ def test_without_a_jar(java: str, tmp_path: Path) -> None:
         assert found["jars"] == ""
         assert found["read"] == [2, 4, 5]
         assert int((tmp_path / "killed").read_text()) > 0
-        rows = [{"id": i, "word": "old" if i < 15 else "new"} for i in range(25)]
+        rows = [{"id": i, "word": "new" if HALF <= i < HALF + 10 else "old"} for i in range(2 * HALF)]
         assert [{**r, "word": r["word"].strip()} for r in live(written.refresh())] == expected(rows)
-        assert found["written"] == list(range(2, 25))
+        assert found["written"] == list(range(2, 2 * HALF))
         assert len(written.metadata.snapshots) == 2
         assert dk.verify(written).ok
         assert "without Iceberg's jar" in found["session"]
