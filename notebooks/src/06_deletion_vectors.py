@@ -142,7 +142,7 @@ show(
 assert stored_crc == zlib.crc32(blob[4:-4])
 
 # %% [markdown]
-# The Roaring bitmap is readable too: a cookie (`3a 30`, no run containers), one container, its key 0, its cardinality less one, its offset, and then the numbers 0 and 2 in two bytes each. [Lesson 07](07_roaring_bitmaps.ipynb) is about those.
+# The Roaring bitmap is readable too: a cookie (`3a 30`, no run containers), one container, its key 0, its cardinality less one, its offset, and then the numbers 0 and 2 in two bytes each.
 #
 # **06.3** Of the 44 bytes of the blob, how many are the vector, that is, neither length nor magic nor CRC?
 
@@ -358,4 +358,4 @@ check("06.8", {"magic": kind_of(flipped(4)), "bitmap": kind_of(flipped(36)), "co
 # - It applies when its sequence number is not less than the data file's, and it wins over position delete files, but not over equality deletes: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
 # - It needs a read before the write. That is the price for reads that need no comparison of values.
 #
-# Next: [07 · Roaring bitmaps](07_roaring_bitmaps.ipynb)
+# Back to the [way through the course](00_start_here.ipynb)

@@ -1,6 +1,7 @@
 """Build the notebooks of every language from notebooks/src, executed, with their outputs.
 
     python -m tests.tools.build_notebooks build [06_deletion_vectors ...] [--lang ko ...]
+    python -m tests.tools.build_notebooks build --keep-outputs      # only the text has changed: runs nothing
     python -m tests.tools.build_notebooks --check
     python -m tests.tools.build_notebooks update-po
 
@@ -85,11 +86,12 @@ def as_text(notebook: NotebookNode) -> str:
     return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 
-def build(names: list[str], languages: list[str]) -> None:
+def build(names: list[str], languages: list[str], *, keep_outputs: bool = False) -> None:
     """Execute and write the notebooks, two at a time, and all that is generated beside them."""
-    jobs = [(language, name) for name in names for language in languages]
+    jobs = [(language, name, keep_outputs) for name in names for language in languages]
     with ThreadPoolExecutor(2) as pool:
-        for (language, name), (text, done, total) in zip(jobs, pool.map(lambda job: _built(*job), jobs), strict=True):
+        built = pool.map(lambda job: _built(*job), jobs)
+        for (language, name, _), (text, done, total) in zip(jobs, built, strict=True):
             file = notebook_file(language, name)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
@@ -98,9 +100,25 @@ def build(names: list[str], languages: list[str]) -> None:
         file.write_text(text, encoding="utf-8")
 
 
-def _built(language: str, name: str) -> tuple[str, int, int]:
+def _built(language: str, name: str, keep_outputs: bool) -> tuple[str, int, int]:
     made = generate(language, name)
-    return as_text(execute(made.notebook, language)), made.done, made.total
+    notebook = (_with_outputs(made.notebook, language, name) if keep_outputs else None) or execute(
+        made.notebook, language
+    )
+    return as_text(notebook), made.done, made.total
+
+
+def _with_outputs(notebook: NotebookNode, language: str, name: str) -> NotebookNode | None:
+    """The notebook with the outputs that its cells have on disk; None when a cell is new or was changed."""
+    file = notebook_file(language, name)
+    there = nbformat.read(file, as_version=4).cells if file.is_file() else []
+    outputs = [(cell.id, cell) for cell in there if cell.cell_type == "code"]
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    if [cell.id for cell in code] != [cell_id for cell_id, _ in outputs]:
+        return None
+    for cell, (_, stored) in zip(code, outputs, strict=True):
+        cell.outputs, cell.execution_count = stored.outputs, stored.execution_count
+    return notebook
 
 
 def beside() -> dict[Path, str]:
@@ -160,6 +178,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("command", nargs="?", choices=["build", "update-po"], default="build")
     parser.add_argument("names", nargs="*", help="lessons to build; all without one")
     parser.add_argument("--lang", action="append", choices=list(LANGUAGES), help="languages to build; all without one")
+    parser.add_argument("--keep-outputs", action="store_true", help="run only notebooks whose code has changed")
     parser.add_argument("--check", action="store_true", help="only say what is not as a build would leave it")
     options = parser.parse_args(arguments)
     if options.check:
@@ -171,7 +190,8 @@ def main(arguments: list[str]) -> int:
         update_catalogs(translated)
         catalogs.update(translated)
     else:
-        build(options.names or lesson_names(), options.lang or list(LANGUAGES))
+        languages = options.lang or list(LANGUAGES)
+        build(options.names or lesson_names(), languages, keep_outputs=options.keep_outputs)
     return 0
 
 
