@@ -112,7 +112,7 @@ check("01.2", "table metadata")
 # %% [markdown]
 # ## Look inside: the manifest list
 #
-# One for each snapshot, in Avro. Each record names one manifest. `content` says what the manifest lists: 0 is data files, 1 is deletes.
+# One for each snapshot, in Avro. Each record names one manifest. `content` says what is in that manifest: 0 is data files, 1 is deletes.
 
 # %%
 import fastavro

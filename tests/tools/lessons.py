@@ -29,6 +29,7 @@ def read_source(name: str) -> NotebookNode:
     notebook = jupytext.read(SOURCES / f"{name}.py")
     seen: dict[str, int] = {}
     for cell in notebook.cells:
+        cell.metadata.pop("lines_to_next_cell", None)  # jupytext's own note
         words = f"{name}:{cell.cell_type}:{cell.source}"
         seen[words] = seen.get(words, 0) + 1
         cell["id"] = hashlib.sha256(f"{words}:{seen[words]}".encode()).hexdigest()[:12]

@@ -47,7 +47,7 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 answers=("manifest", "the manifest"),
-                hint="A manifest lists files of data or of deletes. It is often said to hold the snapshots, and never does.",
+                hint="A manifest names files of data or of deletes. It is often said to hold the snapshots, and never does.",
             ),
             Mistake(
                 answers=("manifest list", "the manifest list"),
@@ -56,7 +56,7 @@ EXERCISES = (
             Mistake(answers=("data file",), hint="A data file holds rows and knows of no table."),
         ),
         hints=(
-            "Look for the word snapshots in what was printed above.",
+            "Look for the word `snapshots` in what was printed above.",
             "It is the only one of the four that is JSON.",
         ),
         why="The table metadata lists every snapshot; each snapshot has one manifest list, and that lists manifests.",
