@@ -18,7 +18,7 @@ COMMANDS = sorted(main.commands)
 def test_the_commands() -> None:
     assert COMMANDS == [
         "cherry-pick", "compact", "convert-equality-deletes", "delete", "doctor", "erase", "expire-snapshots",
-        "explain", "fast-forward", "inspect", "remove-dangling-deletes", "remove-orphan-files", "repair",
+        "explain", "fast-forward", "inspect", "lab", "remove-dangling-deletes", "remove-orphan-files", "repair",
         "rewrite-manifests", "rewrite-position-deletes", "rollback", "set-current-snapshot", "tour", "verify",
     ]  # fmt: skip
 
