@@ -148,6 +148,7 @@ print("deleted rows that would be back:", sorted(set(without_deletes) - set(with
 # | 00 | start here |
 # | [01](01_table_anatomy.ipynb) | table metadata, manifest list, manifest, data file |
 # | [02](02_copy_on_write.ipynb) | copy-on-write |
+# | [03](03_choose_a_mode.ipynb) | which mode to choose |
 # | [04](04_equality_deletes.ipynb) | equality deletes |
 # | [05](05_position_deletes_v2.ipynb) | position deletes of format version 2 |
 # | [06](06_deletion_vectors.ipynb) | deletion vectors of format version 3 |

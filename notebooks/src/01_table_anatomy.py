@@ -84,7 +84,7 @@ from pathlib import Path
 names = Aliases(users)
 metadata = json.loads(Path(users.metadata_location).read_text())
 names.show(metadata, "format-version", "last-sequence-number", "last-column-id", "current-snapshot-id")
-names.show(metadata["schemas"], "schema-id", "fields")
+names.show(metadata["schemas"][0]["fields"], "id", "name", "type", "required")
 
 # %% [markdown]
 # Every column has a **field id**. Files refer to columns by this number, never by name, so a column may be renamed at any time.

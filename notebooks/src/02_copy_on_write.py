@@ -167,7 +167,7 @@ check("02.5", ...)
 check("02.5", sum(file.record_count for file in commit.added_data_files))
 
 # %% [markdown]
-# The same delete as a position delete writes one line. Who deletes often and reads seldom will not want to copy; who deletes seldom and reads often will.
+# The same delete as a position delete writes one line. Who deletes often and reads seldom will not want to copy; who deletes seldom and reads often will. [Lesson 03](03_choose_a_mode.ipynb) weighs them against each other.
 
 # %%
 again = here.table("again", pa.table({"id": pa.array(range(1000), pa.int64())}))
@@ -203,4 +203,4 @@ print("D1 is still on the disk:", old_file.exists())
 # - A rewritten row keeps its `_row_id`: [row lineage](https://iceberg.apache.org/spec/#row-lineage).
 # - A delete is not an erasure while a snapshot still reaches the old file.
 #
-# Next: [04 · Equality deletes](04_equality_deletes.ipynb)
+# Next: [03 · Choose a mode](03_choose_a_mode.ipynb)

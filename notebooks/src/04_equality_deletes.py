@@ -13,7 +13,7 @@
 # %% [markdown]
 # # 04 · Equality deletes
 #
-# **30 minutes to read and run, 30 for the exercises.** Before it: [02 · Copy-on-write](02_copy_on_write.ipynb).
+# **30 minutes to read and run, 30 for the exercises.** Before it: [03 · Choose a mode](03_choose_a_mode.ipynb).
 #
 # An equality delete says "rows with these values are deleted" and leaves it to the readers to find them. It can be written without reading anything, which is why streaming writers like it, and it makes every later read dearer.
 #
