@@ -17,6 +17,7 @@ from deletekit.cli.doctor import doctor
 from deletekit.cli.explain import explain
 from deletekit.cli.explore import explore
 from deletekit.cli.inspect import inspect
+from deletekit.cli.lab import lab
 from deletekit.cli.options import interrupted, traceback_option, with_traceback
 from deletekit.cli.pipeline import pipeline
 from deletekit.cli.refs import cherry_pick, fast_forward, rollback, set_current_snapshot
@@ -64,6 +65,7 @@ def main() -> None:
     \b
     Examples:
       deletekit tour
+      deletekit lab
       deletekit inspect path/to/table --deletes
       deletekit explain path/to/table "id = 1"
       deletekit delete --warehouse DIR demo.users "id = 1"
@@ -94,7 +96,7 @@ def tour(directory: Path | None, *, keep: bool) -> None:
     module.run_tour(directory, console=Console(highlight=False), keep=keep)
 
 
-_LOOKING = (tour, inspect, explain, explore, verify, doctor)
+_LOOKING = (tour, lab, inspect, explain, explore, verify, doctor)
 _CHANGING = (pipeline, delete, stream, promote, rollback, set_current_snapshot, cherry_pick, fast_forward)
 _CLEANING_UP = (expire_snapshots, remove_orphan_files, rewrite_manifests, repair)
 _REWRITING = (compact, rewrite_position_deletes, convert_equality_deletes, remove_dangling_deletes, erase)

@@ -18,7 +18,7 @@ COMMANDS = sorted(main.commands)
 def test_the_commands() -> None:
     assert COMMANDS == [
         "cherry-pick", "clean-up-delta", "compact", "convert-equality-deletes", "delete", "doctor", "erase",
-        "expire-snapshots", "explain", "explore", "fast-forward", "inspect", "pipeline", "promote",
+        "expire-snapshots", "explain", "explore", "fast-forward", "inspect", "lab", "pipeline", "promote",
         "remove-dangling-deletes", "remove-orphan-files", "repack", "repair", "rewrite-manifests",
         "rewrite-position-deletes", "rollback", "set-current-snapshot", "stream", "sync-delta", "tour", "verify",
     ]  # fmt: skip

@@ -1,0 +1,121 @@
+"""CHECK an answer, note a prediction, give a hint, show the solution.
+
+Law: no answer makes a check fail: `...` is not answered, and what cannot be read is said to be of another kind.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from deletekit.course.exercise import Exercise
+from deletekit.course.exercises.all import EXERCISES
+from deletekit.course.forms import NotThisKind, unanswered
+from deletekit.course.language import text
+from deletekit.course.record import record
+from deletekit.errors import InvalidInputError
+
+__all__ = ["CHECK_TYPE", "Status", "Verdict", "check", "hint", "judge", "predict", "solution"]
+
+Status = Literal["correct", "not-yet", "not-answered", "other-kind", "noted"]
+
+CHECK_TYPE = "application/vnd.deletekit.check+json"
+"""The verdict for programs: the tests of the notebooks count these."""
+
+_SOLUTIONS = Path(__file__).parent / "solutions.json"
+_NOTHING = object()
+_predictions: dict[str, Any] = {}
+_hints_given: dict[str, int] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What is said to an answer; `mistake` is the number, from 1, of the known mistake that it is."""
+
+    exercise: str
+    status: Status
+    said: str
+    mistake: int | None = None
+
+    def __repr__(self) -> str:
+        return self.said
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        del include, exclude
+        facts = {"exercise": self.exercise, "status": self.status, "mistake": self.mistake}
+        return {"text/plain": self.said, CHECK_TYPE: facts}
+
+
+def check(exercise_id: str, answer: Any = _NOTHING) -> Verdict:
+    """Judge an answer; without one, the prediction noted before.
+
+    Returns what there is to say, in the language of the course; a known mistake gets the hint made for it.
+    Raises InvalidInputError for an exercise that does not exist, and nothing else.
+    """
+    exercise = _find(exercise_id)
+    given = _predictions.get(exercise_id, ...) if answer is _NOTHING else answer
+    verdict = judge(exercise, given)
+    if verdict.status in ("correct", "not-yet"):
+        record(exercise_id, "correct" if verdict.status == "correct" else "tried")
+    return verdict
+
+
+def predict(exercise_id: str, answer: Any) -> Verdict:
+    """Note what the learner expects, to be judged by `check` once the cell that shows it has run."""
+    exercise = _find(exercise_id)
+    _predictions[exercise_id] = answer
+    if unanswered(answer):
+        said = text(
+            "{id}: no prediction yet. Write one down before you run on: a wrong one teaches most.", id=exercise.id
+        )
+        return Verdict(exercise=exercise.id, status="not-answered", said=f"… {said}")
+    return Verdict(exercise=exercise.id, status="noted", said=text("{id}: noted. Now run and see.", id=exercise.id))
+
+
+def hint(exercise_id: str) -> None:
+    """Print the next hint, from a nudge to nearly all; after the last one the first comes again."""
+    exercise = _find(exercise_id)
+    number = _hints_given.get(exercise_id, 0) % len(exercise.hints)
+    _hints_given[exercise_id] = number + 1
+    head = text("{id}, hint {number} of {total}:", id=exercise.id, number=number + 1, total=len(exercise.hints))
+    print(head, text(exercise.hints[number]))  # noqa: T201
+
+
+def solution(exercise_id: str) -> None:
+    """Print the code that answers an exercise, and why."""
+    exercise = _find(exercise_id)
+    code = json.loads(_SOLUTIONS.read_text(encoding="utf-8"))[exercise.id]
+    print(f"{code}\n\n{text(exercise.why)}")  # noqa: T201
+
+
+def judge(exercise: Exercise, answer: Any) -> Verdict:
+    """The verdict on an answer, which is remembered nowhere."""
+    try:
+        value = ... if unanswered(answer) else exercise.form.read(answer)
+    except NotThisKind:
+        said = text("{id}: the answer is {kind}.", id=exercise.id, kind=text(exercise.form.kind))
+        return Verdict(exercise=exercise.id, status="other-kind", said=f"✗ {said}")
+    if value is ...:
+        said = text('{id}: not answered yet. Put your answer where ... stands; hint("{id}") helps.', id=exercise.id)
+        return Verdict(exercise=exercise.id, status="not-answered", said=f"… {said}")
+    if value in [exercise.form.read(right) for right in exercise.accepts]:
+        said = f"✓ {text('{id}: correct.', id=exercise.id)} {text(exercise.why)}"
+        return Verdict(exercise=exercise.id, status="correct", said=said)
+    not_yet = f"✗ {text('{id}: not yet.', id=exercise.id)}"
+    for number, mistake in enumerate(exercise.mistakes, 1):
+        if value in [exercise.form.read(wrong) for wrong in mistake.answers]:
+            said = f"{not_yet} {text(mistake.hint)}"
+            return Verdict(exercise=exercise.id, status="not-yet", said=said, mistake=number)
+    helps = text('hint("{id}") helps.', id=exercise.id)
+    return Verdict(exercise=exercise.id, status="not-yet", said=f"{not_yet} {helps}")
+
+
+def _find(exercise_id: str) -> Exercise:
+    found = next((e for known, e in EXERCISES.items() if known == exercise_id), None)
+    if found is None:
+        raise InvalidInputError(
+            "no such exercise", kind="exercise", field="exercise_id", found=exercise_id, expected=", ".join(EXERCISES)
+        )
+    return found

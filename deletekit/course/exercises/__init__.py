@@ -1,0 +1,1 @@
+"""The exercises: one module for each lesson, and `all`, which holds them together."""

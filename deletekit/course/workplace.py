@@ -1,0 +1,193 @@
+"""A lesson's workplace: a catalog in a folder of its own, and tables built by PySpark or, without Java, by deletekit.
+
+Law: both engines write the same rows into the same number of files, one commit each; what a lesson prints is the same.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyiceberg.schema import Schema
+
+from deletekit.course.language import text
+from deletekit.errors import InvalidInputError
+from deletekit.operations.write import append, create_table, schema_of
+from deletekit.spark import session
+from deletekit.table.catalog import Catalog, local_catalog
+from deletekit.table.table import Table, load_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Lesson", "lesson"]
+
+ENGINES = ("auto", "spark", "local")
+_ENGINE_VARIABLE = "DELETEKIT_COURSE_ENGINE"
+_NAMESPACE = "course"
+_numbers = count(1)
+
+_SETTINGS = {
+    "spark.sql.shuffle.partitions": "1",
+    # Rows keep the order they are given in, and each append is one file for each partition.
+    "spark.sql.iceberg.distribution-mode": "none",
+}
+_SQL_TYPES = {
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "double": "DOUBLE",
+    "float": "FLOAT",
+    "int": "INT",
+    "long": "BIGINT",
+    "string": "STRING",
+    "timestamp": "TIMESTAMP_NTZ",
+    "timestamptz": "TIMESTAMP",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """What `lesson` returns: the catalog, the folder that it is in, and `table`, which builds tables in it."""
+
+    number: str
+    catalog: Catalog
+    folder: Path
+    spark: SparkSession | None = field(default=None, repr=False)
+
+    @property
+    def engine(self) -> str:
+        """`spark` or `local`."""
+        return "local" if self.spark is None else "spark"
+
+    def table(
+        self,
+        name: str,
+        *parts: pa.Table,
+        format_version: int = 2,
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> Table:
+        """Create the table `course.<name>` and append each of `parts` in a commit of its own.
+
+        Columns and types are those of the first part. Raises InvalidInputError without one.
+        """
+        if not parts:
+            raise InvalidInputError("a lesson's table needs rows", kind="lesson", field="parts")
+        identifier = f"{_NAMESPACE}.{name}"
+        if self.spark is None:
+            table = create_table(
+                self.catalog,
+                identifier,
+                parts[0].schema,
+                format_version=format_version,
+                partition_by=partition_by,
+                properties=properties,
+            )
+        else:
+            self._create(self.spark, name, schema_of(parts[0]), format_version, partition_by, properties or {})
+            table = load_table(self.catalog, identifier)
+        for part in parts:
+            self.append(table, part)
+        return table
+
+    def append(self, table: Table, rows: pa.Table) -> None:
+        """Append rows to a table of this lesson in one commit and, in each partition, one file."""
+        if self.spark is None:
+            append(table, rows)
+            return
+        frame = self.spark.createDataFrame(rows).coalesce(1)
+        columns = [
+            f"CAST({_quoted(f.name)} AS {_sql_type(str(f.field_type))}) AS {_quoted(f.name)}"
+            for f in table.schema.fields
+        ]
+        # Spark thinks that any column of a frame may be null; deletekit.datasets says which are not.
+        writer = frame.selectExpr(*columns).writeTo(
+            f"{_quoted(self.catalog.name)}.{_NAMESPACE}.{_quoted(table.identifier[-1])}"
+        )
+        writer.option("check-nullability", "false").option("fanout-enabled", "true").append()
+        table.refresh()
+
+    def _create(
+        self,
+        spark: SparkSession,
+        name: str,
+        schema: Schema,
+        format_version: int,
+        partition_by: Sequence[str],
+        properties: Mapping[str, str],
+    ) -> None:
+        columns = [
+            f"{_quoted(f.name)} {_sql_type(str(f.field_type))}{' NOT NULL' if f.required else ''}"
+            for f in schema.fields
+        ]
+        options = {"format-version": str(format_version), **properties}
+        shown = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in options.items())
+        partitions = f"PARTITIONED BY ({', '.join(partition_by)}) " if partition_by else ""
+        catalog = _quoted(self.catalog.name)
+        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {catalog}.{_NAMESPACE}")
+        spark.sql(
+            f"CREATE TABLE {catalog}.{_NAMESPACE}.{_quoted(name)} ({', '.join(columns)}) USING iceberg "
+            f"{partitions}TBLPROPERTIES ({shown})"
+        )
+
+
+def lesson(number: str, *, engine: str | None = None) -> Lesson:
+    """Set a lesson up: an empty catalog in a temporary folder, which goes when the notebook's kernel ends.
+
+    Parameters
+    ----------
+    number: `06`.
+    engine: `spark`, PySpark builds the tables; `local`, deletekit does; `auto`, PySpark where it starts, else deletekit
+        after one sentence that says so. None takes the variable DELETEKIT_COURSE_ENGINE, else `auto`.
+
+    Raises InvalidInputError for another engine; EnvironmentMissingError for `spark` where Spark cannot start.
+    """
+    chosen = engine or os.environ.get(_ENGINE_VARIABLE) or "auto"
+    if chosen not in ENGINES:
+        raise InvalidInputError(
+            "unknown engine of the course", kind="lesson", field="engine", found=chosen, expected=", ".join(ENGINES)
+        )
+    # Spark's own view of a path: without links, such as macOS has to its temporary folder.
+    folder = Path(tempfile.mkdtemp(prefix=f"deletekit-lesson-{number}-")).resolve()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    name = f"lesson_{number}_{next(_numbers)}"  # a running session keeps each catalog that it has opened
+    spark = None if chosen == "local" else _session(folder, name, must=chosen == "spark")
+    return Lesson(number=number, catalog=local_catalog(folder, name), folder=folder, spark=spark)
+
+
+def _session(folder: Path, catalog_name: str, *, must: bool) -> SparkSession | None:
+    try:
+        started = session(folder, catalog_name=catalog_name, master="local[1]", settings=_SETTINGS)
+    except RuntimeError as e:  # EnvironmentMissingError, and pyspark's own when the JVM does not come up
+        if must:
+            raise
+        reason = " ".join(str(e).split())
+        print(text("The tables are built without Spark, and every cell shows the same ({reason}).", reason=reason))  # noqa: T201
+        return None
+    for key, value in _SETTINGS.items():
+        started.conf.set(key, value)
+    return started
+
+
+def _sql_type(iceberg: str) -> str:
+    if iceberg not in _SQL_TYPES:
+        raise InvalidInputError(
+            "lessons build no column of this type", kind="lesson", found=iceberg, expected=", ".join(_SQL_TYPES)
+        )
+    return _SQL_TYPES[iceberg]
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _literal(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,165 @@
+# ---
+# jupyter:
+#   deletekit:
+#     lesson: "00"
+#     minutes: {teach: 10, exercise: 5}
+#     needs: plain
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 00 · Start here
+#
+# **10 minutes to read and run, 5 for the exercises.** Nothing has to be installed or started beforehand but this notebook.
+#
+# This course is about one question: how does a table of files that are never changed lose a row? You will see every answer that Apache Iceberg has, in its metadata and down to the bytes, on tables that you build yourself.
+#
+# You will be able to
+#
+# - run a lesson and know that your machine is ready for it
+# - answer an exercise, take a hint, and look at the solution
+# - say what a delete leaves untouched
+#
+# Run a cell with Shift+Enter, from top to bottom. To begin afresh, choose *Restart kernel and run all cells*: every lesson builds its tables anew, in a folder of its own that goes when the kernel ends.
+
+# %% [markdown]
+# ## Is everything here?
+#
+# `doctor` looks at this machine. What is missing is named together with the command that brings it, and with what works without it. `doctor(details=True)` prints every check.
+
+# %% tags=["nbval-ignore-output"]
+from deletekit.course import doctor
+
+doctor()
+
+# %% [markdown]
+# ## A first table
+#
+# A lesson begins with `lesson(...)`: it opens an empty catalog for you. Where Java is installed, PySpark builds the tables; where it is not, deletekit does, after one sentence that says so. Every cell and every output is the same.
+#
+# `users` is the table of the first lessons: four rows, and no column is ever null.
+
+# %%
+import deletekit as dk
+from deletekit.course import Aliases, check, hint, lesson, predict, progress, show, solution
+
+here = lesson("00")
+users = here.table("users", dk.datasets.users())
+
+show(dk.scan(users).to_arrow())
+
+# %% [markdown]
+# ## Predict, then run
+#
+# Before something happens, say what you expect. Write your answer where `...` stands and run the cell. It is noted and not judged yet; a wrong prediction is what one learns most from.
+#
+# **00.1** We are about to delete the rows for which `id in (1, 3)` is true. How many rows will a reader find then?
+
+# %% tags=["exercise"] exercise="00.1"
+predict("00.1", ...)
+
+# %% tags=["solution"] exercise="00.1"
+predict("00.1", 2)
+
+# %% [markdown]
+# Now run it.
+
+# %%
+dk.delete(users, "id in (1, 3)", mode="position-delete")
+
+show(dk.scan(users).to_arrow())
+
+# %% [markdown]
+# `check` without an answer judges your prediction. An exercise that you have not answered is never an error, so you can always run a whole notebook at once.
+
+# %%
+check("00.1")
+
+# %% [markdown]
+# ## Exercises
+#
+# The answer to an exercise is a value: a number, a set, a list, sometimes a function. How you come by it is up to you.
+#
+# **00.2** Which ids are left? Answer with a set, such as `{1, 2}`.
+
+# %% tags=["exercise"] exercise="00.2"
+check("00.2", ...)
+
+# %% tags=["solution"] exercise="00.2"
+check("00.2", set(dk.scan(users).to_arrow()["id"].to_pylist()))
+
+# %% [markdown]
+# Checks know the usual mistakes. Here is a wrong answer, given on purpose: read what comes back.
+
+# %% tags=["wrong-on-purpose"]
+check("00.2", {1, 3})
+
+# %% [markdown]
+# Stuck? `hint` gives one step at a time, from a nudge to nearly all. `solution` prints the code that answers the exercise, and why.
+
+# %%
+hint("00.2")
+
+# %% [markdown]
+# ## Look inside
+#
+# Every file and snapshot of a table has a long random name. The lessons call them by short ones: `D1` is the first data file, `P1` the first position delete file, `E1` an equality delete file, `V1` a deletion vector, `S1` the first snapshot. `names.path("D1")` is the real path, and you can open it with whatever you like; here with pyarrow, which knows nothing of Iceberg.
+
+# %%
+import pyarrow.parquet as pq
+
+names = Aliases(users)
+print(list(names))
+show(pq.read_table(names.path("D1"), columns=["id", "name"], partitioning=None))
+
+# %% [markdown]
+# **00.3** How many rows does the data file `D1` hold after the delete?
+
+# %% tags=["exercise"] exercise="00.3"
+check("00.3", ...)
+
+# %% tags=["solution"] exercise="00.3"
+check("00.3", pq.read_metadata(names.path("D1")).num_rows)
+
+# %% [markdown]
+# So the delete wrote something else: `P1`, a small file that says which rows of `D1` no longer count. `explain` finds every version of a row and says why it is live or hidden.
+
+# %%
+names.show(dk.explain(users, "id in (1, 2)", columns=["id", "name"]))
+
+# %% [markdown]
+# ## Break it
+#
+# What becomes of the table if `P1` is not read? A reader that knows nothing of delete files brings the deleted rows back. It is the worst bug that a reader can have, because nothing looks wrong. Many lessons end with a part like this: it takes a rule away, and you see what the rule was for.
+
+# %%
+without_deletes = pq.read_table(names.path("D1"), columns=["id"], partitioning=None)["id"].to_pylist()
+with_deletes = dk.scan(users).to_arrow()["id"].to_pylist()
+print("deleted rows that would be back:", sorted(set(without_deletes) - set(with_deletes)))
+
+# %% [markdown]
+# ## The way through the course
+#
+# | lesson | what it is about |
+# |---|---|
+# | 00 | start here |
+# | [01](01_table_anatomy.ipynb) | table metadata, manifest list, manifest, data file |
+# | [02](02_copy_on_write.ipynb) | copy-on-write |
+# | [03](03_choose_a_mode.ipynb) | which mode to choose |
+# | [04](04_equality_deletes.ipynb) | equality deletes |
+# | [05](05_position_deletes_v2.ipynb) | position deletes of format version 2 |
+# | [06](06_deletion_vectors.ipynb) | deletion vectors of format version 3 |
+#
+# `progress()` shows how far you are. It is kept in a small file beside the notebooks, the same for all languages. The lessons exist in English, Korean, Japanese, Chinese and Spanish: open the folder of your language, or set the variable `DELETEKIT_LANG`. No lesson needs the network.
+
+# %% [markdown]
+# ## Key points
+#
+# - A data file is never changed. A delete writes a new file, or says in a second file which rows no longer count.
+# - A reader has to apply every delete of the snapshot that it reads; see [row-level deletes](https://iceberg.apache.org/spec/#row-level-deletes) in the specification.
+# - Predict, run, look inside, answer, break it: each lesson goes this way.
+#
+# Next: [01 · The anatomy of a table](01_table_anatomy.ipynb)

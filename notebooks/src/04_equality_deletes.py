@@ -1,0 +1,314 @@
+# ---
+# jupyter:
+#   deletekit:
+#     lesson: "04"
+#     minutes: {teach: 30, exercise: 30}
+#     needs: plain
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 04 · Equality deletes
+#
+# **30 minutes to read and run, 30 for the exercises.** Before it: [03 · Choose a mode](03_choose_a_mode.ipynb).
+#
+# An equality delete says "rows with these values are deleted" and leaves it to the readers to find them. It can be written without reading anything, which is why streaming writers like it, and it makes every later read dearer.
+#
+# You will be able to
+#
+# - read an equality delete file and its entry in the manifest
+# - decide by sequence numbers which rows a delete hides, in an update too
+# - say what NULL and several columns mean in it
+# - explain why a renamed column brings no row back
+
+# %% [markdown]
+# ## Predict
+#
+# `users` has ids 1, 2, 3 and 4 in one data file. **04.1** We delete ids 1 and 3 with an equality delete. How many data files must be opened for that?
+
+# %% tags=["exercise"] exercise="04.1"
+from deletekit.course import predict
+
+predict("04.1", ...)
+
+# %% tags=["solution"] exercise="04.1"
+from deletekit.course import predict
+
+predict("04.1", 0)
+
+# %% [markdown]
+# ## Run
+#
+# `delete_keys` takes the values themselves. To show that it reads no data file, we move the only one away while it works.
+
+# %%
+from pathlib import Path
+
+import deletekit as dk
+from deletekit.course import Aliases, check, hint, lesson, show, solution
+
+here = lesson("04")
+users = here.table("users", dk.datasets.users())
+names = Aliases(users)
+
+data_file = Path(names.path("D1"))
+elsewhere = data_file.rename(data_file.with_suffix(".away"))
+dk.delete_keys(users, [{"id": 1}, {"id": 3}])
+elsewhere.rename(data_file)
+
+show(dk.scan(users).to_arrow())
+
+# %%
+check("04.1")
+
+# %% [markdown]
+# ## Look inside
+#
+# The table metadata has two snapshots now: one that added four rows, and one that deleted.
+
+# %%
+names.show(
+    users.metadata.raw["snapshots"],
+    "sequence-number",
+    "snapshot-id",
+    "summary.operation",
+    "summary.added-data-files",
+    "summary.added-records",
+    "summary.added-equality-delete-files",
+    "summary.added-delete-files",
+    "summary.added-equality-deletes",
+    "summary.total-delete-files",
+)
+
+# %% [markdown]
+# The manifest list of the second one has two manifests: the data manifest (`content` 0), the same file as before, and a delete manifest (`content` 1).
+
+# %%
+inside = dk.inspect(users)
+names.show(inside["manifest-list"], "content", "manifest_path", "added_rows_count")
+
+# %% [markdown]
+# And this is the entry in the delete manifest. Here `content` means something else than in the manifest list: 0 is data, 1 position deletes, 2 equality deletes. `equality_ids` are the field ids of the columns to compare.
+
+# %%
+(entry,) = inside["manifests"][1]["entries"]
+names.show(
+    entry,
+    "status",
+    "snapshot_id",
+    "data_file.content",
+    "data_file.file_format",
+    "data_file.file_path",
+    "data_file.equality_ids",
+    "data_file.record_count",
+    "data_file.lower_bounds",
+    "data_file.upper_bounds",
+)
+
+# %%
+import pyarrow.parquet as pq
+
+show(pq.read_table(names.path("E1"), partitioning=None))
+
+# %% [markdown]
+# **04.2** The upper bound of field 1 is `AwAAAA==` in base64. Which number is it?
+
+# %% tags=["exercise"] exercise="04.2"
+check("04.2", ...)
+
+# %% tags=["solution"] exercise="04.2"
+import base64
+
+check("04.2", int.from_bytes(base64.b64decode("AwAAAA=="), "little"))
+
+# %% [markdown]
+# ## Updates and sequence numbers
+#
+# An update is a delete and an insert. Both are written in one commit, so they have the same sequence number. The new row has the very key that the delete names: what keeps it alive?
+#
+# A fresh table; sequence number 1 is its append. Number 2 goes to a commit on a branch, so that the update gets 3.
+
+# %%
+users = here.table("users_updated", dk.datasets.users())
+names = Aliases(users)
+dk.create_branch(users, "elsewhere")
+dk.append(users, dk.datasets.users(), ref="elsewhere")
+
+update = dk.update(users, {"value": 999.0}, where="id = 1", mode="equality-delete")
+print("sequence number of the update:", update.sequence_number)
+
+# %%
+rows = []
+for manifest in dk.inspect(users)["manifests"]:
+    for entry in manifest["entries"]:
+        file = entry["data_file"]
+        content = pq.read_table(file["file_path"], columns=["id"], partitioning=None)["id"].to_pylist()
+        kind = "equality delete" if file["content"] == 2 else "data file"
+        rows.append({"sequence number": entry["sequence_number"], "file type": kind, "ids": str(content)})
+show(sorted(rows, key=lambda row: (row["sequence number"], row["file type"] == "data file")))
+
+# %%
+names.show(dk.explain(users, "id = 1", columns=["id", "value"]))
+
+# %% [markdown]
+# **04.3** Write the rule: given the sequence number of an equality delete and that of a data file, does the delete apply to the data file?
+
+# %% tags=["exercise"] exercise="04.3"
+def applies(delete, data):
+    ...
+
+
+check("04.3", applies)
+
+# %% tags=["solution"] exercise="04.3"
+def applies(delete, data):
+    return data < delete
+
+
+check("04.3", applies)
+
+# %% [markdown]
+# **04.4** Eight rows, each in a data file of its own, and two equality deletes. `E1` has sequence number 3 and holds id 1; `E2` has sequence number 5 and holds id 2. Which rows are live? Answer with the set of their numbers.
+
+# %%
+eight = [
+    {"row": row, "id": key, "sequence number": number}
+    for row, (key, number) in enumerate([(1, 1), (1, 3), (1, 4), (2, 1), (2, 4), (2, 5), (3, 1), (2, 6)])
+]
+show(eight)
+
+# %% tags=["exercise"] exercise="04.4"
+check("04.4", ...)
+
+# %% tags=["solution"] exercise="04.4"
+deletes = {1: 3, 2: 5}
+check("04.4", {r["row"] for r in eight if not applies(deletes.get(r["id"], 0), r["sequence number"])})
+
+# %% [markdown]
+# ## NULL, and several columns
+#
+# The table `animals`: two of the four have no category.
+
+# %%
+show(dk.datasets.animals())
+
+# %% [markdown]
+# To delete id 3, one value is enough: `equality_ids` [1], and the value 3.
+
+# %%
+animals = here.table("animals", dk.datasets.animals())
+dk.delete(animals, "id = 3", mode="equality-delete")
+names = Aliases(animals)
+names.show(names.deletes(), "name", "data_file.equality_ids", "rows")
+print("left:", dk.scan(animals).to_arrow()["name"].to_pylist())
+
+# %% [markdown]
+# Now two columns: `id = 4 AND category IS NULL`. **04.5** Which ids are left of the four?
+
+# %% tags=["exercise"] exercise="04.5"
+predict("04.5", ...)
+
+# %% tags=["solution"] exercise="04.5"
+predict("04.5", {1, 2, 3})
+
+# %%
+two_columns = here.table("animals_two_columns", dk.datasets.animals())
+dk.delete(two_columns, "id = 4 and category is null", mode="equality-delete")
+names = Aliases(two_columns)
+names.show(names.deletes(), "name", "data_file.equality_ids", "rows")
+print("left:", sorted(dk.scan(two_columns).to_arrow()["id"].to_pylist()))
+
+# %%
+check("04.5")
+
+# %% [markdown]
+# **04.6** And with the category alone, `category IS NULL`?
+
+# %% tags=["exercise"] exercise="04.6"
+predict("04.6", ...)
+
+# %% tags=["solution"] exercise="04.6"
+predict("04.6", {1, 2})
+
+# %%
+no_category = here.table("animals_no_category", dk.datasets.animals())
+dk.delete(no_category, "category is null", mode="equality-delete")
+names = Aliases(no_category)
+names.show(names.deletes(), "name", "data_file.equality_ids", "rows")
+print("left:", sorted(dk.scan(no_category).to_arrow()["id"].to_pylist()))
+
+# %%
+check("04.6")
+
+# %% [markdown]
+# One line of the delete file, `NULL`, hides two rows, and it would hide them in any number of data files.
+#
+# ## Columns change, deletes stay
+#
+# **04.7** We rename the column `id` of `animals` to `animal`. Id 3 was deleted above. How many rows are hidden after the renaming?
+
+# %% tags=["exercise"] exercise="04.7"
+predict("04.7", ...)
+
+# %% tags=["solution"] exercise="04.7"
+predict("04.7", 1)
+
+# %%
+dk.rename_column(animals, "id", "animal")
+marked = dk.scan(animals, columns=["animal", "name", "_deleted"]).to_arrow()
+show(marked)
+
+# %%
+check("04.7")
+
+# %% [markdown]
+# ## Where a delete applies
+#
+# An equality delete of a partitioned table applies to its own partition, if it was written with the table's partition spec. Written with an unpartitioned spec it is *global* and applies to all of them. When the key says which partition the row is in, each partition gets a file of its own; when it does not, the delete has to be global.
+
+# %%
+import pyarrow as pa
+
+sold = pa.table({"shop": ["north", "north", "south"], "id": pa.array([1, 2, 1], pa.int64())})
+by_shop = here.table("sold", sold, partition_by=["shop"])
+dk.delete_keys(by_shop, [{"shop": "north", "id": 1}])
+print("with the shop in the key:", dk.scan(by_shop).count(), "rows left")
+
+everywhere = here.table("sold_everywhere", sold, partition_by=["shop"])
+dk.delete_keys(everywhere, [{"id": 1}])
+print("without it:", dk.scan(everywhere).count(), "row left")
+names = Aliases(everywhere)
+names.show(dk.explain(everywhere, "id = 1"))
+
+# %% [markdown]
+# ## Break it
+#
+# What if a reader compares by `<=` instead of `<`? For position deletes that is the right rule, so the mistake is easily made. We read the update from above with both rules.
+
+# %%
+versions = list(dk.explain(users, "true"))
+delete_number, deleted_ids = 3, {1}
+
+
+def read(hides):
+    live = [v for v in versions if not (v.row["id"] in deleted_ids and hides(v.sequence_number, delete_number))]
+    return sorted(v.row["id"] for v in live)
+
+
+print("with < :", read(lambda data, delete: data < delete))
+print("with <=:", read(lambda data, delete: data <= delete))
+
+# %% [markdown]
+# With `<=` the update becomes a delete: the row that was to be changed is lost.
+#
+# ## Key points
+#
+# - An equality delete holds values of the columns in `equality_ids`, written down without reading a row: [equality delete files](https://iceberg.apache.org/spec/#equality-delete-files).
+# - It applies to data files with a **smaller** sequence number, in its partition or, under an unpartitioned spec, everywhere: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
+# - NULL matches NULL, the columns of a line are joined by AND, and columns are known by field id.
+# - The reader pays: it must compare every row of every older file. Sooner or later somebody should turn these deletes into deletion vectors or rewrite the files.
+#
+# Next: [05 · Position deletes of format version 2](05_position_deletes_v2.ipynb)

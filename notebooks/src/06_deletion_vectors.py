@@ -1,0 +1,361 @@
+# ---
+# jupyter:
+#   deletekit:
+#     lesson: "06"
+#     minutes: {teach: 30, exercise: 30}
+#     needs: plain
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 06 · Deletion vectors
+#
+# **30 minutes to read and run, 30 for the exercises.** Before it: [05 · Position deletes of format version 2](05_position_deletes_v2.ipynb).
+#
+# A deletion vector (DV) is the set of deleted row positions of one data file, stored as a compressed bitmap in a Puffin file. Format version 3 brought it in, and it replaces the position delete files of version 2.
+#
+# You will be able to
+#
+# - explain every byte of a deletion vector, and read it with nothing but `struct` and a Roaring library
+# - say where a reader finds the vector of a data file, and why it need not search
+# - predict what a second delete, several workers and older delete files do to the vector
+# - name the check that finds each kind of damage
+
+# %% [markdown]
+# ## Predict
+#
+# The table is `users`, with format version 3: ids 1, 2, 3 and 4, in this order, in one data file. It asks for merge-on-read, so that a delete must not rewrite the data file.
+#
+# **06.1** We delete ids 1 and 3. Which positions will the vector hold?
+
+# %% tags=["exercise"] exercise="06.1"
+from deletekit.course import predict
+
+predict("06.1", ...)
+
+# %% tags=["solution"] exercise="06.1"
+from deletekit.course import predict
+
+predict("06.1", {0, 2})
+
+# %% [markdown]
+# ## Run
+
+# %%
+import deletekit as dk
+from deletekit.course import Aliases, check, hint, lesson, show, solution
+
+here = lesson("06")
+users = here.table(
+    "users", dk.datasets.users(), format_version=3, properties={"write.delete.mode": "merge-on-read"}
+)
+dk.delete(users, "id in (1, 3)")
+
+show(dk.scan(users).to_arrow())
+
+# %% [markdown]
+# The summary of the new snapshot counts one delete file, one DV and two deleted positions. A deletion vector counts as a delete file, and its positions as position deletes.
+
+# %%
+names = Aliases(users)
+summary = users.current_snapshot.summary
+for counter in ("added-delete-files", "added-dvs", "added-position-deletes"):
+    print(f"{counter}: {summary[counter]}")
+print("operation:", users.current_snapshot.operation)
+
+# %% [markdown]
+# ## Look inside: the manifest entry
+#
+# The manifest list of the snapshot has two manifests: the data manifest of the append, unchanged, and a new delete manifest (`content` 1 in the list). In it is one entry. Everything that a reader needs is there: the Puffin file, the offset and size of the blob inside it, and the one data file that it is about.
+
+# %%
+inside = dk.inspect(users, deletes=True)
+names.show(inside["manifest-list"], "content", "manifest_path", "added_rows_count")
+
+# %%
+(entry,) = inside["manifests"][1]["entries"]
+names.show(
+    entry,
+    "status",
+    "snapshot_id",
+    "sequence_number",
+    "data_file.content",
+    "data_file.file_format",
+    "data_file.file_path",
+    "data_file.referenced_data_file",
+    "data_file.content_offset",
+    "data_file.content_size_in_bytes",
+    "data_file.record_count",
+)
+
+# %% [markdown]
+# `content` is 1, position deletes: for the manifest a deletion vector is a position delete that is stored in another format. What tells them apart is `file_format`.
+#
+# A vector has a sequence number like every delete, and a reader checks it: a vector applies to its data file when it is not older, that is, when the data file's number is **less than or equal to** the vector's. For equality deletes the rule is "less than"; that is the whole difference between them here, and not that vectors have no sequence number.
+#
+# ## Look inside: the bytes
+#
+# `content_offset` is 4 and `content_size_in_bytes` is 44. Let us see which 44 bytes these are.
+
+# %%
+from pathlib import Path
+
+vector = names.file("V1")
+puffin = Path(names.path("V1")).read_bytes()
+blob = puffin[vector.content_offset : vector.content_offset + vector.content_size_in_bytes]
+print(blob.hex(" ", 4))
+
+# %% [markdown]
+# **06.2** What is in the four bytes before the blob, and so makes its offset 4? Answer with the text that they spell.
+
+# %% tags=["exercise"] exercise="06.2"
+check("06.2", ...)
+
+# %% tags=["solution"] exercise="06.2"
+check("06.2", puffin[:4].decode())
+
+# %% [markdown]
+# Now field by field. Two byte orders meet in one blob: the frame around the vector is big-endian, the vector itself little-endian.
+
+# %%
+import struct
+import zlib
+
+(length,) = struct.unpack(">I", blob[:4])
+magic = blob[4:8]
+count, key = struct.unpack("<qI", blob[8:20])
+(stored_crc,) = struct.unpack(">I", blob[-4:])
+
+show(
+    [
+        {"bytes": "0-3", "field": "length of magic + vector", "value": length},
+        {"bytes": "4-7", "field": "magic", "value": magic.hex(" ")},
+        {"bytes": "8-15", "field": "number of bitmaps", "value": count},
+        {"bytes": "16-19", "field": "key of the first bitmap", "value": key},
+        {"bytes": "20-39", "field": "32-bit Roaring bitmap", "value": blob[20:40].hex(" ")},
+        {"bytes": "40-43", "field": "CRC-32 of magic + vector", "value": f"{stored_crc:08x}"},
+    ]
+)
+assert stored_crc == zlib.crc32(blob[4:-4])
+
+# %% [markdown]
+# The Roaring bitmap is readable too: a cookie (`3a 30`, no run containers), one container, its key 0, its cardinality less one, its offset, and then the numbers 0 and 2 in two bytes each.
+#
+# **06.3** Of the 44 bytes of the blob, how many are the vector, that is, neither length nor magic nor CRC?
+
+# %% tags=["exercise"] exercise="06.3"
+check("06.3", ...)
+
+# %% tags=["solution"] exercise="06.3"
+check("06.3", len(blob) - 4 - 4 - 4)
+
+# %% [markdown]
+# **06.4** Write a reader. It is given the bytes of a blob and returns the set of positions. Positions have 64 bits: a vector has one 32-bit bitmap for each upper half, called key. Your function is tried on vectors with one key and with several.
+
+# %% tags=["exercise"] exercise="06.4"
+from pyroaring import BitMap64
+
+
+def positions_of(blob):
+    ...
+
+
+check("06.4", positions_of)
+
+# %% tags=["solution"] exercise="06.4"
+from pyroaring import BitMap64
+
+
+def positions_of(blob):
+    return set(BitMap64.deserialize(blob[8:-4]))
+
+
+check("06.4", positions_of)
+
+# %% [markdown]
+# The prediction can be judged now; the vector has been read by a library that knows nothing of Iceberg.
+
+# %%
+from pyroaring import BitMap64
+
+print(set(BitMap64.deserialize(blob[8:-4])))
+check("06.1")
+
+# %% [markdown]
+# ## How a reader uses it
+#
+# 1. It loads the manifest list and opens the delete manifests (`content` 1).
+# 2. For an entry whose format is Puffin it reads exactly `content_size_in_bytes` bytes at `content_offset`, and decodes the bitmap. It need not read the footer of the file.
+# 3. It reads `referenced_data_file` and leaves out the rows whose position is in the bitmap.
+#
+# The column `_deleted` shows both kinds of rows side by side, and `explain` says which rule hid a row.
+
+# %%
+show(dk.scan(users, columns=["id", "_pos", "_deleted"]).to_arrow())
+names.show(dk.explain(users, "id in (1, 2)", columns=["id", "name"]))
+
+# %% [markdown]
+# ## A second delete
+#
+# At most one vector may be live for a data file in a snapshot. **06.5** Which positions will be in the vector after we delete id 4 too?
+
+# %% tags=["exercise"] exercise="06.5"
+predict("06.5", ...)
+
+# %% tags=["solution"] exercise="06.5"
+predict("06.5", {0, 2, 3})
+
+# %%
+again = dk.delete(users, "id = 4")
+for counter in ("added-dvs", "removed-dvs", "added-position-deletes", "removed-position-deletes"):
+    print(f"{counter}: {again.summary[counter]}")
+names.show(names.deletes(), "name", "kind", "positions")
+
+# %%
+check("06.5")
+
+# %% [markdown]
+# The entry of `V1` is still there, with status 2, deleted, in the manifest of the snapshot that replaced it. Whoever reads the older snapshot finds it through the older manifest list.
+#
+# ## Many workers
+#
+# To find positions one must read: deletion vectors need a read before the write. Each worker takes data files of its own, scans them, and writes the vectors that they need. A coordinator gathers what they wrote and commits it in one snapshot.
+#
+# Here are three files, A, B and C, whose ids overlap, so that all of them must be looked at.
+
+# %%
+import pyarrow as pa
+
+parts = [pa.table({"id": pa.array([3 * i + worker for i in range(10)], pa.int32())}) for worker in range(3)]
+numbers = here.table("numbers", *parts, format_version=3)
+for name, part in zip("ABC", parts):
+    print(name, part["id"].to_pylist())
+
+# %% [markdown]
+# **06.6** Three workers delete ids 0, 6, 16 and 28. How many Puffin files do they write?
+
+# %% tags=["exercise"] exercise="06.6"
+predict("06.6", ...)
+
+# %% tags=["solution"] exercise="06.6"
+predict("06.6", 2)
+
+# %%
+with dk.engine.local(threads=3):
+    commit = dk.delete(numbers, "id in (0, 6, 16, 28)", mode="deletion-vector", granularity="file")
+
+of_numbers = Aliases(numbers)
+of_numbers.show(of_numbers.deletes(), "name", "data_file.referenced_data_file", "positions")
+print("Puffin files:", len({file.file_path for file in commit.added_delete_files}), "in one commit")
+
+# %%
+check("06.6")
+
+# %% [markdown]
+# ## Positions 100, 150 and 200
+#
+# A bigger file, with 300 rows. Whatever the rows hold, the vector is nothing but three numbers.
+
+# %%
+people = pa.table(
+    {
+        "id": pa.array([123 if i == 150 else 1000 + i for i in range(300)], pa.int64()),
+        "name": ["Alice" if i == 150 else f"name-{i}" for i in range(300)],
+    }
+)
+table = here.table("people", people, format_version=3)
+dk.delete(table, "id in (1100, 123, 1200)", mode="deletion-vector")
+of_table = Aliases(table)
+of_table.show(of_table.deletes(), "name", "data_file.record_count", "data_file.referenced_data_file", "positions")
+print("rows left:", dk.scan(table).count())
+
+# %% [markdown]
+# ## Older position deletes
+#
+# A table that was upgraded from version 2 may still have position delete files. They stay valid, but none may be added, and the next delete folds what they say into the vector of each data file that it touches.
+
+# %%
+upgraded = here.table("upgraded", people)
+dk.delete(upgraded, "id = 1100", mode="position-delete")
+dk.upgrade_format_version(upgraded, 3)
+dk.delete(upgraded, "id = 1200", mode="merge-on-read")
+
+of_upgraded = Aliases(upgraded)
+of_upgraded.show(of_upgraded.deletes(), "name", "kind", "positions")
+
+# %% [markdown]
+# The vector holds 100 and 200, and the position delete file has left the table.
+#
+# **06.7** Another writer forgets this rule: it adds a vector that holds only {200} and leaves the position delete file, which says 100, in the table. Which positions does a reader hide?
+
+# %% tags=["exercise"] exercise="06.7"
+check("06.7", ...)
+
+# %% tags=["solution"] exercise="06.7"
+check("06.7", {200})
+
+# %% [markdown]
+# Equality deletes are another matter: they are never folded into a vector, and go on hiding rows beside it.
+
+# %%
+dk.delete(upgraded, "name = 'name-7'", mode="equality-delete")
+of_upgraded.show(dk.explain(upgraded, "id in (1007, 1200)"))
+
+# %% [markdown]
+# ## Break it
+#
+# A vector that is damaged must not become a wrong answer. Let us damage copies of our 44 bytes and give them to the decoder, together with the number of positions that the manifest promises.
+
+# %%
+from deletekit import FormatError
+from deletekit.formats.deletion_vector import decode_blob
+
+
+def flipped(at):
+    damaged = bytearray(blob)
+    damaged[at] ^= 1
+    return bytes(damaged)
+
+
+def kind_of(damaged, record_count=2):
+    try:
+        decode_blob(damaged, cardinality=record_count)
+    except FormatError as error:
+        return error.kind
+    return "nothing found"
+
+
+show(
+    [
+        {"damage": "none", "found": kind_of(blob)},
+        {"damage": "a bit of the length", "found": kind_of(flipped(3))},
+        {"damage": "a bit of the magic", "found": kind_of(flipped(4))},
+        {"damage": "a bit of the bitmap", "found": kind_of(flipped(36))},
+        {"damage": "a bit of the CRC", "found": kind_of(flipped(43))},
+        {"damage": "the last byte is missing", "found": kind_of(blob[:-1])},
+        {"damage": "record_count says 3", "found": kind_of(blob, record_count=3)},
+    ]
+)
+
+# %% [markdown]
+# **06.8** Which kind of error finds a flipped bit in the magic, a flipped bit in the bitmap, and a wrong `record_count`? Answer with a dict whose keys are `"magic"`, `"bitmap"` and `"count"`.
+
+# %% tags=["exercise"] exercise="06.8"
+check("06.8", ...)
+
+# %% tags=["solution"] exercise="06.8"
+check("06.8", {"magic": kind_of(flipped(4)), "bitmap": kind_of(flipped(36)), "count": kind_of(blob, record_count=3)})
+
+# %% [markdown]
+# ## Key points
+#
+# - A deletion vector is the set of positions deleted from one data file: a `deletion-vector-v1` blob in a [Puffin file](https://iceberg.apache.org/puffin-spec/#deletion-vector-v1-blob-type).
+# - Its manifest entry has `content` 1, `file_format` Puffin, `referenced_data_file`, `content_offset` and `content_size_in_bytes`: a reader goes straight to the bytes.
+# - At most one is live for a data file; a new one takes in the old one and replaces it in the same commit: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
+# - It applies when its sequence number is not less than the data file's, and it wins over position delete files, but not over equality deletes: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
+# - It needs a read before the write. That is the price for reads that need no comparison of values.
+#
+# Back to the [way through the course](00_start_here.ipynb)

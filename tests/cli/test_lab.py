@@ -1,0 +1,125 @@
+"""`deletekit lab` copies the lessons, never over somebody's work, and starts JupyterLab."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from deletekit.cli.lab import LANGUAGES
+from deletekit.course import language
+from tests.cli.conftest import Run
+from tests.tools.lessons import NOTEBOOKS, lesson_names
+
+
+def test_languages_are_those_of_the_course() -> None:
+    # The command line and the course are layers that do not import each other.
+    assert tuple(language.LANGUAGES) == LANGUAGES
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_language_is_copied(language: str, run: Run, tmp_path: Path) -> None:
+    result = run("lab", tmp_path / "mine", "--lang", language, "--no-start")
+    assert result.exit_code == 0, result.output
+    copied = sorted((tmp_path / "mine" / language).iterdir())
+    assert [file.stem for file in copied] == lesson_names()
+    assert copied[0].read_bytes() == (NOTEBOOKS / language / copied[0].name).read_bytes()
+    assert str(copied[0]) in result.output
+
+
+def test_what_a_learner_wrote_is_kept(run: Run, tmp_path: Path) -> None:
+    run("lab", tmp_path, "--no-start")
+    mine = tmp_path / "en" / "00_start_here.ipynb"
+    mine.write_text("mine")
+    (tmp_path / "en" / "06_deletion_vectors.ipynb").unlink()
+    result = run("lab", tmp_path, "--no-start")
+    assert result.exit_code == 0
+    assert result.output.startswith("1 lessons copied")
+    assert mine.read_text() == "mine"
+    assert nbformat.read(tmp_path / "en" / "06_deletion_vectors.ipynb", as_version=4).cells
+
+
+def test_a_file_is_no_folder(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert run("lab", tmp_path / "file", "--no-start").exit_code == 2
+    result = run("lab", tmp_path / "file" / "below", "--no-start")
+    assert result.exit_code == 1
+    assert "this is a file" in result.output
+
+
+def test_an_unknown_language_is_refused(run: Run, tmp_path: Path) -> None:
+    result = run("lab", tmp_path, "--lang", "fr", "--no-start")
+    assert result.exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_jupyterlab_starts_at_the_first_lesson(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "JUPYTER_CONFIG_DIR": str(tmp_path / "config"),
+        "JUPYTER_DATA_DIR": str(tmp_path / "data"),
+        "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime"),
+        "BROWSER": "true",
+    }
+    (tmp_path / "config").mkdir()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    settings = {"ServerApp": {"allow_root": True, "port": port}}  # CI is root
+    (tmp_path / "config" / "jupyter_server_config.json").write_text(json.dumps(settings))
+    log = tmp_path / "log"
+    with log.open("w") as output:
+        program = subprocess.Popen(
+            [sys.executable, "-m", "deletekit.cli", "lab", "course", "--lang", "ko"],
+            cwd=tmp_path,
+            env=environment,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        address = address_of(log, program)
+        assert "/lab/tree/ko/00_start_here.ipynb" in address
+        contents = answer_of(address.replace("/lab/tree/", "/api/contents/"))
+        assert json.loads(contents)["name"] == "00_start_here.ipynb"
+    finally:
+        if program.poll() is None:
+            os.killpg(program.pid, signal.SIGKILL)
+            program.wait()
+
+
+def address_of(log: Path, program: subprocess.Popen[bytes]) -> str:
+    """Wait for the server's address; it has the token."""
+    for _ in range(900):
+        found = re.search(r"http://127\.0\.0\.1:\d+/lab/tree/\S+", log.read_text())
+        if found:
+            return found[0]
+        assert program.poll() is None, log.read_text()
+        time.sleep(0.1)
+    raise AssertionError(log.read_text())
+
+
+def answer_of(address: str) -> bytes:
+    """Ask the server, which says its address a moment before it listens."""
+    for _ in range(100):
+        try:
+            with urllib.request.urlopen(address, timeout=30) as answer:  # noqa: S310 - our own server
+                return bytes(answer.read())
+        except ConnectionError:
+            pass
+        except urllib.error.URLError as e:
+            if not isinstance(e.reason, ConnectionError):
+                raise
+        time.sleep(0.1)
+    raise AssertionError(address)

@@ -1,0 +1,115 @@
+"""What a learner types: check, predict, hint, solution, progress."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from deletekit.course import check, hint, predict, progress, solution
+from deletekit.course.checking import CHECK_TYPE
+from deletekit.course.exercises.all import EXERCISES
+from deletekit.errors import InvalidInputError
+
+
+def test_a_verdict_is_one_line_and_facts_for_programs() -> None:
+    verdict = check("00.2", {1, 3})
+    assert repr(verdict) == ("✗ 00.2: not yet. These are the ids that the delete asked for; which ones are left?")
+    bundle = verdict._repr_mimebundle_()
+    assert bundle["text/plain"] == verdict.said
+    assert bundle[CHECK_TYPE] == {"exercise": "00.2", "status": "not-yet", "mistake": 1}
+
+
+def test_an_unknown_wrong_answer_points_to_the_hints() -> None:
+    assert check("00.1", 77).said == '✗ 00.1: not yet. hint("00.1") helps.'
+
+
+def test_another_kind_of_answer_is_named() -> None:
+    assert check("00.1", "2").said == "✗ 00.1: the answer is a whole number."
+
+
+def test_a_prediction_is_noted_and_judged_later() -> None:
+    assert check("00.1").status == "not-answered"
+    assert predict("00.1", 4).status == "noted"
+    assert (check("00.1").status, check("00.1").mistake) == ("not-yet", 1)
+    predict("00.1", 2)
+    assert check("00.1").status == "correct"
+    assert predict("00.1", ...).status == "not-answered"
+
+
+@pytest.mark.parametrize("unknown", ["99.9", "", 6.1, None])
+def test_an_exercise_that_is_not_there(unknown: object) -> None:
+    for verb in (check, hint, solution):
+        with pytest.raises(InvalidInputError, match="no such exercise"):
+            verb(unknown)  # type: ignore[arg-type]
+
+
+def test_hints_come_one_by_one_and_begin_again(capsys: pytest.CaptureFixture[str]) -> None:
+    steps = EXERCISES["00.2"].hints
+    for _ in range(len(steps) + 1):
+        hint("00.2")
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.split(":", 1)[1].strip() for line in shown] == [*steps, steps[0]]
+    assert shown[0].startswith(f"00.2, hint 1 of {len(steps)}:")
+
+
+@pytest.mark.parametrize("exercise_id", EXERCISES)
+def test_every_exercise_has_a_solution(exercise_id: str, capsys: pytest.CaptureFixture[str]) -> None:
+    solution(exercise_id)
+    shown = capsys.readouterr().out
+    assert exercise_id in shown
+    assert EXERCISES[exercise_id].why in shown
+
+
+# --- progress ---------------------------------------------------------------------------------------------------------
+
+
+def test_progress_counts_what_was_tried_and_what_was_right() -> None:
+    total = sum(exercise.lesson == "00" for exercise in EXERCISES.values())
+    check("00.1", 4)
+    check("00.2", {2, 4})
+    check("00.3", ...)
+    assert progress().rows[0] == ("00", 1, 2, total)
+    check("00.2", {1, 3})
+    assert progress().rows[0] == ("00", 1, 2, total), "what was right stays right"
+    check("00.1", 2)
+    assert progress().rows[0] == ("00", 2, 2, total)
+    assert repr(progress()).splitlines()[0].split() == ["lesson", "right", "tried", "exercises"]
+
+
+def test_progress_is_kept_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check("00.1", 2)
+    stored = tmp_path / "progress.json"
+    assert json.loads(stored.read_text()) == {"00.1": "correct"}
+    assert [file.name for file in tmp_path.iterdir()] == ["progress.json"]
+    monkeypatch.setattr("deletekit.course.record._session", {})
+    assert progress().rows[0][1] == 1
+
+
+@pytest.mark.parametrize(
+    "damage", ["", "{", "[]", "null", '{"00.1": 7, "77.7": "correct", "00.2": "correct"}', "[" * 100_000]
+)
+def test_a_damaged_file_costs_no_more_than_what_it_held(damage: str, tmp_path: Path) -> None:
+    (tmp_path / "progress.json").write_text(damage)
+    rows = progress().rows
+    assert rows[0][1] == ("00.2" in damage)
+    assert check("00.1", 2).status == "correct"
+    assert progress().rows[0][1] == 1 + ("00.2" in damage)
+
+
+def test_without_a_place_for_the_file_progress_is_kept_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DELETEKIT_PROGRESS", str(tmp_path / "nowhere" / "progress.json"))
+    assert check("00.1", 2).status == "correct"
+    assert progress().rows[0][1] == 1
+
+
+def test_all_languages_share_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DELETEKIT_PROGRESS")
+    for name in ("ko", "en"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "ko")
+    check("00.1", 2)
+    assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["deletekit-progress.json"]

@@ -1,0 +1,146 @@
+"""Every exercise: what it accepts is accepted, each known mistake is rejected with its own hint, blank is no error."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from deletekit.course.checking import judge
+from deletekit.course.exercise import Exercise
+from deletekit.course.exercises.all import EXERCISES
+from deletekit.course.forms import NotThisKind
+
+exercises = pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
+
+
+def infinite() -> Any:
+    while True:
+        yield 1
+
+
+class Hostile:
+    """Raises at whatever one does with it."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError
+
+    def __hash__(self) -> int:
+        raise RuntimeError
+
+    def __iter__(self) -> Any:
+        raise RuntimeError
+
+    def __len__(self) -> int:
+        raise RuntimeError
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+    __repr__ = __str__
+
+
+ODD_ANSWERS = [
+    None,
+    True,
+    "",
+    "DROP TABLE users",
+    -1,
+    10**4000,
+    float("nan"),
+    float("inf"),
+    [],
+    {},
+    set(),
+    [[]],
+    {"a": {"b": [1, {2}]}},
+    infinite(),
+    range(10**12),
+    [Hostile()],
+    Hostile(),
+    {"x": Hostile()},
+    b"\xff",
+    np.array([[1, 2], [3, 4]]),
+    np.array(["a"]),
+    pa.array([1, None]),
+    pa.table({"id": [1]}),
+    object(),
+    int,
+    lambda: 1,
+    lambda *_: 1 / 0,
+    lambda *_: Hostile(),
+    len,
+]
+
+
+@exercises
+def test_what_it_accepts_is_accepted(exercise: Exercise) -> None:
+    assert exercise.accepts
+    assert [judge(exercise, answer).status for answer in exercise.accepts] == ["correct"] * len(exercise.accepts)
+
+
+@exercises
+def test_each_mistake_is_rejected_with_its_own_hint(exercise: Exercise) -> None:
+    assert len(exercise.mistakes) >= 2
+    for number, mistake in enumerate(exercise.mistakes, 1):
+        assert mistake.answers
+        for answer in mistake.answers:
+            verdict = judge(exercise, answer)
+            assert (verdict.status, verdict.mistake) == ("not-yet", number)
+            assert mistake.hint in verdict.said
+
+
+@exercises
+def test_no_two_mistakes_have_one_hint(exercise: Exercise) -> None:
+    hints = [mistake.hint for mistake in exercise.mistakes]
+    assert all(hints)
+    assert len(set(hints)) == len(hints)
+    assert exercise.hints
+    assert exercise.why
+
+
+@exercises
+@pytest.mark.parametrize(
+    "blank", [..., [...], {1, ...}, {"a": ...}, {"a": [1, (...,)]}, lambda *_: ..., lambda *_: None]
+)
+def test_blank_is_not_answered(exercise: Exercise, blank: Any) -> None:
+    # A function is an answer to no other exercise, so there it is of another kind.
+    wanted = {"not-answered"} if not callable(blank) else {"not-answered", "other-kind"}
+    assert judge(exercise, blank).status in wanted
+
+
+@exercises
+def test_no_answer_makes_a_check_fail(exercise: Exercise) -> None:
+    rights = [exercise.form.read(answer) for answer in exercise.accepts]
+    for answer in ODD_ANSWERS:
+        verdict = judge(exercise, answer)
+        assert verdict.said
+        if verdict.status == "correct":
+            assert exercise.form.read(answer) in rights
+
+
+@exercises
+def test_ids_are_those_of_their_lesson(exercise: Exercise) -> None:
+    assert re.fullmatch(r"\d\d\.\d+", exercise.id)
+    assert EXERCISES[exercise.id] is exercise
+
+
+def test_true_is_not_one() -> None:
+    number = EXERCISES["00.1"].form
+    with pytest.raises(NotThisKind):
+        number.read(True)
+
+
+@pytest.mark.parametrize("two", [2, 2.0, np.int64(2), np.float64(2), pa.scalar(2)])
+def test_a_number_is_one_whatever_library_it_comes_from(two: Any) -> None:
+    assert judge(EXERCISES["00.1"], two).status == "correct"
+
+
+@pytest.mark.parametrize(
+    "ids", [{2, 4}, [4, 2], (2, 4, 4), np.array([2, 4]), pa.array([2, 4]), pa.chunked_array([[2], [4]])]
+)
+def test_ids_are_ids_whatever_library_they_come_from(ids: Any) -> None:
+    assert judge(EXERCISES["00.2"], ids).status == "correct"

@@ -1,0 +1,114 @@
+"""Every notebook runs: blank and solved, in every language, with Spark and without, and gives what is committed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nbformat
+import papermill
+import pytest
+
+from deletekit.course.checking import CHECK_TYPE
+from deletekit.course.language import LANGUAGES
+from tests.notebooks.in_process import outputs_in_process
+from tests.tools.build_notebooks import NOTEBOOKS, as_text, execute, generate, notebook_file
+from tests.tools.lessons import learner, lesson_names, read_source, solved
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+lessons = pytest.mark.parametrize("name", lesson_names())
+
+
+def verdicts(notebook: nbformat.NotebookNode) -> list[dict[str, object]]:
+    """List what the checks of an executed notebook said, for programs."""
+    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    return [output.data[CHECK_TYPE] for output in outputs if CHECK_TYPE in output.get("data", {})]
+
+
+def run_with_papermill(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode:
+    """Run in a process of its own: papermill and Jupyter warn of each other, and here warnings are errors."""
+    nbformat.write(notebook, folder / "in.ipynb")
+    environment = {
+        **os.environ,
+        "DELETEKIT_COURSE_ENGINE": "local",
+        "DELETEKIT_LANG": "en",
+        "DELETEKIT_PROGRESS": str(folder / "progress.json"),
+    }
+    command = [sys.executable, "-m", papermill.__name__, "in.ipynb", "out.ipynb"]
+    options = ["--no-progress-bar", "--execution-timeout", "120", "--kernel", "python3"]
+    done = subprocess.run(
+        [*command, *options], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return nbformat.read(folder / "out.ipynb", as_version=4)
+
+
+@lessons
+def test_with_solutions_every_check_is_correct(name: str, tmp_path: Path) -> None:
+    found = verdicts(run_with_papermill(solved(read_source(name)), tmp_path))
+    on_purpose = sum("wrong-on-purpose" in cell.metadata.get("tags", ()) for cell in read_source(name).cells)
+    assert sum(v["status"] == "not-yet" for v in found) == on_purpose
+    right = {v["exercise"] for v in found if v["status"] == "correct"}
+    asked = {cell.metadata["exercise"] for cell in read_source(name).cells if "exercise" in cell.metadata}
+    assert right == asked
+    assert {v["status"] for v in found} <= {"correct", "noted", "not-yet"}
+
+
+@lessons
+def test_blank_nothing_fails_and_nothing_is_correct(name: str) -> None:
+    # The committed notebooks are the blank ones, run; test_two_runs_are_the_same runs them again.
+    found = verdicts(nbformat.read(notebook_file("en", name), as_version=4))
+    assert found
+    assert "correct" not in {v["status"] for v in found}
+    assert not any(
+        output.output_type == "error"
+        for cell in nbformat.read(notebook_file("en", name), as_version=4).cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+    )
+
+
+@lessons
+def test_two_runs_are_the_same_to_the_byte(name: str) -> None:
+    made = execute(generate("en", name).notebook, "en")
+    assert as_text(made) == notebook_file("en", name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_nbval_finds_the_committed_outputs(language: str, tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "DELETEKIT_COURSE_ENGINE": "local",
+        "DELETEKIT_PROGRESS": str(tmp_path / "progress.json"),
+    }
+    environment.pop("DELETEKIT_LANG", None)  # the folder says it
+    command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "--nbval-cell-timeout", "120", "-q"]
+    # Not this project's settings: they are for its own tests.
+    options = ["-c", os.devnull, "--rootdir", str(tmp_path), "-p", "no:cacheprovider", "-n0", "-W", "ignore"]
+    done = subprocess.run(
+        [*command, *options, str(NOTEBOOKS / language)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+def test_pyspark_builds_the_same_tables(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DELETEKIT_COURSE_ENGINE", "spark")
+    monkeypatch.setenv("DELETEKIT_LANG", "en")
+    monkeypatch.setenv("DELETEKIT_PROGRESS", str(tmp_path / "progress.json"))
+    for name in lesson_names():
+        wanted = {
+            cell.id: [text_of(output) for output in cell.outputs]
+            for cell in nbformat.read(notebook_file("en", name), as_version=4).cells
+            if cell.cell_type == "code" and "nbval-ignore-output" not in cell.metadata.get("tags", ())
+        }
+        found = outputs_in_process(learner(read_source(name)))
+        assert {cell: found[cell] for cell in wanted} == wanted, name
+
+
+def text_of(output: nbformat.NotebookNode) -> str:
+    return output.text if output.output_type == "stream" else "".join(output.data["text/plain"])

@@ -1,0 +1,135 @@
+"""Rules of notebooks/README.md for translations that a program can hold."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import polib
+import pytest
+from markdown_it import MarkdownIt
+
+from deletekit.course.language import LANGUAGES
+from tests.tools.catalogs import catalog_file as course_catalog
+from tests.tools.lessons import lesson_names, read_source
+from tests.tools.translation import blocks, catalog_file, english_blocks, glossary, merge_catalog, prose, translate
+
+TRANSLATED = [name for name in LANGUAGES if name != "en"]
+FILES = [(language, catalog_file(language, name)) for language in TRANSLATED for name in lesson_names()]
+FILES += [(language, course_catalog(language)) for language in TRANSLATED]
+catalogs = pytest.mark.parametrize(("language", "file"), FILES, ids=lambda v: v if isinstance(v, str) else v.stem)
+
+# Lessons that a language has whole; a lesson is added here when it is done, and never leaves.
+COMPLETE = {(language, "00_start_here") for language in TRANSLATED} | {("ko", name) for name in lesson_names()}
+
+
+def finished(file: Path) -> list[polib.POEntry]:
+    return polib.pofile(str(file)).translated_entries() if file.is_file() else []
+
+
+@pytest.mark.parametrize(("language", "name"), sorted(COMPLETE))
+def test_complete_lessons_stay_complete(language: str, name: str) -> None:
+    made = translate(read_source(name), language, name)
+    assert made.done == made.total
+
+
+@catalogs
+def test_code_numbers_and_links_are_those_of_the_english_text(language: str, file: Path) -> None:
+    def kept(text: str) -> Counter[str]:
+        code = re.findall(r"`[^`]*`", text)
+        links = re.findall(r"\]\(([^)]*)\)", text)
+        numbers = re.findall(r"\d+(?:\.\d+)*", re.sub(r"`[^`]*`|\]\([^)]*\)", " ", text))
+        return Counter([*code, *links, *numbers])
+
+    def shape(text: str) -> tuple[int, list[int]]:
+        heading = len(re.match(r"#*", text)[0])  # type: ignore[index]
+        columns = [line.count("|") for line in re.sub(r"`[^`]*`", "", text).split("\n") if line.startswith("|")]
+        return heading, columns
+
+    wrong = [e.msgstr for e in finished(file) if kept(e.msgid) != kept(e.msgstr) or shape(e.msgid) != shape(e.msgstr)]
+    assert wrong == []
+
+
+@catalogs
+def test_terms_are_those_of_the_glossary(language: str, file: Path) -> None:
+    wrong = []
+    for entry in finished(file):
+        english, said = prose(entry.msgid), prose(entry.msgstr)
+        for row in glossary():
+            if not re.search(rf"\b{row['en']}s?\b", english, re.IGNORECASE):
+                continue
+            if not re.search(row[language], said, re.IGNORECASE):
+                wrong.append(f"{row['en']}: {said}")
+            if row["never"] and re.search(row["never"], said):
+                wrong.append(f"never: {said}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("language", "file"), [pair for pair in FILES if pair[1].parent != course_catalog("ko").parent], ids=str
+)
+def test_bold_text_is_bold(language: str, file: Path) -> None:
+    # Between a bracket and a letter of Korean, Japanese or Chinese `**` does not close (CommonMark, right-flanking).
+    wrong = []
+    for entry in finished(file):
+        rendered = MarkdownIt("commonmark").render(entry.msgstr)
+        if "**" in re.sub(r"<code>.*?</code>", "", rendered, flags=re.DOTALL):
+            wrong.append(entry.msgstr)
+    assert wrong == []
+
+
+PARTICLES = "을를이가은는와과"
+
+
+@pytest.mark.parametrize("file", [file for language, file in FILES if language == "ko"], ids=lambda f: f.stem)
+def test_no_korean_particle_is_glued_to_what_changes(file: Path) -> None:
+    # Which of 을 and 를 it is depends on how the thing before it is read aloud.
+    glued = re.compile(rf"[`}}][{PARTICLES}](?![가-힣])|[을은이과]\([를는가와]\)|[를는가와]\([을은이과]\)")
+    assert [e.msgstr for e in finished(file) if glued.search(e.msgstr)] == []
+
+
+@pytest.mark.parametrize("file", [file for language, file in FILES if language == "zh-CN"], ids=lambda f: f.stem)
+def test_chinese_punctuation_is_full_width(file: Path) -> None:
+    half = re.compile(r"[\u4e00-\u9fff][,;:?!](?:\s|[\u4e00-\u9fff])")
+    assert [e.msgstr for e in finished(file) if half.search(prose(e.msgstr))] == []
+
+
+# --- the machinery ----------------------------------------------------------------------------------------------------
+
+
+def test_blocks_keep_code_and_lists_whole() -> None:
+    text = "# Title\n\nOne\ntwo\n\n- a\n- b\n\n```\nx\n\ny\n```\n\n\nlast"
+    assert blocks(text) == ["# Title", "One\ntwo", "- a\n- b", "```\nx\n\ny\n```", "last"]
+
+
+def test_a_changed_paragraph_is_fuzzy_and_shown_in_english(tmp_path: Path) -> None:
+    file = tmp_path / "x.po"
+    merge_catalog(file, ["A vector holds the positions of rows.", "Gone."], "ko")
+    catalog = polib.pofile(str(file))
+    for entry in catalog:
+        entry.msgstr = f"번역: {entry.msgid}"
+    catalog.save()
+    merge_catalog(file, ["New words, which nobody has seen.", "A vector holds the positions of deleted rows."], "ko")
+    new, changed = polib.pofile(str(file))
+    assert (new.msgid, new.msgstr, new.fuzzy) == ("New words, which nobody has seen.", "", False)
+    assert (changed.msgstr, changed.fuzzy) == ("번역: A vector holds the positions of rows.", True)
+    assert polib.pofile(str(file)).translated_entries() == []
+    before = file.read_bytes()
+    merge_catalog(file, [new.msgid, changed.msgid], "ko")
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", lesson_names())
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_catalogs_have_the_paragraphs_of_the_source(language: str, name: str) -> None:
+    there = [entry.msgid for entry in polib.pofile(str(catalog_file(language, name)))]
+    assert there == english_blocks(read_source(name)), "run `python -m tests.tools.build_notebooks update-po`"
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_a_notebook_says_how_much_of_it_is_translated(language: str) -> None:
+    made = translate(read_source("06_deletion_vectors"), language, "06_deletion_vectors")
+    line = blocks(made.notebook.cells[0].source)[1]
+    assert str(made.total) in line
+    assert line.startswith("*")

@@ -1,0 +1,157 @@
+"""Markdown in five languages from one source: paragraphs, and gettext's .po files.
+
+Law: code is never translated. A paragraph without a translation, or with one marked `fuzzy`, stays in English and is
+counted; it is never left out.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import polib
+from nbformat import NotebookNode
+
+from tests.tools.lessons import NOTEBOOKS, lesson_names, read_source
+
+CATALOGS = NOTEBOOKS / "i18n"
+GLOSSARY = CATALOGS / "glossary.csv"
+
+FRESHNESS = {
+    "en": "*This is the original text.*",
+    "ko": "*번역: {done}/{total}문단. {review}*",
+    "ja": "*翻訳: {total} 段落中 {done} 段落。{review}*",
+    "zh-CN": "*翻译：{total} 段中的 {done} 段。{review}*",
+    "es": "*Traducción: {done} de {total} párrafos. {review}*",
+}
+UNREVIEWED = {
+    "ko": "원어민 검토 전 초안입니다. 번역되지 않은 문단은 영어로 나옵니다.",
+    "ja": "母語話者による確認前の草稿です。未翻訳の段落は英語のままです。",
+    "zh-CN": "草稿，尚未经母语者审校。未翻译的段落保留英文。",
+    "es": "Borrador sin revisar por hablantes nativos. Los párrafos sin traducir quedan en inglés.",
+}
+
+
+@dataclass(frozen=True)
+class Translated:
+    """A notebook in a language, and how many of its paragraphs are."""
+
+    notebook: NotebookNode
+    done: int
+    total: int
+
+
+def blocks(markdown: str) -> list[str]:
+    """Split Markdown at empty lines; fenced code stays one block."""
+    out: list[list[str]] = [[]]
+    fenced = False
+    for line in markdown.split("\n"):
+        fenced ^= line.startswith("```")
+        if line or fenced:
+            out[-1].append(line)
+        elif out[-1]:
+            out.append([])
+    return ["\n".join(block) for block in out if block]
+
+
+def english_blocks(notebook: NotebookNode) -> list[str]:
+    """List every paragraph to translate, once, in order."""
+    found = [block for cell in notebook.cells if cell.cell_type == "markdown" for block in blocks(cell.source)]
+    return list(dict.fromkeys(block for block in found if not block.startswith("```")))
+
+
+def catalog_file(language: str, name: str) -> Path:
+    return CATALOGS / language / f"{name}.po"
+
+
+def catalog(language: str, name: str) -> dict[str, str]:
+    """Give the finished translations of a notebook."""
+    file = catalog_file(language, name)
+    if not file.is_file():
+        return {}
+    return {entry.msgid: entry.msgstr for entry in polib.pofile(str(file)).translated_entries()}
+
+
+def reviewer(language: str, name: str) -> str | None:
+    file = catalog_file(language, name)
+    return polib.pofile(str(file)).metadata.get("X-Reviewed") if file.is_file() else None
+
+
+def translate(notebook: NotebookNode, language: str, name: str) -> Translated:
+    """Give the notebook in a language, with the line that says how much of it is, below its title."""
+    translations = catalog(language, name)
+    wanted = english_blocks(notebook)
+    done = len(wanted) if language == "en" else sum(block in translations for block in wanted)
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = "\n\n".join(translations.get(block, block) for block in blocks(cell.source))
+    review = reviewer(language, name) or UNREVIEWED.get(language, "")
+    line = FRESHNESS[language].format(done=done, total=len(wanted), review=review)
+    title, *rest = blocks(notebook.cells[0].source)
+    notebook.cells[0].source = "\n\n".join([title, line, *rest])
+    notebook.metadata["deletekit"]["language"] = language
+    return Translated(nbformat.from_dict(notebook), done, len(wanted))
+
+
+def update_catalogs(languages: list[str]) -> None:
+    """Bring every .po file to the paragraphs of its source: new ones are added, those that are gone go.
+
+    A paragraph that has changed keeps the old translation as `fuzzy`: a translator sees it, a learner does not.
+    """
+    for language in languages:
+        for name in lesson_names():
+            merge_catalog(catalog_file(language, name), english_blocks(read_source(name)), language)
+
+
+def merge_catalog(file: Path, wanted: list[str], language: str) -> None:
+    """Give a .po file one entry for each wanted msgid, with the translations that it has."""
+    old = polib.pofile(str(file), wrapwidth=0) if file.is_file() else polib.POFile(wrapwidth=0)
+    new = polib.POFile(wrapwidth=0)
+    new.metadata = old.metadata or {
+        "Project-Id-Version": "deletekit",
+        "Language": language.replace("-", "_"),
+        "MIME-Version": "1.0",
+        "Content-Type": "text/plain; charset=UTF-8",
+        "Content-Transfer-Encoding": "8bit",
+    }
+    template = polib.POFile()
+    template.extend(polib.POEntry(msgid=text) for text in wanted)
+    new.extend(entry for entry in old if not entry.obsolete)
+    # polib's merge keeps what is equal; what is gone it marks obsolete, and a closest match is for a person to find.
+    new.merge(template)
+    by_id = {entry.msgid: entry for entry in new if not entry.obsolete}
+    stale = [entry for entry in old if entry.msgstr and entry.msgid not in by_id]
+    for text in wanted:
+        if not by_id[text].msgstr and (closest := _closest(text, stale)):
+            by_id[text].msgstr = closest.msgstr
+            by_id[text].flags = ["fuzzy"]
+    ordered = polib.POFile(wrapwidth=0)
+    ordered.metadata = new.metadata
+    ordered.extend(by_id[text] for text in wanted)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    ordered.save(str(file))
+
+
+def _closest(text: str, stale: list[polib.POEntry]) -> polib.POEntry | None:
+    """Find the old entry that shares most words, if it shares most of them."""
+
+    def likeness(entry: polib.POEntry) -> float:
+        one, other = set(text.split()), set(entry.msgid.split())
+        return len(one & other) / len(one | other)
+
+    best = max(stale, key=likeness, default=None)
+    return best if best is not None and likeness(best) > 0.6 else None
+
+
+def glossary() -> list[dict[str, str]]:
+    """Give the rows of the term base: an English term, its forms in each language, and what must not stand for it."""
+    with GLOSSARY.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def prose(markdown: str) -> str:
+    """Leave out code and the targets of links."""
+    return re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", " ", markdown))
