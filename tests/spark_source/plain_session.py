@@ -1,6 +1,6 @@
 """A Spark session without any jar, in a process of its own: `python -m tests.spark_source.plain_session WAREHOUSE`.
 
-It reads and writes tables of an embedded catalog, with a task that is killed when its first file has landed, and prints
+It reads and writes tables of an embedded catalog, with a task that is killed once a file of it has landed, and prints
 what it saw as JSON.
 """
 
