@@ -1,11 +1,12 @@
 """Literals of a filter made to fit their columns exactly, or refused.
 
-Law: never rounds. pyiceberg turns `id = 1.5` of an integer column into `id = 1`, and a delete of that would take the
-wrong row; here it is an error that names both.
+Law: never rounds. pyiceberg turns `id = 1.5` of an integer column into `id = 1`, and `id < 3000000000` of an int one
+into a filter that is true for NULL too; a delete of that would take wrong rows. Here it is an error that names both.
 """
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -18,12 +19,13 @@ from pyiceberg.expressions import (
     SetPredicate,
     UnboundPredicate,
 )
-from pyiceberg.expressions.literals import Literal, literal
+from pyiceberg.expressions.literals import FloatLiteral, Literal, literal
 from pyiceberg.expressions.visitors import BooleanExpressionVisitor, visit
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
     DateType,
     DecimalType,
+    FloatType,
     IcebergType,
     IntegerType,
     LongType,
@@ -37,6 +39,7 @@ from pyiceberg.types import (
 __all__ = ["exact_literals"]
 
 _WHOLE = (IntegerType, LongType)
+_LARGEST_FLOAT = 3.4028234663852886e38
 _TEMPORAL = (DateType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
 
 
@@ -88,6 +91,8 @@ def _fitted(value: Literal[Any], kind: IcebergType) -> Literal[Any]:
         return literal(_whole(raw, kind))
     if isinstance(kind, _TEMPORAL) and isinstance(raw, float | Decimal):
         raise ValueError(f"{raw} is not a value of {kind}")  # noqa: TRY004  # one error for what does not fit
+    if isinstance(kind, FloatType) and isinstance(raw, int | float | Decimal | str):
+        return FloatLiteral(_single(raw, kind))
     if isinstance(kind, DecimalType) and isinstance(raw, int | float | Decimal | str):
         return literal(_scaled(raw, kind))
     return value
@@ -97,7 +102,18 @@ def _whole(raw: float | Decimal | str, kind: IcebergType) -> int:
     number = _number(raw, kind)
     if not number.is_finite() or number != number.to_integral_value():
         raise ValueError(f"{raw} is not a value of {kind}")
+    largest = 2 ** (31 if isinstance(kind, IntegerType) else 63) - 1
+    if not -largest - 1 <= number <= largest:
+        raise ValueError(f"{raw} is not a value of {kind}")
     return int(number)
+
+
+def _single(raw: float | Decimal | str, kind: IcebergType) -> float:
+    """A number, or an infinity, which pyiceberg would take for one that is too large for a float."""
+    number = float(_number(raw, kind))
+    if math.isfinite(number) and abs(number) > _LARGEST_FLOAT:
+        raise ValueError(f"{raw} is not a value of {kind}")
+    return number
 
 
 def _scaled(raw: float | Decimal | str, kind: DecimalType) -> Decimal:

@@ -1,7 +1,7 @@
 """A Spark session without any jar, in a process of its own: `python -m tests.spark_source.plain_session WAREHOUSE`.
 
-It reads and writes tables of an embedded catalog, with a task that is killed once a file of it has landed, and prints
-what it saw as JSON.
+It reads and writes tables of an embedded catalog, with a task that is killed when a file of it has landed in time, and
+prints what it saw as JSON.
 """
 
 from __future__ import annotations

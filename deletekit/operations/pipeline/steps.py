@@ -104,9 +104,7 @@ def _cancel(work: Work, day: str, properties: Mapping[str, str]) -> Commit:
 def _erase(work: Work, day: str, properties: Mapping[str, str]) -> Commit:
     """An equality delete of every row of an aircraft, wherever it is: no data file is read."""
     keys = _feed(work, PRIVACY_REQUESTS, [day]).dropDuplicates()
-    return delete_keys(
-        work.table, keys.toArrow(), equality_fields=[AIRCRAFT], scope="global", commit_properties=properties
-    )
+    return delete_keys(work.table, keys, equality_fields=[AIRCRAFT], scope="global", commit_properties=properties)
 
 
 def _compact(work: Work, properties: Mapping[str, str]) -> Commit:
