@@ -121,8 +121,8 @@ def test_vectors_that_share_a_file_are_told_apart(capsys: pytest.CaptureFixture[
     assert names.path("V1") == names.path("V2")
     assert [(d["name"], d["positions"]) for d in names.deletes()] == [("V1", [0]), ("V2", [0])]
     assert [names.of(names.file(v).referenced_data_file) for v in ("V1", "V2")] == ["D1", "D2"]
-    names.show(names.file("V1"), "file_path", "content_offset")
-    assert capsys.readouterr().out == "file_path: V1+V2\ncontent_offset: 4\n"
+    names.show(names.file("V1"), "file_path", "record_count")
+    assert capsys.readouterr().out == "file_path: V1+V2\nrecord_count: 1\n"
 
 
 def test_what_is_shown_has_no_path_and_no_id(capsys: pytest.CaptureFixture[str]) -> None:
