@@ -109,8 +109,10 @@ VERBS = [
 ]
 
 
-@pytest.mark.parametrize("partition_by", [(), ("category",)], ids=["whole", "partitioned"])
-@pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
+@pytest.mark.parametrize(
+    ("version", "mode", "partition_by"),
+    [(*pair, ("category",) if number % 2 else ()) for number, pair in enumerate(VERSION_AND_MODE)],
+)
 def test_both_engines_do_the_same(
     spark: SparkSession, shared: dk.Catalog, version: int, mode: str, partition_by: Sequence[str]
 ) -> None:

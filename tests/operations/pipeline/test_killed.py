@@ -34,10 +34,7 @@ EVERYWHERE = [("deliver", "during"), ("create", "before"), ("create", "after")] 
 EVERYWHERE = [
     (step, when) for step, when in EVERYWHERE if when != "during" or step in ("deliver", "load", STEPS[1], "compact")
 ]
-CHOSEN = [
-    ("deliver", "during"), ("create", "after"), ("load", "during"), ("load", "after"), (STEPS[1], "before"),
-    (STEPS[1], "after"), (STEPS[2], "before"), (STEPS[3], "after"), ("compact", "before"), ("compact", "after"),
-]  # fmt: skip
+CHOSEN = [("load", "during"), ("load", "after"), (STEPS[1], "before"), (STEPS[3], "after"), ("compact", "after")]
 KILLS = EVERYWHERE if os.environ.get("DELETEKIT_KILL_EVERYWHERE") else CHOSEN
 
 
