@@ -1,7 +1,8 @@
 """Literals of a filter made to fit their columns exactly, or refused.
 
-Law: never rounds. pyiceberg turns `id = 1.5` of an integer column into `id = 1`, and `id < 3000000000` of an int one
-into a filter that is true for NULL too; a delete of that would take wrong rows. Here it is an error that names both.
+Law: never rounds. pyiceberg turns `id = 1.5` of an integer column into `id = 1`, and a delete of that would take the
+wrong row; here it is an error that names both. Of a number beyond the column's range it makes a filter that is true or
+false for NULL too; here it becomes a comparison with the outermost value, so that NULL stays unknown.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from pyiceberg.expressions import (
     AlwaysFalse,
     AlwaysTrue,
     BooleanExpression,
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
     LiteralPredicate,
+    NotEqualTo,
     Reference,
     SetPredicate,
     UnboundPredicate,
@@ -75,12 +83,60 @@ class _Exact(BooleanExpressionVisitor[BooleanExpression]):
 
     def visit_unbound_predicate(self, predicate: UnboundPredicate) -> BooleanExpression:
         assert isinstance(predicate.term, Reference)  # pyiceberg's only unbound term
-        kind = self._schema.find_field(predicate.term.name).field_type
+        term = predicate.term
+        kind = self._schema.find_field(term.name).field_type
         if isinstance(predicate, LiteralPredicate):
-            return predicate.__class__(predicate.term, _fitted(predicate.literal, kind))
+            value = _fitted(predicate.literal, kind)
+            beyond = _beyond(value, kind)
+            return _outermost(predicate, beyond, kind) if beyond else predicate.__class__(term, value)
         if isinstance(predicate, SetPredicate):
-            return predicate.__class__(predicate.term, {_fitted(v, kind) for v in predicate.literals})
+            fitted = {_fitted(v, kind) for v in predicate.literals}
+            values = {v for v in fitted if not _beyond(v, kind)}
+            if fitted and not values:
+                one: Any = EqualTo if isinstance(predicate, In) else NotEqualTo
+                return _outermost(one(term, next(iter(fitted))), 1, kind)
+            return predicate.__class__(term, values)
         return predicate
+
+
+def _beyond(value: Literal[Any], kind: IcebergType) -> int:
+    """1 for a number above all values of the type, -1 for one below, else 0."""
+    raw = value.value
+    if isinstance(kind, _WHOLE) and isinstance(raw, int):
+        return (raw > _largest(kind)) - (raw < -_largest(kind) - 1)
+    if isinstance(kind, FloatType) and isinstance(raw, float) and math.isfinite(raw):
+        return (raw > _LARGEST_FLOAT) - (raw < -_LARGEST_FLOAT)
+    return 0
+
+
+def _outermost(predicate: LiteralPredicate, side: int, kind: IcebergType) -> BooleanExpression:
+    """A comparison with a number beyond the range, as one that says the same of every value, and nothing of NULL.
+
+    Raises ValueError for what asks whether a float equals such a number: no comparison is false for NaN, and not its
+    opposite.
+    """
+    is_less = isinstance(predicate, LessThan | LessThanOrEqual)
+    comparison: Any
+    outermost: Any
+    if isinstance(kind, FloatType):
+        if isinstance(predicate, EqualTo | NotEqualTo):
+            raise ValueError(f"{predicate.literal.value} is not a value of {kind}")  # noqa: TRY004  # as all others here
+        above, below = (LessThan, GreaterThanOrEqual), (LessThanOrEqual, GreaterThan)
+        comparison = (above if side > 0 else below)[not is_less]
+        outermost = FloatLiteral(math.copysign(math.inf, side))
+    elif side > 0:
+        comparison = LessThanOrEqual if is_less or isinstance(predicate, NotEqualTo) else GreaterThan
+        outermost = _largest(kind)
+    else:
+        comparison = LessThan if is_less or isinstance(predicate, EqualTo) else GreaterThanOrEqual
+        outermost = -_largest(kind) - 1
+    made: BooleanExpression = comparison(predicate.term, outermost)
+    return made
+
+
+def _largest(kind: IcebergType) -> int:
+    bits = 31 if isinstance(kind, IntegerType) else 63
+    return (1 << bits) - 1
 
 
 def _fitted(value: Literal[Any], kind: IcebergType) -> Literal[Any]:
@@ -92,7 +148,9 @@ def _fitted(value: Literal[Any], kind: IcebergType) -> Literal[Any]:
     if isinstance(kind, _TEMPORAL) and isinstance(raw, float | Decimal):
         raise ValueError(f"{raw} is not a value of {kind}")  # noqa: TRY004  # one error for what does not fit
     if isinstance(kind, FloatType) and isinstance(raw, int | float | Decimal | str):
-        return FloatLiteral(_single(raw, kind))
+        number = float(_number(raw, kind))
+        # pyiceberg takes an infinity for too large a number, and cannot make a FloatLiteral of one that is.
+        return literal(number) if math.isfinite(number) and abs(number) > _LARGEST_FLOAT else FloatLiteral(number)
     if isinstance(kind, DecimalType) and isinstance(raw, int | float | Decimal | str):
         return literal(_scaled(raw, kind))
     return value
@@ -102,18 +160,7 @@ def _whole(raw: float | Decimal | str, kind: IcebergType) -> int:
     number = _number(raw, kind)
     if not number.is_finite() or number != number.to_integral_value():
         raise ValueError(f"{raw} is not a value of {kind}")
-    largest = 2 ** (31 if isinstance(kind, IntegerType) else 63) - 1
-    if not -largest - 1 <= number <= largest:
-        raise ValueError(f"{raw} is not a value of {kind}")
     return int(number)
-
-
-def _single(raw: float | Decimal | str, kind: IcebergType) -> float:
-    """A number, or an infinity, which pyiceberg would take for one that is too large for a float."""
-    number = float(_number(raw, kind))
-    if math.isfinite(number) and abs(number) > _LARGEST_FLOAT:
-        raise ValueError(f"{raw} is not a value of {kind}")
-    return number
 
 
 def _scaled(raw: float | Decimal | str, kind: DecimalType) -> Decimal:
