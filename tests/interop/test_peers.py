@@ -46,6 +46,7 @@ with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
     for name in ("avro", "httpfs", "iceberg"):
         package = Path(importlib.import_module(f"duckdb_extension_{name}").__file__).parent
         connection.execute(f"LOAD '{next(package.glob('extensions/*/*.duckdb_extension'))}'")
+    connection.execute("SET enable_progress_bar = false")  # it is drawn on standard output, where the rows go
     rows = connection.execute(f"SELECT * FROM iceberg_scan('{sys.argv[1]}')").to_arrow_table()
 with pa.ipc.new_stream(sys.stdout.buffer, rows.schema) as stream:
     stream.write_table(rows)
