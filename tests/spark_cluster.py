@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.rest_server import free_port
 
-__all__ = ["SparkCluster"]
+__all__ = ["EXECUTOR", "SparkCluster"]
 
 ROOT = Path(__file__).parent.parent
 PATIENCE = 90

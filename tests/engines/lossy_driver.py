@@ -20,8 +20,8 @@ import pyarrow as pa
 
 import deletekit as dk
 from tests.engines.gated_io import GATE, waiting
+from tests.spark_cluster import EXECUTOR
 
-EXECUTOR = b"CoarseGrainedExecutorBackend"
 FILES, ROWS = 6, 5_000
 
 
