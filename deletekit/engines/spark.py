@@ -258,5 +258,8 @@ def _most_attempts(session: SparkSession) -> int:
 
 
 def _reason(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return next((line for line in lines if line.startswith("Caused by") or "exited unexpectedly" in line), lines[0])
+    """Spark's own words, from the outermost cause, which names the file, to the innermost, which names the fault."""
+    lines = [line.strip() for line in str(error).strip().splitlines()]
+    died = [line for line in lines if "exited unexpectedly" in line]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return "; ".join(dict.fromkeys(died[:1] or causes or lines[:1]))

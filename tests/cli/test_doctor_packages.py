@@ -61,7 +61,7 @@ def test_pyspark(here: Environment, tmp_path: Path) -> None:
         ({"pyspark": "3.5.1", "pandas": "3.0"}, "pyspark 3.5.1, not ==4.1.*"),
         ({"pyspark": "4.10.0", "pandas": "3.0"}, "pyspark 4.10.0, not ==4.1.*"),
     ):
-        check = only(pyspark, replace(place, packages={"pip": "1", **packages}))
+        check = only(pyspark, replace(place, packages={"py4j": "0.10.9.9", **packages}))
         assert (check.status, check.part, check.found) == ("missing", "spark", found)
         assert "'pyspark[sql]==4.1.*'" in check.fix
     home = tmp_path / "spark-3.5"
