@@ -1,7 +1,7 @@
 """The archives on the path of Spark's Python workers.
 
-Spark puts its own jar there, and every jar of `spark.jars.packages`. Before each task PySpark has Python read the list of
-files of each of them anew (`importlib.invalidate_caches`), a tenth of a second of processor time for Iceberg's.
+Spark puts its own jar there, and every jar of `spark.jars.packages`. Before each task PySpark has Python read the lists
+of their files anew (`importlib.invalidate_caches`), a tenth of a second of processor time for Iceberg's.
 """
 
 from __future__ import annotations
