@@ -74,7 +74,7 @@ def test_lost_executors(spark_cluster: SparkCluster, tmp_path: Path) -> None:
 
 
 def test_a_straggler_beside_its_speculative_attempt(spark_cluster: SparkCluster, tmp_path: Path) -> None:
-    """Each verb returns while the first attempt to write is held back; what that one writes late is not in the table."""
+    """Each verb returns while the first attempt to write is held back; what that one writes late is no part of it."""
     done = python("-m", "tests.engines.straggling_driver", spark_cluster.master, tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
