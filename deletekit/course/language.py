@@ -13,12 +13,11 @@ from typing import Any
 
 import polib
 
+from deletekit.lessons import LANGUAGES
+
 __all__ = ["ENGLISH", "LANGUAGES", "language", "text"]
 
 ENGLISH = "en"
-LANGUAGES = {"en": "English", "ko": "한국어", "ja": "日本語", "zh-CN": "简体中文", "es": "Español"}
-"""The languages of the course, by their own names."""
-
 _LOCALE = Path(__file__).parent / "locale"
 
 
