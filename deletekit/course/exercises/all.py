@@ -14,6 +14,7 @@ from deletekit.course.exercises import (
     lesson_05,
     lesson_06,
     lesson_10,
+    lesson_11,
 )
 
 __all__ = ["EXERCISES"]
@@ -27,6 +28,7 @@ _LESSONS = (
     lesson_05,
     lesson_06,
     lesson_10,
+    lesson_11,
 )
 
 EXERCISES: Mapping[str, Exercise] = {exercise.id: exercise for lesson in _LESSONS for exercise in lesson.EXERCISES}
