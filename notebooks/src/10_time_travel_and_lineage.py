@@ -92,6 +92,12 @@ for name in ("S1", "S2"):
 # %% [markdown]
 # The manifest with `content` 1, which leads to the vector, is in the list of `S2` only. `D1` itself knows nothing of it. This is why time travel needs no undo: nothing was done to the older files.
 #
+# `SnapshotDiff` compares any two snapshots, not only neighbours: which files and rows came and went between them.
+
+# %%
+dk.widgets.SnapshotDiff(users, before="S2", after="S4")
+
+# %% [markdown]
 # ## Branches and tags
 #
 # A branch and a tag are names for a snapshot, kept in the table metadata. A branch moves with each commit that is made on it; a tag stays. `main` is a branch too. We tag the snapshot that we have, and delete id 4 on a branch.

@@ -92,6 +92,12 @@ for counter in ("added-data-files", "deleted-data-files", "removed-dvs", "added-
 # %% [markdown]
 # 60 records went and 56 came: the four hidden rows were counted until now, since the counters count what is in the files.
 #
+# `SnapshotDiff` compares the rows themselves: eight files went and one came, and not one row with them.
+
+# %%
+dk.widgets.SnapshotDiff(readings)
+
+# %% [markdown]
 # The six appends have the sequence numbers 1 to 6, the vectors 7, the equality delete 8, and the compaction 9. **11.2** Which data sequence number has the new file, that is, the one that deletes are compared with?
 
 # %% tags=["exercise"] exercise="11.2"
