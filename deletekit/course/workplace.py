@@ -147,12 +147,8 @@ class Lesson:
         options = {"format-version": str(format_version), **properties}
         shown = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in options.items())
         partitions = f"PARTITIONED BY ({', '.join(partition_by)}) " if partition_by else ""
-        catalog = _quoted(self.catalog.name)
-        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {catalog}.{_NAMESPACE}")
-        spark.sql(
-            f"CREATE TABLE {catalog}.{_NAMESPACE}.{_quoted(name)} ({', '.join(columns)}) USING iceberg "
-            f"{partitions}TBLPROPERTIES ({shown})"
-        )
+        table = f"{_quoted(self.catalog.name)}.{_NAMESPACE}.{_quoted(name)}"
+        spark.sql(f"CREATE TABLE {table} ({', '.join(columns)}) USING iceberg {partitions}TBLPROPERTIES ({shown})")
 
 
 def lesson(number: str, *, engine: str | None = None, needs_spark: bool = False) -> Lesson:
@@ -192,6 +188,7 @@ def _session(folder: Path, catalog_name: str) -> SparkSession:
     started = session(folder, catalog_name=catalog_name, master="local[1]", settings=_SETTINGS)
     for key, value in _SETTINGS.items():
         started.conf.set(key, value)
+    started.sql(f"CREATE NAMESPACE IF NOT EXISTS {_quoted(catalog_name)}.{_NAMESPACE}")
     return started
 
 

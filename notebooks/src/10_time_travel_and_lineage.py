@@ -134,7 +134,7 @@ check("10.3")
 # %% [markdown]
 # ## Publish, and take it back
 #
-# `fast_forward` moves `main` to the head of the branch: no file is written, and all readers see the change at once. `rollback` moves it back to an older snapshot of its history. Between the two we note the time.
+# `fast_forward` moves `main` to the head of the branch: only the table metadata is written, and all readers see the change at once. `rollback` moves it back to an older snapshot of its history. Between the two we note the time.
 
 # %%
 dk.fast_forward(users, "main", "audit")

@@ -177,7 +177,7 @@ print(dk.scan(by_position).count(), "rows; groups of files rewritten:", engine.g
 # %% [markdown]
 # ## Deletes that dangle
 #
-# A delete that applies to no live data file is called *dangling*. Readers still open it, and for each file they have to find out that it does not apply. `readings` has such a one.
+# A delete that applies to no live data file is called *dangling*. Every scan has to look at its entry again, and its file stays on the disk with all the values in it. `readings` has such a one.
 #
 # **11.4** Write the rule for equality deletes. Given the sequence number of the delete and a list with those of the live data files in its scope: does it dangle?
 
