@@ -457,4 +457,4 @@ check("13.10", {1, 2, 3, 4} - written["equality"])
 # - Equality deletes are best short-lived: convert them in place, or on the way from a branch to `main`: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors), [branches and tags](https://iceberg.apache.org/spec/#snapshot-references).
 # - Progress belongs into the commit itself, as in the summary of the [snapshot](https://iceberg.apache.org/spec/#snapshots); upserts hide the bug of a writer that keeps it elsewhere.
 #
-# Back to the [way through the course](00_start_here.ipynb)
+# Next: [14 · From Delta to Iceberg](14_delta_to_iceberg.ipynb)
