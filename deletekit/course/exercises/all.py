@@ -15,10 +15,22 @@ from deletekit.course.exercises import (
     lesson_06,
     lesson_13,
     lesson_14,
+    lesson_15,
 )
 
 __all__ = ["EXERCISES"]
 
-_LESSONS = (lesson_00, lesson_01, lesson_02, lesson_03, lesson_04, lesson_05, lesson_06, lesson_13, lesson_14)
+_LESSONS = (
+    lesson_00,
+    lesson_01,
+    lesson_02,
+    lesson_03,
+    lesson_04,
+    lesson_05,
+    lesson_06,
+    lesson_13,
+    lesson_14,
+    lesson_15,
+)
 
 EXERCISES: Mapping[str, Exercise] = {exercise.id: exercise for lesson in _LESSONS for exercise in lesson.EXERCISES}
