@@ -455,6 +455,6 @@ check("13.10", {1, 2, 3, 4} - written["equality"])
 # - Both kinds may be in one commit, because equality deletes compare sequence numbers by `<` and deletes by position by `<=`: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
 # - An index of the table turns keys into places at once; it is right for one snapshot, and has to follow every other one.
 # - Equality deletes are best short-lived: convert them in place, or on the way from a branch to `main`: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors), [branches and tags](https://iceberg.apache.org/spec/#snapshot-references).
-# - Progress belongs into the commit itself, as in the summary of the [snapshot](https://iceberg.apache.org/spec/#snapshots); upserts hide the bug of a writer that keeps it elsewhere.
+# - Progress belongs in the commit itself, as in the summary of the [snapshot](https://iceberg.apache.org/spec/#snapshots); upserts hide the bug of a writer that keeps it elsewhere.
 #
 # Next: [14 · From Delta to Iceberg](14_delta_to_iceberg.ipynb)

@@ -155,7 +155,7 @@ check("14.1")
 #
 # ## Look inside: the log
 #
-# This is the log so far, and the same with a second delete and a compaction, which we are about to write.
+# This is the log so far. Further down it is shown once more, with a second delete and a compaction.
 
 # %%
 def shown(kind, action):
@@ -325,7 +325,7 @@ print("operation:", synced.commit.operation, "· delete files:", len(names.delet
 check("14.6")
 
 # %% [markdown]
-# A delete file whose data file has left the table is called a dangling delete. It hides nothing, and it is loaded by every reader for nothing. A converter that never removes what it has added leaves one behind at each compaction.
+# A delete file whose data file has left the table is called a dangling delete. It hides nothing, and every scan reads its entry for nothing. A converter that never removes what it has added leaves one behind at each compaction.
 #
 # ## RESTORE
 #
@@ -349,7 +349,7 @@ print("rows:", dk.scan(iceberg).count())
 check("14.7")
 
 # %% [markdown]
-# Vectors do not only grow. Here one came back, and a `RESTORE` of a file that is live makes its vector smaller. Whoever adds up deletes and never takes one away hides rows that Delta has.
+# Vectors do not only grow. Here one came back; and where the data file is still live, a `RESTORE` makes its vector smaller. Whoever adds up deletes and never takes one away hides rows that Delta has.
 #
 # ## How far is the table?
 #
@@ -500,6 +500,6 @@ for folder in ("metadata", "deletion-vectors", "_iceberg"):
 # - The bytes are the same: length, magic, bitmap, checksum. `content_size_in_bytes` is `sizeInBytes` + 8: [deletion-vector-v1](https://iceberg.apache.org/puffin-spec/#deletion-vector-v1-blob-type).
 # - A converter that ignores vectors brings deleted rows back, and reports success.
 # - Every vector has one successor or none: whatever a version no longer has leaves the Iceberg table in the same commit, so that there is [at most one for each data file](https://iceberg.apache.org/spec/#deletion-vectors), and none that dangles.
-# - The version that a table is at belongs into the [snapshot](https://iceberg.apache.org/spec/#snapshots); what cannot be read for certain is refused by name.
+# - The version that a table is at belongs in the [snapshot](https://iceberg.apache.org/spec/#snapshots); what cannot be read for certain is refused by name.
 #
 # Next: [15 · Capstone: rows came back on Tuesday](15_capstone.ipynb)

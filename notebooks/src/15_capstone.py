@@ -59,7 +59,7 @@ predict("15.1", 0)
 
 # %%
 for name, table in tables.items():
-    report = dk.verify(table)
+    report = dk.verify(table, level="data")
     print(f"{name:9} ok: {report.ok}", [f"{finding.severity}: {finding.kind}" for finding in report.findings])
 
 # %%
