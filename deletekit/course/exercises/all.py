@@ -15,6 +15,7 @@ from deletekit.course.exercises import (
     lesson_06,
     lesson_10,
     lesson_11,
+    lesson_12,
 )
 
 __all__ = ["EXERCISES"]
@@ -29,6 +30,7 @@ _LESSONS = (
     lesson_06,
     lesson_10,
     lesson_11,
+    lesson_12,
 )
 
 EXERCISES: Mapping[str, Exercise] = {exercise.id: exercise for lesson in _LESSONS for exercise in lesson.EXERCISES}
