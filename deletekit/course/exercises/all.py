@@ -15,6 +15,9 @@ from deletekit.course.exercises import (
     lesson_06,
     lesson_10,
     lesson_11,
+    lesson_13,
+    lesson_14,
+    lesson_15,
 )
 
 __all__ = ["EXERCISES"]
@@ -29,6 +32,9 @@ _LESSONS = (
     lesson_06,
     lesson_10,
     lesson_11,
+    lesson_13,
+    lesson_14,
+    lesson_15,
 )
 
 EXERCISES: Mapping[str, Exercise] = {exercise.id: exercise for lesson in _LESSONS for exercise in lesson.EXERCISES}
