@@ -22,7 +22,7 @@ catalogs = pytest.mark.parametrize(("language", "file"), FILES, ids=lambda v: v 
 
 # Lessons that a language has whole; a lesson is added here when it is done, and never leaves.
 COMPLETE = {(language, "00_start_here") for language in TRANSLATED} | {("ko", name) for name in lesson_names()}
-COMPLETE |= {(language, name) for language in ("ja", "zh-CN") for name in lesson_names() if name < "07"}
+COMPLETE |= {(language, name) for language in ("ja", "zh-CN") for name in lesson_names()}
 
 
 def finished(file: Path) -> list[polib.POEntry]:
