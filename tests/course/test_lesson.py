@@ -183,7 +183,7 @@ def test_what_is_shown_has_no_path_and_no_id(capsys: pytest.CaptureFixture[str])
     names = Aliases(users)
     names.show(dk.explain(users, "id = 1", columns=["id"]))
     names.show(dk.inspect(users)["manifests"], "manifest_path", "entries.status", "entries.snapshot_id")
-    names.show({"location": users.location, "deep": [[names.path("D1")]], "count": 4})
+    names.show({"location": users.location, "deep": [[{names.path("D1"): 1}]], "count": 4})
     shown = capsys.readouterr().out
     assert str(here.folder) not in shown
     assert str(users.current_snapshot.snapshot_id) not in shown

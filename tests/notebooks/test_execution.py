@@ -56,6 +56,8 @@ def test_with_solutions_every_check_is_correct(name: str, tmp_path: Path) -> Non
     check_solved(name, tmp_path)
 
 
+@pytest.mark.spark
+@pytest.mark.slow
 @lessons_with_spark
 def test_with_solutions_and_spark_every_check_is_correct(name: str, tmp_path: Path, own_spark: None) -> None:
     check_solved(name, tmp_path)
@@ -91,6 +93,8 @@ def test_two_runs_are_the_same_to_the_byte(name: str) -> None:
     assert as_text(made) == notebook_file("en", name).read_text(encoding="utf-8")
 
 
+@pytest.mark.spark
+@pytest.mark.slow
 @lessons_with_spark
 def test_two_runs_on_spark_are_the_same_to_the_byte(name: str, own_spark: None) -> None:
     made = execute(generate("en", name).notebook, "en", "spark")
