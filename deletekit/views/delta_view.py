@@ -137,7 +137,7 @@ class DeltaView:
         try:
             following: Following | DeletekitError = self._following(version)
         except DeletekitError as e:
-            following = e
+            following = e.in_file(f"{self.root}/_delta_log")
         try:
             return DeltaVersion(self.root, state, list(self._actions(version, state)), following)
         except DeletekitError as e:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ def test_whatever_the_bytes_are_each_view_says_what_is_wrong(tmp_path: Path, ver
                 shown, failed = shown + (not page.error), failed + page.error
         file.write_bytes(good[file])
     assert min(shown, failed) > 30
-    assert unopened > 5
+    assert unopened > 0
 
 
 @pytest.mark.parametrize("suffix", [".avro", ".puffin", ".parquet"])
@@ -75,15 +75,20 @@ def test_a_file_that_is_gone_or_cut_off_is_named(tmp_path: Path, suffix: str) ->
 @pytest.mark.golden
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda p: p.name)
 def test_golden_metadata_is_opened_and_what_is_not_there_is_named(path: Path, tmp_path: Path) -> None:
-    name = path.name if path.name.endswith((".metadata.json", ".gz")) else f"{path.name}.gz"
-    copy = shutil.copy(path, tmp_path / name)
-    pages = {page.view: page for page in explore_pages(copy)}
-    assert set(pages) == set(EXPLORED)
-    tree = table_tree(copy, expanded=["metadata"])
-    assert not tree.error
-    for page in pages.values():
-        if page.error:
-            assert "file" in dict(page.blocks[0].items)  # type: ignore[union-attr]
+    """Java's metadata, of tables that are nowhere: the tree is shown, and what lies behind it is missing by name."""
+    data = path.read_bytes()
+    text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode()
+    copy = tmp_path / "00001-copy.metadata.json"
+    copy.write_text(text.replace("s3://", f"file://{tmp_path}/"))
+    if '"variant"' in text:
+        with pytest.raises(dk.UnsupportedError, match="variant"):
+            explore_pages(copy)
+        return
+    pages = explore_pages(copy)
+    assert [page.view for page in pages] == list(EXPLORED)
+    assert not table_tree(copy, expanded=["metadata", "metadata/schemas"]).error
+    for page in pages:
+        assert not page.error or "file" in dict(page.blocks[0].items), page_text(page)  # type: ignore[union-attr]
 
 
 def test_names_and_values_without_end_are_cut(tmp_path: Path) -> None:
