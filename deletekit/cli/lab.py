@@ -69,11 +69,12 @@ def _default() -> Path:
 
 
 def _run(command: list[str]) -> int:
-    """Run until it ends by itself: Ctrl-C goes to JupyterLab too, which asks, saves and stops its kernels."""
+    """Run until it ends by itself: Ctrl-C goes to JupyterLab too, which asks, and stops its kernels."""
     process = subprocess.Popen(command)  # noqa: S603
     while True:
         try:
-            return process.wait()
+            code = process.wait()
+            return code if code >= 0 else 128 - code  # as shells say by which signal a program ended
         except KeyboardInterrupt:
             continue
 
