@@ -139,7 +139,7 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 answers=({3, 4, 5, 6, 7, 8, 9},),
-                hint="That is what serializable gives. With snapshot the delete is about the rows that it has read.",
+                hint="That is what `serializable` gives. With `snapshot` the delete is about the rows that it has read.",
             ),
             Mistake(
                 answers=(set(range(10)),),
