@@ -70,7 +70,7 @@ check("15.1")
 #
 # ## The causes
 #
-# These are the suspects. Each of them has happened with some writer. Five of them are guilty, once each.
+# These are the suspects. Five of them are guilty, once each.
 #
 # | code | what happened |
 # |---|---|
