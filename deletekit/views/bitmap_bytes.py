@@ -1,6 +1,7 @@
 """BitmapBytes: every byte of a Puffin or Delta `.bin` file, and a map of the positions in one of its vectors.
 
-Law: what is edited is a copy in memory; the bytes shown for it are those a new deletion vector would have.
+Law: what is edited is a copy in memory; the bytes shown for it are those a new deletion vector would have. A table's
+Puffin file has paths in its footer: what depends on their length is shown as `…`, in full with `raw`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from deletekit.table.metadata import Snapshot
 from deletekit.views.aliases import alias_number
 from deletekit.views.build import code_line, paging, words
 from deletekit.views.messages import Messages
-from deletekit.views.page import Block, Cells, Control, Facts, Grid, Line, Page
+from deletekit.views.page import Block, Cells, Control, Facts, Grid, Line, Mark, Page
 from deletekit.views.table_view import TableView, as_table_view, delete_of
 
 __all__ = ["bitmap_bytes"]
@@ -29,6 +30,8 @@ ZOOMS = (1, 16, 256, 4_096, 65_536, 1 << 20, 1 << 24)
 MOST_EDITS = 10_000
 _HEX_BYTES = 12
 _FILES_LOOKED_AT = 2_000
+_MASK = "…"
+_DEFAULTS = {"zoom": 0, "edits": (), "raw": False}
 
 
 def bitmap_bytes(
@@ -40,6 +43,7 @@ def bitmap_bytes(
     position: int | None = None,
     zoom: int = 0,
     edits: Sequence[int] = (),
+    raw: bool = False,
     snapshot: str | None = None,
     lang: str | None = None,
 ) -> Page:
@@ -54,6 +58,7 @@ def bitmap_bytes(
     position: the selected row position, which the map is drawn around.
     zoom: how many positions a cell of the map stands for: 1 for 0, 16 for 1, and so on to 16,777,216 for 6.
     edits: positions to take out of the vector, or put in where they are not in it.
+    raw: show the size of the footer, and what follows from it, of a table's file too.
     snapshot: as `S2`; None is the current one.
 
     Raises FormatError naming what is wrong in the file, InvalidInputError for a byte, position or edit out of range,
@@ -62,31 +67,29 @@ def bitmap_bytes(
     messages = Messages(lang)
     shown = _open(source, delete_file, snapshot)
     state: dict[str, Any] = {"delete_file": delete_file, "byte": byte, "position": position, "zoom": zoom}
-    state |= {"edits": tuple(edits), "snapshot": snapshot}
+    state |= {"edits": tuple(edits), "raw": raw, "snapshot": snapshot}
     if shown is None:
         return _empty(messages)
-    ranges, data, bitmap = shown.ranges, shown.data, shown.bitmap
-    if edits and bitmap is not None:
-        bitmap = _edited(bitmap, edits)
-        data = encode_blob(bitmap)
-        ranges = blob_layout(data)
+    ranges, data, bitmap = _edited(shown, edits)
     selected = _range_at(ranges, byte, len(data))
     number = ranges.index(selected) if selected is not None else start
     first, stop, more = paging(messages, "start", number, len(ranges))
     if byte is None and first:
         state["start"] = first
-    blocks: list[Block] = [_facts(messages, shown, bitmap, shown.bitmap, data, ranges)]
+    known = _known_bytes(shown, ranges, raw=raw)
+    size = f"{len(data):,}" if known is None else _MASK
+    blocks: list[Block] = [_facts(messages, shown, bitmap, shown.bitmap, size, ranges)]
     if bitmap is not None:
         blocks.append(_map(messages, bitmap, position, zoom, shown.limit))
-    blocks.append(_bytes(messages, data, ranges, first, stop, selected, more))
+    blocks.append(_bytes(messages, data, ranges[first:stop], known, selected, more))
     return Page(
         view="BitmapBytes",
         title=messages("title-BitmapBytes"),
-        sentence=_sentence(messages, shown, selected, bitmap, position, data),
+        sentence=_sentence(messages, shown, selected, bitmap, position, size),
         lang=messages.lang,
-        code=code_line("BitmapBytes", shown.source, state | {"delete_file": shown.name}, {"zoom": 0, "edits": ()}),
+        code=code_line("BitmapBytes", shown.source, state | {"delete_file": shown.name}, _DEFAULTS),
         blocks=tuple(blocks),
-        controls=_controls(messages, shown, bitmap, position, zoom, edits),
+        controls=_controls(messages, shown, bitmap, position, zoom, edits) + _raw_control(messages, shown, ranges, raw),
         state={"delete_file": shown.name, "start": first},
         words=words(messages),
     )
@@ -173,11 +176,16 @@ def _vector(view: TableView, snapshot: Snapshot, name: str | None) -> ManifestEn
     return min(vectors, key=lambda e: alias_number(view.aliases.file(e)), default=None)
 
 
-def _edited(bitmap: PositionBitmap, edits: Sequence[int]) -> PositionBitmap:
+def _edited(shown: _Shown, edits: Sequence[int]) -> tuple[Sequence[ByteRange], bytes, PositionBitmap | None]:
+    """The file as it is, or the blob that the vector would have with the edits."""
+    if not edits or shown.bitmap is None:
+        return shown.ranges, shown.data, shown.bitmap
     if len(edits) > MOST_EDITS:
         raise InvalidInputError("too many edits", kind="edits", field="edits", found=len(edits), expected=MOST_EDITS)
     chosen = PositionBitmap(edits)
-    return (bitmap | chosen) - PositionBitmap([p for p in chosen if p in bitmap])
+    bitmap = (shown.bitmap | chosen) - PositionBitmap([p for p in chosen if p in shown.bitmap])
+    data = encode_blob(bitmap)
+    return blob_layout(data), data, bitmap
 
 
 def _range_at(ranges: Sequence[ByteRange], byte: int | None, size: int) -> ByteRange | None:
@@ -193,12 +201,12 @@ def _facts(
     shown: _Shown,
     bitmap: PositionBitmap | None,
     base: PositionBitmap | None,
-    data: bytes,
+    size: str,
     ranges: Sequence[ByteRange],
 ) -> Facts:
     kinds = {kind: sum(r.field == f"{kind} container" for r in ranges) for kind in ("array", "bitmap", "run")}
     items = [
-        (messages("bytes"), f"{len(data):,}"),
+        (messages("bytes"), size),
         (messages("byte-ranges"), f"{len(ranges):,}"),
         *((messages(f"containers-{kind}"), f"{count:,}") for kind, count in kinds.items()),
     ]
@@ -250,19 +258,21 @@ def _bytes(
     messages: Messages,
     data: bytes,
     ranges: Sequence[ByteRange],
-    first: int,
-    stop: int,
+    known: int | None,
     selected: ByteRange | None,
     more: dict[str, Any],
 ) -> Grid:
-    lines = tuple(
-        Line(
-            key=r.start,
-            cells=(f"{r.start:,}", f"{r.length:,}", r.part, r.field, _value(messages, r), _hex(data, r)),
-            mark="wrong" if r.field == "crc" and "but" in r.value else "unused" if r.field == "unused" else "",
-        )
-        for r in ranges[first:stop]
-    )
+    """The byte ranges of the page; behind `known`, offsets and sizes are not told."""
+    lines = []
+    for r in ranges:
+        start = f"{r.start:,}" if known is None or r.start <= known else _MASK
+        length, value, some = f"{r.length:,}", _value(messages, r), _hex(data, r)
+        if known is not None and r.field == "payload":
+            length = _MASK
+        elif known is not None and r.field == "payload size":
+            value, some = _MASK, _MASK
+        mark: Mark = "wrong" if r.field == "crc" and "but" in r.value else "unused" if r.field == "unused" else ""
+        lines.append(Line(key=r.start, cells=(start, length, r.part, r.field, value, some), mark=mark))
     return Grid(
         name="bytes",
         caption=messages("ranges-caption"),
@@ -274,11 +284,11 @@ def _bytes(
             messages("meaning"),
             "hex",
         ),
-        lines=lines,
+        lines=tuple(lines),
         select="byte",
         selected=selected.start if selected is not None else None,
         numbers=(0, 1),
-        figure={"lengths": [r.length for r in ranges[first:stop]], "fields": [r.field for r in ranges[first:stop]]},
+        figure={"lengths": [r.length for r in ranges], "fields": [r.field for r in ranges]},
         **more,
     )
 
@@ -305,7 +315,7 @@ def _sentence(
     selected: ByteRange | None,
     bitmap: PositionBitmap | None,
     position: int | None,
-    data: bytes,
+    size: str,
 ) -> str:
     said = []
     if position is not None and bitmap is not None:
@@ -317,7 +327,7 @@ def _sentence(
         said.append(messages("byte-is", first=f"{selected.start:,}", last=last, field=selected.field, value=meaning))
     if said:
         return " ".join(said)
-    return messages("bytes-summary", name=shown.name, bytes=f"{len(data):,}", count=f"{len(bitmap or ()):,}")
+    return messages("bytes-summary", name=shown.name, bytes=size, count=f"{len(bitmap or ()):,}")
 
 
 def _controls(
@@ -351,6 +361,19 @@ def _controls(
     if edits:
         out.append(Control(kind="button", trait="edits", label=messages("edit-undo"), value=[]))
     return tuple(out)
+
+
+def _raw_control(messages: Messages, shown: _Shown, ranges: Sequence[ByteRange], raw: bool) -> tuple[Control, ...]:
+    if _known_bytes(shown, ranges, raw=False) is None:
+        return ()
+    return (Control(kind="check", trait="raw", label=messages("raw"), value=raw),)
+
+
+def _known_bytes(shown: _Shown, ranges: Sequence[ByteRange], *, raw: bool) -> int | None:
+    """Where what depends on the length of paths begins: the payload of a table's Puffin footer; None without one."""
+    if raw or shown.source != "table":
+        return None
+    return next((r.start for r in ranges if r.part == "footer" and r.field == "payload"), None)
 
 
 def _too_large(path: str, size: int) -> UnsupportedError:

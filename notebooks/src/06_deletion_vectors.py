@@ -153,6 +153,12 @@ check("06.3", ...)
 check("06.3", len(blob) - 4 - 4 - 4)
 
 # %% [markdown]
+# `BitmapBytes` shows every byte of the Puffin file and, above them, the positions as a map. Choose a position, put it in or take it out, and see which bytes change; the file on the disk stays as it is.
+
+# %%
+dk.widgets.BitmapBytes(users)
+
+# %% [markdown]
 # **06.4** Write a reader. It is given the bytes of a blob and returns the set of positions. Positions have 64 bits: a vector has one 32-bit bitmap for each upper half, called key. Your function is tried on vectors with one key and with several.
 
 # %% tags=["exercise"] exercise="06.4"
@@ -196,6 +202,12 @@ check("06.1")
 # %%
 show(dk.scan(users, columns=["id", "_pos", "_deleted"]).to_arrow())
 names.show(dk.explain(users, "id in (1, 2)", columns=["id", "name"]))
+
+# %% [markdown]
+# `RowFate` shows it row by row. Choose one with the mouse or the arrow keys.
+
+# %%
+dk.widgets.RowFate(users, row=0)
 
 # %% [markdown]
 # ## A second delete

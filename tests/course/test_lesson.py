@@ -11,6 +11,7 @@ import pytest
 import deletekit as dk
 from deletekit.course import Aliases, Lesson, lesson
 from deletekit.errors import EnvironmentMissingError, InvalidInputError, NotFoundError
+from deletekit.views.table_view import TableView
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,6 +110,34 @@ def test_names_follow_the_history() -> None:
     assert names.of("elsewhere") == "elsewhere"
     with pytest.raises(NotFoundError, match="D1"):
         names.path("D9")
+
+
+def test_names_are_those_of_the_widgets() -> None:
+    here = lesson("06", engine="local")
+    table = here.table("numbers", *(pa.table({"id": pa.array([i, i + 10], pa.int64())}) for i in range(3)))
+    dk.delete(table, "id = 1", mode="position-delete")
+    dk.compact(table, min_input_files=1, use_starting_sequence_number=True)
+    here.append(table, pa.table({"id": pa.array([5], pa.int64())}))
+    dk.delete_keys(table, [{"id": 5}])
+    names, shown = Aliases(table), TableView(table).aliases
+    files = [alias for alias in names if alias[0] in "DEPV"]
+    assert files == ["D1", "D2", "D3", "D4", "D5", "P1", "E1"]
+    assert [shown.identity(alias) for alias in files] == [names.file(alias).identity for alias in files]
+    assert [names.of(i) for i in (s.snapshot_id for s in shown.snapshots)] == [f"S{n}" for n in range(1, 8)]
+
+
+def test_names_follow_what_is_in_the_files_and_not_the_order_of_writing() -> None:
+    here = lesson("06", engine="local")
+    shops = ["north", "east", "south", "west"]
+    found = []
+    for order in (shops, shops[::-1]):
+        rows = pa.table({"shop": order, "id": pa.array([shops.index(s) for s in order], pa.int64())})
+        table = here.table(f"sold_{order[0]}", rows, format_version=3, partition_by=["shop"])
+        dk.delete_keys(table, [{"shop": s, "id": 9} for s in order])
+        names = Aliases(table)
+        found.append({a: names.file(a).partition for a in names if a[0] in "DE"})
+    assert found[0] == found[1]
+    assert len(found[0]) == 8
 
 
 def test_vectors_that_share_a_file_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:

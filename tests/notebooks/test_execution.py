@@ -102,7 +102,7 @@ def test_pyspark_builds_the_same_tables(spark: SparkSession, tmp_path: Path, mon
     monkeypatch.setenv("DELETEKIT_PROGRESS", str(tmp_path / "progress.json"))
     for name in lesson_names():
         wanted = {
-            cell.id: [text_of(output) for output in cell.outputs]
+            cell.id: [text for output in cell.outputs for text in texts_of(output)]
             for cell in nbformat.read(notebook_file("en", name), as_version=4).cells
             if cell.cell_type == "code" and "nbval-ignore-output" not in cell.metadata.get("tags", ())
         }
@@ -110,5 +110,8 @@ def test_pyspark_builds_the_same_tables(spark: SparkSession, tmp_path: Path, mon
         assert {cell: found[cell] for cell in wanted} == wanted, name
 
 
-def text_of(output: nbformat.NotebookNode) -> str:
-    return output.text if output.output_type == "stream" else "".join(output.data["text/plain"])
+def texts_of(output: nbformat.NotebookNode) -> list[str]:
+    """What an output prints; of a value its text and, if it has one, its HTML."""
+    if output.output_type == "stream":
+        return [output.text]
+    return ["".join(output.data[kind]) for kind in ("text/plain", "text/html") if kind in output.data]
