@@ -16,6 +16,12 @@ from deletekit.course.exercises import (
     lesson_07,
     lesson_08,
     lesson_09,
+    lesson_10,
+    lesson_11,
+    lesson_12,
+    lesson_13,
+    lesson_14,
+    lesson_15,
 )
 
 __all__ = ["EXERCISES"]
@@ -31,6 +37,12 @@ _LESSONS = (
     lesson_07,
     lesson_08,
     lesson_09,
+    lesson_10,
+    lesson_11,
+    lesson_12,
+    lesson_13,
+    lesson_14,
+    lesson_15,
 )
 
 EXERCISES: Mapping[str, Exercise] = {exercise.id: exercise for lesson in _LESSONS for exercise in lesson.EXERCISES}
