@@ -19,6 +19,9 @@ from deletekit.course.exercises import (
     lesson_10,
     lesson_11,
     lesson_12,
+    lesson_13,
+    lesson_14,
+    lesson_15,
 )
 
 __all__ = ["EXERCISES"]
@@ -37,6 +40,9 @@ _LESSONS = (
     lesson_10,
     lesson_11,
     lesson_12,
+    lesson_13,
+    lesson_14,
+    lesson_15,
 )
 
 EXERCISES: Mapping[str, Exercise] = {exercise.id: exercise for lesson in _LESSONS for exercise in lesson.EXERCISES}
