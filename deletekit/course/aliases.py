@@ -86,7 +86,7 @@ class Aliases:
 
     def _named(self, value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {k: self._named(v) for k, v in value.items()}
+            return {self._named(k): self._named(v) for k, v in value.items()}
         if isinstance(value, list | tuple):
             return [self._named(v) for v in value]
         if isinstance(value, int) and not isinstance(value, bool):

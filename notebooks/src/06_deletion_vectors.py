@@ -370,4 +370,4 @@ check("06.8", {"magic": kind_of(flipped(4)), "bitmap": kind_of(flipped(36)), "co
 # - It applies when its sequence number is not less than the data file's, and it wins over position delete files, but not over equality deletes: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
 # - It needs a read before the write. That is the price for reads that need no comparison of values.
 #
-# Back to the [way through the course](00_start_here.ipynb)
+# Next: [07 · Roaring bitmaps](07_roaring_bitmaps.ipynb)

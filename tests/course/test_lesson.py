@@ -84,6 +84,28 @@ def test_the_variable_chooses_the_engine(monkeypatch: pytest.MonkeyPatch, capsys
         lesson("06")
 
 
+def test_sql_finds_the_tables_of_the_lesson_and_leaves_the_session_as_it_was(spark: SparkSession) -> None:
+    def place() -> tuple[str, str]:
+        return spark.catalog.currentCatalog(), spark.catalog.currentDatabase()
+
+    here = lesson("12", engine="spark", needs_spark=True)
+    before = place()
+    here.table("users", dk.datasets.users())
+    assert here.sql("SELECT id FROM users ORDER BY id DESC LIMIT 2") == [{"id": 4}, {"id": 3}]
+    with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+        here.sql("SELECT * FROM nowhere")
+    assert place() == before
+
+
+def test_without_spark_sql_says_what_it_passes_over(capsys: pytest.CaptureFixture[str]) -> None:
+    here = lesson("12", engine="local", needs_spark=True)
+    assert here.sql("DELETE\n  FROM users") == []
+    assert capsys.readouterr().out.splitlines() == [
+        "Spark is missing (DELETEKIT_COURSE_ENGINE=local): every cell that asks it says so and does nothing.",
+        "Passed over, because it needs Spark: DELETE FROM users",
+    ]
+
+
 def test_a_table_needs_rows() -> None:
     with pytest.raises(InvalidInputError, match="needs rows"):
         lesson("06", engine="local").table("empty")
@@ -161,7 +183,7 @@ def test_what_is_shown_has_no_path_and_no_id(capsys: pytest.CaptureFixture[str])
     names = Aliases(users)
     names.show(dk.explain(users, "id = 1", columns=["id"]))
     names.show(dk.inspect(users)["manifests"], "manifest_path", "entries.status", "entries.snapshot_id")
-    names.show({"location": users.location, "deep": [[names.path("D1")]], "count": 4})
+    names.show({"location": users.location, "deep": [[{names.path("D1"): 1}]], "count": 4})
     shown = capsys.readouterr().out
     assert str(here.folder) not in shown
     assert str(users.current_snapshot.snapshot_id) not in shown

@@ -30,6 +30,11 @@ def _outputs(code: str, names: dict[str, Any]) -> list[str]:
         if isinstance(last, ast.Expr):
             value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)  # noqa: S307 - our own lesson
     shown = [] if value is None else [repr(value)]
-    if hasattr(value, "_repr_mimebundle_"):
-        shown.append(value._repr_mimebundle_()[0]["text/html"])
-    return [*([printed.getvalue()] if printed.getvalue() else []), *shown]
+    return [*([printed.getvalue()] if printed.getvalue() else []), *shown, *_html(value)]
+
+
+def _html(value: Any) -> list[str]:
+    """The HTML of what has some: a widget gives data and metadata, a verdict its data alone."""
+    bundle = value._repr_mimebundle_() if hasattr(value, "_repr_mimebundle_") else {}
+    data = bundle[0] if isinstance(bundle, tuple) else bundle
+    return [data["text/html"]] if "text/html" in data else []
