@@ -1,34 +1,30 @@
 """BitmapBytes: every byte of a Puffin or Delta `.bin` file, and a map of the positions in one of its vectors.
 
-Law: what is edited is a copy in memory; the bytes shown for it are those a new deletion vector would have.
+Law: what is edited is a copy in memory; the bytes shown for it are those a new deletion vector would have. A table's
+Puffin file has paths in its footer: what depends on their length is shown as `…`, in full with `raw`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from deletekit.errors import InvalidInputError, UnsupportedError
-from deletekit.formats.byte_layout import ByteRange, blob_layout, layout
-from deletekit.formats.content_file import DeleteFile, ManifestEntry
-from deletekit.formats.deletion_vector import PositionBitmap, decode_vector, encode_blob
-from deletekit.formats.manifest_list import ManifestContent
-from deletekit.table.metadata import Snapshot
-from deletekit.views.aliases import alias_number
-from deletekit.views.build import code_line, paging, words
+from deletekit.errors import InvalidInputError
+from deletekit.formats.byte_layout import ByteRange, blob_layout
+from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
+from deletekit.views.build import code_line, error_facts, error_sentence, paging, words
 from deletekit.views.messages import Messages
-from deletekit.views.page import Block, Cells, Control, Facts, Grid, Line, Page
-from deletekit.views.table_view import TableView, as_table_view, delete_of
+from deletekit.views.page import Block, Cells, Control, Facts, Grid, Line, Mark, Page
+from deletekit.views.vector_file import VectorFile, open_vector_file
 
 __all__ = ["bitmap_bytes"]
 
-LARGEST_FILE = 1 << 28
 MAP_WIDTH, MAP_LINES = 32, 8
 ZOOMS = (1, 16, 256, 4_096, 65_536, 1 << 20, 1 << 24)
 MOST_EDITS = 10_000
 _HEX_BYTES = 12
-_FILES_LOOKED_AT = 2_000
+_MASK = "…"
+_DEFAULTS = {"zoom": 0, "edits": (), "raw": False}
 
 
 def bitmap_bytes(
@@ -40,6 +36,7 @@ def bitmap_bytes(
     position: int | None = None,
     zoom: int = 0,
     edits: Sequence[int] = (),
+    raw: bool = False,
     snapshot: str | None = None,
     lang: str | None = None,
 ) -> Page:
@@ -54,123 +51,55 @@ def bitmap_bytes(
     position: the selected row position, which the map is drawn around.
     zoom: how many positions a cell of the map stands for: 1 for 0, 16 for 1, and so on to 16,777,216 for 6.
     edits: positions to take out of the vector, or put in where they are not in it.
+    raw: show the size of the footer, and what follows from it, of a table's file too.
     snapshot: as `S2`; None is the current one.
 
+    A vector that is laid out right and says wrong things is shown with its bytes, and with what is wrong.
+
     Raises FormatError naming what is wrong in the file, InvalidInputError for a byte, position or edit out of range,
-    UnsupportedError for a file above 256 MB.
+    UnsupportedError for a file above 256 MB, or one of more parts than can be shown.
     """
     messages = Messages(lang)
-    shown = _open(source, delete_file, snapshot)
+    shown = open_vector_file(source, delete_file, snapshot)
     state: dict[str, Any] = {"delete_file": delete_file, "byte": byte, "position": position, "zoom": zoom}
-    state |= {"edits": tuple(edits), "snapshot": snapshot}
+    state |= {"edits": tuple(edits), "raw": raw, "snapshot": snapshot}
     if shown is None:
         return _empty(messages)
-    ranges, data, bitmap = shown.ranges, shown.data, shown.bitmap
-    if edits and bitmap is not None:
-        bitmap = _edited(bitmap, edits)
-        data = encode_blob(bitmap)
-        ranges = blob_layout(data)
+    ranges, data, bitmap = _laid_out(shown, edits)
     selected = _range_at(ranges, byte, len(data))
     number = ranges.index(selected) if selected is not None else start
     first, stop, more = paging(messages, "start", number, len(ranges))
     if byte is None and first:
         state["start"] = first
-    blocks: list[Block] = [_facts(messages, shown, bitmap, shown.bitmap, data, ranges)]
+    known = _known_bytes(shown, ranges, raw=raw)
+    size = f"{len(data):,}" if known is None else _MASK
+    problem = shown.problem
+    blocks: list[Block] = [error_facts(problem, messages, shown.location)] if problem is not None else []
+    blocks.append(_facts(messages, shown, bitmap, shown.bitmap, size, ranges))
     if bitmap is not None:
         blocks.append(_map(messages, bitmap, position, zoom, shown.limit))
-    blocks.append(_bytes(messages, data, ranges, first, stop, selected, more))
+    blocks.append(_bytes(messages, data, ranges[first:stop], known, selected, more))
     return Page(
         view="BitmapBytes",
         title=messages("title-BitmapBytes"),
-        sentence=_sentence(messages, shown, selected, bitmap, position, data),
+        sentence=_sentence(messages, shown, selected, bitmap, position, size),
+        error=problem is not None,
         lang=messages.lang,
-        code=code_line("BitmapBytes", shown.source, state | {"delete_file": shown.name}, {"zoom": 0, "edits": ()}),
+        code=code_line("BitmapBytes", shown.source, state | {"delete_file": shown.name}, _DEFAULTS),
         blocks=tuple(blocks),
-        controls=_controls(messages, shown, bitmap, position, zoom, edits),
+        controls=_controls(messages, shown, bitmap, position, zoom, edits) + _raw_control(messages, shown, ranges, raw),
         state={"delete_file": shown.name, "start": first},
         words=words(messages),
     )
 
 
-class _Shown:
-    """The file and the one vector of it that is mapped."""
-
-    def __init__(self, data: bytes, name: str, names: Sequence[str], source: str) -> None:
-        self.data = data
-        self.ranges = layout(data)
-        self.name = name
-        self.names = names
-        self.source = source
-        self.bitmap: PositionBitmap | None = None
-        self.limit: int | None = None
-
-    def map_blob(self, number: int) -> None:
-        """Decode a vector of the file by its number."""
-        parts = [r for r in self.ranges if r.part == f"blob {number}"]
-        if parts and parts[0].field == "length" and parts[1].value == "d1 d3 39 64":
-            self.bitmap = decode_vector(memoryview(self.data)[parts[2].start : parts[-1].start])
-
-
-def _open(source: Any, delete_file: str | None, snapshot: str | None) -> _Shown | None:
-    if isinstance(source, bytes):
-        return _of_bytes(source, delete_file)
-    if isinstance(source, str | Path) and str(source).endswith((".puffin", ".bin")):
-        if Path(source).stat().st_size > LARGEST_FILE:
-            raise _too_large(str(source), Path(source).stat().st_size)
-        return _of_bytes(Path(source).read_bytes(), delete_file)
-    view = as_table_view(source)
-    at = view.snapshot(snapshot)
-    entry = _vector(view, at, delete_file) if at is not None else None
-    if at is None or entry is None:
-        return None
-    return _of_entry(view, at, entry)
-
-
-def _of_bytes(data: bytes, name: str | None) -> _Shown:
-    number = int(name) if name and name.isdigit() else 0
-    shown = _Shown(data, str(number), (), "data")
-    blobs = sorted({int(r.part.split()[1]) for r in shown.ranges if r.part.startswith("blob ")})
-    if blobs and number not in blobs:
-        raise InvalidInputError(
-            "no such blob", kind="blob", field="delete_file", found=name, expected=f"0 .. {blobs[-1]}"
-        )
-    shown.names = [str(b) for b in blobs[:200]]
-    shown.map_blob(number)
-    return shown
-
-
-def _of_entry(view: TableView, snapshot: Snapshot, entry: ManifestEntry) -> _Shown:
-    delete = delete_of(entry)
-    size = view.table.io.size(delete.file_path)
-    if size > LARGEST_FILE:
-        raise _too_large(delete.file_path, size)
-    data = view.table.io.read(delete.file_path)
-    live = view.live(snapshot, ManifestContent.DELETES).some(0, _FILES_LOOKED_AT)
-    vectors = [view.aliases.file(e) for e in live if delete_of(e).is_deletion_vector]
-    shown = _Shown(data, view.aliases.file(entry), sorted(vectors, key=alias_number)[:200], "table")
-    shown.bitmap = view.context.loader.vector(delete)
-    shown.limit = _rows_of(view, snapshot, delete)
-    return shown
-
-
-def _rows_of(view: TableView, snapshot: Snapshot, delete: DeleteFile) -> int | None:
-    """Rows of the data file that a vector is about."""
-    name = view.aliases.path(delete.referenced_data_file or "")
-    if name is None:
-        return None
-    found = view.live(snapshot, ManifestContent.DATA).find((delete.referenced_data_file,))
-    return found.data_file.record_count if found is not None else None
-
-
-def _vector(view: TableView, snapshot: Snapshot, name: str | None) -> ManifestEntry | None:
-    if name is not None:
-        entry = view.delete_file(snapshot, name)
-        if not delete_of(entry).is_deletion_vector:
-            raise InvalidInputError("not a deletion vector", kind="delete-kind", field="delete_file", found=name)
-        return entry
-    live = view.live(snapshot, ManifestContent.DELETES).some(0, _FILES_LOOKED_AT)
-    vectors = (e for e in live if delete_of(e).is_deletion_vector)
-    return min(vectors, key=lambda e: alias_number(view.aliases.file(e)), default=None)
+def _laid_out(shown: VectorFile, edits: Sequence[int]) -> tuple[Sequence[ByteRange], bytes, PositionBitmap | None]:
+    """The file as it is, or the blob that its vector would be with the edits."""
+    if not edits or shown.bitmap is None:
+        return shown.ranges, shown.data, shown.bitmap
+    bitmap = _edited(shown.bitmap, edits)
+    data = encode_blob(bitmap)
+    return blob_layout(data), data, bitmap
 
 
 def _edited(bitmap: PositionBitmap, edits: Sequence[int]) -> PositionBitmap:
@@ -190,15 +119,15 @@ def _range_at(ranges: Sequence[ByteRange], byte: int | None, size: int) -> ByteR
 
 def _facts(
     messages: Messages,
-    shown: _Shown,
+    shown: VectorFile,
     bitmap: PositionBitmap | None,
     base: PositionBitmap | None,
-    data: bytes,
+    size: str,
     ranges: Sequence[ByteRange],
 ) -> Facts:
     kinds = {kind: sum(r.field == f"{kind} container" for r in ranges) for kind in ("array", "bitmap", "run")}
     items = [
-        (messages("bytes"), f"{len(data):,}"),
+        (messages("bytes"), size),
         (messages("byte-ranges"), f"{len(ranges):,}"),
         *((messages(f"containers-{kind}"), f"{count:,}") for kind, count in kinds.items()),
     ]
@@ -250,19 +179,20 @@ def _bytes(
     messages: Messages,
     data: bytes,
     ranges: Sequence[ByteRange],
-    first: int,
-    stop: int,
+    known: int | None,
     selected: ByteRange | None,
     more: dict[str, Any],
 ) -> Grid:
-    lines = tuple(
-        Line(
-            key=r.start,
-            cells=(f"{r.start:,}", f"{r.length:,}", r.part, r.field, _value(messages, r), _hex(data, r)),
-            mark="wrong" if r.field == "crc" and "but" in r.value else "unused" if r.field == "unused" else "",
-        )
-        for r in ranges[first:stop]
-    )
+    """The byte ranges of the page; behind `known`, offsets and sizes are not told."""
+    lines = []
+    for r in ranges:
+        start = f"{r.start:,}" if known is None or r.start <= known else _MASK
+        length, value, some = f"{r.length:,}", _value(messages, r), _hex(data, r)
+        if known is not None and r.field == "payload":
+            length = _MASK
+        elif known is not None and r.field == "payload size":
+            value, some = _MASK, _MASK
+        lines.append(Line(key=r.start, cells=(start, length, r.part, r.field, value, some), mark=_mark(r)))
     return Grid(
         name="bytes",
         caption=messages("ranges-caption"),
@@ -274,13 +204,19 @@ def _bytes(
             messages("meaning"),
             "hex",
         ),
-        lines=lines,
+        lines=tuple(lines),
         select="byte",
         selected=selected.start if selected is not None else None,
         numbers=(0, 1),
-        figure={"lengths": [r.length for r in ranges[first:stop]], "fields": [r.field for r in ranges[first:stop]]},
+        figure={"lengths": [r.length for r in ranges], "fields": [r.field for r in ranges]},
         **more,
     )
+
+
+def _mark(found: ByteRange) -> Mark:
+    if found.field in ("crc", "length") and ", but " in found.value:
+        return "wrong"
+    return "unused" if found.field == "unused" else ""
 
 
 def _value(messages: Messages, found: ByteRange) -> str:
@@ -301,11 +237,11 @@ def _hex(data: bytes, found: ByteRange) -> str:
 
 def _sentence(
     messages: Messages,
-    shown: _Shown,
+    shown: VectorFile,
     selected: ByteRange | None,
     bitmap: PositionBitmap | None,
     position: int | None,
-    data: bytes,
+    size: str,
 ) -> str:
     said = []
     if position is not None and bitmap is not None:
@@ -317,12 +253,14 @@ def _sentence(
         said.append(messages("byte-is", first=f"{selected.start:,}", last=last, field=selected.field, value=meaning))
     if said:
         return " ".join(said)
-    return messages("bytes-summary", name=shown.name, bytes=f"{len(data):,}", count=f"{len(bitmap or ()):,}")
+    if shown.problem is not None:
+        return error_sentence(shown.problem, messages, shown.location)
+    return messages("bytes-summary", name=shown.name, bytes=size, count=f"{len(bitmap or ()):,}")
 
 
 def _controls(
     messages: Messages,
-    shown: _Shown,
+    shown: VectorFile,
     bitmap: PositionBitmap | None,
     position: int | None,
     zoom: int,
@@ -353,10 +291,17 @@ def _controls(
     return tuple(out)
 
 
-def _too_large(path: str, size: int) -> UnsupportedError:
-    return UnsupportedError(
-        "file is too large to lay out", kind="size", file=path, found=size, expected=f"<= {LARGEST_FILE}"
-    )
+def _raw_control(messages: Messages, shown: VectorFile, ranges: Sequence[ByteRange], raw: bool) -> tuple[Control, ...]:
+    if _known_bytes(shown, ranges, raw=False) is None:
+        return ()
+    return (Control(kind="check", trait="raw", label=messages("raw"), value=raw),)
+
+
+def _known_bytes(shown: VectorFile, ranges: Sequence[ByteRange], *, raw: bool) -> int | None:
+    """Where what depends on the length of paths begins: the payload of a table's Puffin footer; None without one."""
+    if raw or shown.source != "table":
+        return None
+    return next((r.start for r in ranges if r.part == "footer" and r.field == "payload"), None)
 
 
 def _empty(messages: Messages) -> Page:

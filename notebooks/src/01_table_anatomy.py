@@ -225,6 +225,12 @@ for alias in ("S1", "S2", "S3"):
     print(alias, sorted(ids))
 
 # %% [markdown]
+# `TableTree` has the whole way in one place: the table metadata, every snapshot, its manifest list, the manifests, and an entry for each file, under the names that are stored. Unfold what you like with the mouse or the arrow keys.
+
+# %%
+dk.widgets.TableTree(numbers, node="snapshots/S3/manifest-list/1/entries/D3/status")
+
+# %% [markdown]
 # ## Break it
 #
 # Let us read the table with one manifest forgotten. There is no error: nothing in the other files says that rows are missing. It is the manifest list alone that makes a snapshot whole, and a delete is safe only because it is listed there too.

@@ -95,6 +95,12 @@ check("02.2", ...)
 check("02.2", {row["file"]: row["status"] for row in entries(users)})
 
 # %% [markdown]
+# `SnapshotDiff` lays two snapshots side by side: which files and rows came and went, and the counters of the summary, once as they were written and once counted anew.
+
+# %%
+dk.widgets.SnapshotDiff(users)
+
+# %% [markdown]
 # There is no delete file and no delete manifest: whoever reads this snapshot reads data files and nothing else. That is the strength of copy-on-write.
 #
 # ## Whole files

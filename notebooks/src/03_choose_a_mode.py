@@ -175,7 +175,14 @@ check("03.4")
 # | equality delete | writes values, reads nothing | compares every older row | a stream must not wait, and somebody compacts soon |
 # | position delete | reads, writes positions | skips positions | the table is of format version 2 |
 # | deletion vector | reads, writes one bitmap for each file | skips positions, one small read for each file | deletes are frequent, format version 3 |
-#
+
+# %% [markdown]
+# `CostMeter` does this with tables of its own, and counts bytes too. Change the number of files or the share of rows that is deleted, and watch what each mode writes and what it leaves to be read.
+
+# %%
+dk.widgets.CostMeter()
+
+# %% [markdown]
 # ## Break it
 #
 # What if nobody cleans up after merge-on-read? Let us delete ten times, one row each time, from one file of format version 2, and count what a reader must open.

@@ -188,6 +188,12 @@ deletes = {1: 3, 2: 5}
 check("04.4", {r["row"] for r in eight if not applies(deletes.get(r["id"], 0), r["sequence number"])})
 
 # %% [markdown]
+# `SequenceTimeline` puts the files of `users` where their sequence numbers are, and draws which delete applies to which data file. Move `E1` to another number, and say beforehand which rows it will hide.
+
+# %%
+dk.widgets.SequenceTimeline(users)
+
+# %% [markdown]
 # ## NULL, and several columns
 #
 # The table `animals`: two of the four have no category.
@@ -300,6 +306,12 @@ def read(hides):
 
 print("with < :", read(lambda data, delete: data < delete))
 print("with <=:", read(lambda data, delete: data <= delete))
+
+# %% [markdown]
+# `RowFate` can leave the rule out as well. Here it is switched off, and the delete hides the row that its own commit has written. Switch it on again.
+
+# %%
+dk.widgets.RowFate(users, data_file="D3", row=0, sequence_rule=False)
 
 # %% [markdown]
 # With `<=` the update becomes a delete: the row that was to be changed is lost.

@@ -127,7 +127,14 @@ show(sorted(({"file": names.of(path), "pos": position} for path, position in in_
 # Here they are shown by short names. On the disk the paths decide the order, and these are random.
 #
 # Whether there is one file for all data files of a partition or one for each is up to the writer: the table property `write.delete.granularity` is `partition` or `file`. One file for all is cheaper to write, one for each is cheaper to read.
-#
+
+# %% [markdown]
+# `RowFate` goes through a data file from top to bottom, as a reader does. Row 7 of `D2` is hidden by `P1`, which holds positions of `D1` too.
+
+# %%
+dk.widgets.RowFate(two_files, data_file="D2", row=7)
+
+# %% [markdown]
 # ## Counters
 #
 # Three deletes one after the other, of 7, 8 and 12 rows.

@@ -41,8 +41,8 @@ STATES: dict[str, dict[str, Any]] = {
     "SnapshotDiff": {"before": "S1", "after": "S4"},
     "SequenceTimeline": {"data_file": "D1", "moved": "E1", "moved_to": 1},
     "CostMeter": {"percent": 5, "files": 2},
-    "StreamStepper": {"step": 3, "crash": "after-commit", "resumed": True, "checkpoint_check": False},
-    "DeltaBridge": {"vector": "V1", "version": 1},
+    "StreamStepper": {"step": 3, "mode": "flink", "format_version": 2, "crash": "before-commit", "resumed": True},
+    "DeltaBridge": {"vector": "V1", "version": 1, "start": 0},
 }
 WRONG: dict[str, dict[str, Any]] = {
     "TableTree": {"snapshot": "S99"},
@@ -129,7 +129,7 @@ def test_html_is_plain_and_whole(name: str, table: dk.Table) -> None:
 
 def test_plain_text_is_short_and_the_same_on_every_machine(name: str, tmp_path: Path) -> None:
     shown = []
-    for folder in ("a", "b"):
+    for folder in ("a", "a-folder-of-a-longer-name"):  # paths are in footers and in position deletes
         with sample_table(tmp_path / folder) as table:
             widget = WIDGETS[name](table)
             bundle = widget._repr_mimebundle_()
