@@ -187,9 +187,28 @@ def test_what_is_wrong_is_shown_inside(name: str, table: dk.Table, tmp_path: Pat
         assert "not-there" in str(WIDGETS[name](tmp_path / "not-there"))
 
 
-def test_a_path_opens_anyones_table(name: str, table: dk.Table) -> None:
+def test_anyones_table_is_opened_by_path_folder_or_pyiceberg(name: str, table: dk.Table) -> None:
     if name in OF_TABLES:
-        assert WIDGETS[name](table.metadata_location).page == WIDGETS[name](table).page
+        page = WIDGETS[name](table).page
+        assert WIDGETS[name](table.metadata_location).page == page
+        assert WIDGETS[name](table.location.removeprefix("file://")).page == page
+        assert WIDGETS[name](table.require_catalog().pyiceberg.load_table(table.identifier)).page == page
+
+
+def test_what_nobody_thought_of_is_shown_inside_too(
+    name: str, table: dk.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    widget = WIDGETS[name](table)
+
+    def broken(_: PageWidget) -> Any:
+        raise RecursionError("<b>deep</b>")
+
+    monkeypatch.setattr(type(widget), "view", broken)
+    ((trait, value),) = WRONG[name].items()
+    setattr(widget, trait, value)
+    assert widget.page["error"]
+    assert "RecursionError: <b>deep</b>" in str(widget)
+    assert "<b>" not in widget.to_html()
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
