@@ -167,6 +167,33 @@ def test_an_unknown_trait_is_refused(name: str, table: dk.Table) -> None:
         WIDGETS[name](table, colour="red")
 
 
+CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "RowFate": ({"data_file": "D1", "row": 7}, {"data_file": "D2"}, {"row": None}),
+    "BitmapBytes": (
+        {"delete_file": "V1", "byte": 30, "edits": [2]},
+        {"delete_file": "V2"},
+        {"byte": None, "edits": []},
+    ),
+    "StreamStepper": (
+        {"step": 2, "crash": "before-commit", "resumed": True},
+        {"step": 3},
+        {"crash": "", "resumed": False},
+    ),
+    "DeltaBridge": ({"vector": "V1"}, {"version": 0}, {"vector": None}),
+}
+"""What is chosen, what is chosen then, and what has no meaning any more."""
+
+
+def test_what_meant_something_elsewhere_only_is_forgotten(name: str, table: dk.Table) -> None:
+    before, change, after = CHANGES.get(name, ({}, {}, {}))
+    widget = WIDGETS[name](table, **before)
+    assert not widget.page["error"]
+    for trait, value in change.items():
+        setattr(widget, trait, value)
+    assert not widget.page["error"], widget.page["sentence"]
+    assert {trait: getattr(widget, trait) for trait in after} == after
+
+
 def test_the_page_cannot_be_set(name: str, table: dk.Table) -> None:
     with pytest.raises(traitlets.TraitError):
         WIDGETS[name](table).page = {}
