@@ -428,4 +428,4 @@ check("09.7", {1, 2} | {2, 3} | {9})
 # - One data file has one vector: who comes second unites: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
 # - Sequence numbers are what orders changes. Files of two commits put into one lose their order: [sequence numbers](https://iceberg.apache.org/spec/#sequence-numbers).
 #
-# Back to the [way through the course](00_start_here.ipynb)
+# Next: [10 · Time travel and lineage](10_time_travel_and_lineage.ipynb)

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # 10 · Time travel and lineage
 #
-# **15 minutes to read and run, 15 for the exercises.**
+# **15 minutes to read and run, 15 for the exercises.** Before it: [09 · Commits and conflicts](09_commits_and_conflicts.ipynb).
 #
 # A snapshot is never changed, so a table can be read as it was, as long as nobody cleans up. Branches and tags give names to snapshots, and row lineage gives a number to every row that stays its own through updates and compaction.
 #
