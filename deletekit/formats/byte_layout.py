@@ -1,9 +1,10 @@
 """What each byte of a file of deletion vectors is: a Puffin file, or a Delta Lake `.bin` file.
 
-Law: bytes -> ranges in order that cover the file, each byte exactly once. Opens nothing, decodes no positions.
+Law: bytes -> ranges in order that cover the file, each byte exactly once. Opens nothing, decodes no positions, and
+does no more work than the file has bytes, whatever its numbers say.
 
 Delta's file is a version byte and frames of size (i32 BE), vector and CRC-32 (u32 BE); the vector is Iceberg's, or in
-Delta's older "native" form, which has another magic and a length before each bitmap.
+Delta's older "native" form, which has another magic (in either byte order) and a length before each bitmap.
 Spec: https://iceberg.apache.org/puffin-spec/ and Delta PROTOCOL.md, "Deletion Vector Format".
 """
 
@@ -14,16 +15,19 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from deletekit.errors import FormatError
+from deletekit.errors import FormatError, UnsupportedError
 from deletekit.formats.deletion_vector import MAGIC as VECTOR_MAGIC
 from deletekit.formats.deletion_vector import MAX_KEY
+from deletekit.formats.delta_deletion_vector import NATIVE_MAGIC
 from deletekit.formats.puffin import DELETION_VECTOR_V1, FOOTER_TAIL_BYTES, BlobMetadata, footer_size, read_puffin
 from deletekit.formats.puffin import MAGIC as PUFFIN_MAGIC
-from deletekit.formats.roaring import RUN_COOKIE, Container, containers, serialized_size
+from deletekit.formats.roaring import RUN_COOKIE, Container, containers
 
-__all__ = ["ByteRange", "blob_layout", "delta_layout", "layout", "puffin_layout"]
+__all__ = ["MOST_RANGES", "ByteRange", "blob_layout", "delta_layout", "layout", "puffin_layout"]
 
-_NATIVE_MAGIC = bytes((0xD0, 0xD3, 0x39, 0x64))
+MOST_RANGES = 1 << 18
+"""A vector of as many containers is about a file of 17 billion rows, and no writer makes such."""
+_LARGEST_FOOTER = 1 << 24
 _DELTA_VERSION = 1
 
 
@@ -60,16 +64,20 @@ def layout(data: bytes) -> tuple[ByteRange, ...]:
 def puffin_layout(data: bytes) -> tuple[ByteRange, ...]:
     """Every byte of a Puffin file; blobs of other types than deletion vectors are one range each.
 
-    Raises FormatError as `read_puffin` does, for blobs that overlap, and for a vector whose parts do not fit its blob.
+    Raises FormatError as `read_puffin` does, for a footer of more than 16 MB, blobs that overlap, and a vector whose
+    parts do not fit its blob; UnsupportedError for more than `MOST_RANGES`.
     """
-    metadata = read_puffin(data)
+    metadata = read_puffin(data, largest_footer=_LARGEST_FOOTER)
     view = memoryview(data)
     footer = len(data) - footer_size(data, len(data))
     out = [_magic(0, "file", PUFFIN_MAGIC)]
     blobs = sorted(enumerate(metadata.blobs), key=lambda b: (b[1].offset, b[1].length))
     for number, blob in blobs:
-        out += _gap(out[-1].stop, blob.offset)
-        out += _blob(view, blob, f"blob {number}")
+        part, at = f"blob {number}", out[-1].stop
+        if blob.length and blob.offset < at:
+            raise _overlap(part, blob.offset, at)
+        out += _gap(at, blob.offset)
+        _take(out, _blob(view, blob, part))
     out += _gap(out[-1].stop, footer)
     size, flags = struct.unpack_from("<iI", data, len(data) - FOOTER_TAIL_BYTES)
     payload = footer + len(PUFFIN_MAGIC)
@@ -84,7 +92,10 @@ def puffin_layout(data: bytes) -> tuple[ByteRange, ...]:
 
 
 def delta_layout(data: bytes) -> tuple[ByteRange, ...]:
-    """Every byte of a Delta `.bin` file. Raises FormatError for another version, and for frames that do not fit."""
+    """Every byte of a Delta `.bin` file.
+
+    Raises FormatError for another version, and for frames that do not fit; UnsupportedError as `puffin_layout`.
+    """
     if data[:1] != bytes((_DELTA_VERSION,)):
         raise FormatError(
             "not a Delta deletion vector file",
@@ -100,16 +111,35 @@ def delta_layout(data: bytes) -> tuple[ByteRange, ...]:
         at = out[-1].stop
         if at + 4 > len(data) or at + 8 + (size := int.from_bytes(data[at : at + 4])) > len(data):
             raise FormatError(
-                "frame reaches past the end of the file", kind="delta-frame", field="size", found=len(data) - at
+                "frame reaches past the end of the file",
+                kind="delta-frame",
+                field=f"blob {number}, byte {at:,}: length",
+                found=bytes(data[at : at + 4]).hex(),
+                expected=f"at most {max(len(data) - at - 8, 0)} bytes",
             )
-        out += _framed(view, at, size + 8, f"blob {number}")
+        _take(out, _framed(view, at, size + 8, f"blob {number}"))
         number += 1
     return _covering(out, len(data))
 
 
 def blob_layout(blob: bytes) -> tuple[ByteRange, ...]:
-    """Every byte of one `deletion-vector-v1` blob, counted from its beginning. Raises FormatError."""
-    return _covering(list(_framed(memoryview(blob), 0, len(blob), "blob 0")), len(blob))
+    """Every byte of one `deletion-vector-v1` blob, counted from its beginning. Raises as `puffin_layout`."""
+    out: list[ByteRange] = []
+    _take(out, _framed(memoryview(blob), 0, len(blob), "blob 0"))
+    return _covering(out, len(blob))
+
+
+def _take(out: list[ByteRange], more: Iterator[ByteRange]) -> None:
+    """Append ranges as they are found, so that what is damaged or endless is stopped where it is, and named."""
+    for found in more:
+        out.append(found)
+        if len(out) > MOST_RANGES:
+            raise UnsupportedError(
+                "too many parts to lay out",
+                kind="size",
+                field=f"{found.part}, byte {found.start:,}: {found.field}",
+                found=f"more than {MOST_RANGES:,}",
+            )
 
 
 def _blob(view: memoryview, blob: BlobMetadata, part: str) -> Iterator[ByteRange]:
@@ -124,81 +154,91 @@ def _framed(view: memoryview, start: int, length: int, part: str) -> Iterator[By
     """Length, magic, vector, CRC-32."""
     if length < 16:
         raise FormatError(
-            "deletion vector too short", kind="deletion-vector-length", field=part, found=length, expected=">= 16 bytes"
+            "deletion vector too short",
+            kind="deletion-vector-length",
+            field=f"{part}, byte {start:,}: length",
+            found=length,
+            expected=">= 16 bytes",
         )
     stop = start + length
-    stored, computed = int.from_bytes(view[stop - 4 : stop]), zlib.crc32(view[start + 4 : stop - 4])
-    yield ByteRange(
-        start=start, length=4, part=part, field="length", value=str(int.from_bytes(view[start : start + 4]))
-    )
+    said = int.from_bytes(view[start : start + 4])
+    verdict = "" if said == length - 8 else f", but there are {length - 8}"
+    yield ByteRange(start=start, length=4, part=part, field="length", value=f"{said}{verdict}")
     magic = bytes(view[start + 4 : start + 8])
     yield ByteRange(start=start + 4, length=4, part=part, field="magic", value=magic.hex(" "))
     if magic == VECTOR_MAGIC:
         yield from _vector(view[: stop - 4], start + 8, part)
-    elif magic == _NATIVE_MAGIC:
-        yield from _native(view[: stop - 4], start + 8, part)
+    elif magic in (NATIVE_MAGIC, NATIVE_MAGIC[::-1]):
+        yield from _native(view[: stop - 4], start + 8, part, "<" if magic == NATIVE_MAGIC else ">")
     else:
         raise FormatError(
             "not a deletion vector",
             kind="deletion-vector-magic",
-            field="magic",
+            field=f"{part}, byte {start + 4:,}: magic",
             found=magic.hex(),
             expected=VECTOR_MAGIC.hex(),
         )
+    stored, computed = int.from_bytes(view[stop - 4 : stop]), zlib.crc32(view[start + 4 : stop - 4])
     verdict = "" if stored == computed else f", but the bytes give {computed:#010x}"
     yield ByteRange(start=stop - 4, length=4, part=part, field="crc", value=f"{stored:#010x}{verdict}")
 
 
 def _vector(view: memoryview, start: int, part: str) -> Iterator[ByteRange]:
     """Count of bitmaps, then key and bitmap of each."""
-    count = _number("<q", view, start, "bitmap count")
+    count = _number("<q", view, start, part, "bitmap count")
     yield ByteRange(start=start, length=8, part=part, field="bitmap count", value=str(count))
     at = start + 8
     for _ in range(count):
-        key = _number("<i", view, at, "key")
+        key = _number("<i", view, at, part, "key")
         if not 0 <= key <= MAX_KEY:
-            raise FormatError("bad bitmap key", kind="deletion-vector-keys", field="key", found=key)
+            where = f"{part}, byte {at:,}: key"
+            raise FormatError("bad bitmap key", kind="deletion-vector-keys", field=where, found=key)
         yield ByteRange(start=at, length=4, part=part, field="key", value=str(key))
-        yield from (found := tuple(_bitmap(view, at + 4, key, part)))
+        yield from (found := _bitmap(view, at + 4, key, part))
         at = found[-1].stop
     yield from _rest(at, len(view), part)
 
 
-def _native(view: memoryview, start: int, part: str) -> Iterator[ByteRange]:
+def _native(view: memoryview, start: int, part: str, order: str) -> Iterator[ByteRange]:
     """Delta's older form: count (i32), then length and bitmap of each; the key is the bitmap's ordinal."""
-    count = _number("<i", view, start, "bitmap count")
+    count = _number(f"{order}i", view, start, part, "bitmap count")
     yield ByteRange(start=start, length=4, part=part, field="bitmap count", value=str(count))
     at = start + 4
     for key in range(count):
-        size = _number("<i", view, at, "bitmap length")
+        size = _number(f"{order}i", view, at, part, "bitmap length")
         yield ByteRange(start=at, length=4, part=part, field="bitmap length", value=str(size))
-        yield from (found := tuple(_bitmap(view, at + 4, key, part)))
+        yield from (found := _bitmap(view, at + 4, key, part))
         at = found[-1].stop
     yield from _rest(at, len(view), part)
 
 
-def _bitmap(view: memoryview, start: int, key: int, part: str) -> Iterator[ByteRange]:
+def _bitmap(view: memoryview, start: int, key: int, part: str) -> tuple[ByteRange, ...]:
     """Cookie, container count or run flags, descriptors, offsets, containers."""
-    end = start + serialized_size(view, start)
-    held = containers(view, start)
-    cookie = _number("<I", view, start, "cookie")
+    try:
+        held = containers(view, start)
+    except FormatError as e:
+        where = f"{part}, bitmap at byte {start:,}: {e.field}"
+        raise FormatError(e.message, kind=e.kind, field=where, found=e.found, expected=e.expected) from e
+    cookie = _number("<I", view, start, part, "cookie")
     has_runs = cookie & 0xFFFF == RUN_COOKIE
+    flags = (len(held) + 7) // 8 if has_runs else 4
     fields = [("cookie", 4, f"{cookie & 0xFFFF}" + (f", {len(held)} containers" if has_runs else ""))]
     if has_runs:
-        fields.append(("run flags", (len(held) + 7) // 8, f"{sum(c.kind == 'run' for c in held)} runs"))
+        fields.append(("run flags", flags, f"{sum(c.kind == 'run' for c in held)} runs"))
     else:
-        fields.append(("container count", 4, str(len(held))))
+        fields.append(("container count", flags, str(len(held))))
     fields.append(("keys and cardinalities", 4 * len(held), _descriptors(held)))
+    out: list[ByteRange] = []
     at = start
-    first = held[0].offset if held else end
     for field, length, value in fields:
         if length:
-            yield ByteRange(start=at, length=length, part=part, field=field, value=value)
+            out.append(ByteRange(start=at, length=length, part=part, field=field, value=value))
         at += length
+    first = held[0].offset if held else at
     if first > at:
-        yield ByteRange(start=at, length=first - at, part=part, field="offsets", value=f"{len(held)} containers")
-    for c in held:
-        yield ByteRange(
+        out.append(ByteRange(start=at, length=first - at, part=part, field="offsets", value=f"{len(held)} containers"))
+    out += (
+        ByteRange(
             start=c.offset,
             length=c.length,
             part=part,
@@ -207,6 +247,9 @@ def _bitmap(view: memoryview, start: int, key: int, part: str) -> Iterator[ByteR
             first_position=key << 32 | c.key << 16,
             cardinality=c.cardinality,
         )
+        for c in held
+    )
+    return tuple(out)
 
 
 def _descriptors(held: Sequence[Container]) -> str:
@@ -214,12 +257,16 @@ def _descriptors(held: Sequence[Container]) -> str:
     return some + (f", ... ({len(held)} containers)" if len(held) > 4 else "")
 
 
-def _number(form: str, view: memoryview, at: int, field: str) -> int:
+def _number(form: str, view: memoryview, at: int, part: str, field: str) -> int:
     try:
         value: int = struct.unpack_from(form, view, at)[0]
     except struct.error as e:
         raise FormatError(
-            "truncated deletion vector", kind="deletion-vector-length", field=field, found=len(view) - at
+            "truncated deletion vector",
+            kind="deletion-vector-length",
+            field=f"{part}, byte {at:,}: {field}",
+            found=f"{max(len(view) - at, 0)} bytes",
+            expected=f"{struct.calcsize(form)} bytes",
         ) from e
     return value
 
@@ -243,14 +290,12 @@ def _covering(ranges: Sequence[ByteRange], size: int) -> tuple[ByteRange, ...]:
     at = 0
     for found in ranges:
         if found.start != at:
-            raise FormatError(
-                "parts of the file overlap",
-                kind="byte-layout",
-                field=f"{found.part}: {found.field}",
-                found=found.start,
-                expected=at,
-            )
+            raise _overlap(f"{found.part}: {found.field}", found.start, at)
         at = found.stop
     if at != size:
         raise FormatError("parts do not fill the file", kind="byte-layout", found=at, expected=size)
     return tuple(ranges)
+
+
+def _overlap(field: str, found: int, expected: int) -> FormatError:
+    return FormatError("parts of the file overlap", kind="byte-layout", field=field, found=found, expected=expected)

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 
 from deletekit.errors import FormatError
 
-__all__ = ["delta_path", "is_hidden_below", "path_below", "storage_path"]
+__all__ = ["delta_path", "is_hidden_below", "path_below", "plain_path", "storage_path"]
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _LOCAL = re.compile(r"file:(?://(?:localhost)?)?(?=/)")
@@ -60,7 +60,7 @@ def delta_path(path: str, root: str) -> str:
 
 def path_below(path: str, folder: str) -> str | None:
     """What follows `folder`/ in a storage path; None when it does not lie below it. "" for the folder itself."""
-    plain, base = _plain(path), _plain(folder)
+    plain, base = plain_path(path), plain_path(folder)
     if plain == base:
         return ""
     return plain[len(base) + 1 :] if plain.startswith(base + "/") else None
@@ -74,6 +74,7 @@ def is_hidden_below(below: str) -> bool:
     return any(part.startswith(("_", ".")) and "=" not in part for part in below.split("/"))
 
 
-def _plain(path: str) -> str:
+def plain_path(path: str) -> str:
+    """A storage path without the scheme of the local disk, by which two spellings of one file are the same."""
     local = _LOCAL.match(path)
     return (path[local.end() :] if local else path).rstrip("/")

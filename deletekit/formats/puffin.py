@@ -135,10 +135,11 @@ def footer_size(tail: bytes, file_size: int) -> int:
     return int(payload_size) + len(MAGIC) + FOOTER_TAIL_BYTES
 
 
-def read_footer(tail: bytes, file_size: int) -> FileMetadata:
+def read_footer(tail: bytes, file_size: int, *, largest: int = _MAX_UNCOMPRESSED) -> FileMetadata:
     """Parse the footer from the last bytes of a file; `tail` must hold at least `footer_size(...)` bytes.
 
-    Raises FormatError for bad magic, unknown flags, a broken payload, or blobs outside the file.
+    `largest` is how many bytes the payload may have, decompressed. Raises FormatError for more, for bad magic, unknown
+    flags, a broken payload, or blobs outside the file.
     """
     size = footer_size(tail, file_size)
     if len(tail) < size:
@@ -161,12 +162,20 @@ def read_footer(tail: bytes, file_size: int) -> FileMetadata:
         )
     payload = footer[4 : size - FOOTER_TAIL_BYTES]
     if flags & _FLAG_PAYLOAD_COMPRESSED:
-        payload = decompress("lz4", payload, limit=_MAX_UNCOMPRESSED, kind="puffin-codec", field="footer payload")
+        payload = decompress("lz4", payload, limit=largest, kind="puffin-codec", field="footer payload")
+    if len(payload) > largest:
+        raise FormatError(
+            "Puffin footer is too large",
+            kind="puffin-footer",
+            field="footer payload",
+            found=f"{len(payload)} bytes",
+            expected=f"<= {largest} bytes",
+        )
     return _parse_footer(payload, file_size - size)
 
 
-def read_puffin(data: bytes) -> FileMetadata:
-    """Parse a whole Puffin file held in memory; the first magic is checked too."""
+def read_puffin(data: bytes, *, largest_footer: int = _MAX_UNCOMPRESSED) -> FileMetadata:
+    """Parse a whole Puffin file held in memory; the first magic is checked too. Raises as `read_footer`."""
     if data[:4] != MAGIC:
         raise FormatError(
             "not a Puffin file",
@@ -175,7 +184,7 @@ def read_puffin(data: bytes) -> FileMetadata:
             found=data[:4].hex(),
             expected=MAGIC.hex(),
         )
-    return read_footer(data, len(data))
+    return read_footer(data, len(data), largest=largest_footer)
 
 
 def blob_payload(stored: bytes, metadata: BlobMetadata) -> bytes:

@@ -94,7 +94,10 @@ class DeltaLog:
             raise FormatError(
                 "Delta log without metaData or protocol", kind="delta-log", file=self._folder, found=version
             )
-        check_readable(protocol, metadata)
+        try:
+            check_readable(protocol, metadata)
+        except DeletekitError as e:
+            raise e.in_file(self._folder) from e
         self._last = DeltaState(version=version, metadata=metadata, protocol=protocol, files=files)
         return self._last
 
@@ -117,6 +120,18 @@ class DeltaLog:
         """The commits of these versions, in order. Raises NotFoundError for one that is not there, FormatError."""
         for version in range(first, last + 1):
             yield self._commit(version)
+
+    def replayable(self, version: int) -> tuple[int | None, Iterator[DeltaCommit]]:
+        """The log up to a version, as far back as it can be replayed; raises as `state` does.
+
+        Returns the version of the checkpoint that it begins with (None: it is whole), and the commits behind that.
+        """
+        self._base(version)
+        first = next((v + 1 for v in range(version, -1, -1) if v not in self._files.commits), 0)
+        if first == 0:
+            return None, self.commits(0, version)
+        begin = next(v for v in range(first - 1, version + 1) if self.constructable(v))
+        return begin, self.commits(begin + 1, version)
 
     def constructable(self, version: int) -> bool:
         """Whether the state of a version can still be had."""

@@ -127,7 +127,7 @@ class Aliases:
 
 def alias_number(name: str) -> int:
     """The number in a short name, to sort by; 0 where there is none."""
-    return int(name[1:]) if name[1:].isdigit() else 0
+    return int(name[1:]) if name[1:].isdecimal() and len(name) < 20 else 0
 
 
 def _as_listed(new: list[ManifestColumns]) -> list[tuple[str, Identity]]:

@@ -7,29 +7,22 @@ Puffin file has paths in its footer: what depends on their length is shown as `â
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from deletekit.errors import InvalidInputError, UnsupportedError
-from deletekit.formats.byte_layout import ByteRange, blob_layout, layout
-from deletekit.formats.content_file import DeleteFile, ManifestEntry
-from deletekit.formats.deletion_vector import PositionBitmap, decode_vector, encode_blob
-from deletekit.formats.manifest_list import ManifestContent
-from deletekit.table.metadata import Snapshot
-from deletekit.views.aliases import alias_number
-from deletekit.views.build import code_line, paging, words
+from deletekit.errors import InvalidInputError
+from deletekit.formats.byte_layout import ByteRange, blob_layout
+from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
+from deletekit.views.build import code_line, error_facts, error_sentence, paging, words
 from deletekit.views.messages import Messages
 from deletekit.views.page import Block, Cells, Control, Facts, Grid, Line, Mark, Page
-from deletekit.views.table_view import TableView, as_table_view, delete_of
+from deletekit.views.vector_file import VectorFile, open_vector_file
 
 __all__ = ["bitmap_bytes"]
 
-LARGEST_FILE = 1 << 28
 MAP_WIDTH, MAP_LINES = 32, 8
 ZOOMS = (1, 16, 256, 4_096, 65_536, 1 << 20, 1 << 24)
 MOST_EDITS = 10_000
 _HEX_BYTES = 12
-_FILES_LOOKED_AT = 2_000
 _MASK = "â€¦"
 _DEFAULTS = {"zoom": 0, "edits": (), "raw": False}
 
@@ -61,16 +54,18 @@ def bitmap_bytes(
     raw: show the size of the footer, and what follows from it, of a table's file too.
     snapshot: as `S2`; None is the current one.
 
+    A vector that is laid out right and says wrong things is shown with its bytes, and with what is wrong.
+
     Raises FormatError naming what is wrong in the file, InvalidInputError for a byte, position or edit out of range,
-    UnsupportedError for a file above 256 MB.
+    UnsupportedError for a file above 256 MB, or one of more parts than can be shown.
     """
     messages = Messages(lang)
-    shown = _open(source, delete_file, snapshot)
+    shown = open_vector_file(source, delete_file, snapshot)
     state: dict[str, Any] = {"delete_file": delete_file, "byte": byte, "position": position, "zoom": zoom}
     state |= {"edits": tuple(edits), "raw": raw, "snapshot": snapshot}
     if shown is None:
         return _empty(messages)
-    ranges, data, bitmap = _edited(shown, edits)
+    ranges, data, bitmap = _laid_out(shown, edits)
     selected = _range_at(ranges, byte, len(data))
     number = ranges.index(selected) if selected is not None else start
     first, stop, more = paging(messages, "start", number, len(ranges))
@@ -78,7 +73,9 @@ def bitmap_bytes(
         state["start"] = first
     known = _known_bytes(shown, ranges, raw=raw)
     size = f"{len(data):,}" if known is None else _MASK
-    blocks: list[Block] = [_facts(messages, shown, bitmap, shown.bitmap, size, ranges)]
+    problem = shown.problem
+    blocks: list[Block] = [error_facts(problem, messages, shown.location)] if problem is not None else []
+    blocks.append(_facts(messages, shown, bitmap, shown.bitmap, size, ranges))
     if bitmap is not None:
         blocks.append(_map(messages, bitmap, position, zoom, shown.limit))
     blocks.append(_bytes(messages, data, ranges[first:stop], known, selected, more))
@@ -86,6 +83,7 @@ def bitmap_bytes(
         view="BitmapBytes",
         title=messages("title-BitmapBytes"),
         sentence=_sentence(messages, shown, selected, bitmap, position, size),
+        error=problem is not None,
         lang=messages.lang,
         code=code_line("BitmapBytes", shown.source, state | {"delete_file": shown.name}, _DEFAULTS),
         blocks=tuple(blocks),
@@ -95,97 +93,20 @@ def bitmap_bytes(
     )
 
 
-class _Shown:
-    """The file and the one vector of it that is mapped."""
-
-    def __init__(self, data: bytes, name: str, names: Sequence[str], source: str) -> None:
-        self.data = data
-        self.ranges = layout(data)
-        self.name = name
-        self.names = names
-        self.source = source
-        self.bitmap: PositionBitmap | None = None
-        self.limit: int | None = None
-
-    def map_blob(self, number: int) -> None:
-        """Decode a vector of the file by its number."""
-        parts = [r for r in self.ranges if r.part == f"blob {number}"]
-        if parts and parts[0].field == "length" and parts[1].value == "d1 d3 39 64":
-            self.bitmap = decode_vector(memoryview(self.data)[parts[2].start : parts[-1].start])
-
-
-def _open(source: Any, delete_file: str | None, snapshot: str | None) -> _Shown | None:
-    if isinstance(source, bytes):
-        return _of_bytes(source, delete_file)
-    if isinstance(source, str | Path) and str(source).endswith((".puffin", ".bin")):
-        if Path(source).stat().st_size > LARGEST_FILE:
-            raise _too_large(str(source), Path(source).stat().st_size)
-        return _of_bytes(Path(source).read_bytes(), delete_file)
-    view = as_table_view(source)
-    at = view.snapshot(snapshot)
-    entry = _vector(view, at, delete_file) if at is not None else None
-    if at is None or entry is None:
-        return None
-    return _of_entry(view, at, entry)
-
-
-def _of_bytes(data: bytes, name: str | None) -> _Shown:
-    number = int(name) if name and name.isdigit() else 0
-    shown = _Shown(data, str(number), (), "data")
-    blobs = sorted({int(r.part.split()[1]) for r in shown.ranges if r.part.startswith("blob ")})
-    if blobs and number not in blobs:
-        raise InvalidInputError(
-            "no such blob", kind="blob", field="delete_file", found=name, expected=f"0 .. {blobs[-1]}"
-        )
-    shown.names = [str(b) for b in blobs[:200]]
-    shown.map_blob(number)
-    return shown
-
-
-def _of_entry(view: TableView, snapshot: Snapshot, entry: ManifestEntry) -> _Shown:
-    delete = delete_of(entry)
-    size = view.table.io.size(delete.file_path)
-    if size > LARGEST_FILE:
-        raise _too_large(delete.file_path, size)
-    data = view.table.io.read(delete.file_path)
-    live = view.live(snapshot, ManifestContent.DELETES).some(0, _FILES_LOOKED_AT)
-    vectors = [view.aliases.file(e) for e in live if delete_of(e).is_deletion_vector]
-    shown = _Shown(data, view.aliases.file(entry), sorted(vectors, key=alias_number)[:200], "table")
-    shown.bitmap = view.context.loader.vector(delete)
-    shown.limit = _rows_of(view, snapshot, delete)
-    return shown
-
-
-def _rows_of(view: TableView, snapshot: Snapshot, delete: DeleteFile) -> int | None:
-    """Rows of the data file that a vector is about."""
-    name = view.aliases.path(delete.referenced_data_file or "")
-    if name is None:
-        return None
-    found = view.live(snapshot, ManifestContent.DATA).find((delete.referenced_data_file,))
-    return found.data_file.record_count if found is not None else None
-
-
-def _vector(view: TableView, snapshot: Snapshot, name: str | None) -> ManifestEntry | None:
-    if name is not None:
-        entry = view.delete_file(snapshot, name)
-        if not delete_of(entry).is_deletion_vector:
-            raise InvalidInputError("not a deletion vector", kind="delete-kind", field="delete_file", found=name)
-        return entry
-    live = view.live(snapshot, ManifestContent.DELETES).some(0, _FILES_LOOKED_AT)
-    vectors = (e for e in live if delete_of(e).is_deletion_vector)
-    return min(vectors, key=lambda e: alias_number(view.aliases.file(e)), default=None)
-
-
-def _edited(shown: _Shown, edits: Sequence[int]) -> tuple[Sequence[ByteRange], bytes, PositionBitmap | None]:
-    """The file as it is, or the blob that the vector would have with the edits."""
+def _laid_out(shown: VectorFile, edits: Sequence[int]) -> tuple[Sequence[ByteRange], bytes, PositionBitmap | None]:
+    """The file as it is, or the blob that its vector would be with the edits."""
     if not edits or shown.bitmap is None:
         return shown.ranges, shown.data, shown.bitmap
+    bitmap = _edited(shown.bitmap, edits)
+    data = encode_blob(bitmap)
+    return blob_layout(data), data, bitmap
+
+
+def _edited(bitmap: PositionBitmap, edits: Sequence[int]) -> PositionBitmap:
     if len(edits) > MOST_EDITS:
         raise InvalidInputError("too many edits", kind="edits", field="edits", found=len(edits), expected=MOST_EDITS)
     chosen = PositionBitmap(edits)
-    bitmap = (shown.bitmap | chosen) - PositionBitmap([p for p in chosen if p in shown.bitmap])
-    data = encode_blob(bitmap)
-    return blob_layout(data), data, bitmap
+    return (bitmap | chosen) - PositionBitmap([p for p in chosen if p in bitmap])
 
 
 def _range_at(ranges: Sequence[ByteRange], byte: int | None, size: int) -> ByteRange | None:
@@ -198,7 +119,7 @@ def _range_at(ranges: Sequence[ByteRange], byte: int | None, size: int) -> ByteR
 
 def _facts(
     messages: Messages,
-    shown: _Shown,
+    shown: VectorFile,
     bitmap: PositionBitmap | None,
     base: PositionBitmap | None,
     size: str,
@@ -271,8 +192,7 @@ def _bytes(
             length = _MASK
         elif known is not None and r.field == "payload size":
             value, some = _MASK, _MASK
-        mark: Mark = "wrong" if r.field == "crc" and "but" in r.value else "unused" if r.field == "unused" else ""
-        lines.append(Line(key=r.start, cells=(start, length, r.part, r.field, value, some), mark=mark))
+        lines.append(Line(key=r.start, cells=(start, length, r.part, r.field, value, some), mark=_mark(r)))
     return Grid(
         name="bytes",
         caption=messages("ranges-caption"),
@@ -293,6 +213,12 @@ def _bytes(
     )
 
 
+def _mark(found: ByteRange) -> Mark:
+    if found.field in ("crc", "length") and ", but " in found.value:
+        return "wrong"
+    return "unused" if found.field == "unused" else ""
+
+
 def _value(messages: Messages, found: ByteRange) -> str:
     if found.first_position is None or found.cardinality is None:
         return found.value
@@ -311,7 +237,7 @@ def _hex(data: bytes, found: ByteRange) -> str:
 
 def _sentence(
     messages: Messages,
-    shown: _Shown,
+    shown: VectorFile,
     selected: ByteRange | None,
     bitmap: PositionBitmap | None,
     position: int | None,
@@ -327,12 +253,14 @@ def _sentence(
         said.append(messages("byte-is", first=f"{selected.start:,}", last=last, field=selected.field, value=meaning))
     if said:
         return " ".join(said)
+    if shown.problem is not None:
+        return error_sentence(shown.problem, messages, shown.location)
     return messages("bytes-summary", name=shown.name, bytes=size, count=f"{len(bitmap or ()):,}")
 
 
 def _controls(
     messages: Messages,
-    shown: _Shown,
+    shown: VectorFile,
     bitmap: PositionBitmap | None,
     position: int | None,
     zoom: int,
@@ -363,23 +291,17 @@ def _controls(
     return tuple(out)
 
 
-def _raw_control(messages: Messages, shown: _Shown, ranges: Sequence[ByteRange], raw: bool) -> tuple[Control, ...]:
+def _raw_control(messages: Messages, shown: VectorFile, ranges: Sequence[ByteRange], raw: bool) -> tuple[Control, ...]:
     if _known_bytes(shown, ranges, raw=False) is None:
         return ()
     return (Control(kind="check", trait="raw", label=messages("raw"), value=raw),)
 
 
-def _known_bytes(shown: _Shown, ranges: Sequence[ByteRange], *, raw: bool) -> int | None:
+def _known_bytes(shown: VectorFile, ranges: Sequence[ByteRange], *, raw: bool) -> int | None:
     """Where what depends on the length of paths begins: the payload of a table's Puffin footer; None without one."""
     if raw or shown.source != "table":
         return None
     return next((r.start for r in ranges if r.part == "footer" and r.field == "payload"), None)
-
-
-def _too_large(path: str, size: int) -> UnsupportedError:
-    return UnsupportedError(
-        "file is too large to lay out", kind="size", file=path, found=size, expected=f"<= {LARGEST_FILE}"
-    )
 
 
 def _empty(messages: Messages) -> Page:

@@ -11,7 +11,16 @@ from deletekit.views.page import Facts, Page
 from deletekit.views.table_view import window
 from deletekit.views.text import literal, plain
 
-__all__ = ["PAGE_LINES", "code_line", "error_page", "paging", "words"]
+__all__ = [
+    "PAGE_LINES",
+    "code_line",
+    "error_facts",
+    "error_page",
+    "error_sentence",
+    "paging",
+    "without_columns",
+    "words",
+]
 
 PAGE_LINES = 50
 """Lines of a grid that are sent at once."""
@@ -46,6 +55,14 @@ def paging(
     )
 
 
+def without_columns(messages: Messages, more: dict[str, Any], left_out: int) -> dict[str, Any]:
+    """What `paging` said, and how many columns are left out."""
+    if left_out <= 0:
+        return more
+    said = messages("columns-left-out", count=f"{left_out:,}")
+    return {**more, "shown": f"{more['shown']} {said}" if more else said}
+
+
 def words(messages: Messages) -> dict[str, str]:
     """What every widget's own buttons are called."""
     return messages.raw(*_WORDS)
@@ -58,23 +75,32 @@ def error_page(view: str, error: Exception, messages: Messages, location: str = 
     ----------
     location: the table's, which is left out of file names: it differs from machine to machine.
     """
-    items = []
-    message = str(error) or type(error).__name__
-    if isinstance(error, DeletekitError):
-        message = error.message
-        for name in ("kind", "file", "field", "found", "expected"):
-            value = getattr(error, name)
-            if value is not None:
-                items.append((name, _cut(_shown(value, location))))
     return Page(
         view=view,
         title=messages("title-" + view),
-        sentence=messages("error", message=_cut(_shown(message, location))),
+        sentence=error_sentence(error, messages, location),
         lang=messages.lang,
-        blocks=(Facts(name="error", caption=messages("error-title"), items=tuple(items), mark="wrong"),),
+        blocks=(error_facts(error, messages, location),),
         error=True,
         words=words(messages),
     )
+
+
+def error_sentence(error: Exception, messages: Messages, location: str = "") -> str:
+    """What is wrong, without the values."""
+    message = error.message if isinstance(error, DeletekitError) else f"{type(error).__name__}: {error}"
+    return messages("error", message=_cut(_shown(message, location)))
+
+
+def error_facts(error: Exception, messages: Messages, location: str = "", name: str = "error") -> Facts:
+    """What is wrong, in which file and field, what was found and what expected."""
+    items = []
+    if isinstance(error, DeletekitError):
+        for attribute in ("kind", "file", "field", "found", "expected"):
+            value = getattr(error, attribute)
+            if value is not None:
+                items.append((attribute, _cut(_shown(value, location))))
+    return Facts(name=name, caption=messages("error-title"), items=tuple(items), mark="wrong")
 
 
 def _shown(value: Any, location: str) -> str:

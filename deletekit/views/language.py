@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from deletekit.lessons import LANGUAGES
+
 __all__ = ["ENGLISH", "LANGUAGES", "language"]
 
 ENGLISH = "en"
-LANGUAGES = {"en": "English", "ko": "한국어", "ja": "日本語", "zh-CN": "简体中文", "es": "Español"}
-"""The languages of deletekit, by their own names."""
 
 
 def language() -> str:

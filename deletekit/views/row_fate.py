@@ -9,12 +9,12 @@ from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.metadata import Snapshot
 from deletekit.views.aliases import alias_number
-from deletekit.views.build import code_line, paging, words
+from deletekit.views.build import code_line, paging, without_columns, words
 from deletekit.views.fates import Fate, Fates, Hit, Rules, fates
 from deletekit.views.messages import Messages
 from deletekit.views.page import Block, Control, Grid, Line, Page
 from deletekit.views.table_view import TableView, as_table_view, delete_of
-from deletekit.views.text import literal, plain
+from deletekit.views.text import brief, literal, plain
 
 __all__ = ["row_fate"]
 
@@ -64,6 +64,7 @@ def row_fate(
     first, stop, more = paging(messages, "start", start if row is None else row, count)
     if row is None and first:
         state["start"] = first
+    more = without_columns(messages, more, len(view.metadata.schema.fields) - _MOST_COLUMNS)
     rules = Rules(sequence=sequence_rule, scope=scope_rule, vector_wins=vector_rule)
     fields = view.metadata.schema.fields[:_MOST_COLUMNS]
     found = fates(view, at, data, fields, first, stop, rules)
@@ -109,7 +110,7 @@ class _Teller:
         return Grid(
             name="rows",
             caption=say("rows-caption", file=self._name, sequence=str(self._data.sequence_number or 0)),
-            columns=("_pos", say("verdict"), say("deletes"), *(plain(c) for c in columns)),
+            columns=("_pos", say("verdict"), say("deletes"), *(brief(c) for c in columns)),
             lines=lines,
             select="row",
             selected=row,

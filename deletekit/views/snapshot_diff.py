@@ -16,11 +16,11 @@ from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.operations.verify.snapshot_rules import commit_counters
 from deletekit.table.metadata import Snapshot
-from deletekit.views.build import code_line, paging, words
+from deletekit.views.build import code_line, paging, without_columns, words
 from deletekit.views.messages import Messages
 from deletekit.views.page import Block, Control, Grid, Line, Mark, Page
 from deletekit.views.table_view import TableView, as_table_view
-from deletekit.views.text import literal, plain
+from deletekit.views.text import brief, literal
 
 __all__ = ["snapshot_diff"]
 
@@ -181,8 +181,9 @@ def _rows(
     first, stop, more = paging(messages, "row_start", start, len(changed))
     if not compared:
         more = {"shown": messages("diff-too-many", most=f"{MOST_ROWS:,}")}
+    more = without_columns(messages, more, len(view.metadata.schema.fields) - _MOST_COLUMNS)
     marks: dict[str, Mark] = {"added": "added", "removed": "removed"}
-    columns = [plain(f.name) for f in view.metadata.schema.fields[:_MOST_COLUMNS]]
+    columns = [brief(f.name) for f in view.metadata.schema.fields[:_MOST_COLUMNS]]
     return Grid(
         name="rows",
         caption=messages("diff-rows"),
@@ -212,7 +213,7 @@ def _counters(messages: Messages, view: TableView, snapshot: Snapshot) -> Grid:
     }
     lines = []
     for name, number in sorted(found.items()):
-        written = plain(snapshot.summary.get(name, "-"))
+        written = brief(snapshot.summary.get(name, "-"))
         same = written == str(number)
         verdict = messages("same") if same else messages("missing" if written == "-" else "different")
         cells = (name, *(("…", "…") if name.endswith("files-size") and same else (written, str(number))), verdict)

@@ -19,7 +19,7 @@ from deletekit.views.build import code_line, words
 from deletekit.views.messages import Messages
 from deletekit.views.page import Control, Mark, Node, Page, Tree
 from deletekit.views.table_view import TableView, as_table_view
-from deletekit.views.text import literal, plain
+from deletekit.views.text import brief, literal, plain
 from deletekit.views.tree_items import Item, Items, visible
 
 __all__ = ["table_tree"]
@@ -78,7 +78,8 @@ def table_tree(
     if selected is None:
         sentence = messages("tree-of", table=view.name, snapshots=str(len(view.aliases.snapshots)))
     else:
-        sentence = messages("tree-line", label=selected.label, value=selected.secret or selected.value or "-")
+        value = brief(selected.secret or selected.value or "-", 2_000)
+        sentence = messages("tree-line", label=brief(selected.label), value=value)
     return Page(
         view="TableTree",
         title=messages("title-TableTree"),
@@ -227,7 +228,7 @@ class _Roots:
 
     def _json(self, name: str, value: Any, field: str) -> Item:
         """An item of a JSON value, whatever is in it."""
-        safe = plain(name).replace("/", "%2F")  # the slash divides keys
+        safe = brief(name).replace("/", "%2F")  # the slash divides keys
         if isinstance(value, Mapping) and value:
             pairs = list(value.items())
             return Item(
@@ -245,7 +246,7 @@ class _Roots:
                     len(value), lambda a, b: [self._json(str(i), v, field) for i, v in enumerate(value[a:b], a)]
                 ),
             )
-        full = literal(value) if not isinstance(value, str) else plain(value)[:2_000]
+        full = literal(value) if not isinstance(value, str) else plain(value)
         return Item(
             name=safe, label=plain(name), value=full if self._raw else self._masked(field, value, full), secret=full
         )

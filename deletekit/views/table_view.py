@@ -24,7 +24,7 @@ from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table, from_metadata
 from deletekit.views.aliases import Aliases
-from deletekit.views.text import plain, short
+from deletekit.views.text import brief, short
 
 __all__ = ["LiveFiles", "TableView", "as_table_view", "delete_of", "window"]
 
@@ -51,7 +51,7 @@ class TableView:
     @cached_property
     def name(self) -> str:
         """The table's name, safe to print."""
-        return plain(self.table.identifier[-1])
+        return brief(self.table.identifier[-1])
 
     def snapshot(self, name: str | None) -> Snapshot | None:
         """By alias; None is the head of main, and None when there is none. Raises NotFoundError."""

@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, time
 from enum import Enum
 from typing import Any, TypeVar
 
-__all__ = ["count", "first", "json_ready", "literal", "moment", "plain", "runs", "short", "size"]
+__all__ = ["brief", "count", "first", "json_ready", "literal", "moment", "plain", "runs", "short", "size"]
 
 _T = TypeVar("_T")
 
@@ -31,6 +31,12 @@ LONGEST_VALUE = 200
 def plain(value: object) -> str:
     """Text in which nothing acts on a terminal or hides: every such character is shown by its escape."""
     return _UNSAFE.sub(_escape, str(value))
+
+
+def brief(value: object, longest: int = LONGEST_VALUE) -> str:
+    """`plain`, cut after so many characters: names have no limit, and what is sent of them has."""
+    text = plain(value)
+    return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def _escape(match: re.Match[str]) -> str:

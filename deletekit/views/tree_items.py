@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from itertools import islice
 
 from deletekit.views.page import Mark, Node
+from deletekit.views.text import brief
 
 __all__ = ["Item", "Items", "visible"]
 
 AT_ONCE = 100
 MOST_NODES = 1_000
 """Nodes of one page; what lies behind them is reached by folding others up."""
+LONGEST_SHOWN = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,8 @@ def _walk(items: Items, expanded: frozenset[str], prefix: str, level: int) -> It
         node = Node(
             key=key,
             level=level,
-            label=item.label,
-            value=item.value,
+            label=brief(item.label),
+            value=brief(item.value, LONGEST_SHOWN),
             mark=item.mark,
             expandable=item.children is not None,
             expanded=opened,

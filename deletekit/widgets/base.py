@@ -10,8 +10,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, ClassVar
 
-import pyarrow as pa
-
 from deletekit.errors import DeletekitError, EnvironmentMissingError
 from deletekit.views.build import error_page
 from deletekit.views.messages import Messages
@@ -30,7 +28,6 @@ except ImportError as e:
 __all__ = ["PageWidget", "esm_of"]
 
 _SHARED_IMPORT = 'import { show } from "./shared.js";\n'
-_EXPECTED = (DeletekitError, OSError, pa.ArrowException)
 
 
 @cache
@@ -115,7 +112,7 @@ class PageWidget(anywidget.AnyWidget):
         """Make the page anew; where the view chose a default, the trait shall say which."""
         try:
             page = self.view()
-        except _EXPECTED as e:
+        except Exception as e:  # noqa: BLE001  # a handler's error is seen by nobody, and the page would be an old one
             page = self._failed(e)
         self._drawing = True
         try:

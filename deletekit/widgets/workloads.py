@@ -1,18 +1,21 @@
-"""Widgets of no Iceberg table: CostMeter, StreamStepper and DeltaBridge.
+"""Widgets that are given no Iceberg table: CostMeter, StreamStepper and DeltaBridge.
 
-Law: as the others; what they measure or step through is their own, in memory or in a temporary directory.
+Law: as the others; what they measure, step through or sync on trial is their own, in a temporary directory.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import traitlets
 
+from deletekit.table.table import Table
 from deletekit.views.cost_meter import cost_meter
 from deletekit.views.delta_bridge import delta_bridge
+from deletekit.views.delta_view import DeltaView
 from deletekit.views.page import Page
-from deletekit.views.stream_stepper import stream_stepper
+from deletekit.views.stream_stepper import stream_stepper, stream_table
 from deletekit.widgets.base import PageWidget
 
 __all__ = ["CostMeter", "DeltaBridge", "StreamStepper"]
@@ -38,36 +41,44 @@ class CostMeter(PageWidget):
 
 
 class StreamStepper(PageWidget):
-    """A change stream batch by batch: what is written, what a reader sees, and what a crash leaves behind.
+    """A change stream through the real sink, batch by batch: what each did, and what a stop in the midst of it leaves.
 
     Attributes
     ----------
-    step: batches applied; mode: how the writer deletes; crash: where it crashed; resumed: it runs again;
-    checkpoint_check: on start it looks which checkpoint was committed last.
+    step: batches applied; mode: of the sink; format_version: of the table.
+    crash: where the sink is stopped in the last batch; resumed: another process goes on.
     """
 
     module = "stream_stepper"
 
     step = traitlets.Int(1).tag(sync=True, state=True)
-    mode = traitlets.Unicode("equality-and-position").tag(sync=True, state=True)
+    mode = traitlets.Unicode("auto").tag(sync=True, state=True)
+    format_version = traitlets.Int(3).tag(sync=True, state=True)
     crash = traitlets.Unicode("").tag(sync=True, state=True)
     resumed = traitlets.Bool(default_value=False).tag(sync=True, state=True)
-    checkpoint_check = traitlets.Bool(default_value=True).tag(sync=True, state=True)
+
+    @property
+    def table(self) -> Table:
+        """The table as it is after these steps, read-only. Raises InvalidInputError where the widget shows one."""
+        state = {name: value for name, value in self._state().items() if name != "lang"}
+        return stream_table(**state).table
 
     def view(self) -> Page:
         return stream_stepper(**self._state())
 
 
 class DeltaBridge(PageWidget):
-    """A Delta table's actions, the Iceberg entries they become, and a vector's bytes in both, aligned.
+    """A Delta table's actions, the Iceberg entries they became, and a vector's bytes in both, aligned.
 
     Parameters
     ----------
-    path: the Delta table's directory.
+    path: the Delta table's folder.
+    table: an Iceberg table that `sync_delta` made of it; without it one is made on trial, and removed afterwards.
 
     Attributes
     ----------
-    version: of the table; vector: the selected one, as `V1`; start: first action of the page.
+    version: of the Delta table; vector: the selected one, as `V1`.
+    start, entry_start, part_start: first action, data file and part of the vector of the page.
     """
 
     module = "delta_bridge"
@@ -75,13 +86,18 @@ class DeltaBridge(PageWidget):
     version = traitlets.Int(allow_none=True, default_value=None).tag(sync=True, state=True)
     vector = traitlets.Unicode(allow_none=True, default_value=None).tag(sync=True, state=True)
     start = traitlets.Int(0).tag(sync=True, state=True)
+    entry_start = traitlets.Int(0).tag(sync=True, state=True)
+    part_start = traitlets.Int(0).tag(sync=True, state=True)
 
-    def __init__(self, path: str | Path, **state: object) -> None:
-        self._path = path
+    def __init__(self, path: str | Path, table: Any = None, **state: Any) -> None:
+        self._source: Any = path
+        self._table = table
         super().__init__(**state)
 
     def view(self) -> Page:
-        return delta_bridge(self._path, **self._state())
+        if not isinstance(self._source, DeltaView):
+            self._source = DeltaView(self._source, self._table)
+        return delta_bridge(self._source, **self._state())
 
     def _location(self) -> str:
-        return str(self._path)
+        return self._source.root if isinstance(self._source, DeltaView) else str(self._source)

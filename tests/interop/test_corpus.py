@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlparse
 
+import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 from pyiceberg.catalog.sql import IcebergTables
 
 import deletekit as dk
+from deletekit.formats.byte_layout import layout
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.views.bitmap_bytes import bitmap_bytes
+from deletekit.views.explore import explore_pages
+from deletekit.views.fates import Rules, fates
+from deletekit.views.page import Grid
+from deletekit.views.row_fate import row_fate
+from deletekit.views.table_view import TableView
 from tests.interop.rows import same_rows
 from tests.tables import new_catalog
 
@@ -92,6 +103,74 @@ def test_inspect_and_explain_open_every_table(corpus: list[Case]) -> None:
             continue
         live = [version.row for version in dk.explain(table, "true").live]
         same_rows(live, dk.scan(table).to_arrow().to_pylist())
+
+
+def test_row_fates_are_sparks_rows(corpus: list[Case]) -> None:
+    """Each row's verdict by each delete on its own: the live rows, and those that Spark marks as deleted."""
+    hidden = 0
+    for case in corpus:
+        if case.name in BEYOND_PYARROW:
+            continue
+        view = TableView(case.metadata_location)
+        found = list(all_fates(view))
+        hidden += sum(not live for _, live in found)
+        for read in case.reads:
+            expected = case.rows(read)
+            if read.kind == "current":
+                same_rows((row for row, live in found if live), named(expected, view))
+            elif read.kind == "deleted":
+                marked = [{**row, "_deleted": not live} for row, live in found]
+                same_rows(marked, named(expected, view))
+    assert hidden > 300
+
+
+def named(rows: pa.Table, view: TableView) -> list[dict[str, Any]]:
+    names = [f.name for f in view.metadata.schema.fields]
+    return rows.rename_columns([*names, *rows.column_names[len(names) :]]).to_pylist()
+
+
+def all_fates(view: TableView) -> Iterator[tuple[dict[str, Any], bool]]:
+    """Every row of every live data file, and whether RowFate calls it live."""
+    snapshot = view.snapshot(None)
+    if snapshot is None:
+        return
+    live = view.live(snapshot, ManifestContent.DATA)
+    fields = view.metadata.schema.fields
+    for entry in live.some(0, len(live)):
+        count = entry.data_file.record_count
+        rows = fates(view, snapshot, entry, fields, 0, count, Rules()).rows
+        assert [fate.position for fate in rows] == list(range(count))
+        shown = row_fate(view, data_file=view.aliases.file(entry)).block("rows")
+        assert isinstance(shown, Grid)
+        assert [line.mark for line in shown.lines] == ["live" if f.live else "hidden" for f in rows[:50]]
+        yield from ((dict(zip([f.name for f in fields], fate.values, strict=True)), fate.live) for fate in rows)
+
+
+def test_every_view_opens_every_table(corpus: list[Case]) -> None:
+    for case in corpus:
+        pages = explore_pages(case.metadata_location)
+        wrong = {page.view: page.sentence for page in pages if page.error}
+        assert set(wrong) <= ({"RowFate", "SnapshotDiff"} if case.name in BEYOND_PYARROW else set()), (case.name, wrong)
+
+
+def test_every_byte_of_a_puffin_that_java_wrote_once(corpus: list[Case]) -> None:
+    vectors = 0
+    for case in corpus:
+        view = TableView(case.metadata_location)
+        for puffin in Path(urlparse(view.metadata.location).path).rglob("*.puffin"):
+            data = puffin.read_bytes()
+            ranges = layout(data)
+            assert [r.start for r in ranges] == [0, *(r.stop for r in ranges[:-1])]
+            assert ranges[-1].stop == len(data)
+            assert not any(r.field == "unused" or ", but " in r.value for r in ranges)
+            footer = json.loads(data[len(data) - 12 - int.from_bytes(data[-12:-8], "little") : -12])
+            for number, blob in enumerate(footer["blobs"]):
+                mine = [r for r in ranges if r.part == f"blob {number}"]
+                assert (mine[0].start, sum(r.length for r in mine)) == (blob["offset"], blob["length"])
+                assert sum(r.cardinality or 0 for r in mine) == int(blob["properties"]["cardinality"])
+                assert not bitmap_bytes(puffin, delete_file=str(number)).error
+                vectors += 1
+    assert vectors > 20
 
 
 LINEAGE = ["_row_id", "_last_updated_sequence_number"]

@@ -20,7 +20,7 @@ FILES = [(language, catalog_file(language, name)) for language in TRANSLATED for
 FILES += [(language, course_catalog(language)) for language in TRANSLATED]
 catalogs = pytest.mark.parametrize(("language", "file"), FILES, ids=lambda v: v if isinstance(v, str) else v.stem)
 
-# Every language has every lesson; a lesson in progress is what a language may leave out, by `- {(language, name)}`.
+# Lessons that a language has whole.
 COMPLETE = {(language, name) for language in TRANSLATED for name in lesson_names()}
 
 

@@ -28,6 +28,7 @@ from nbformat import NotebookNode
 
 from deletekit.course.language import LANGUAGES
 from tests.tools import catalogs
+from tests.tools.instructor import instructor_pages
 from tests.tools.lessons import NOTEBOOKS, SOLUTIONS, learner, lesson_names, needs_spark, read_source, solutions
 from tests.tools.translation import Translated, translate, update_catalogs
 
@@ -128,11 +129,12 @@ def _with_outputs(notebook: NotebookNode, language: str, name: str) -> NotebookN
 
 
 def beside() -> dict[Path, str]:
-    """Give what is generated and not a notebook: the solutions that `solution()` prints, and README's index."""
+    """Give what is generated and not a notebook: solutions, README's index, and the facts on the instructor's pages."""
     readme = README.read_text(encoding="utf-8")
     return {
         SOLUTIONS: json.dumps(solutions(), indent=1, ensure_ascii=False, sort_keys=True) + "\n",
         README: _INDEX.sub(lambda _: index(), readme),
+        **instructor_pages(),
     }
 
 

@@ -1,4 +1,4 @@
-"""The other views against plain models: differences, what applies, costs, streams, Delta logs; and large tables."""
+"""The other views against plain models: differences, what applies, costs; and large tables."""
 
 from __future__ import annotations
 
@@ -19,16 +19,12 @@ from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 from deletekit.operations.costs import measure_costs
 from deletekit.views.bitmap_bytes import bitmap_bytes
 from deletekit.views.cost_meter import cost_meter
-from deletekit.views.delta_bridge import delta_bridge
 from deletekit.views.page import Cells, Grid, Page, Tree
 from deletekit.views.sequence_timeline import sequence_timeline
 from deletekit.views.snapshot_diff import snapshot_diff
-from deletekit.views.stream_model import Change, applied
-from deletekit.views.stream_stepper import stream_stepper
 from deletekit.views.table_tree import table_tree
 from deletekit.views.table_view import TableView
 from tests.tables import entries, items, make, new_catalog, snapshots_json
-from tests.widgets.scenes import delta_table
 
 
 @pytest.fixture
@@ -137,105 +133,6 @@ def test_no_figure_is_near_where_it_would_be_rounded_otherwise() -> None:
         middle = int(about.strip("~").replace(",", ""))
         step = 10 ** (len(str(number)) - (2 if number >= 10_000 else 1))
         assert abs(number - middle) < 0.45 * step, (number, about)
-
-
-# --- StreamStepper ----------------------------------------------------------------------------------------------------
-
-
-def model(batches: list[list[Change]]) -> list[tuple[int, str]]:
-    """A plain list of rows; an upsert of a key ends all its rows."""
-    rows: list[tuple[int, str]] = []
-    for change in (c for batch in batches for c in batch):
-        if change.op != "insert":
-            rows = [r for r in rows if r[0] != change.id]
-        if change.op != "delete":
-            rows.append((change.id, change.value))
-    return sorted(rows)
-
-
-def random_batches(seed: int) -> list[list[Change]]:
-    choose = random.Random(seed)
-    ops: Any = ("insert", "upsert", "upsert", "delete")
-    return [
-        [Change(choose.choice(ops), choose.randint(1, 5), f"{b}.{i}") for i in range(choose.randint(0, 6))]
-        for b in range(choose.randint(1, 6))
-    ]
-
-
-@pytest.mark.parametrize("mode", ["equality-and-position", "equality-delete", "deletion-vector"])
-def test_a_reader_sees_what_the_stream_says(mode: Any) -> None:
-    for seed in range(300):
-        batches = random_batches(seed)
-        assert applied(batches, mode).live() == model(batches)
-        for crash in ("before-commit", "after-commit"):
-            stopped = applied(batches, mode, crash=crash)  # type: ignore[arg-type]
-            assert stopped.live() == model(batches[:-1] if crash == "before-commit" else batches)
-            assert len(stopped.orphans) == (crash == "before-commit")
-            resumed = applied(batches, mode, crash=crash, resumed=True)  # type: ignore[arg-type]
-            assert resumed.live() == model(batches)
-
-
-def test_without_the_check_an_insert_is_there_twice() -> None:
-    page = stream_stepper(step=1, crash="after-commit", resumed=True, checkpoint_check=False)
-    assert "WRONG" in page.sentence
-    assert "right" in stream_stepper(step=1, crash="after-commit", resumed=True).sentence
-
-
-def test_the_model_is_what_tables_do(catalog: dk.Catalog) -> None:
-    """The same stream by deletekit's verbs: rows ended by key, then the batch's own rows added."""
-    for seed in range(4):
-        batches = random_batches(seed)
-        table = make(catalog, format_version=2)
-        for batch in batches:
-            ended = sorted({c.id for c in batch if c.op != "insert"})
-            if ended:
-                dk.delete_keys(table, [{"id": i} for i in ended])
-            rows = model([batch])
-            if rows:
-                dk.append(table, items(*((key, value, 0.0) for key, value in rows)))
-        found = sorted((r["id"], r["category"]) for r in dk.scan(table).to_arrow().to_pylist())
-        assert found == applied(batches, "equality-delete").live()
-
-
-# --- DeltaBridge ------------------------------------------------------------------------------------------------------
-
-
-def test_delta_actions_entries_and_bytes(tmp_path: Path) -> None:
-    root = delta_table(tmp_path / "delta")
-    page = delta_bridge(root)
-    assert [line.cells[:4] for line in grid(page, "actions").lines] == [
-        ("0", "add", "D1", "-"),
-        ("0", "add", "D2", "-"),
-        ("1", "remove", "D1", "-"),
-        ("1", "add", "D1", "V1"),
-    ]
-    assert [line.cells[0] for line in grid(page, "entries").lines] == ["D2", "D1", "V1"]
-    assert {line.cells[3] for line in grid(page, "bytes").lines} == {"same"}
-    assert "bytes" not in {b.name for b in delta_bridge(root, version=0).blocks}
-    assert grid(bitmap_bytes(next(root.glob("*.bin"))), "bytes").lines[0].cells[3] == "version"
-
-
-@pytest.mark.parametrize(
-    ("line", "kind"),
-    [
-        ("{", "delta-action"),
-        ('{"add": {}}', "delta-action"),
-        ('{"add": {"path": "x", "deletionVector": {"storageType": "z", "sizeInBytes": 1, "cardinality": 1}}}', None),
-    ],
-)
-def test_a_damaged_delta_log_is_named(tmp_path: Path, line: str, kind: str | None) -> None:
-    root = delta_table(tmp_path / "delta")
-    (root / "_delta_log" / f"{2:020}.json").write_text(line)
-    with pytest.raises(dk.FormatError) as caught:
-        delta_bridge(root)
-    assert kind is None or caught.value.kind == kind
-
-
-def test_a_log_that_begins_with_a_checkpoint_is_refused(tmp_path: Path) -> None:
-    root = delta_table(tmp_path / "delta")
-    (root / "_delta_log" / f"{0:020}.json").unlink()
-    with pytest.raises(dk.UnsupportedError, match="checkpoint"):
-        delta_bridge(root)
 
 
 # --- BitmapBytes ------------------------------------------------------------------------------------------------------

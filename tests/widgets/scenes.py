@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import struct
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-from uuid import UUID
 
 import pyarrow as pa
-from pyroaring import BitMap
 
 import deletekit as dk
+from tests.operations.convert_delta.handmade import HandMade, remove, with_vector
 from tests.tables import ITEMS, items, new_catalog
 
-Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 EVIL = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
 ODD = '"><svg onload=alert(3)>\x1b[31m\u202e{lang}'
 
@@ -48,32 +42,11 @@ def hostile_table(folder: Path) -> Iterator[dk.Table]:
         yield table
 
 
-def z85(data: bytes) -> str:
-    """ZeroMQ's RFC 32."""
-    words = [int.from_bytes(data[i : i + 4]) for i in range(0, len(data), 4)]
-    return "".join(Z85[word // 85**power % 85] for word in words for power in (4, 3, 2, 1, 0))
-
-
 def delta_table(folder: Path) -> Path:
     """A Delta table of two data files, a vector on one of them: made by hand, after the protocol's text."""
-    if folder.exists():
-        return folder
-    (folder / "_delta_log").mkdir(parents=True)
-    name = UUID("d2c639aa-8816-431a-aaf6-d3fe2512ff61")
-    vector = bytes.fromhex("d1d33964") + struct.pack("<qi", 1, 0) + BitMap([1, 3]).serialize()
-    frame = struct.pack(">i", len(vector)) + vector + struct.pack(">I", zlib.crc32(vector))
-    (folder / f"deletion_vector_{name}.bin").write_bytes(b"\x01" + frame)
-    place = {"storageType": "u", "pathOrInlineDv": z85(name.bytes), "offset": 1}
-    descriptor = {**place, "sizeInBytes": len(vector), "cardinality": 2}
-    stats = json.dumps({"numRecords": 8})
-    commits: list[list[dict[str, Any]]] = [
-        [{"commitInfo": {}}, *({"add": {"path": f"{n}.parquet", "stats": stats}} for n in "ab")],
-        [
-            {"remove": {"path": "a.parquet"}},
-            {"add": {"path": "a.parquet", "stats": stats, "deletionVector": descriptor}},
-        ],
-    ]
-    for number, actions in enumerate(commits):
-        text = "\n".join(json.dumps(action) for action in actions)
-        (folder / "_delta_log" / f"{number:020}.json").write_text(text, encoding="utf-8")
+    if not folder.exists():
+        made = HandMade(folder)
+        one, two = made.data(range(8), "a.parquet"), made.data(range(8, 16), "b.parquet")
+        made.commit(one, two)
+        made.commit(remove(one), with_vector(one, made.vector([1, 3])))
     return folder

@@ -237,11 +237,13 @@ def test_a_stream_is_stepped_and_crashed(notebook: Notebook) -> None:
     root = widget(notebook, "stream")
     root.get_by_role("button", name="Next batch").click()
     notebook.until("stream.step", 2)
-    root.get_by_label("Crash").select_option(label="files written, not committed")
-    says(notebook, "stream", "crashed in batch 2: snapshots: 1, orphan writes: 1")
+    root.get_by_label("Crash").select_option(label="all files written, not committed")
+    says(notebook, "stream", "stopped in batch 1: snapshots: 1, files that nothing leads to:")
+    assert root.locator(".dk-step.dk-stopped").count() == 1
     root.get_by_role("button", name="Resume").click()
     notebook.until("stream.resumed", True)
-    says(notebook, "stream", "they are right")
+    says(notebook, "stream", "Batches: 2; snapshots: 2")
+    assert notebook.python("[list(r) for r in stream.table.metadata.snapshots.items()].__len__()") == 2
 
 
 def test_explored_together_they_follow_each_other(notebook: Notebook) -> None:

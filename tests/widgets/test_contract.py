@@ -41,8 +41,8 @@ STATES: dict[str, dict[str, Any]] = {
     "SnapshotDiff": {"before": "S1", "after": "S4"},
     "SequenceTimeline": {"data_file": "D1", "moved": "E1", "moved_to": 1},
     "CostMeter": {"percent": 5, "files": 2},
-    "StreamStepper": {"step": 3, "crash": "after-commit", "resumed": True, "checkpoint_check": False},
-    "DeltaBridge": {"vector": "V1", "version": 1},
+    "StreamStepper": {"step": 3, "mode": "flink", "format_version": 2, "crash": "before-commit", "resumed": True},
+    "DeltaBridge": {"vector": "V1", "version": 1, "start": 0},
 }
 WRONG: dict[str, dict[str, Any]] = {
     "TableTree": {"snapshot": "S99"},

@@ -32,10 +32,11 @@ from deletekit.formats.delta_deletion_vector import (
 )
 from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin
 from deletekit.formats.roaring_stream import stream_positions
+from deletekit.table.delta_vectors import vector_offset
 from deletekit.table.file_io import FileIO
 from deletekit.version import __version__
 
-__all__ = ["VECTOR_ID", "VectorJob", "VectorMode", "convert_vectors", "referred_id", "vector_offset"]
+__all__ = ["VECTOR_ID", "VectorJob", "VectorMode", "convert_vectors", "referred_id"]
 
 VECTOR_ID = "delta-dv-id"
 """Property of a Puffin blob, and of a position delete file's footer: `uniqueId` of the vector that it was made of."""
@@ -102,7 +103,8 @@ class _VerifiedBlob:
 def _verified(storage: FileIO, jobs: Sequence[VectorJob], engine: Engine) -> Iterator[_VerifiedBlob]:
     """The blobs of some vectors, which are read together where they lie together."""
     ranges = BlobRanges(storage)
-    ranges.expect((j.path, vector_offset(storage, j), _frame_size(j)) for j in jobs if j.path is not None)
+    of_files = ((j, path) for j in jobs if (path := j.path) is not None)
+    ranges.expect((path, vector_offset(storage, path, j.descriptor), _frame_size(j)) for j, path in of_files)
     return engine.map(lambda job: _blob(storage, ranges, job), jobs)
 
 
@@ -135,15 +137,6 @@ class _Blobs:
         ]
 
 
-def vector_offset(storage: FileIO, job: VectorJob) -> int:
-    """Where the frame begins. No offset means 0, and to some writers 1, behind the version byte."""
-    offset, path = job.descriptor.offset, job.path
-    if offset is not None or path is None:
-        return offset or 0
-    begins_there = storage.read(path, 0, 4) == job.descriptor.size_in_bytes.to_bytes(4, "big")
-    return 0 if begins_there or storage.read(path, 0, 1) != b"\x01" else 1
-
-
 def _batches(jobs: Sequence[VectorJob], size: int) -> Iterator[list[VectorJob]]:
     held: list[VectorJob] = []
     total = 0
@@ -167,7 +160,7 @@ def _blob(storage: FileIO, ranges: BlobRanges, job: VectorJob) -> _VerifiedBlob:
         if path is None:
             frame = frame_of_body(job.descriptor.inline_body())
         else:
-            frame = ranges.read(path, vector_offset(storage, job), _frame_size(job))
+            frame = ranges.read(path, vector_offset(storage, path, job.descriptor), _frame_size(job))
         blob = blob_of_frame(frame, job.descriptor, job.data_file.record_count)
         return _VerifiedBlob(blob, blob is not frame)
     except DeletekitError as e:
@@ -190,7 +183,7 @@ def _puffin_blob(job: VectorJob, data: bytes) -> Blob:
 def _reference(storage: FileIO, job: VectorJob) -> DeleteFile:
     path = job.path
     assert path is not None
-    return _delete_file(job, path, storage.size(path), vector_offset(storage, job), _frame_size(job))
+    return _delete_file(job, path, storage.size(path), vector_offset(storage, path, job.descriptor), _frame_size(job))
 
 
 def _delete_file(job: VectorJob, path: str, file_size: int, offset: int, size: int) -> DeleteFile:
@@ -216,7 +209,7 @@ def _position_deletes(write: WriteContext, job: VectorJob, path: str) -> DeleteF
             body = io.BytesIO(job.descriptor.inline_body())
             return write_streamed_position_deletes(write, path, job.data_file, _Frame(body, job).positions(), footer)
         with write.io.open(source) as stream:
-            stream.seek(vector_offset(write.io, job))
+            stream.seek(vector_offset(write.io, source, job.descriptor))
             pieces = _Frame(stream, job, framed=True).positions()
             return write_streamed_position_deletes(write, path, job.data_file, pieces, footer)
     except DeletekitError as e:

@@ -1,11 +1,11 @@
 import { show } from "./shared.js";
 
-/** Batches as steps of a path, the read ones filled; the changes themselves stand in the grid below. */
+/** Batches as steps of a path, the read ones filled and the stopped one marked; the changes stand in the grid below. */
 function changes(block, context) {
   const batches = [...new Set(block.lines.map((line) => line.cells[0]))];
   const steps = batches.map((batch) => {
-    const read = block.lines.find((line) => line.cells[0] === batch).mark === "live";
-    return el("span", { class: read ? "dk-step dk-done" : "dk-step" }, batch);
+    const mark = block.lines.find((line) => line.cells[0] === batch).mark;
+    return el("span", { class: `dk-step ${{ live: "dk-done", wrong: "dk-stopped" }[mark] ?? ""}` }, batch);
   });
   return el("div", {}, el("div", { class: "dk-steps", "aria-hidden": "true" }, ...steps), context.plain(block));
 }

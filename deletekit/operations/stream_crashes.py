@@ -1,0 +1,132 @@
+"""Where a sink can be stopped while it writes a batch, and a catalog in which it is.
+
+Law: whoever is stopped reaches neither storage nor catalog any more, not even to clean up: what lies there is what a
+killed process leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+
+from deletekit.errors import CommitStateUnknownError
+from deletekit.table.catalog import Catalog, Identifier, TableState
+from deletekit.table.file_io import FileInfo, FileIO
+from deletekit.table.metadata import TableMetadata
+
+__all__ = ["CRASHES", "Crash", "SinkStopped", "StoppingCatalog"]
+
+Crash = Literal[
+    "before-files",
+    "before-manifests",
+    "before-commit",
+    "answer-lost",
+    "after-commit",
+    "in-conversion",
+    "markers-expired",
+]
+CRASHES: tuple[Crash, ...] = get_args(Crash)
+Json = Mapping[str, Any]
+
+
+class SinkStopped(BaseException):  # no error: as with KeyboardInterrupt, nothing may answer it
+    """The process that ran the sink is gone."""
+
+
+class _Gate:
+    """Lets calls through until the chosen point is reached, and none from then on."""
+
+    def __init__(self) -> None:
+        self.point = ""
+        self.closed = False
+
+    def check(self) -> None:
+        if self.closed:
+            raise SinkStopped
+
+    def reach(self, point: Crash) -> None:
+        self.closed = self.closed or point == self.point
+        self.check()
+
+
+class StoppingCatalog(Catalog):
+    """A catalog, and its tables' storage, for a sink that is stopped at `crash_at`.
+
+    `in-conversion` and `markers-expired` are no points of a batch: see `record_stream`.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.pyiceberg = catalog.pyiceberg
+        self._inner = catalog
+        self._gate = _Gate()
+
+    def crash_at(self, point: Crash | Literal[""]) -> None:
+        """Arm the gate; "" lets everything through."""
+        self._gate.point = point
+
+    def load(self, identifier: Identifier) -> TableState:
+        self._gate.check()
+        return self._watched(self._inner.load(identifier))
+
+    def create(self, identifier: Identifier, metadata: TableMetadata) -> TableState:
+        self._gate.check()
+        return self._watched(self._inner.create(identifier, metadata))
+
+    def commit(self, identifier: Identifier, requirements: Sequence[Json], updates: Sequence[Json]) -> TableState:
+        self._gate.reach("before-commit")
+        state = self._watched(self._inner.commit(identifier, requirements, updates))
+        self._gate.reach("after-commit")
+        if self._gate.point == "answer-lost":
+            self._gate.point = ""
+            raise CommitStateUnknownError("the catalog's answer was lost", kind="answer-lost")
+        return state
+
+    def _watched(self, state: TableState) -> TableState:
+        return replace(state, io=_StoppingIO(state.io, self._gate))
+
+
+class _StoppingIO:
+    """Storage behind the gate: a new file passes `before-files`, one of metadata `before-manifests` too."""
+
+    def __init__(self, inner: FileIO, gate: _Gate) -> None:
+        self._inner, self._gate = inner, gate
+
+    def open(self, path: str) -> Any:
+        self._gate.check()
+        return self._inner.open(path)
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        self._gate.check()
+        return self._inner.read(path, offset, length)
+
+    def size(self, path: str) -> int:
+        self._gate.check()
+        return self._inner.size(path)
+
+    def exists(self, path: str) -> bool:
+        self._gate.check()
+        return self._inner.exists(path)
+
+    def write(self, path: str, data: bytes | pa.Buffer) -> None:
+        self._begin(path)
+        self._inner.write(path, data)
+
+    def create(self, path: str) -> Any:
+        self._begin(path)
+        return self._inner.create(path)
+
+    def delete(self, path: str) -> None:
+        self._gate.check()
+        self._inner.delete(path)
+
+    def list(self, prefix: str) -> Iterator[FileInfo]:
+        self._gate.check()
+        return self._inner.list(prefix)
+
+    def _begin(self, path: str) -> None:
+        self._gate.reach("before-files")
+        if path.endswith(".avro"):
+            self._gate.reach("before-manifests")
