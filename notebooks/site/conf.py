@@ -47,8 +47,7 @@ _PIECES = re.compile(f"[A-Za-z0-9_\u00c0-\u024f]+|[{_CJK}]+")
 class PairsOfLetters(SearchLanguage):
     """Korean, Japanese and Chinese by pairs of letters: no dictionary, and 위치를 is found by 위치."""
 
-    js_splitter_code = (
-        """
+    js_splitter_code = """
 function splitQuery(query) {
   const pieces = query.match(/[A-Za-z0-9_\\u00c0-\\u024f]+|[%s]+/g) || [];
   return pieces.flatMap((piece) => {
@@ -56,9 +55,7 @@ function splitQuery(query) {
     return Array.from({length: piece.length - 1}, (_, i) => piece.slice(i, i + 2));
   });
 }
-"""
-        % _CJK.encode("ascii", "backslashreplace").decode()
-    )
+""" % _CJK.encode("ascii", "backslashreplace").decode()
 
     def split(self, input):
         words = []
