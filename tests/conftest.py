@@ -18,7 +18,7 @@ from tests.spark_session import spark_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["tests.figures", "tests.no_skips"]
+pytest_plugins = ["tests.figures", "tests.no_skips", "tests.widgets.browser"]
 
 SPARK_MARKS = (
     pytest.mark.spark,

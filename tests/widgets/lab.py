@@ -27,13 +27,6 @@ SETTINGS = {
 _STATUS = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status"
 
 
-def chromium() -> str | None:
-    """The system's Chromium."""
-    return next(
-        (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
-    )
-
-
 class Lab:
     """One JupyterLab server, its files in one folder."""
 
@@ -95,7 +88,18 @@ class Lab:
         book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
         book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
         nbformat.write(book, self.folder / "work" / f"{name}.ipynb")
-        return f"http://127.0.0.1:{self.port}/doc/tree/{name}.ipynb"
+        return self.address(f"{name}.ipynb")
+
+    def copy(self, notebook: Path) -> str:
+        """Copy a notebook, with the folder that it is in; returns its address."""
+        there = self.folder / "work" / notebook.parent.name / notebook.name
+        there.parent.mkdir(exist_ok=True)
+        shutil.copyfile(notebook, there)
+        return self.address(f"{notebook.parent.name}/{notebook.name}")
+
+    def address(self, name: str) -> str:
+        """Where a notebook is opened, and nothing beside it."""
+        return f"http://127.0.0.1:{self.port}/doc/tree/{name}"
 
     def kernel(self) -> BlockingKernelClient:
         """A client of the one kernel that runs."""
@@ -108,7 +112,7 @@ class Lab:
 
 
 class Notebook:
-    """An open notebook whose cells have been run."""
+    """An open notebook with its kernel."""
 
     def __init__(self, browser: Browser, lab: Lab, address: str) -> None:
         self.foreign: list[str] = []
@@ -122,12 +126,16 @@ class Notebook:
         self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=120_000)
         # What is run before the kernel is there is never run.
         self.page.wait_for_function(f"() => {_STATUS} === 'idle'", timeout=60_000)
-        self.command("notebook:run-all-cells")
         self._client = lab.kernel()
 
     def close(self) -> None:
         self._client.stop_channels()
+        self.page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
         self.page.close()
+
+    def run_all(self) -> None:
+        """Run every cell; returns at once."""
+        self.command("notebook:run-all-cells")
 
     def _request(self, request: Any) -> None:
         if not re.match(r"(https?|wss?)://127\.0\.0\.1[:/]|data:|blob:", request.url):

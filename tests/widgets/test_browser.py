@@ -13,12 +13,12 @@ pytest.importorskip("playwright", reason="playwright is not installed: pip insta
 pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: pip install 'deletekit[course]'")
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Locator, sync_playwright
 
-from tests.widgets.lab import Lab, Notebook, chromium
+from tests.widgets.lab import Lab, Notebook
+from tests.widgets.pixels import colours, faint_texts, highlighted, moving, share, system_colour
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Locator
 
 pytestmark = [
     pytest.mark.slow,
@@ -51,19 +51,6 @@ VIEWS = {
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Give the system's Chromium."""
-    program = chromium()
-    if program is None:
-        pytest.skip("Chromium is not installed (Debian's package chromium)")
-    options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=options)
-        yield started
-        started.close()
-
-
-@pytest.fixture(scope="module")
 def notebook(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
     """Give a notebook that has run every widget."""
     folder = tmp_path_factory.mktemp("lab")
@@ -77,6 +64,7 @@ def notebook(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iter
         cells = ["\n".join(head), *(f"{name} = {code}\n{name}" for name, code in CELLS.items())]
         cells.append("together = dk.explore(t)\ntogether")
         opened = Notebook(browser, lab, lab.notebook("widgets", cells))
+        opened.run_all()
         count = f"() => document.querySelectorAll('.deletekit .dk-code').length === {len(CELLS) + 5}"
         opened.page.wait_for_function(count, timeout=60_000)
         yield opened
@@ -262,6 +250,106 @@ def test_what_a_table_holds_is_text(notebook: Notebook) -> None:
     root = widget(notebook, "hostile")
     assert EVIL in (root.text_content() or "")
     assert root.locator("img, script, svg").count() == 0
+
+
+# --- what readers ask their system for --------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["light", "dark"])
+def forced(notebook: Notebook, request: pytest.FixtureRequest) -> Iterator[Notebook]:
+    """Give the notebook in high contrast: the reader's few colours in place of all others."""
+    notebook.page.emulate_media(forced_colors="active", color_scheme=request.param)
+    yield notebook
+    notebook.page.emulate_media(forced_colors="none", color_scheme="no-preference")
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_in_high_contrast_every_text_is_read(forced: Notebook, name: str) -> None:
+    root = widget(forced, name)
+    assert faint_texts(root) == []
+    assert share(root, "Canvas") > 0.5
+    assert share(root, "CanvasText") > 0.005
+
+
+def test_in_high_contrast_what_is_chosen_stands_out(forced: Notebook) -> None:
+    forced.run("fate.sequence_rule = True; fate.row = 1; tree.node = 'refs'; bitmap.position = 2; bitmap.byte = 24")
+    says(forced, "fate", "Row 1 of D1")
+    says(forced, "bitmap", "Bytes 24")
+    pairs = [
+        (
+            widget(forced, "fate").locator("tbody tr[aria-selected=true]"),
+            widget(forced, "fate").locator("tbody tr").nth(5),
+        ),
+        (
+            widget(forced, "tree").locator("[aria-selected=true]"),
+            widget(forced, "tree").locator("[role=treeitem]").last,
+        ),
+        (
+            widget(forced, "bitmap").locator(".dk-cell[aria-selected=true]"),
+            widget(forced, "bitmap").locator(".dk-cell").nth(6),
+        ),
+        (
+            widget(forced, "bitmap").locator(".dk-strip .dk-on"),
+            widget(forced, "bitmap").locator(".dk-strip span").nth(1),
+        ),
+    ]
+    for chosen, other in pairs:
+        assert highlighted(chosen, margin=2) > 40
+        assert highlighted(other) == 0
+    forced.run("bitmap.byte = None; bitmap.position = None")
+
+
+def test_in_high_contrast_kinds_are_told_apart(forced: Notebook) -> None:
+    bitmap, costs = widget(forced, "bitmap"), widget(forced, "costs")
+    forced.run("bitmap.zoom = 0; bitmap.edits = []")
+    says(forced, "bitmap", "positions: 2")
+    assert share(bitmap.locator(".dk-all").first, "CanvasText") > 0.9
+    assert share(bitmap.locator(".dk-none").first, "Canvas") > 0.6
+    strip = bitmap.locator(".dk-strip")
+    spans = strip.locator("span").count()
+    assert colours(strip)[system_colour(strip, "Canvas")] >= (spans - 1) * 20  # a gap between any two
+    forced.run("bitmap.zoom = 1")
+    bitmap.locator(".dk-some").first.wait_for()
+    assert 0.2 < share(bitmap.locator(".dk-some").first, "CanvasText") < 0.8
+    forced.run("bitmap.zoom = 0")
+
+    assert share(costs.locator("rect.dk-written").first, "CanvasText") > 0.8
+    assert share(costs.locator("rect.dk-read").first, "Canvas") > 0.5
+    assert share(costs.locator("rect.dk-read").first, "CanvasText") > 0.01
+
+    for mark in widget(forced, "line").locator("svg g").all():
+        assert share(mark.locator("text"), "CanvasText") > 0.005
+        assert share(mark.locator("text"), "Canvas") > 0.3
+        edge = mark.locator("rect")
+        assert colours(edge, margin=2)[system_colour(mark, "CanvasText")] + highlighted(edge, margin=2) > 100
+
+    forced.run("stream.crash = ''; stream.step = 2")
+    stream = widget(forced, "stream")
+    stream.locator(".dk-step.dk-done").nth(1).wait_for()
+    assert share(stream.locator(".dk-step.dk-done").first, "CanvasText") > 0.5
+    assert share(stream.locator(".dk-step:not(.dk-done)").first, "Canvas") > 0.5
+
+    borders = {
+        mark: widget(forced, "fate")
+        .locator(f"tr.dk-{mark} th")
+        .first.evaluate("e => getComputedStyle(e).borderInlineStartStyle")
+        for mark in ("live", "hidden")
+    }
+    assert borders == {"live": "solid", "hidden": "dashed"}
+
+
+def test_nothing_moves_for_those_who_ask_for_that(notebook: Notebook) -> None:
+    assert moving(notebook.page) > 0
+    notebook.page.emulate_media(reduced_motion="reduce")
+    try:
+        for name in VIEWS:
+            widget(notebook, name).hover()
+            assert moving(notebook.page) == 0
+        widget(notebook, "fate").locator("tbody tr").nth(4).click()
+        notebook.until("fate.row", 4)
+        assert moving(notebook.page) == 0
+    finally:
+        notebook.page.emulate_media(reduced_motion="no-preference")
 
 
 def test_nothing_left_the_machine_and_nothing_failed(notebook: Notebook) -> None:

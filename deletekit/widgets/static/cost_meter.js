@@ -11,7 +11,7 @@ function costs(block, context) {
       const width = Math.max((value / most) * 420, 2);
       const y = i * 58 + 4 + n * 24;
       return [
-        svg("rect", { x: 130, y, width, height: 20, rx: 3, fill: `var(--dk-colour-${n === 0 ? 5 : 1})` }),
+        svg("rect", { x: 130, y, width, height: 20, rx: 3, fill: `var(--dk-colour-${n === 0 ? 5 : 1})`, class: n ? "dk-read" : "dk-written" }),
         svg("text", { x: 138 + width, y: y + 15 }, `${names[n]}: ${texts[i][n]}`),
       ];
     }),

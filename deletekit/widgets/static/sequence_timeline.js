@@ -49,6 +49,7 @@ function files(block, context) {
       width: 48,
       height: 22,
       rx: point.row === "data" ? 3 : 11,
+      class: on ? "dk-chosen" : "",
       fill: "var(--dk-back)",
       stroke: `var(--dk-colour-${COLOURS[point.row]})`,
       "stroke-width": on ? 4 : 2,
