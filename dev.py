@@ -123,7 +123,7 @@ def fingerprint() -> str:
 
 
 def run_tests(arguments: list[str]) -> int:
-    """Run pytest: all that needs no Spark on two processes, what is worth it again on S3, and the rest on one Spark.
+    """Run pytest on two processes: all that needs no Spark, what is worth it again on S3, and the rest on Spark.
 
     With arguments, which select tests, nothing is run on S3 too: `DELETEKIT_STORAGE=s3 python -m pytest ...` does that.
     """
@@ -134,7 +134,7 @@ def run_tests(arguments: list[str]) -> int:
     if problem:
         say(f"{problem}: the tests marked `spark` and those that ask for `java` will be skipped")
     marks = f"({options.marks}) and " if options.marks else ""
-    pytest = [BIN / "python", "-m", "pytest"]
+    pytest = [BIN / "python", "-m", "pytest", "--durations", "15"]
     say("tests without Spark")
     plain = run([*pytest, "-n", WORKERS, "--dist", "loadgroup", "-m", f"{marks}not spark", *rest])
     results = [plain]
@@ -143,7 +143,8 @@ def run_tests(arguments: list[str]) -> int:
         on_s3 = {**os.environ, "DELETEKIT_STORAGE": "s3"}
         results.append(run([*pytest, "-n", WORKERS, "--dist", "loadgroup", "-m", "not spark", *S3_TESTS], on_s3))
     say("tests on Spark")
-    results.append(run([*pytest, "-m", f"{marks}spark", *rest]))
+    # By file: each process has a session of its own, and what a file builds is built once.
+    results.append(run([*pytest, "-n", WORKERS, "--dist", "loadfile", "-m", f"{marks}spark", *rest]))
     if arguments and any(code == 0 for code in results):
         # A selection may leave one of the two steps without a test.
         results = [code for code in results if code != NO_TESTS_COLLECTED]

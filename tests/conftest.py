@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -55,9 +56,10 @@ def java() -> str:
 
 @pytest.fixture(scope="session")
 def spark(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Give the one Spark session of this run, with the Iceberg catalog `local` in a folder of its own."""
+    """Give the one Spark session of this process, with the Iceberg catalog `local` in a folder of its own."""
     pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'deletekit[spark]'")
-    session = spark_session(tmp_path_factory.mktemp("spark"))
+    with fetching_jars(tmp_path_factory):
+        session = spark_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
 
@@ -96,14 +98,20 @@ def rest_s3_jars(java: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     return found_jars(java, tmp_path_factory, (*JARS, *S3_JARS))
 
 
-def found_jars(java: str, tmp_path_factory: pytest.TempPathFactory, jars: Sequence[Jar]) -> str:
+@contextmanager
+def fetching_jars(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One worker at a time: Ivy's cache knows no locks."""
     import fcntl  # noqa: PLC0415  # Windows has none, and runs the other tests
 
+    with (tmp_path_factory.getbasetemp().parent / "ivy.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def found_jars(java: str, tmp_path_factory: pytest.TempPathFactory, jars: Sequence[Jar]) -> str:
     pytest.importorskip("pyspark", reason="pyspark, whose Ivy finds the REST server's jars, is not installed")
-    lock = tmp_path_factory.getbasetemp().parent / "ivy.lock"  # one for all workers: Ivy's cache knows no locks
     try:
-        with lock.open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with fetching_jars(tmp_path_factory):
             return class_path(java, tmp_path_factory.mktemp("ivy"), jars)
     except subprocess.CalledProcessError as e:
         pytest.skip(f"the jars of Iceberg's REST server cannot be fetched: {(e.stdout + e.stderr)[-500:]}")
