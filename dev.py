@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     if options.command == "tour":
         install(["spark"])
         return run([BIN / "deletekit", "tour", *options.rest])
-    install(["spark", "test", "peers", "course"])
+    install(["spark", "test", "peers", "course", "site"])
     return run_tests(options.rest)
 
 

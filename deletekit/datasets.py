@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from deletekit.errors import NotFoundError
 
-__all__ = ["animals", "flights", "users"]
+__all__ = ["animals", "flights", "path", "users"]
 
 _PACKAGE = Path(__file__).parent
 # A wheel carries the files inside the package; a checkout, also an editable install of one, has them in data/.
@@ -62,15 +62,23 @@ def animals() -> pa.Table:
     return _read("animals")
 
 
-def _read(name: str) -> pa.Table:
+def path(name: str) -> Path:
+    """The Parquet file of a sample table: `flights`, `users` or `animals`.
+
+    Raises NotFoundError where this installation does not have it.
+    """
     for folder in _FOLDERS:
         file = folder / f"{name}.parquet"
         if file.is_file():
-            # No partitioning: a folder named a=b above the file would become a column.
-            return pq.read_table(file, partitioning=None)
+            return file
     raise NotFoundError(
         "a sample table is missing from this installation of deletekit",
         kind="sample-table",
         file=f"{name}.parquet",
         expected=" or ".join(str(folder) for folder in _FOLDERS),
     )
+
+
+def _read(name: str) -> pa.Table:
+    # No partitioning: a folder named a=b above the file would become a column.
+    return pq.read_table(path(name), partitioning=None)

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from deletekit.errors import EnvironmentMissingError, InvalidInputError
 from deletekit.spark_catalogs import SparkCatalog, spark_catalog
@@ -24,7 +26,7 @@ from deletekit.spark_defaults import announce, inherited
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["JARS", "java_problem", "java_program", "session"]
+__all__ = ["JARS", "fetch_jars", "java_problem", "java_program", "session"]
 
 JARS = (
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
@@ -103,6 +105,32 @@ def session(
         started: SparkSession = builder.getOrCreate()
     announce(catalog_name, properties, alone=True)
     return started
+
+
+def fetch_jars(folder: str | Path) -> tuple[Path, ...]:
+    """Put the jars of `JARS` and what they need into a folder that DELETEKIT_JARS can name; returns their paths.
+
+    Spark is started once and stopped: it resolves the Maven coordinates as every session does, from the network only
+    where nothing has fetched them before, or from the folder that DELETEKIT_JARS names now. A session that runs already
+    is asked for its jars and left running.
+
+    Raises EnvironmentMissingError as `session` does, or when the jars in use are not those of `JARS`.
+    """
+    running = running_session()
+    with tempfile.TemporaryDirectory(prefix="deletekit-jars-", ignore_cleanup_errors=True) as warehouse:
+        asked = running if running is not None else session(warehouse, master="local[1]", driver_memory="512m")
+        used = asked.conf.get("spark.jars", None) or ""
+        if running is None:
+            asked.stop()
+    jars = [Path(url2pathname(urlsplit(jar).path) if "://" in jar else jar) for jar in used.split(",") if jar]
+    missing = [name for name in map(_jar_name, JARS) if not any(jar.name.endswith(name) for jar in jars)]
+    if missing:
+        raise EnvironmentMissingError(
+            "the running Spark session has other jars", kind="jars", field="spark.jars", expected=", ".join(missing)
+        )
+    root = Path(folder)
+    root.mkdir(parents=True, exist_ok=True)
+    return tuple(Path(shutil.copy(jar, root / jar.name)) for jar in jars)
 
 
 def _embedded(properties: Mapping[str, str], name: str) -> SparkCatalog:
@@ -211,13 +239,17 @@ def _jars(coordinates: Sequence[str]) -> dict[str, str]:
     folder = os.environ.get(JARS_FOLDER_VARIABLE)
     if not folder:
         return {"spark.jars.packages": ",".join(coordinates)}
-    files = ["-".join(coordinate.split(":")[1:]) + ".jar" for coordinate in coordinates]
-    missing = [file for file in files if not any(Path(folder).glob(f"*{file}"))]
+    missing = [file for file in map(_jar_name, coordinates) if not any(Path(folder).glob(f"*{file}"))]
     if missing:
         raise EnvironmentMissingError(
             "jars are missing", kind="jars", file=folder, field=JARS_FOLDER_VARIABLE, expected=", ".join(missing)
         )
     return {"spark.jars": ",".join(str(p) for p in sorted(Path(folder).glob("*.jar")))}
+
+
+def _jar_name(coordinate: str) -> str:
+    """How the name of a jar ends: Ivy puts the group before it."""
+    return "-".join(coordinate.split(":")[1:]) + ".jar"
 
 
 @contextmanager

@@ -69,6 +69,13 @@ def own_spark(java: str) -> None:
 
 
 @pytest.fixture(scope="session")
+def build_backend() -> None:
+    """Skip what builds or installs deletekit itself, without a network, where its build backend is missing."""
+    for module in ("hatchling", "editables"):
+        pytest.importorskip(module, reason=f"{module} is not installed: pip install 'deletekit[test]'")
+
+
+@pytest.fixture(scope="session")
 def spark_cluster(own_spark: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
     """Give the one standalone Spark cluster of this run; whoever uses it is a process of its own."""
     cluster = SparkCluster(tmp_path_factory.mktemp("cluster"))

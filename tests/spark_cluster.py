@@ -1,6 +1,7 @@
 """A standalone Spark cluster on loopback: a master and two workers, processes of pyspark's own classes.
 
-Each worker has one core and starts executors as children; all are ended by their pids.
+Each worker has one core and a loopback address of its own, for Spark gives no host a second attempt at a task that runs
+there; it starts executors as children; all are ended by their pids.
 """
 
 from __future__ import annotations
@@ -44,10 +45,11 @@ class SparkCluster:
     def start(self) -> None:
         """Start, and wait until every worker is registered."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._run("master.Master", "--port", str(self.port), "--webui-port", str(self.web_port))
+        self._run("master.Master", "127.0.0.1", "--port", str(self.port), "--webui-port", str(self.web_port))
         for number in range(self.workers):
             place = ["--work-dir", str(self.folder / f"work{number}"), "--webui-port", "0"]
-            self._run("worker.Worker", "--cores", "1", "--memory", self.worker_memory, *place, self.master)
+            address = f"127.0.0.{1 + number}"
+            self._run("worker.Worker", address, "--cores", "1", "--memory", self.worker_memory, *place, self.master)
         deadline = time.monotonic() + PATIENCE
         while self._registered() < self.workers:
             if time.monotonic() > deadline or any(p.poll() is not None for p in self.processes):
@@ -73,7 +75,7 @@ class SparkCluster:
             process.kill()
             process.wait(PATIENCE)
 
-    def _run(self, name: str, *arguments: str) -> None:
+    def _run(self, name: str, address: str, *arguments: str) -> None:
         spec = importlib.util.find_spec("pyspark")
         assert spec is not None
         assert spec.origin is not None
@@ -81,14 +83,14 @@ class SparkCluster:
         environment = {
             **os.environ,
             "SPARK_HOME": str(home),
-            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_IP": address,
             "SPARK_DAEMON_MEMORY": "256m",
             # The workers' Python finds this checkout.
             "PYTHONPATH": str(ROOT),
             "PYSPARK_PYTHON": sys.executable,
         }
         # The script ends in exec: its pid is the JVM's.
-        command = [home / "bin" / "spark-class", f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1", *arguments]
+        command = [home / "bin" / "spark-class", f"org.apache.spark.deploy.{name}", "--host", address, *arguments]
         with self.log.open("ab") as log:
             self.processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
 

@@ -32,6 +32,7 @@ from deletekit.cli.rewrite import (
 from deletekit.cli.stream import promote, stream
 from deletekit.cli.terminal import show_error
 from deletekit.cli.verify import verify
+from deletekit.cli.workshop_bundle import workshop_bundle
 from deletekit.version import __version__
 
 __all__ = ["main"]
@@ -96,7 +97,7 @@ def tour(directory: Path | None, *, keep: bool) -> None:
     module.run_tour(directory, console=Console(highlight=False), keep=keep)
 
 
-_LOOKING = (tour, lab, inspect, explain, explore, verify, doctor)
+_LOOKING = (tour, lab, workshop_bundle, inspect, explain, explore, verify, doctor)
 _CHANGING = (pipeline, delete, stream, promote, rollback, set_current_snapshot, cherry_pick, fast_forward)
 _CLEANING_UP = (expire_snapshots, remove_orphan_files, rewrite_manifests, repair)
 _REWRITING = (compact, rewrite_position_deletes, convert_equality_deletes, remove_dangling_deletes, erase)

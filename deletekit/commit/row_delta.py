@@ -248,8 +248,9 @@ def _manifests(
     ):
         new = write_added(context, added, snapshot_id, sequence_number, delta.sequence_numbers)
         mine = [m for m in old if m.content == content]
+        paths = {m.manifest_path for m in mine}
         filtered = filter_manifests(context, base.reader, mine, removed, snapshot_id, sequence_number)
-        kept = [m for m in filtered if m in mine]
+        kept = [m for m in filtered if m.manifest_path in paths]
         counts["created"] += len(new) + len(filtered) - len(kept)
         counts["kept"] += len(kept)
         counts["replaced"] += len(filtered) - len(kept)

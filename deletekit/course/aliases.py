@@ -1,8 +1,7 @@
 """Short names for what has long ones: S1 snapshots, L1 manifest lists, M1 manifests, D1 data files, E1 equality delete
 files, P1 position delete files, V1 deletion vectors.
 
-Law: the same history gives the same names on every machine and engine: the order is that of sequence numbers, and then
-of what is in the file, never of random names.
+Law: the same history gives the same names on every machine and engine, and they are those that the widgets show.
 """
 
 from __future__ import annotations
@@ -14,15 +13,14 @@ from typing import Any
 
 from deletekit.course.showing import lines
 from deletekit.errors import NotFoundError
-from deletekit.formats.content_file import ContentFile, DeleteFile, ManifestEntry
+from deletekit.formats.content_file import ContentFile
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.operations.inspect import inspect, to_json
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
+from deletekit.views.aliases import Aliases as Names
 
 __all__ = ["Aliases"]
-
-_LETTERS = {"equality-delete": "E", "position-delete": "P", "deletion-vector": "V"}
 
 
 class Aliases:
@@ -88,7 +86,7 @@ class Aliases:
 
     def _named(self, value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {k: self._named(v) for k, v in value.items()}
+            return {self._named(k): self._named(v) for k, v in value.items()}
         if isinstance(value, list | tuple):
             return [self._named(v) for v in value]
         if isinstance(value, int) and not isinstance(value, bool):
@@ -109,18 +107,13 @@ class Aliases:
             return
         self._seen = self._table.metadata_location
         metadata = self._table.metadata
-        snapshots = sorted(metadata.snapshots.values(), key=lambda s: (s.sequence_number, s.timestamp_ms))
-        self._snapshots = {f"S{n}": s.snapshot_id for n, s in enumerate(snapshots, 1)}
         reader = SnapshotReader(self._table.io, metadata)
-        manifests: dict[str, ManifestFile] = {}
-        entries: dict[tuple[Any, ...], ManifestEntry] = {}
-        for snapshot in snapshots:
-            for listed in reader.manifests(snapshot):
-                manifests.setdefault(listed.manifest_path, listed)
-                for entry in reader.entries(listed):
-                    entries.setdefault(entry.data_file.identity, entry)
-        self._files = _file_names(list(entries.values()))
-        lists = {f"L{n}": s.manifest_list for n, s in enumerate(snapshots, 1) if s.manifest_list}
+        names = Names(metadata, reader)
+        self._snapshots = {names.snapshot(s.snapshot_id): s.snapshot_id for s in names.snapshots}
+        manifests = {m.manifest_path: m for s in names.snapshots for m in reader.manifests(s)}
+        files = {e.data_file.identity: e.data_file for m in manifests.values() for e in reader.entries(m)}
+        self._files = {alias: files[names.identity(alias)] for alias in names.files()}
+        lists = {f"L{n}": s.manifest_list for n, s in enumerate(names.snapshots, 1) if s.manifest_list}
         ordered = sorted(manifests.values(), key=_manifest_order)
         self._paths = {
             **lists,
@@ -136,35 +129,6 @@ class Aliases:
 
 _SMALL = 1 << 31
 """Snapshot ids are random 63-bit numbers; a count is not mistaken for one."""
-
-
-def _file_names(entries: list[ManifestEntry]) -> dict[str, ContentFile]:
-    data = sorted((e for e in entries if not isinstance(e.data_file, DeleteFile)), key=_entry_order)
-    names: dict[str, ContentFile] = {f"D{n}": e.data_file for n, e in enumerate(data, 1)}
-    place = {file.file_path: n for n, file in enumerate(names.values())}
-
-    def delete_order(entry: ManifestEntry) -> tuple[Any, ...]:
-        file = entry.data_file
-        assert isinstance(file, DeleteFile)
-        return (entry.sequence_number or 0, place.get(file.referenced_data_file or "", -1), *_entry_order(entry))
-
-    counts = dict.fromkeys(_LETTERS, 0)
-    for entry in sorted((e for e in entries if isinstance(e.data_file, DeleteFile)), key=delete_order):
-        assert isinstance(entry.data_file, DeleteFile)
-        counts[entry.data_file.kind] += 1
-        names[f"{_LETTERS[entry.data_file.kind]}{counts[entry.data_file.kind]}"] = entry.data_file
-    return names
-
-
-def _entry_order(entry: ManifestEntry) -> tuple[Any, ...]:
-    """By when a file came, and then by what is in it: bounds of position deletes are paths, which are random."""
-    file = entry.data_file
-    bounds = () if isinstance(file, DeleteFile) and file.kind != "equality-delete" else _bounds(file)
-    return (entry.sequence_number or 0, repr(file.partition), bounds, file.record_count, file.file_path)
-
-
-def _bounds(file: ContentFile) -> tuple[Any, ...]:
-    return tuple(sorted((file.lower_bounds or {}).items()))
 
 
 def _manifest_order(listed: ManifestFile) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyiceberg.schema import Schema
@@ -55,7 +55,7 @@ _SQL_TYPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """What `lesson` returns: the catalog, the folder that it is in, and `table`, which builds tables in it."""
+    """What `lesson` returns: the catalog, the folder that it is in, `table`, which builds tables in it, and `sql`."""
 
     number: str
     catalog: Catalog
@@ -115,6 +115,22 @@ class Lesson:
         writer.option("check-nullability", "false").option("fanout-enabled", "true").append()
         table.refresh()
 
+    def sql(self, statement: str) -> list[dict[str, Any]]:
+        """Run a statement in Spark SQL, which finds the lesson's tables by their bare names, and give its rows.
+
+        Without Spark one sentence says that it was passed over, and there are no rows.
+        """
+        if self.spark is None:
+            shown = " ".join(statement.split())
+            print(text("Passed over, because it needs Spark: {statement}", statement=shown))  # noqa: T201
+            return []
+        before = f"{_quoted(self.spark.catalog.currentCatalog())}.{_quoted(self.spark.catalog.currentDatabase())}"
+        self.spark.sql(f"USE {_quoted(self.catalog.name)}.{_NAMESPACE}")
+        try:
+            return [row.asDict(recursive=True) for row in self.spark.sql(statement).collect()]
+        finally:
+            self.spark.sql(f"USE {before}")  # the session may be somebody else's too
+
     def _create(
         self,
         spark: SparkSession,
@@ -131,15 +147,11 @@ class Lesson:
         options = {"format-version": str(format_version), **properties}
         shown = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in options.items())
         partitions = f"PARTITIONED BY ({', '.join(partition_by)}) " if partition_by else ""
-        catalog = _quoted(self.catalog.name)
-        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {catalog}.{_NAMESPACE}")
-        spark.sql(
-            f"CREATE TABLE {catalog}.{_NAMESPACE}.{_quoted(name)} ({', '.join(columns)}) USING iceberg "
-            f"{partitions}TBLPROPERTIES ({shown})"
-        )
+        table = f"{_quoted(self.catalog.name)}.{_NAMESPACE}.{_quoted(name)}"
+        spark.sql(f"CREATE TABLE {table} ({', '.join(columns)}) USING iceberg {partitions}TBLPROPERTIES ({shown})")
 
 
-def lesson(number: str, *, engine: str | None = None) -> Lesson:
+def lesson(number: str, *, engine: str | None = None, needs_spark: bool = False) -> Lesson:
     """Set a lesson up: an empty catalog in a temporary folder, which goes when the notebook's kernel ends.
 
     Parameters
@@ -147,6 +159,7 @@ def lesson(number: str, *, engine: str | None = None) -> Lesson:
     number: `06`.
     engine: `spark`, PySpark builds the tables; `local`, deletekit does; `auto`, PySpark where it starts, else deletekit
         after one sentence that says so. None takes the variable DELETEKIT_COURSE_ENGINE, else `auto`.
+    needs_spark: the lesson is about Spark: without it the sentence says that `sql` does nothing.
 
     Raises InvalidInputError for another engine; EnvironmentMissingError for `spark` where Spark cannot start.
     """
@@ -159,22 +172,33 @@ def lesson(number: str, *, engine: str | None = None) -> Lesson:
     folder = Path(tempfile.mkdtemp(prefix=f"deletekit-lesson-{number}-")).resolve()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     name = f"lesson_{number}_{next(_numbers)}"  # a running session keeps each catalog that it has opened
-    spark = None if chosen == "local" else _session(folder, name, must=chosen == "spark")
+    spark = None
+    try:
+        spark = None if chosen == "local" else _session(folder, name)
+    except RuntimeError as e:  # EnvironmentMissingError, and pyspark's own when the JVM does not come up
+        if chosen == "spark":
+            raise
+        _say_without_spark(" ".join(str(e).split()), needs_spark=needs_spark)
+    if chosen == "local" and needs_spark:
+        _say_without_spark(f"{_ENGINE_VARIABLE}=local", needs_spark=True)
     return Lesson(number=number, catalog=local_catalog(folder, name), folder=folder, spark=spark)
 
 
-def _session(folder: Path, catalog_name: str, *, must: bool) -> SparkSession | None:
-    try:
-        started = session(folder, catalog_name=catalog_name, master="local[1]", settings=_SETTINGS)
-    except RuntimeError as e:  # EnvironmentMissingError, and pyspark's own when the JVM does not come up
-        if must:
-            raise
-        reason = " ".join(str(e).split())
-        print(text("The tables are built without Spark, and every cell shows the same ({reason}).", reason=reason))  # noqa: T201
-        return None
+def _session(folder: Path, catalog_name: str) -> SparkSession:
+    started = session(folder, catalog_name=catalog_name, master="local[1]", settings=_SETTINGS)
     for key, value in _SETTINGS.items():
         started.conf.set(key, value)
+    started.sql(f"CREATE NAMESPACE IF NOT EXISTS {_quoted(catalog_name)}.{_NAMESPACE}")
     return started
+
+
+def _say_without_spark(reason: str, *, needs_spark: bool) -> None:
+    said = (
+        text("Spark is missing ({reason}): every cell that asks it says so and does nothing.", reason=reason)
+        if needs_spark
+        else text("The tables are built without Spark, and every cell shows the same ({reason}).", reason=reason)
+    )
+    print(said)  # noqa: T201
 
 
 def _sql_type(iceberg: str) -> str:

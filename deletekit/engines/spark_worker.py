@@ -14,6 +14,7 @@ from pyspark import Accumulator, TaskContext
 
 from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.parcel import pack_result, told_in_text, unpack
+from deletekit.engines.worker_path import forget_archives
 
 __all__ = ["RESULT_SCHEMA", "PartitionWorker", "RowsWorker", "Worker"]
 
@@ -44,6 +45,7 @@ class Worker:
         self._most_attempts = most_attempts
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        forget_archives()
         number = _task().attemptNumber()
         for batch in batches:
             for group in batch.column(0).to_pylist():
@@ -66,6 +68,7 @@ class PartitionWorker:
         self._most_attempts = most_attempts
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        forget_archives()
         # By the task's id: the numbers of attempts begin anew where a lost shuffle has a stage run again.
         task = _task()
         is_last = task.attemptNumber() + 1 >= self._most_attempts
@@ -81,6 +84,7 @@ class RowsWorker:
         self._groups = groups
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        forget_archives()
         with told_in_text():
             fn = unpack(self._fn, "", {})
             for batch in batches:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DeleteFile
+from deletekit.operations.context import local
 from deletekit.operations.delete import delete, delete_keys
 from deletekit.operations.read import scan
 from deletekit.operations.write import append, create_table
@@ -24,6 +25,7 @@ from deletekit.table.table import Table
 __all__ = ["ModeCost", "measure_costs"]
 
 MOST_ROWS = 1_000_000
+_FOLDER_LENGTH = 80
 _MODES = (
     (3, "copy-on-write"),
     (2, "position-delete"),
@@ -70,10 +72,13 @@ def measure_costs(rows: int = 20_000, files: int = 4, percent: int = 1) -> tuple
             raise InvalidInputError("out of range", kind="costs", field=name, found=value, expected=f"1 .. {most}")
     ids = np.arange(rows, dtype=np.int64)
     doomed = ids[(ids * 61) % 100 < percent]
-    with tempfile.TemporaryDirectory(prefix="deletekit-costs-") as folder:
+    # Position delete files hold paths: of one length on every machine, they cost the same on each.
+    prefix = "deletekit-costs-".ljust(_FOLDER_LENGTH - len(tempfile.gettempdir()), "-")
+    with tempfile.TemporaryDirectory(prefix=prefix) as folder:
         catalog = local_catalog(folder)
         try:
-            return tuple(_measure(catalog, mode, version, ids, doomed, files) for version, mode in _MODES)
+            with local(threads=1):  # each task writes a file of its own, and there are as many tasks as threads
+                return tuple(_measure(catalog, mode, version, ids, doomed, files) for version, mode in _MODES)
         finally:
             catalog.pyiceberg.close()
 

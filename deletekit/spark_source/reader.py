@@ -22,6 +22,7 @@ from deletekit.deletes.projection import check_supported
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_planning import plan_scan
 from deletekit.deletes.task_part import TaskPart, task_parts
+from deletekit.engines.worker_path import forget_archives
 from deletekit.errors import InvalidInputError
 from deletekit.operations.read import METADATA_COLUMNS, ScanResult, resolve_snapshot
 from deletekit.spark_source.filters import conjunction, translated
@@ -132,12 +133,14 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for about `split-size` bytes of data files, a file's row groups apart; reads manifests only."""
+        forget_archives()
         where = unbound_filter(conjunction(self._where), self._schema)
         reader = SnapshotReader(self._io, self._metadata)
         tasks = plan_scan(self._metadata, self._snapshot, reader, where, self._schema)
         return list(_packed(task_parts(tasks), self._split, self._open_cost))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        forget_archives()
         if partition is None:  # how Spark calls a table without a file
             return
         context = ReadContext(self._io, self._metadata)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deletekit.formats.content_file import ManifestEntry
-from deletekit.formats.manifest_columns import ManifestColumns, text_array
+from deletekit.formats.manifest_columns import ManifestColumns, Rows, text_array
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.metadata import Snapshot
 from deletekit.table.snapshot import SnapshotReader
@@ -26,12 +26,19 @@ class LiveFiles:
 
     def __init__(self, reader: SnapshotReader, snapshot: Snapshot | None, content: ManifestContent) -> None:
         self._manifests = [] if snapshot is None else list(reader.live_columns(snapshot, content))
+        self._starts = np.cumsum([0, *(len(columns) for columns in self._manifests)])
+        self._paths = pa.chunked_array([columns.file_path for columns in self._manifests], pa.large_string())
 
     def with_paths(self, paths: Iterable[str]) -> Iterator[ManifestEntry]:
         """The files of these paths, in manifest order; several where one Puffin file holds several vectors."""
         wanted = text_array(paths)
-        for columns in self._manifests:
-            yield from columns.entries(rows_with_paths(columns, wanted))
+        if not len(wanted):
+            return
+        # All manifests at once: a stream of small commits leaves hundreds of manifests of an entry or two.
+        found = np.flatnonzero(_is_in(self._paths, wanted))
+        for number, rows in _by_manifest(np.searchsorted(self._starts, found, side="right") - 1, found):
+            own, columns = rows - self._starts[number], self._manifests[number]
+            yield from columns.entries(own[columns.is_live[own]])
 
     def vectors_of(self, data_paths: Iterable[str]) -> Iterator[ManifestEntry]:
         """The deletion vectors of these data files, in manifest order."""
@@ -50,19 +57,26 @@ class LiveFiles:
         for columns, rows in parts:
             yield from columns.entries(rows[_is_in(columns.referenced(rows), twice)])
 
-    def _vectors(self) -> Iterator[tuple[ManifestColumns, npt.NDArray[np.int64]]]:
+    def _vectors(self) -> Iterator[tuple[ManifestColumns, Rows]]:
         for columns in self._manifests:
             yield columns, np.flatnonzero(columns.is_live & columns.is_vector)
 
 
-def rows_with_paths(columns: ManifestColumns, paths: pa.Array) -> npt.NDArray[np.int64]:
+def rows_with_paths(columns: ManifestColumns, paths: pa.Array) -> Rows:
     """Rows of a manifest's live files of these paths."""
     if not len(paths):
         return np.zeros(0, np.int64)
     return np.flatnonzero(columns.is_live & _is_in(columns.file_path, paths))
 
 
-def _is_in(values: pa.Array, wanted: pa.Array) -> npt.NDArray[np.bool_]:
+def _by_manifest(manifests: Rows, rows: Rows) -> Iterator[tuple[int, Rows]]:
+    """Rows in the order of their manifests, by manifest."""
+    numbers, starts = np.unique(manifests, return_index=True)
+    # numpy splits nothing into one part, which no number is left for.
+    yield from zip(numbers.tolist(), np.split(rows, starts[1:]), strict=False)
+
+
+def _is_in(values: pa.Array | pa.ChunkedArray, wanted: pa.Array) -> npt.NDArray[np.bool_]:
     found = pc.and_(pc.is_in(values, value_set=wanted), values.is_valid())
-    mask: npt.NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
+    mask: npt.NDArray[np.bool_] = np.asarray(found)
     return mask

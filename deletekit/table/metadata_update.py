@@ -24,7 +24,8 @@ def apply_updates(metadata: TableMetadata, updates: Sequence[Mapping[str, Any]],
     Raises UnsupportedError for an unknown action, InvalidInputError for one that the metadata cannot take, and
     CommitConflictError when a snapshot's sequence number or first row id is behind the table (retryable).
     """
-    raw: Json = copy.deepcopy(dict(metadata.raw))
+    # The actions put new values into these, and leave those that are there as they are.
+    raw: Json = {k: copy.copy(v) if isinstance(v, list | dict) else v for k, v in metadata.raw.items()}
     for update in updates:
         action = update["action"]
         if action not in _ACTIONS:

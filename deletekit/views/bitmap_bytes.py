@@ -1,6 +1,7 @@
 """BitmapBytes: every byte of a Puffin or Delta `.bin` file, and a map of the positions in one of its vectors.
 
-Law: what is edited is a copy in memory; the bytes shown for it are those a new deletion vector would have.
+Law: what is edited is a copy in memory; the bytes shown for it are those a new deletion vector would have. A table's
+Puffin file has paths in its footer: what depends on their length is shown as `…`, in full with `raw`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ MAP_WIDTH, MAP_LINES = 32, 8
 ZOOMS = (1, 16, 256, 4_096, 65_536, 1 << 20, 1 << 24)
 MOST_EDITS = 10_000
 _HEX_BYTES = 12
+_MASK = "…"
+_DEFAULTS = {"zoom": 0, "edits": (), "raw": False}
 
 
 def bitmap_bytes(
@@ -33,6 +36,7 @@ def bitmap_bytes(
     position: int | None = None,
     zoom: int = 0,
     edits: Sequence[int] = (),
+    raw: bool = False,
     snapshot: str | None = None,
     lang: str | None = None,
 ) -> Page:
@@ -47,6 +51,7 @@ def bitmap_bytes(
     position: the selected row position, which the map is drawn around.
     zoom: how many positions a cell of the map stands for: 1 for 0, 16 for 1, and so on to 16,777,216 for 6.
     edits: positions to take out of the vector, or put in where they are not in it.
+    raw: show the size of the footer, and what follows from it, of a table's file too.
     snapshot: as `S2`; None is the current one.
 
     A vector that is laid out right and says wrong things is shown with its bytes, and with what is wrong.
@@ -57,33 +62,35 @@ def bitmap_bytes(
     messages = Messages(lang)
     shown = open_vector_file(source, delete_file, snapshot)
     state: dict[str, Any] = {"delete_file": delete_file, "byte": byte, "position": position, "zoom": zoom}
-    state |= {"edits": tuple(edits), "snapshot": snapshot}
+    state |= {"edits": tuple(edits), "raw": raw, "snapshot": snapshot}
     if shown is None:
         return _empty(messages)
     ranges, data, bitmap = _laid_out(shown, edits)
     selected = _range_at(ranges, byte, len(data))
-    number = ranges.index(selected) if selected is not None else start
-    first, stop, more = paging(messages, "start", number, len(ranges))
-    if byte is None and first:
-        state["start"] = first
-    problem = shown.problem
-    blocks: list[Block] = [error_facts(problem, messages, shown.location)] if problem is not None else []
-    blocks.append(_facts(messages, shown, bitmap, shown.bitmap, data, ranges))
+    first, stop, more = paging(messages, "start", ranges.index(selected) if selected else start, len(ranges))
+    state |= {"start": first} if byte is None and first else {}
+    known = _known_bytes(shown, ranges, raw=raw)
+    size = f"{len(data):,}" if known is None else _MASK
+    blocks: list[Block] = [*_problem(messages, shown), _facts(messages, shown, bitmap, shown.bitmap, size, ranges)]
     if bitmap is not None:
         blocks.append(_map(messages, bitmap, position, zoom, shown.limit))
-    blocks.append(_bytes(messages, data, ranges, first, stop, selected, more))
+    blocks.append(_bytes(messages, data, ranges[first:stop], known, selected, more))
     return Page(
         view="BitmapBytes",
         title=messages("title-BitmapBytes"),
-        sentence=_sentence(messages, shown, selected, bitmap, position, data),
-        error=problem is not None,
+        sentence=_sentence(messages, shown, selected, bitmap, position, size),
+        error=shown.problem is not None,
         lang=messages.lang,
-        code=code_line("BitmapBytes", shown.source, state | {"delete_file": shown.name}, {"zoom": 0, "edits": ()}),
+        code=code_line("BitmapBytes", shown.source, state | {"delete_file": shown.name}, _DEFAULTS),
         blocks=tuple(blocks),
-        controls=_controls(messages, shown, bitmap, position, zoom, edits),
+        controls=_controls(messages, shown, bitmap, position, zoom, edits) + _raw_control(messages, shown, ranges, raw),
         state={"delete_file": shown.name, "start": first},
         words=words(messages),
     )
+
+
+def _problem(messages: Messages, shown: VectorFile) -> list[Block]:
+    return [] if shown.problem is None else [error_facts(shown.problem, messages, shown.location)]
 
 
 def _laid_out(shown: VectorFile, edits: Sequence[int]) -> tuple[Sequence[ByteRange], bytes, PositionBitmap | None]:
@@ -115,12 +122,12 @@ def _facts(
     shown: VectorFile,
     bitmap: PositionBitmap | None,
     base: PositionBitmap | None,
-    data: bytes,
+    size: str,
     ranges: Sequence[ByteRange],
 ) -> Facts:
     kinds = {kind: sum(r.field == f"{kind} container" for r in ranges) for kind in ("array", "bitmap", "run")}
     items = [
-        (messages("bytes"), f"{len(data):,}"),
+        (messages("bytes"), size),
         (messages("byte-ranges"), f"{len(ranges):,}"),
         *((messages(f"containers-{kind}"), f"{count:,}") for kind, count in kinds.items()),
     ]
@@ -172,19 +179,20 @@ def _bytes(
     messages: Messages,
     data: bytes,
     ranges: Sequence[ByteRange],
-    first: int,
-    stop: int,
+    known: int | None,
     selected: ByteRange | None,
     more: dict[str, Any],
 ) -> Grid:
-    lines = tuple(
-        Line(
-            key=r.start,
-            cells=(f"{r.start:,}", f"{r.length:,}", r.part, r.field, _value(messages, r), _hex(data, r)),
-            mark=_mark(r),
-        )
-        for r in ranges[first:stop]
-    )
+    """The byte ranges of the page; behind `known`, offsets and sizes are not told."""
+    lines = []
+    for r in ranges:
+        start = f"{r.start:,}" if known is None or r.start <= known else _MASK
+        length, value, some = f"{r.length:,}", _value(messages, r), _hex(data, r)
+        if known is not None and r.field == "payload":
+            length = _MASK
+        elif known is not None and r.field == "payload size":
+            value, some = _MASK, _MASK
+        lines.append(Line(key=r.start, cells=(start, length, r.part, r.field, value, some), mark=_mark(r)))
     return Grid(
         name="bytes",
         caption=messages("ranges-caption"),
@@ -196,11 +204,11 @@ def _bytes(
             messages("meaning"),
             "hex",
         ),
-        lines=lines,
+        lines=tuple(lines),
         select="byte",
         selected=selected.start if selected is not None else None,
         numbers=(0, 1),
-        figure={"lengths": [r.length for r in ranges[first:stop]], "fields": [r.field for r in ranges[first:stop]]},
+        figure={"lengths": [r.length for r in ranges], "fields": [r.field for r in ranges]},
         **more,
     )
 
@@ -233,7 +241,7 @@ def _sentence(
     selected: ByteRange | None,
     bitmap: PositionBitmap | None,
     position: int | None,
-    data: bytes,
+    size: str,
 ) -> str:
     said = []
     if position is not None and bitmap is not None:
@@ -247,7 +255,7 @@ def _sentence(
         return " ".join(said)
     if shown.problem is not None:
         return error_sentence(shown.problem, messages, shown.location)
-    return messages("bytes-summary", name=shown.name, bytes=f"{len(data):,}", count=f"{len(bitmap or ()):,}")
+    return messages("bytes-summary", name=shown.name, bytes=size, count=f"{len(bitmap or ()):,}")
 
 
 def _controls(
@@ -281,6 +289,19 @@ def _controls(
     if edits:
         out.append(Control(kind="button", trait="edits", label=messages("edit-undo"), value=[]))
     return tuple(out)
+
+
+def _raw_control(messages: Messages, shown: VectorFile, ranges: Sequence[ByteRange], raw: bool) -> tuple[Control, ...]:
+    if _known_bytes(shown, ranges, raw=False) is None:
+        return ()
+    return (Control(kind="check", trait="raw", label=messages("raw"), value=raw),)
+
+
+def _known_bytes(shown: VectorFile, ranges: Sequence[ByteRange], *, raw: bool) -> int | None:
+    """Where what depends on the length of paths begins: the payload of a table's Puffin footer; None without one."""
+    if raw or shown.source != "table":
+        return None
+    return next((r.start for r in ranges if r.part == "footer" and r.field == "payload"), None)
 
 
 def _empty(messages: Messages) -> Page:

@@ -13,6 +13,8 @@ from deletekit.views.page import Control, Grid, Line, Page
 __all__ = ["cost_meter"]
 
 MOST_ROWS = 200_000
+_MANY = 10_000
+"""Bytes of which two digits are shown, not one: what names of files add to them is little."""
 
 
 def cost_meter(
@@ -92,8 +94,8 @@ def _cells(cost: ModeCost, *, times: bool) -> tuple[str, ...]:
 
 
 def _about(number: int) -> str:
-    """Two digits of a number of bytes: the names of files are in them, and so a few bytes differ every time."""
+    """The first digits of a number of bytes: the names of files are in them, and so some bytes differ every time."""
     if number < 10:
         return str(number)
-    step = 10 ** (int(math.log10(number)) - 1)
+    step = 10 ** (int(math.log10(number)) - (number >= _MANY))
     return f"~{round(number / step) * step:,}"

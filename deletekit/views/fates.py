@@ -121,7 +121,8 @@ def _candidates(
         if len(others) < MOST_OTHERS:
             others.append((entry, _reason(view, entry, data, vector, rules)))
     left_out = looked - len(others) if len(live) <= MOST_OTHERS * 50 else len(live) - len(applying)
-    return sorted(found + others, key=lambda item: item[0].sequence_number or 0), left_out
+    names = view.aliases
+    return sorted(found + others, key=lambda item: (item[0].sequence_number or 0, names.order(item[0]))), left_out
 
 
 def _about(delete: DeleteFile, data: ManifestEntry) -> bool:

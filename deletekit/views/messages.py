@@ -6,15 +6,13 @@ Law: field names, property names and codes are never translated; a sentence is n
 from __future__ import annotations
 
 import json
-import os
 from functools import cache
 from importlib.resources import files
 
 from deletekit.errors import InvalidInputError
+from deletekit.views.language import LANGUAGES, language
 
 __all__ = ["LANGUAGES", "Messages"]
-
-LANGUAGES = ("en", "ko", "ja", "zh-CN", "es")
 
 
 class Messages:
@@ -22,13 +20,13 @@ class Messages:
 
     Parameters
     ----------
-    lang: one of `LANGUAGES`; None is the environment's DELETEKIT_LANG, and English without that.
+    lang: one of `LANGUAGES`; None is what `language` finds: DELETEKIT_LANG, or that of the notebook.
 
     Raises InvalidInputError for another language.
     """
 
     def __init__(self, lang: str | None = None) -> None:
-        self.lang = lang or os.environ.get("DELETEKIT_LANG") or "en"
+        self.lang = lang or language()
         if self.lang not in LANGUAGES:
             raise InvalidInputError(
                 "no such language", kind="lang", field="lang", found=self.lang, expected=", ".join(LANGUAGES)

@@ -166,6 +166,7 @@ class _Teller:
             "columns": ", ".join(self._column(i) for i in delete.equality_ids or ()),
             "data": str(self._data.sequence_number or 0),
             "sequence": str(hit.entry.sequence_number or 0),
+            "rule": "<" if self._data.sequence_number != hit.entry.sequence_number else "<=",  # the rule that is broken
         }
         kind = "equality" if delete.content == FileContent.EQUALITY_DELETES else delete.kind
         return self._say(f"because-{kind}" if hit.hides else f"spared-{hit.reason}", **values)

@@ -106,12 +106,12 @@ class _Line:
         names = self._view.aliases
         whole = len(self._data) <= MOST_DELETES
         entries = self._data.some(0, len(self._data)) if whole else self._data.some(first, stop)
-        entries.sort(key=lambda e: alias_number(names.file(e)))
+        entries.sort(key=names.order)
         entries = entries[first:stop] if whole else entries
         applying = {names.file(e): self._applying(e) for e in entries}
         points = [{"name": names.file(e), "at": e.sequence_number or 0, "row": "data"} for e in entries]
         used = {n for text in applying.values() for n in text.split(" ")}
-        shown = sorted(self._deletes, key=lambda e: (e.sequence_number or 0, names.file(e)))
+        shown = sorted(self._deletes, key=lambda e: (e.sequence_number or 0, names.order(e)))
         shown = [e for e in shown if names.file(e) in used or len(self._deletes) <= PAGE_FILES][:PAGE_FILES]
         points += [{"name": names.file(e), "at": e.sequence_number or 0, "row": delete_of(e).kind} for e in shown]
         arrows = [
@@ -149,7 +149,8 @@ class _Line:
         return (data, deletes), applying
 
     def controls(self, messages: Messages, moved: str | None, moved_to: int | None) -> tuple[Control, ...]:
-        names = sorted({self._view.aliases.file(e) for e in self._deletes}, key=lambda n: (n[0], alias_number(n)))[:200]
+        named = self._view.aliases
+        names = [named.file(e) for e in sorted(self._deletes, key=named.order)][:200]
         options: tuple[tuple[Any, str], ...] = ((None, "-"), *((n, n) for n in names))
         highest = self._view.metadata.last_sequence_number + 1
         return (
@@ -167,8 +168,10 @@ class _Line:
         return text if self._moved is None else f"{messages('timeline-moved', delete=self._moved)} {text}"
 
     def _applying(self, entry: ManifestEntry) -> str:
+        names = self._view.aliases
         try:
-            return " ".join(self._view.aliases.file(d) for d in self._index.for_data_file(entry))
+            found = sorted(self._index.for_data_file(entry), key=lambda e: (e.sequence_number or 0, names.order(e)))
+            return " ".join(map(names.file, found))
         except FormatError as e:  # a vector moved to before its data file
             return e.message
 

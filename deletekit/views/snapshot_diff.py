@@ -100,8 +100,9 @@ class _Change:
         self._view = view
         self._old, self._new = old, new
         before, after = self._live(old), self._live(new)
-        self.added = [e for i, e in after.items() if i not in before]
-        self.removed = [e for i, e in before.items() if i not in after]
+        order = view.aliases.order
+        self.added = sorted((e for i, e in after.items() if i not in before), key=order)
+        self.removed = sorted((e for i, e in before.items() if i not in after), key=order)
         self._kept = [
             (before[i], e) for i, e in after.items() if i in before and not isinstance(e.data_file, DeleteFile)
         ]

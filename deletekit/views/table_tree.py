@@ -1,7 +1,7 @@
 """TableTree: metadata, refs and snapshots, each down to manifests, entries and files, by the names they are stored by.
 
-Law: what is stored is shown. Ids, paths, times and sizes that differ from one run to the next are shown by alias or
-as `…`, in full with `raw`; selecting such a line shows its value in full as well.
+Law: what is stored is shown. Ids, paths, times and sizes that differ from one run or engine to the next are shown by
+alias or as `…`, in full with `raw`; selecting such a line shows its value in full as well.
 """
 
 from __future__ import annotations
@@ -208,9 +208,7 @@ class _Roots:
 
         def children() -> Items:
             fields = {k: v for k, v in to_json(entry).items() if k != "data_file"}
-            inside = to_json(file)
-            if file.content == FileContent.POSITION_DELETES:
-                inside = self._without_paths(inside)
+            inside = self._without_sizes(to_json(file), bounds=file.content == FileContent.POSITION_DELETES)
             return Items.of([self._json(k, v, k) for k, v in (fields | {"data_file": inside}).items()])
 
         return Item(
@@ -222,9 +220,10 @@ class _Roots:
             children=children,
         )
 
-    def _without_paths(self, file: dict[str, Any]) -> dict[str, Any]:
-        """A position delete's size and bounds depend on the paths in it."""
-        varying = ("file_size_in_bytes", "column_sizes", "lower_bounds", "upper_bounds", "split_offsets")
+    def _without_sizes(self, file: dict[str, Any], *, bounds: bool) -> dict[str, Any]:
+        """Sizes are the Parquet writer's own; and a position delete's bounds are the paths in it."""
+        varying = {"file_size_in_bytes", "column_sizes", "split_offsets"}
+        varying |= {"lower_bounds", "upper_bounds"} if bounds else set()
         return file if self._raw else {k: _MASK if k in varying else v for k, v in file.items()}
 
     def _json(self, name: str, value: Any, field: str) -> Item:
@@ -235,7 +234,7 @@ class _Roots:
             return Item(
                 name=safe,
                 label=plain(name),
-                value=f"{{{len(pairs)}}}",
+                value=f"{{{len(pairs) if self._raw else _MASK}}}",  # writers keep more or fewer properties
                 children=lambda: Items(len(pairs), lambda a, b: [self._json(str(k), v, str(k)) for k, v in pairs[a:b]]),
             )
         if isinstance(value, list | tuple) and value:

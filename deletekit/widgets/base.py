@@ -53,7 +53,7 @@ class PageWidget(anywidget.AnyWidget):
 
     Attributes
     ----------
-    lang: one of `en`, `ko`, `ja`, `zh-CN`, `es`; DELETEKIT_LANG without it.
+    lang: one of `en`, `ko`, `ja`, `zh-CN`, `es`; without it DELETEKIT_LANG, or that of the notebook's folder.
 
     Raises TypeError for a trait the widget does not have. What goes wrong with the table is shown inside.
     """

@@ -97,7 +97,7 @@ def explore(table: Any, *, lang: str | None = None) -> Explorer:
     Parameters
     ----------
     table: a deletekit or pyiceberg table, or the path of a metadata file or table directory; of anyone's table.
-    lang: one of `en`, `ko`, `ja`, `zh-CN`, `es`; the environment's DELETEKIT_LANG without it.
+    lang: one of `en`, `ko`, `ja`, `zh-CN`, `es`; without it DELETEKIT_LANG, or that of the notebook's folder.
 
     Raises NotFoundError or FormatError when the table cannot be opened at all; what is wrong further in is shown inside
     the widgets. EnvironmentMissingError without anywidget.

@@ -106,6 +106,7 @@ class BitmapBytes(TableWidget):
     ----------
     delete_file: as `V1`; byte: selected byte; start: first byte range of the page.
     position: selected row position; zoom: 0 to 6; edits: positions put in or taken out.
+    raw: sizes that depend on the paths in a footer too.
     """
 
     module = "bitmap_bytes"
@@ -119,6 +120,7 @@ class BitmapBytes(TableWidget):
     position = traitlets.Int(allow_none=True, default_value=None).tag(sync=True, state=True)
     zoom = traitlets.Int(0).tag(sync=True, state=True)
     edits = traitlets.List(traitlets.Int()).tag(sync=True, state=True)
+    raw = traitlets.Bool(default_value=False).tag(sync=True, state=True)
 
     def __init__(self, source: Any, **state: Any) -> None:
         super().__init__(source, **state)

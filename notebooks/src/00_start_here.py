@@ -131,6 +131,12 @@ check("00.3", pq.read_metadata(names.path("D1")).num_rows)
 names.show(dk.explain(users, "id in (1, 2)", columns=["id", "name"]))
 
 # %% [markdown]
+# `RowFate` shows the same for a whole data file. It is a widget: choose a row with the mouse or the arrow keys, and it says which delete hides that row, and why. Where nothing can be clicked, as on GitHub, a widget is a table.
+
+# %%
+dk.widgets.RowFate(users, row=0)
+
+# %% [markdown]
 # ## Break it
 #
 # What becomes of the table if `P1` is not read? A reader that knows nothing of delete files brings the deleted rows back. It is the worst bug that a reader can have, because nothing looks wrong. Many lessons end with a part like this: it takes a rule away, and you see what the rule was for.

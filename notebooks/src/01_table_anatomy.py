@@ -52,6 +52,7 @@ users = here.table("users", dk.datasets.users())
 
 show(dk.scan(users).to_arrow())
 
+
 # %%
 def kind(path):
     if path.name.endswith(".metadata.json"):
@@ -153,12 +154,13 @@ for which in ("lower_bounds", "upper_bounds"):
 #
 # **01.3** Write a function that turns such a bound of an `int` column into a number. It is tried on several, one of them negative.
 
+
 # %% tags=["exercise"] exercise="01.3"
-def number_of(value):
-    ...
+def number_of(value): ...
 
 
 check("01.3", number_of)
+
 
 # %% tags=["solution"] exercise="01.3"
 def number_of(value):
@@ -223,6 +225,12 @@ check("01.5", len(records("L3")))
 for alias in ("S1", "S2", "S3"):
     ids = dk.scan(numbers, snapshot_id=names.snapshot_id(alias)).to_arrow()["id"].to_pylist()
     print(alias, sorted(ids))
+
+# %% [markdown]
+# `TableTree` has the whole way in one place: the table metadata, every snapshot, its manifest list, the manifests, and an entry for each file, under the names that are stored. Unfold what you like with the mouse or the arrow keys.
+
+# %%
+dk.widgets.TableTree(numbers, node="snapshots/S3/manifest-list/1/entries/D3/status")
 
 # %% [markdown]
 # ## Break it

@@ -67,6 +67,7 @@ check("02.1")
 #
 # The manifests of the new snapshot say what happened, file by file. `status` 0 is existing, 1 is added, 2 is deleted. An entry with status 2 is written by the snapshot that removed the file, and is left out by the next one.
 
+
 # %%
 def entries(table):
     aliases = Aliases(table)
@@ -93,6 +94,12 @@ check("02.2", ...)
 
 # %% tags=["solution"] exercise="02.2"
 check("02.2", {row["file"]: row["status"] for row in entries(users)})
+
+# %% [markdown]
+# `SnapshotDiff` lays two snapshots side by side: which files and rows came and went, and the counters of the summary, once as they were written and once counted anew.
+
+# %%
+dk.widgets.SnapshotDiff(users)
 
 # %% [markdown]
 # There is no delete file and no delete manifest: whoever reads this snapshot reads data files and nothing else. That is the strength of copy-on-write.

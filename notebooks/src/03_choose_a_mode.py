@@ -140,6 +140,7 @@ predict("03.4", ...)
 # %% tags=["solution"] exercise="03.4"
 predict("03.4", 20)
 
+
 # %%
 def twenty_files(name, version):
     whole = pa.table({"id": pa.array(range(2000), pa.int64()), "file": [f"f{i // 100:02}" for i in range(2000)]})
@@ -151,7 +152,11 @@ where = f"id in ({', '.join(map(str, hit.to_pylist()))})"
 rows = []
 for mode, version in (("copy-on-write", 3), ("equality-delete", 3), ("position-delete", 2), ("deletion-vector", 3)):
     table = twenty_files(f"cost_{mode.replace('-', '_')}", version)
-    commit = dk.delete_keys(table, pa.table({"id": hit})) if mode == "equality-delete" else dk.delete(table, where, mode=mode)
+    commit = (
+        dk.delete_keys(table, pa.table({"id": hit}))
+        if mode == "equality-delete"
+        else dk.delete(table, where, mode=mode)
+    )
     rows.append(
         {
             "mode": mode,
@@ -175,7 +180,14 @@ check("03.4")
 # | equality delete | writes values, reads nothing | compares every older row | a stream must not wait, and somebody compacts soon |
 # | position delete | reads, writes positions | skips positions | the table is of format version 2 |
 # | deletion vector | reads, writes one bitmap for each file | skips positions, one small read for each file | deletes are frequent, format version 3 |
-#
+
+# %% [markdown]
+# `CostMeter` does this with tables of its own, and counts bytes too. Change the number of files or the share of rows that is deleted, and watch what each mode writes and what it leaves to be read.
+
+# %%
+dk.widgets.CostMeter()
+
+# %% [markdown]
 # ## Break it
 #
 # What if nobody cleans up after merge-on-read? Let us delete ten times, one row each time, from one file of format version 2, and count what a reader must open.

@@ -156,12 +156,13 @@ names.show(dk.explain(users, "id = 1", columns=["id", "value"]))
 # %% [markdown]
 # **04.3** Write the rule: given the sequence number of an equality delete and that of a data file, does the delete apply to the data file?
 
+
 # %% tags=["exercise"] exercise="04.3"
-def applies(delete, data):
-    ...
+def applies(delete, data): ...
 
 
 check("04.3", applies)
+
 
 # %% tags=["solution"] exercise="04.3"
 def applies(delete, data):
@@ -186,6 +187,12 @@ check("04.4", ...)
 # %% tags=["solution"] exercise="04.4"
 deletes = {1: 3, 2: 5}
 check("04.4", {r["row"] for r in eight if not applies(deletes.get(r["id"], 0), r["sequence number"])})
+
+# %% [markdown]
+# `SequenceTimeline` puts the files of `users` where their sequence numbers are, and draws which delete applies to which data file. Move `E1` to another number, and say beforehand which rows it will hide.
+
+# %%
+dk.widgets.SequenceTimeline(users)
 
 # %% [markdown]
 # ## NULL, and several columns
@@ -300,6 +307,12 @@ def read(hides):
 
 print("with < :", read(lambda data, delete: data < delete))
 print("with <=:", read(lambda data, delete: data <= delete))
+
+# %% [markdown]
+# `RowFate` can leave the rule out as well. Here it is switched off, and the delete hides the row that its own commit has written. Switch it on again.
+
+# %%
+dk.widgets.RowFate(users, data_file="D3", row=0, sequence_rule=False)
 
 # %% [markdown]
 # With `<=` the update becomes a delete: the row that was to be changed is lost.

@@ -121,13 +121,24 @@ names = Aliases(two_files)
 lines = pq.read_table(names.path("P1"), partitioning=None).to_pylist()
 in_order = [(line["file_path"], line["pos"]) for line in lines]
 assert in_order == sorted(in_order)
-show(sorted(({"file": names.of(path), "pos": position} for path, position in in_order), key=lambda r: (r["file"], r["pos"])))
+show(
+    sorted(
+        ({"file": names.of(path), "pos": position} for path, position in in_order), key=lambda r: (r["file"], r["pos"])
+    )
+)
 
 # %% [markdown]
 # Here they are shown by short names. On the disk the paths decide the order, and these are random.
 #
 # Whether there is one file for all data files of a partition or one for each is up to the writer: the table property `write.delete.granularity` is `partition` or `file`. One file for all is cheaper to write, one for each is cheaper to read.
-#
+
+# %% [markdown]
+# `RowFate` goes through a data file from top to bottom, as a reader does. Row 7 of `D2` is hidden by `P1`, which holds positions of `D1` too.
+
+# %%
+dk.widgets.RowFate(two_files, data_file="D2", row=7)
+
+# %% [markdown]
 # ## Counters
 #
 # Three deletes one after the other, of 7, 8 and 12 rows.
@@ -166,12 +177,13 @@ check("05.3")
 #
 # **05.4** Write the heart of a reader. It is given the rows of a data file, the path of the file, and pairs (path, position) from all position delete files that may concern it. It returns the live rows, in order.
 
+
 # %% tags=["exercise"] exercise="05.4"
-def live_rows(rows, path, deletes):
-    ...
+def live_rows(rows, path, deletes): ...
 
 
 check("05.4", live_rows)
+
 
 # %% tags=["solution"] exercise="05.4"
 def live_rows(rows, path, deletes):

@@ -49,9 +49,7 @@ import deletekit as dk
 from deletekit.course import Aliases, check, hint, lesson, show, solution
 
 here = lesson("06")
-users = here.table(
-    "users", dk.datasets.users(), format_version=3, properties={"write.delete.mode": "merge-on-read"}
-)
+users = here.table("users", dk.datasets.users(), format_version=3, properties={"write.delete.mode": "merge-on-read"})
 dk.delete(users, "id in (1, 3)")
 
 show(dk.scan(users).to_arrow())
@@ -153,14 +151,19 @@ check("06.3", ...)
 check("06.3", len(blob) - 4 - 4 - 4)
 
 # %% [markdown]
+# `BitmapBytes` shows every byte of the Puffin file and, above them, the positions as a map. Choose a position, put it in or take it out, and see which bytes change; the file on the disk stays as it is.
+
+# %%
+dk.widgets.BitmapBytes(users)
+
+# %% [markdown]
 # **06.4** Write a reader. It is given the bytes of a blob and returns the set of positions. Positions have 64 bits: a vector has one 32-bit bitmap for each upper half, called key. Your function is tried on vectors with one key and with several.
 
 # %% tags=["exercise"] exercise="06.4"
 from pyroaring import BitMap64
 
 
-def positions_of(blob):
-    ...
+def positions_of(blob): ...
 
 
 check("06.4", positions_of)
@@ -196,6 +199,12 @@ check("06.1")
 # %%
 show(dk.scan(users, columns=["id", "_pos", "_deleted"]).to_arrow())
 names.show(dk.explain(users, "id in (1, 2)", columns=["id", "name"]))
+
+# %% [markdown]
+# `RowFate` shows it row by row. Choose one with the mouse or the arrow keys.
+
+# %%
+dk.widgets.RowFate(users, row=0)
 
 # %% [markdown]
 # ## A second delete
@@ -358,4 +367,4 @@ check("06.8", {"magic": kind_of(flipped(4)), "bitmap": kind_of(flipped(36)), "co
 # - It applies when its sequence number is not less than the data file's, and it wins over position delete files, but not over equality deletes: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
 # - It needs a read before the write. That is the price for reads that need no comparison of values.
 #
-# Back to the [way through the course](00_start_here.ipynb)
+# Next: [07 · Roaring bitmaps](07_roaring_bitmaps.ipynb)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -17,15 +18,36 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from deletekit.cli.lab import LANGUAGES
-from deletekit.course import language
+from deletekit.lessons import LANGUAGES
 from tests.cli.conftest import Run
 from tests.tools.lessons import NOTEBOOKS, lesson_names
 
 
-def test_languages_are_those_of_the_course() -> None:
-    # The command line and the course are layers that do not import each other.
-    assert tuple(language.LANGUAGES) == LANGUAGES
+def test_again_in_the_folder_of_the_course(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("lab", "--no-start").exit_code == 0
+    monkeypatch.chdir(tmp_path / "deletekit-course")
+    result = run("lab", "--lang", "KO", "--no-start")
+    assert result.exit_code == 0, result.output
+    assert {place.name for place in (tmp_path / "deletekit-course").iterdir()} == {"en", "ko"}
+
+
+def test_without_jupyterlab_it_says_how_to_get_it(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "jupyterlab" else found(name))
+    result = run("lab", tmp_path / "mine")
+    assert result.exit_code == 1
+    assert "pip install 'deletekit[course]'" in result.output
+    assert not (tmp_path / "mine").exists()
+    assert run("lab", tmp_path / "mine", "--no-start").exit_code == 0
+
+
+def test_a_folder_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
+    # Root may write anywhere, but not here.
+    result = run("lab", Path("/proc/deletekit-course"), "--no-start")
+    assert result.exit_code == 1
+    assert "/proc/deletekit-course" in result.output
+    assert "Traceback" not in result.output
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -45,7 +67,7 @@ def test_what_a_learner_wrote_is_kept(run: Run, tmp_path: Path) -> None:
     (tmp_path / "en" / "06_deletion_vectors.ipynb").unlink()
     result = run("lab", tmp_path, "--no-start")
     assert result.exit_code == 0
-    assert result.output.startswith("1 lessons copied")
+    assert result.output.startswith("1 lesson copied")
     assert mine.read_text() == "mine"
     assert nbformat.read(tmp_path / "en" / "06_deletion_vectors.ipynb", as_version=4).cells
 
@@ -73,30 +95,52 @@ def test_jupyterlab_starts_at_the_first_lesson(tmp_path: Path) -> None:
         "BROWSER": "true",
     }
     (tmp_path / "config").mkdir()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    settings = {"ServerApp": {"allow_root": True, "port": port}}  # CI is root
-    (tmp_path / "config" / "jupyter_server_config.json").write_text(json.dumps(settings))
     log = tmp_path / "log"
-    with log.open("w") as output:
+    with socket.socket() as taken, log.open("w") as output:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        # The port is taken: JupyterLab finds another.
+        settings = {"ServerApp": {"port": taken.getsockname()[1]}}
+        (tmp_path / "config" / "jupyter_server_config.json").write_text(json.dumps(settings))
         program = subprocess.Popen(
             [sys.executable, "-m", "deletekit.cli", "lab", "course", "--lang", "ko"],
             cwd=tmp_path,
             env=environment,
+            stdin=subprocess.PIPE,  # as from a terminal, where nobody answers JupyterLab's question
             stdout=output,
             stderr=output,
             start_new_session=True,
         )
-    try:
-        address = address_of(log, program)
-        assert "/lab/tree/ko/00_start_here.ipynb" in address
-        contents = answer_of(address.replace("/lab/tree/", "/api/contents/"))
-        assert json.loads(contents)["name"] == "00_start_here.ipynb"
-    finally:
-        if program.poll() is None:
-            os.killpg(program.pid, signal.SIGKILL)
-            program.wait()
+        try:
+            address = address_of(log, program)
+            assert "/lab/tree/ko/00_start_here.ipynb" in address
+            contents = answer_of(address.replace("/lab/tree/", "/api/contents/"))
+            assert json.loads(contents)["name"] == "00_start_here.ipynb"
+            end_with_ctrl_c(program)
+            # 130: JupyterLab was not done with starting.
+            assert program.returncode in (0, 130), log.read_text()
+            assert "Traceback" not in log.read_text()
+        finally:
+            end(program)
+
+
+def end_with_ctrl_c(program: subprocess.Popen[bytes]) -> None:
+    """Press Ctrl-C as a terminal does, for all processes at once: JupyterLab asks at the first, ends at the second."""
+    for _ in range(2):
+        os.killpg(program.pid, signal.SIGINT)
+        try:
+            program.wait(2)
+        except subprocess.TimeoutExpired:
+            continue
+    program.wait(30)
+
+
+def end(program: subprocess.Popen[bytes]) -> None:
+    assert program.stdin is not None
+    program.stdin.close()
+    if program.poll() is None:
+        os.killpg(program.pid, signal.SIGKILL)
+        program.wait()
 
 
 def address_of(log: Path, program: subprocess.Popen[bytes]) -> str:

@@ -11,6 +11,7 @@ import pytest
 import deletekit as dk
 from deletekit.course import Aliases, Lesson, lesson
 from deletekit.errors import EnvironmentMissingError, InvalidInputError, NotFoundError
+from deletekit.views.table_view import TableView
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,6 +84,28 @@ def test_the_variable_chooses_the_engine(monkeypatch: pytest.MonkeyPatch, capsys
         lesson("06")
 
 
+def test_sql_finds_the_tables_of_the_lesson_and_leaves_the_session_as_it_was(spark: SparkSession) -> None:
+    def place() -> tuple[str, str]:
+        return spark.catalog.currentCatalog(), spark.catalog.currentDatabase()
+
+    here = lesson("12", engine="spark", needs_spark=True)
+    before = place()
+    here.table("users", dk.datasets.users())
+    assert here.sql("SELECT id FROM users ORDER BY id DESC LIMIT 2") == [{"id": 4}, {"id": 3}]
+    with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+        here.sql("SELECT * FROM nowhere")
+    assert place() == before
+
+
+def test_without_spark_sql_says_what_it_passes_over(capsys: pytest.CaptureFixture[str]) -> None:
+    here = lesson("12", engine="local", needs_spark=True)
+    assert here.sql("DELETE\n  FROM users") == []
+    assert capsys.readouterr().out.splitlines() == [
+        "Spark is missing (DELETEKIT_COURSE_ENGINE=local): every cell that asks it says so and does nothing.",
+        "Passed over, because it needs Spark: DELETE FROM users",
+    ]
+
+
 def test_a_table_needs_rows() -> None:
     with pytest.raises(InvalidInputError, match="needs rows"):
         lesson("06", engine="local").table("empty")
@@ -111,6 +134,34 @@ def test_names_follow_the_history() -> None:
         names.path("D9")
 
 
+def test_names_are_those_of_the_widgets() -> None:
+    here = lesson("06", engine="local")
+    table = here.table("numbers", *(pa.table({"id": pa.array([i, i + 10], pa.int64())}) for i in range(3)))
+    dk.delete(table, "id = 1", mode="position-delete")
+    dk.compact(table, min_input_files=1, use_starting_sequence_number=True)
+    here.append(table, pa.table({"id": pa.array([5], pa.int64())}))
+    dk.delete_keys(table, [{"id": 5}])
+    names, shown = Aliases(table), TableView(table).aliases
+    files = [alias for alias in names if alias[0] in "DEPV"]
+    assert files == ["D1", "D2", "D3", "D4", "D5", "P1", "E1"]
+    assert [shown.identity(alias) for alias in files] == [names.file(alias).identity for alias in files]
+    assert [names.of(i) for i in (s.snapshot_id for s in shown.snapshots)] == [f"S{n}" for n in range(1, 8)]
+
+
+def test_names_follow_what_is_in_the_files_and_not_the_order_of_writing() -> None:
+    here = lesson("06", engine="local")
+    shops = ["north", "east", "south", "west"]
+    found = []
+    for order in (shops, shops[::-1]):
+        rows = pa.table({"shop": order, "id": pa.array([shops.index(s) for s in order], pa.int64())})
+        table = here.table(f"sold_{order[0]}", rows, format_version=3, partition_by=["shop"])
+        dk.delete_keys(table, [{"shop": s, "id": 9} for s in order])
+        names = Aliases(table)
+        found.append({a: names.file(a).partition for a in names if a[0] in "DE"})
+    assert found[0] == found[1]
+    assert len(found[0]) == 8
+
+
 def test_vectors_that_share_a_file_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
     here = lesson("06", engine="local")
     parts = [pa.table({"id": pa.array([i, i + 10], pa.int64())}) for i in range(2)]
@@ -132,7 +183,7 @@ def test_what_is_shown_has_no_path_and_no_id(capsys: pytest.CaptureFixture[str])
     names = Aliases(users)
     names.show(dk.explain(users, "id = 1", columns=["id"]))
     names.show(dk.inspect(users)["manifests"], "manifest_path", "entries.status", "entries.snapshot_id")
-    names.show({"location": users.location, "deep": [[names.path("D1")]], "count": 4})
+    names.show({"location": users.location, "deep": [[{names.path("D1"): 1}]], "count": 4})
     shown = capsys.readouterr().out
     assert str(here.folder) not in shown
     assert str(users.current_snapshot.snapshot_id) not in shown

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyiceberg.io import OutputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-__all__ = ["GATE", "GatedIO", "waiting"]
+__all__ = ["GATE", "GatedIO", "StragglingIO", "waiting"]
 
 GATE = "test.gate"
 PATIENCE = 120
@@ -24,12 +24,28 @@ class GatedIO(PyArrowFileIO):
 
     def new_output(self, location: str) -> OutputFile:
         gate = Path(self.properties[GATE])
-        if "/data/" in location and gate.exists():
+        if "/data/" in location and gate.exists() and self.waits(gate):
             gate.with_name(f"waiting-{os.getpid()}").touch()
             deadline = time.monotonic() + PATIENCE
             while gate.exists() and time.monotonic() < deadline:
                 time.sleep(0.01)
         return super().new_output(location)
+
+    def waits(self, gate: Path) -> bool:
+        """Whether this process has to wait."""
+        del gate
+        return True
+
+
+class StragglingIO(GatedIO):
+    """Only the first write after the gate was closed waits."""
+
+    def waits(self, gate: Path) -> bool:
+        try:
+            gate.with_name("straggler").touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
 
 
 def waiting(gate: Path) -> list[int]:

@@ -13,7 +13,7 @@ from deletekit.course import checking
 
 
 def outputs_in_process(notebook: NotebookNode) -> dict[str, list[str]]:
-    """Give what each code cell prints and what its last expression is, as a kernel would, by the id of the cell."""
+    """Give what each code cell prints, and its last expression as text and as HTML, by the id of the cell."""
     checking._predictions.clear()
     checking._hints_given.clear()
     names: dict[str, Any] = {"__name__": "__main__"}
@@ -30,4 +30,11 @@ def _outputs(code: str, names: dict[str, Any]) -> list[str]:
         if isinstance(last, ast.Expr):
             value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)  # noqa: S307 - our own lesson
     shown = [] if value is None else [repr(value)]
-    return [*([printed.getvalue()] if printed.getvalue() else []), *shown]
+    return [*([printed.getvalue()] if printed.getvalue() else []), *shown, *_html(value)]
+
+
+def _html(value: Any) -> list[str]:
+    """The HTML of what has some: a widget gives data and metadata, a verdict its data alone."""
+    bundle = value._repr_mimebundle_() if hasattr(value, "_repr_mimebundle_") else {}
+    data = bundle[0] if isinstance(bundle, tuple) else bundle
+    return [data["text/html"]] if "text/html" in data else []

@@ -10,20 +10,18 @@ import json
 import os
 import signal
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from pyiceberg.io import OutputFile
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyspark.sql import SparkSession
 
 import deletekit as dk
 
 HALF = 200
 """Rows of a task, which come in batches of five."""
+MARKER = "test.marker"
 QUIET = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -39,17 +37,23 @@ def main(warehouse: str) -> None:
         return sorted(row.id for row in frame.where("id > 1").collect())
 
     def write(frame: Any, name: str, **options: str) -> None:
-        named = {"warehouse": warehouse, **{k.replace("_", "-"): v for k, v in options.items()}}
-        frame.write.format("deletekit").options(**named).mode("append").save(name)
+        frame.write.format("deletekit").options(**{"warehouse": warehouse, **options}).mode("append").save(name)
 
     found: dict[str, Any] = {"jars": spark.conf.get("spark.jars", "") or spark.conf.get("spark.jars.packages", "")}
     found["read"] = read("test.read")
-    write(dying_once(spark, Path(warehouse)), "test.written")
+    old = spark.range(0, 2 * HALF, 1, 2).selectExpr("id", "'old' as word")
+    dying = {
+        "type": "sql",
+        "uri": f"sqlite:///{warehouse}/catalog.db",
+        "catalog.py-io-impl": "tests.spark_source.plain_session.KillingIO",
+        f"catalog.{MARKER}": f"{warehouse}/killed",
+    }
+    write(old, "test.written", **dying)
+    found["landed"] = Path(Path(warehouse, "killed").read_text()).is_file()
     write(
         spark.range(HALF, HALF + 10).selectExpr("id", "'new' as word"),
         "test.written",
-        delete_mode="equality-delete",
-        key="id",
+        **{"delete-mode": "equality-delete", "key": "id"},
     )
     found["written"] = read("test.written")
     try:
@@ -60,31 +64,18 @@ def main(warehouse: str) -> None:
     print(json.dumps(found))
 
 
-def dying_once(spark: SparkSession, warehouse: Path) -> Any:
-    """Rows in two tasks, one of which is killed in its first attempt, when a file of its rows was written."""
+class KillingIO(PyArrowFileIO):
+    """Kills the first process that begins a second data file: its first one has landed, and its task has not ended."""
 
-    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        marker = warehouse / "killed"
-        for batch in batches:
-            yield batch
-            if batch["id"][0].as_py() >= HALF and not marker.exists():
-                if found := landed(warehouse):
-                    marker.write_text(str(found))
-                    os.kill(os.getpid(), signal.SIGKILL)
-                time.sleep(0.2)
-
-    # Spark hands rows on when it has some 64 KB of them.
-    frame = spark.range(0, 2 * HALF, 1, 2).selectExpr("id", "rpad('old', 20000, ' ') as word")
-    return frame.mapInArrow(rows, "id long, word string")
-
-
-def landed(warehouse: Path) -> int:
-    """How many files hold rows of the second task."""
-    found = 0
-    for file in (warehouse / "test" / "written" / "data").glob("**/*.parquet"):
-        with suppress(pa.ArrowInvalid):  # one that is being written
-            found += pq.read_table(file)["id"][0].as_py() >= HALF
-    return found
+    def new_output(self, location: str) -> OutputFile:
+        marker = Path(self.properties[MARKER])
+        if "/data/" in location and not marker.exists():
+            mine = marker.with_name(f"begun-{os.getpid()}")
+            if mine.exists():
+                marker.write_text(mine.read_text())
+                os.kill(os.getpid(), signal.SIGKILL)
+            mine.write_text(location)
+        return super().new_output(location)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@
     python -m tests.tools.build_notebooks --check
     python -m tests.tools.build_notebooks update-po
 
+A lesson that needs Spark runs on Spark, and so needs Java; the others run without.
+
 Law: two runs give the same bytes. `--check` runs nothing: it compares all but the outputs, which the tests run.
 """
 
@@ -26,7 +28,8 @@ from nbformat import NotebookNode
 
 from deletekit.course.language import LANGUAGES
 from tests.tools import catalogs
-from tests.tools.lessons import NOTEBOOKS, SOLUTIONS, learner, lesson_names, read_source, solutions
+from tests.tools.instructor import instructor_pages
+from tests.tools.lessons import NOTEBOOKS, SOLUTIONS, learner, lesson_names, needs_spark, read_source, solutions
 from tests.tools.translation import Translated, translate, update_catalogs
 
 README = NOTEBOOKS / "README.md"
@@ -43,6 +46,11 @@ def notebook_file(language: str, name: str) -> Path:
 def generate(language: str, name: str) -> Translated:
     """Give the notebook that learners get, not executed."""
     return translate(learner(read_source(name)), language, name)
+
+
+def engine_of(name: str) -> str:
+    """Give the engine that makes the outputs of a lesson."""
+    return "spark" if needs_spark(name) else "local"
 
 
 def execute(notebook: NotebookNode, language: str, engine: str = "local") -> NotebookNode:
@@ -102,9 +110,8 @@ def build(names: list[str], languages: list[str], *, keep_outputs: bool = False)
 
 def _built(language: str, name: str, keep_outputs: bool) -> tuple[str, int, int]:
     made = generate(language, name)
-    notebook = (_with_outputs(made.notebook, language, name) if keep_outputs else None) or execute(
-        made.notebook, language
-    )
+    notebook = _with_outputs(made.notebook, language, name) if keep_outputs else None
+    notebook = notebook or execute(made.notebook, language, engine_of(name))
     return as_text(notebook), made.done, made.total
 
 
@@ -122,11 +129,12 @@ def _with_outputs(notebook: NotebookNode, language: str, name: str) -> NotebookN
 
 
 def beside() -> dict[Path, str]:
-    """Give what is generated and not a notebook: the solutions that `solution()` prints, and README's index."""
+    """Give what is generated and not a notebook: solutions, README's index, and the facts on the instructor's pages."""
     readme = README.read_text(encoding="utf-8")
     return {
         SOLUTIONS: json.dumps(solutions(), indent=1, ensure_ascii=False, sort_keys=True) + "\n",
         README: _INDEX.sub(lambda _: index(), readme),
+        **instructor_pages(),
     }
 
 

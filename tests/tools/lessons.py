@@ -24,6 +24,11 @@ def lesson_names() -> list[str]:
     return sorted(file.stem for file in SOURCES.glob("*.py"))
 
 
+def needs_spark(name: str) -> bool:
+    """Whether a lesson is about Spark, so that only a machine with Java can make its outputs."""
+    return bool(read_source(name).metadata["deletekit"]["needs"] == "spark")
+
+
 def read_source(name: str) -> NotebookNode:
     """Read a source; cells get ids that stay theirs while they do not change."""
     notebook = jupytext.read(SOURCES / f"{name}.py")

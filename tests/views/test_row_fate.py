@@ -146,6 +146,7 @@ def test_each_rule_switched_off_shows_what_it_is_for(catalog: dk.Catalog) -> Non
     right = [c[1] for c in rows_of(later, newest)]
     assert right == ["live"]
     assert [c[1] for c in rows_of(later, newest, sequence_rule=False)] == ["hidden"]
+    assert "<=" in row_fate(later, data_file=newest, row=0, sequence_rule=False).sentence
 
 
 def test_scope_and_vector_rules(catalog: dk.Catalog) -> None:

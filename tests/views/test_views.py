@@ -18,6 +18,7 @@ from deletekit.formats.byte_layout import blob_layout
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 from deletekit.operations.costs import measure_costs
 from deletekit.views.bitmap_bytes import bitmap_bytes
+from deletekit.views.cost_meter import cost_meter
 from deletekit.views.page import Cells, Grid, Page, Tree
 from deletekit.views.sequence_timeline import sequence_timeline
 from deletekit.views.snapshot_diff import snapshot_diff
@@ -123,6 +124,17 @@ def test_every_mode_leaves_the_same_rows_and_costs_as_it_should() -> None:
             measure_costs(**wrong)
 
 
+def test_no_figure_is_near_where_it_would_be_rounded_otherwise() -> None:
+    # What committed notebooks show: a few bytes more or less must not change it.
+    exact = [n for c in measure_costs() for n in (c.bytes_written, c.bytes_read)]
+    shown = [cell for line in grid(cost_meter(), "costs").lines for cell in (line.cells[3], line.cells[5])]
+    assert shown == ["~180,000", "~180,000", "~2,000", "~120,000", "~600", "~120,000", "~1,000", "~120,000"]
+    for number, about in zip(exact, shown, strict=True):
+        middle = int(about.strip("~").replace(",", ""))
+        step = 10 ** (len(str(number)) - (2 if number >= 10_000 else 1))
+        assert abs(number - middle) < 0.45 * step, (number, about)
+
+
 # --- BitmapBytes ------------------------------------------------------------------------------------------------------
 
 
@@ -139,6 +151,23 @@ def test_edits_change_bytes_and_container_kinds(catalog: dk.Catalog) -> None:
     assert isinstance(cells, Cells)
     assert sum(cells.counts) == 191
     assert dk.scan(table).count() == 298
+
+
+def test_what_paths_make_of_a_footer_is_told_when_asked_for(catalog: dk.Catalog) -> None:
+    table = make(catalog, items(*((i, "a", 1.0) for i in range(9))), format_version=3)
+    dk.delete(table, "id = 3", mode="deletion-vector")
+    (entry,) = entries(table, 1)
+    size = entry["data_file"]["file_size_in_bytes"]
+    full = [line.cells for line in grid(bitmap_bytes(table, raw=True), "bytes").lines]
+    assert [int(cells[0]) for cells in full] == [sum(int(c[1]) for c in full[:i]) for i in range(len(full))]
+    assert sum(int(cells[1]) for cells in full) == size
+    masked = [line.cells for line in grid(bitmap_bytes(table), "bytes").lines]
+    differing = {(m[2], m[3], i) for f, m in zip(full, masked, strict=True) for i in range(6) if f[i] != m[i]}
+    assert {part for part, _, _ in differing} == {"footer"}
+    assert {m[i] for f, m in zip(full, masked, strict=True) for i in range(6) if f[i] != m[i]} == {"…"}
+    assert ("footer", "payload", 1) in differing
+    with_edits = grid(bitmap_bytes(table, edits=[1]), "bytes").lines
+    assert not any("…" in line.cells[:2] for line in with_edits)
 
 
 @pytest.mark.parametrize(

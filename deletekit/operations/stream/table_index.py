@@ -174,7 +174,9 @@ class TableIndex:
     def hidden(self, file_number: int, more: Numbers | None = None) -> PositionBitmap:
         """The rows of a data file that are hidden, and `more`."""
         bits = self._files[file_number].dead if more is None else self._with(file_number, more)
-        return PositionBitmap(np.flatnonzero(np.unpackbits(bits, bitorder="little")))
+        some = np.flatnonzero(bits)  # of a large file few bytes have a bit
+        rows, bit = np.nonzero(np.unpackbits(bits[some], bitorder="little").reshape(-1, 8))
+        return PositionBitmap(some[rows] * 8 + bit)
 
     def row_ids(self, hits: Hits) -> pa.Array:
         """The `_row_id` of each row; null where rows have none."""

@@ -1,0 +1,151 @@
+"""THE INCIDENT of the capstone: five small tables and a big one in which deleted rows came back, each in its own way.
+
+Law: each cause is one of a real writer's. Readers accept every table; nothing here is random, nor a matter of time.
+What no verb of deletekit would do is committed here as such a writer does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deletekit.commit.commit import Attempt, commit
+from deletekit.commit.row_delta import RowDelta
+from deletekit.course.workplace import Lesson
+from deletekit.datasets import flights
+from deletekit.deletes.data_file_writer import write_data_files
+from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors
+from deletekit.deletes.read import ReadContext
+from deletekit.deletes.scan_planning import plan_scan
+from deletekit.formats.content_file import DeleteFile
+from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.operations.delete import delete, delete_keys
+from deletekit.operations.evolve import upgrade_format_version
+from deletekit.operations.maintenance.refs import rollback
+from deletekit.table.table import Table
+
+__all__ = ["five_tables", "flights_on_tuesday"]
+
+_FLIGHT_COLUMNS = ("flight_id", "month", "day", "carrier", "origin", "dest", "dep_time")
+
+
+def five_tables(here: Lesson) -> dict[str, Table]:
+    """Five tables of eight rows in two data files; ids 3 and 6 were deleted on Monday, and are found on Tuesday."""
+    return {
+        "accounts": _rolled_back(here),
+        "baskets": _inserted_again(here),
+        "contacts": _rewritten_as_new(here),
+        "devices": _vector_not_merged(here),
+        "events": _not_folded(here),
+    }
+
+
+def flights_on_tuesday(here: Lesson) -> Table:
+    """The flights of 2013 in three data files: cancelled ones were deleted on Monday, and two things went wrong since.
+
+    On Tuesday a writer deleted the flights of carrier OO, and a job loaded 8 and 9 February again.
+    """
+    rows = flights().select(_FLIGHT_COLUMNS)
+    month = rows["month"]
+    parts = [rows.filter(pc.and_(pc.greater_equal(month, m), pc.less(month, m + 4))) for m in (1, 5, 9)]
+    table = here.table("flights", *parts, format_version=3)
+    delete(table, "dep_time is null", mode="deletion-vector")
+    ended = [np.flatnonzero(pc.equal(part["carrier"], "OO").to_numpy()).tolist() for part in parts]
+    _put_vectors(table, ended, merged={0, 2})
+    again = pc.and_(pc.equal(month, 2), pc.is_in(rows["day"], pa.array([8, 9], rows["day"].type)))
+    here.append(table, rows.filter(again))
+    return table
+
+
+# --- one table for each cause -----------------------------------------------------------------------------------------
+
+
+def _rolled_back(here: Lesson) -> Table:
+    """Main is moved to a snapshot from before the delete, to get rid of a bad load."""
+    table = here.table("accounts", *_parts("account"), format_version=3)
+    loaded = table.current_snapshot
+    assert loaded is not None
+    delete(table, "id in (3, 6)", mode="deletion-vector")
+    here.append(table, _rows("broken", 9, 13))
+    rollback(table, loaded.snapshot_id)
+    here.append(table, _rows("account", 9, 11))
+    return table
+
+
+def _inserted_again(here: Lesson) -> Table:
+    """A stream sends a batch for the second time, and its writer only appends."""
+    table = here.table("baskets", *_parts("basket"))
+    delete_keys(table, [{"id": 3}, {"id": 6}])
+    here.append(table, pa.concat_tables([_rows("basket", 3, 4), _rows("basket", 6, 7), _rows("basket", 9, 10)]))
+    return table
+
+
+def _rewritten_as_new(here: Lesson) -> Table:
+    """A compaction planned before the delete is committed after it, and its file gets a new sequence number."""
+    parts = _parts("contact")
+    table = here.table("contacts", *parts)
+    delete_keys(table, [{"id": 3}, {"id": 6}])
+
+    def build(attempt: Attempt) -> RowDelta:
+        files = write_data_files(attempt.write, pa.concat_tables(parts), attempt.base.metadata.spec, ())
+        assert attempt.base.snapshot is not None
+        data = tuple(attempt.base.reader.live_entries(attempt.base.snapshot, ManifestContent.DATA))
+        return RowDelta(removed_data_files=data, added_data_files=tuple(files), operation="replace")
+
+    commit(table, build)
+    return table
+
+
+def _vector_not_merged(here: Lesson) -> Table:
+    """A writer replaces the vector of a data file by one that holds its own positions only."""
+    table = here.table("devices", *_parts("device"), format_version=3)
+    delete(table, "id in (3, 6)", mode="deletion-vector")
+    _put_vectors(table, [[3]], merged=())
+    return table
+
+
+def _not_folded(here: Lesson) -> Table:
+    """After an upgrade a writer adds a vector, and leaves the position deletes that it makes void where they are."""
+    table = here.table("events", *_parts("event"))
+    delete(table, "id in (3, 6)", mode="position-delete")
+    upgrade_format_version(table, 3)
+    _put_vectors(table, [[3]], merged=())
+    return table
+
+
+# --- what they are made of --------------------------------------------------------------------------------------------
+
+
+def _rows(what: str, first: int, stop: int) -> pa.Table:
+    ids = range(first, stop)
+    return pa.table({"id": pa.array(ids, pa.int64()), "name": [f"{what}-{i}" for i in ids]})
+
+
+def _parts(what: str) -> tuple[pa.Table, pa.Table]:
+    return _rows(what, 1, 5), _rows(what, 5, 9)
+
+
+def _put_vectors(table: Table, positions: Sequence[Sequence[int]], *, merged: Collection[int]) -> None:
+    """Give the oldest data files a vector each; only those whose numbers are in `merged` keep what they had."""
+
+    def build(attempt: Attempt) -> RowDelta:
+        base = attempt.base
+        tasks = sorted(plan_scan(base.metadata, base.snapshot, base.reader), key=lambda t: t.data.sequence_number or 0)
+        loader = ReadContext(attempt.table.io, base.metadata).loader
+        vectors, replaced = [], []
+        for number, (task, new) in enumerate(zip(tasks, positions, strict=False)):
+            before = loader.positions(task) if number in merged else PositionBitmap()
+            vectors.append(FilePositions(task.data_file, before | PositionBitmap(new)))
+            replaced += [
+                entry
+                for entry in task.deletes
+                if isinstance(entry.data_file, DeleteFile) and entry.data_file.is_deletion_vector
+            ]
+        written = write_deletion_vectors(attempt.write, vectors)
+        return RowDelta(added_delete_files=tuple(written), removed_delete_files=tuple(replaced))
+
+    commit(table, build)

@@ -1,0 +1,125 @@
+"""A machine that a bundle is for: its platform and Python, in pip's words and in those of markers (PEP 508).
+
+Law: values only. pip's `--platform` chooses files by their tags, but judges markers by the machine that it runs on; so
+markers are judged here.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from packaging.markers import Marker
+from packaging.specifiers import SpecifierSet
+from packaging.tags import mac_platforms
+
+from deletekit.errors import InvalidInputError
+
+__all__ = ["PLATFORMS", "Target"]
+
+# glibc 2.28 is that of Debian 10, RHEL 8 and Ubuntu 20.04; macOS 14 is the oldest that pyarrow's wheels are made for.
+_GLIBC = 28
+_MACOS = (14, 0)
+_LAST_MICRO = 99
+
+
+@dataclass(frozen=True, slots=True)
+class _Platform:
+    tags: tuple[str, ...]
+    os_name: str
+    sys_platform: str
+    system: str
+    machine: str
+
+
+def _linux(machine: str) -> _Platform:
+    tags = [f"manylinux_2_{minor}_{machine}" for minor in range(_GLIBC, 4, -1)]
+    old = ["manylinux2014", "manylinux2010", "manylinux1"] if machine == "x86_64" else ["manylinux2014"]
+    return _Platform((*tags, *(f"{name}_{machine}" for name in old)), "posix", "linux", "Linux", machine)
+
+
+def _macos(machine: str) -> _Platform:
+    return _Platform(tuple(mac_platforms(_MACOS, machine)), "posix", "darwin", "Darwin", machine)
+
+
+_KNOWN = {
+    "linux-x86_64": _linux("x86_64"),
+    "linux-aarch64": _linux("aarch64"),
+    "macos-arm64": _macos("arm64"),
+    "macos-x86_64": _macos("x86_64"),
+    "windows-x86_64": _Platform(("win_amd64",), "nt", "win32", "Windows", "AMD64"),
+}
+PLATFORMS = tuple(_KNOWN)
+"""The platforms that a bundle can be made for."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Target:
+    """A platform of `PLATFORMS` and a version of Python, such as `3.11`."""
+
+    platform: str
+    python: str
+
+    def __post_init__(self) -> None:
+        if self.platform not in _KNOWN:
+            raise InvalidInputError(
+                "unknown platform", kind="workshop", field="platform", found=self.platform, expected=", ".join(_KNOWN)
+            )
+        if not re.fullmatch(r"3\.\d{1,2}", self.python) or int(self.python.partition(".")[2]) < 11:
+            raise InvalidInputError(
+                "no version of Python that deletekit runs on",
+                kind="workshop",
+                field="python",
+                found=self.python,
+                expected="3.11, 3.12, ...",
+            )
+
+    @classmethod
+    def here(cls) -> Target:
+        """The machine this runs on. Raises InvalidInputError where it is none of `PLATFORMS`."""
+        system = {"Darwin": "macos"}.get(platform.system(), platform.system().lower())
+        machine = {"amd64": "x86_64", "arm64": "arm64" if system == "macos" else "aarch64"}
+        name = platform.machine().lower()
+        return cls(f"{system}-{machine.get(name, name)}", f"{sys.version_info[0]}.{sys.version_info[1]}")
+
+    @property
+    def pip_options(self) -> tuple[str, ...]:
+        """What makes `pip download` take the wheels of this target."""
+        tags = (word for tag in _KNOWN[self.platform].tags for word in ("--platform", tag))
+        return ("--only-binary=:all:", "--implementation=cp", f"--python-version={self._newest}", *tags)
+
+    def wants(self, marker: Marker | None, extras: Iterable[str]) -> bool:
+        """Whether a requirement with this marker is one of this target, for any of the extras."""
+        return marker is None or any(marker.evaluate({**self._environment, "extra": extra}) for extra in ("", *extras))
+
+    def first_release(self, bounds: Iterable[str]) -> str:
+        """The first release of this Python, such as `3.11.5`, that meets each `Requires-Python`, else the newest."""
+        wanted = [SpecifierSet(bound) for bound in bounds]
+        releases = (f"{self.python}.{micro}" for micro in range(_LAST_MICRO))
+        return next((r for r in releases if all(bound.contains(r) for bound in wanted)), self._newest)
+
+    @property
+    def _newest(self) -> str:
+        """Behind every release of this Python: pip and markers would take `3.11` for 3.11.0."""
+        return f"{self.python}.{_LAST_MICRO}"
+
+    @property
+    def _environment(self) -> Mapping[str, Any]:
+        known = _KNOWN[self.platform]
+        return {
+            "implementation_name": "cpython",
+            "implementation_version": self._newest,
+            "os_name": known.os_name,
+            "platform_machine": known.machine,
+            "platform_python_implementation": "CPython",
+            "platform_release": "",
+            "platform_system": known.system,
+            "platform_version": "",
+            "python_full_version": self._newest,
+            "python_version": self.python,
+            "sys_platform": known.sys_platform,
+        }

@@ -1,0 +1,434 @@
+# ---
+# jupyter:
+#   deletekit:
+#     lesson: "07"
+#     minutes: {teach: 25, exercise: 25}
+#     needs: plain
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 07 · Roaring bitmaps
+#
+# **25 minutes to read and run, 25 for the exercises.** Before it: [06 · Deletion vectors](06_deletion_vectors.ipynb).
+#
+# Inside a deletion vector is a Roaring bitmap, a set of numbers in few bytes. How few depends less on how many rows are deleted than on how they lie in the file. This lesson takes such bitmaps apart, small ones first, and then those of 336,776 real flights.
+#
+# You will be able to
+#
+# - split a row position into the parts under which a bitmap files it
+# - predict which of three kinds of container a set gets, and how many bytes it takes
+# - read a container from its bytes, and test whether a position is in it
+# - say what a second delete does to the size of a vector
+
+# %% [markdown]
+# ## Predict
+#
+# A data file has a million rows. There are four sets of deleted rows: `"first"`, the first 10,000; `"scattered"`, every hundredth row, which makes 10,000 too; `"half"`, every second row; and `"most"`, all rows but every hundredth.
+#
+# **07.1** Which of their bitmaps takes the fewest bytes? Answer with a list of the four names, the smallest first.
+
+# %% tags=["exercise"] exercise="07.1"
+from deletekit.course import predict
+
+predict("07.1", ...)
+
+# %% tags=["solution"] exercise="07.1"
+from deletekit.course import predict
+
+predict("07.1", ["first", "scattered", "most", "half"])
+
+# %% [markdown]
+# ## Run
+#
+# `pyroaring` makes such bitmaps; it knows nothing of Iceberg. `run_optimize` is what writers of deletion vectors call before they store one.
+
+# %%
+from pyroaring import BitMap
+
+from deletekit.course import Aliases, check, hint, lesson, show, solution
+
+rows = 1_000_000
+every = BitMap(range(rows))
+scattered = BitMap(range(0, rows, 100))
+sets = {
+    "first": BitMap(range(10_000)),
+    "scattered": scattered,
+    "half": BitMap(range(0, rows, 2)),
+    "most": every - scattered,
+}
+
+
+def stored(positions):
+    bitmap = BitMap(positions)
+    bitmap.run_optimize()
+    return bitmap.serialize()
+
+
+show(
+    [
+        {
+            "set": name,
+            "positions": len(positions),
+            "Roaring bitmap": len(stored(positions)),
+            "8 bytes a position": 8 * len(positions),
+            "1 bit a row": rows // 8,
+        }
+        for name, positions in sets.items()
+    ]
+)
+
+# %%
+check("07.1")
+
+# %% [markdown]
+# Of two sets of 10,000 rows one takes 15 bytes and the other 20,136, and 990,000 rows take fewer than 500,000 do. To see why, let us open them.
+#
+# ## Look inside: where a position goes
+#
+# A row position has 64 bits. The upper 32 are the *key* of a 32-bit bitmap; only a file of more than four thousand million rows needs another key than 0. Of the lower 32 bits, the upper 16 say in which *container* the position is, and only the lower 16 are stored in it. So a container is about 65,536 rows that lie one after the other.
+#
+# **07.2** Write `split`: it is given a position, and returns its key, its container and the 16 bits that are stored, as a tuple of three numbers.
+
+
+# %% tags=["exercise"] exercise="07.2"
+def split(position): ...
+
+
+check("07.2", split)
+
+
+# %% tags=["solution"] exercise="07.2"
+def split(position):
+    return position >> 32, position >> 16 & 0xFFFF, position & 0xFFFF
+
+
+check("07.2", split)
+
+# %% [markdown]
+# Here is a vector with two positions so far from each other that they are in two bitmaps. It is the whole blob of lesson 06, with length, magic and CRC around it.
+
+# %%
+from deletekit.formats.byte_layout import blob_layout
+from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
+
+far_apart = encode_blob(PositionBitmap([7, 2**32 + 65_536 + 5]))
+show(
+    [
+        {
+            "bytes": f"{part.start}-{part.stop - 1}",
+            "field": part.field,
+            "value": part.value,
+            "hex": far_apart[part.start : part.stop].hex(" "),
+        }
+        for part in blob_layout(far_apart)
+    ]
+)
+
+# %% [markdown]
+# Each bitmap begins with a cookie, which says in which of two layouts the rest is. After it comes how many containers there are, then for each of them which one it is and its cardinality **less one**, then where it lies, and last the containers themselves. Each of the two here holds one number of two bytes: 7, and 5.
+#
+# ## Three kinds of container
+#
+# A container holds at least one and at most 65,536 numbers of 16 bits. It is stored in the form that takes the fewest bytes.
+#
+# | kind | what is stored | bytes |
+# |---|---|---|
+# | array | the numbers themselves, sorted | 2 for each number |
+# | bitmap, also called bitset | one bit for each of the 65,536 | 8192 |
+# | run | how many runs, then first number and length less one of each | 2, and 4 for each run |
+#
+# **07.3** Which kind is each of these five sets? Answer with a dict whose values are `"array"`, `"bitmap"` or `"run"`.
+
+# %%
+five = {
+    "a": range(100),
+    "b": range(0, 1000, 100),
+    "c": range(0, 65_536, 10),
+    "d": [5],
+    "e": [n for n in range(65_536) if n != 30_000],
+}
+
+# %% tags=["exercise"] exercise="07.3"
+predict("07.3", {"a": ..., "b": ..., "c": ..., "d": ..., "e": ...})
+
+# %% tags=["solution"] exercise="07.3"
+predict("07.3", {"a": "run", "b": "array", "c": "bitmap", "d": "array", "e": "run"})
+
+# %% [markdown]
+# The bytes tell, and reading them needs only `struct`. All numbers are little-endian.
+
+# %%
+import struct
+
+
+def containers_of(data):
+    (cookie,) = struct.unpack_from("<I", data)
+    if cookie & 0xFFFF == 12347:
+        count = (cookie >> 16) + 1
+        is_run = [data[4 + i // 8] >> i % 8 & 1 for i in range(count)]
+        at = 4 + (count + 7) // 8
+    else:
+        assert cookie == 12346
+        (count,) = struct.unpack_from("<I", data, 4)
+        is_run = [0] * count
+        at = 8
+    heads = struct.unpack_from(f"<{2 * count}H", data, at)
+    at += 4 * count
+    if cookie == 12346 or count >= 4:
+        at += 4 * count
+    found = []
+    for i in range(count):
+        positions = heads[2 * i + 1] + 1
+        if is_run[i]:
+            kind, size = "run", 2 + 4 * struct.unpack_from("<H", data, at)[0]
+        elif positions <= 4096:
+            kind, size = "array", 2 * positions
+        else:
+            kind, size = "bitmap", 8192
+        found.append({"container": heads[2 * i], "kind": kind, "positions": positions, "at": at, "bytes": size})
+        at += size
+    assert at == len(data)
+    return found
+
+
+show([{"set": name, **containers_of(stored(numbers))[0]} for name, numbers in five.items()])
+
+# %%
+check("07.3")
+
+# %% [markdown]
+# Nothing in the bytes says "array" or "bitmap": up to 4096 numbers it is an array, with more it is a bitmap. Runs are marked by flags, and a Roaring bitmap that has runs begins with another cookie, 12347 in the place of 12346, which also says how many containers there are. With fewer than four containers it also leaves out where they lie.
+#
+# **07.4** No two numbers of a container are neighbours, so that runs do not pay. How many numbers must it hold at least to become a bitmap?
+
+# %% tags=["exercise"] exercise="07.4"
+check("07.4", ...)
+
+# %% tags=["solution"] exercise="07.4"
+check("07.4", 4097)
+
+# %% [markdown]
+# **07.5** Write the rule. Your function is given how many numbers a container holds, and in how many runs they lie, and returns `"array"`, `"bitmap"` or `"run"`. Where a run container would save nothing, there is none.
+
+
+# %% tags=["exercise"] exercise="07.5"
+def kind_of(numbers, runs): ...
+
+
+check("07.5", kind_of)
+
+
+# %% tags=["solution"] exercise="07.5"
+def kind_of(numbers, runs):
+    kind, size = ("array", 2 * numbers) if numbers <= 4096 else ("bitmap", 8192)
+    return "run" if 2 + 4 * runs < size else kind
+
+
+check("07.5", kind_of)
+
+# %% [markdown]
+# Now the four sets of the beginning. The last container covers fewer rows than the others, because the file ends in it.
+
+# %%
+for name, positions in sets.items():
+    print(name)
+    show(containers_of(stored(positions))[-2:])
+
+# %% [markdown]
+# ## Is this row deleted?
+#
+# A reader asks this for every row, or for every batch of rows. It finds the container by a binary search. In an array it searches again, and so it does among runs; of a bitmap it looks at one bit. Nothing need be unpacked for that.
+#
+# Here are the first bytes of a bitmap container, in binary. The positions are 0, 10, 20 and so on.
+
+# %%
+tenths = stored(range(0, 65_536, 10))
+(only,) = containers_of(tenths)
+container = tenths[only["at"] : only["at"] + only["bytes"]]
+print(" ".join(f"{byte:08b}" for byte in container[:4]))
+
+# %% [markdown]
+# **07.6** Write the test for a bitmap container. Your function is given its 8192 bytes and a number of 16 bits, and returns `True` or `False`.
+
+
+# %% tags=["exercise"] exercise="07.6"
+def is_in(container, number): ...
+
+
+check("07.6", is_in)
+
+
+# %% tags=["solution"] exercise="07.6"
+def is_in(container, number):
+    return bool(container[number // 8] >> number % 8 & 1)
+
+
+check("07.6", is_in)
+
+# %% [markdown]
+# ## A second delete
+#
+# A new vector is the union of the old one and the new positions. The old one holds every even position below 6000, and the second delete takes the odd ones. Each of the two containers takes 6000 bytes.
+#
+# **07.7** How many bytes does the container of the union take?
+
+# %% tags=["exercise"] exercise="07.7"
+predict("07.7", ...)
+
+# %% tags=["solution"] exercise="07.7"
+predict("07.7", 6)
+
+# %%
+even, odd = BitMap(range(0, 6000, 2)), BitMap(range(1, 6000, 2))
+show(
+    [{"set": name, **containers_of(stored(s))[0]} for name, s in (("even", even), ("odd", odd), ("union", even | odd))]
+)
+
+# %%
+check("07.7")
+
+# %% [markdown]
+# So a vector may well shrink when more rows are deleted. When all rows of a file are, a good writer stores no vector at all: the file itself leaves the table.
+#
+# ## Real flights
+#
+# The 336,776 flights that left New York City in 2013, in one data file. We delete the cancelled ones, those of January, and those of one airline, each on a branch of its own.
+
+# %%
+import deletekit as dk
+
+here = lesson("07")
+columns = ["flight_id", "month", "carrier", "dep_time"]
+flights = here.table("flights", dk.datasets.flights().select(columns), format_version=3)
+
+vectors = {}
+for name, where in (("cancelled", "dep_time is null"), ("january", "month = 1"), ("united", "carrier = 'UA'")):
+    dk.create_branch(flights, name)
+    dk.delete(flights, where, mode="deletion-vector", ref=name)
+
+names = Aliases(flights)
+for alias, name in (("V1", "cancelled"), ("V2", "january"), ("V3", "united")):
+    file = names.file(alias)
+    with open(file.file_path, "rb") as puffin:
+        puffin.seek(file.content_offset)
+        vectors[name] = puffin.read(file.content_size_in_bytes)
+
+show(
+    [
+        {"deleted": name, "rows": len(BitMap.deserialize(blob[20:-4])), "bytes of the blob": len(blob)}
+        for name, blob in vectors.items()
+    ]
+)
+
+# %%
+for name, blob in vectors.items():
+    print(name)
+    show(containers_of(blob[20:-4]))
+
+# %% [markdown]
+# The flights of January take 39 bytes: they lie one after the other, in a single run. Those of the airline are everywhere, so their containers are bitmaps, but for the last: with 9,096 rows left, 1,563 numbers of two bytes each are less than 8192. And the cancelled ones lie in runs as well. The file is sorted by day and time of departure; a cancelled flight has none, and stands at the end of its day.
+
+# %% [markdown]
+# `BitmapBytes` draws the positions as a map. Here each cell stands for 256 rows, so that the whole map is container 0 of the cancelled flights. Zoom in, or put a position in, and see what becomes of the bytes.
+
+# %%
+dk.widgets.BitmapBytes(flights, snapshot="S2", zoom=2)
+
+# %% [markdown]
+# **07.8** Container 0 of the cancelled flights takes 282 bytes. How many runs are in it?
+
+# %% tags=["exercise"] exercise="07.8"
+check("07.8", ...)
+
+# %% tags=["solution"] exercise="07.8"
+check("07.8", (282 - 2) // 4)
+
+# %% [markdown]
+# What if the file were not sorted? We give the same rows other places, as if they had been shuffled.
+
+# %%
+cancelled = BitMap.deserialize(vectors["cancelled"][20:-4])
+shuffled = BitMap([position * 100_003 % 336_776 for position in cancelled])
+show(
+    [
+        {"file": name, "rows": len(s), "bytes": len(stored(s))}
+        for name, s in (("sorted", cancelled), ("shuffled", shuffled))
+    ]
+)
+show(containers_of(stored(shuffled))[:2])
+
+# %% [markdown]
+# The same rows take eleven times the bytes. What sorts a table by what will be deleted together, a partition or a sort order, makes its deletion vectors small as well.
+#
+# ## Break it
+#
+# The CRC tells that the bytes are those that the writer wrote. It does not tell that the writer was right. Let us be a writer with a mistake: length, magic and CRC are as they should be, and so is the cardinality.
+
+# %%
+import zlib
+
+from deletekit import FormatError
+from deletekit.formats.deletion_vector import decode_blob
+
+
+def framed(vector):
+    body = bytes.fromhex("d1d33964") + vector
+    return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+
+
+def array_of(*numbers):
+    return struct.pack(f"<IIHHI{len(numbers)}H", 12346, 1, 0, len(numbers) - 1, 16, *numbers)
+
+
+def found(vector):
+    try:
+        return sorted(decode_blob(framed(vector), cardinality=2))
+    except FormatError as error:
+        return error.kind
+
+
+one, two = struct.pack("<q", 1), struct.pack("<q", 2)
+key_0, key_1 = struct.pack("<i", 0), struct.pack("<i", 1)
+run = struct.pack("<IBHHHHH", 12347, 1, 0, 1, 1, 65_535, 1)
+show(
+    [
+        {"vector": "as it should be", "a reader finds": found(one + key_0 + array_of(0, 2))},
+        {"vector": "an array out of order", "a reader finds": found(one + key_0 + array_of(2, 0))},
+        {"vector": "a number twice", "a reader finds": found(one + key_0 + array_of(2, 2))},
+        {"vector": "keys out of order", "a reader finds": found(two + key_1 + array_of(5) + key_0 + array_of(7))},
+        {"vector": "a run beyond the container", "a reader finds": found(one + key_0 + run)},
+        {"vector": "bytes behind the end", "a reader finds": found(one + key_0 + array_of(0, 2) + b"\0")},
+    ]
+)
+
+# %% [markdown]
+# A reader that does not look takes the array as it comes, and searches it as if it were sorted:
+
+# %%
+from bisect import bisect_left
+
+
+def trusting(array, number):
+    at = bisect_left(array, number)
+    return at < len(array) and array[at] == number
+
+
+print("0 in [0, 2]:", trusting([0, 2], 0))
+print("0 in [2, 0]:", trusting([2, 0], 0))
+
+# %% [markdown]
+# Row 0 was deleted, and is back. No error says so.
+#
+# ## Key points
+#
+# - The upper 32 bits of a position choose a bitmap, the next 16 a container, and the last 16 are stored: [deletion-vector-v1](https://iceberg.apache.org/puffin-spec/#deletion-vector-v1-blob-type).
+# - A container is an array, a bitmap or runs, whatever is smallest: 2 bytes for each number, 8192 bytes, or 2 and 4 for each run: [the Roaring format](https://github.com/RoaringBitmap/RoaringFormatSpec).
+# - How the deleted rows lie decides the size: one block takes some bytes, whatever its length.
+# - Whether a position is in it is found without unpacking; a second delete makes a union, which may be smaller: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
+# - A reader checks the order of what it reads: the CRC does not.
+#
+# Next: [08 · Readers](08_readers.ipynb)

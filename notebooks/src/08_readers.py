@@ -1,0 +1,440 @@
+# ---
+# jupyter:
+#   deletekit:
+#     lesson: "08"
+#     minutes: {teach: 25, exercise: 25}
+#     needs: plain
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 08 · Readers
+#
+# **25 minutes to read and run, 25 for the exercises.** Before it: [07 · Roaring bitmaps](07_roaring_bitmaps.ipynb).
+#
+# A snapshot may have deletes of every kind at once, and it is the reader who brings them together with the data files. Here is a table that has them all. You decide which delete applies to which file, and then a reader of sixty lines, which knows nothing of deletekit, reads it.
+#
+# You will be able to
+#
+# - go a reader's way from the table metadata to the live rows
+# - decide for any delete and any data file whether one applies to the other
+# - leave out deletes that cannot concern a file, without opening them
+# - say what a wrong reader loses or brings back, rule by rule
+
+# %% [markdown]
+# ## Predict
+#
+# The table `orders` is partitioned by `shop`. This is what happens to it:
+#
+# | sequence number | what is committed | files |
+# |---|---|---|
+# | 1 | orders 0 to 5 of the shop north, and 4 to 9 of the shop south | `D1`, `D2` |
+# | 2 | orders 10, 11 and 12 of north | `D3` |
+# | 3 | orders 1 and 11 of north are deleted, with one position delete file | `P1` |
+# | 4 | order 2 of north gets another item, with an equality delete | `E1`, `D4` |
+# | | the table is upgraded to format version 3 | |
+# | 5 | order 3 of north is deleted, with a deletion vector | `V1` |
+# | 6 | orders 4, 7 and 99 are deleted in all shops, with an equality delete | `E2` |
+#
+# **08.1** How many rows does a reader see?
+
+# %% tags=["exercise"] exercise="08.1"
+from deletekit.course import predict
+
+predict("08.1", ...)
+
+# %% tags=["solution"] exercise="08.1"
+from deletekit.course import predict
+
+predict("08.1", 9)
+
+# %% [markdown]
+# ## Run
+
+# %%
+import pyarrow as pa
+
+import deletekit as dk
+from deletekit.course import Aliases, check, hint, lesson, show, solution
+
+here = lesson("08")
+
+
+def of_shop(shop, ids):
+    return pa.table({"shop": [shop] * len(ids), "id": pa.array(ids, pa.int32()), "item": ["tea"] * len(ids)})
+
+
+both = pa.concat_tables([of_shop("north", range(6)), of_shop("south", range(4, 10))])
+orders = here.table("orders", both, of_shop("north", [10, 11, 12]), partition_by=["shop"])
+with dk.engine.local(threads=1):
+    dk.delete(orders, "shop = 'north' and id in (1, 11)", mode="position-delete", granularity="partition")
+dk.update(orders, {"item": "coffee"}, where="shop = 'north' and id = 2", mode="equality-delete")
+dk.upgrade_format_version(orders, 3)
+dk.delete(orders, "shop = 'north' and id = 3", mode="deletion-vector")
+dk.delete_keys(orders, [{"id": 4}, {"id": 7}, {"id": 99}])
+
+live = dk.scan(orders).to_arrow().sort_by([("shop", "ascending"), ("id", "ascending")])
+show(live)
+
+# %%
+check("08.1")
+
+# %% [markdown]
+# ## Look inside: what the snapshot lists
+#
+# The reader's way begins as in lesson 01: table metadata, manifest list, manifests. Two things are easily forgotten on it. Entries with status 2 are not part of the snapshot. And an entry that was just added has no sequence number of its own: it inherits that of its manifest.
+
+# %%
+import json
+from pathlib import Path
+
+import fastavro
+
+
+def records(path):
+    with open(path, "rb") as file:
+        return list(fastavro.reader(file))
+
+
+def kind(file):
+    if file["content"] == 0:
+        return "data"
+    if file["content"] == 2:
+        return "equality-delete"
+    return "deletion-vector" if file["file_format"].upper() == "PUFFIN" else "position-delete"
+
+
+def files_of(metadata):
+    (snapshot,) = [s for s in metadata["snapshots"] if s["snapshot-id"] == metadata["current-snapshot-id"]]
+    for manifest in records(snapshot["manifest-list"]):
+        for entry in records(manifest["manifest_path"]):
+            if entry["status"] == 2:
+                continue
+            number = entry["sequence_number"]
+            yield {
+                **entry["data_file"],
+                "kind": kind(entry["data_file"]),
+                "sequence_number": manifest["sequence_number"] if number is None else number,
+                "spec_id": manifest["partition_spec_id"],
+            }
+
+
+metadata = json.loads(Path(orders.metadata_location).read_text(encoding="utf-8"))
+files = list(files_of(metadata))
+names = Aliases(orders)
+listed = [
+    {
+        "file": names.of(file["file_path"]),
+        "kind": file["kind"],
+        "sequence number": file["sequence_number"],
+        "spec_id": file["spec_id"],
+        "partition": file["partition"],
+        "referenced_data_file": names.of(file.get("referenced_data_file"))
+        if file.get("referenced_data_file")
+        else None,
+    }
+    for file in files
+]
+show(sorted(listed, key=lambda row: row["file"]))
+
+# %% [markdown]
+# `E2` has a partition spec of its own, which has no fields: its partition is empty. deletekit has added this spec to the table, because a delete for all shops cannot be written under the other one.
+#
+# ## Which delete applies to which data file
+#
+# | delete | sequence numbers | data files |
+# |---|---|---|
+# | deletion vector | data file ≤ delete | the one in `referenced_data_file` |
+# | position delete | data file ≤ delete | same spec and same partition; with a `referenced_data_file` only that one |
+# | equality delete, with a partition | data file < delete | same spec and same partition |
+# | equality delete, under a spec without fields | data file < delete | all of the table |
+#
+# **08.2** Write the rule. Both arguments are dicts, as in the list above: a delete has `kind`, `sequence_number`, `spec_id`, `partition` and `referenced_data_file`, which may be `None`; a data file has `file_path`, `sequence_number`, `spec_id` and `partition`. A spec without fields makes the partition `{}`.
+
+
+# %% tags=["exercise"] exercise="08.2"
+def applies(delete, data): ...
+
+
+check("08.2", applies)
+
+
+# %% tags=["solution"] exercise="08.2"
+def applies(delete, data):
+    same_place = (delete["spec_id"], delete["partition"]) == (data["spec_id"], data["partition"])
+    if delete["kind"] == "equality-delete":
+        return data["sequence_number"] < delete["sequence_number"] and (delete["partition"] == {} or same_place)
+    if data["sequence_number"] > delete["sequence_number"]:
+        return False
+    if delete["referenced_data_file"] is not None:
+        return delete["referenced_data_file"] == data["file_path"]
+    return same_place
+
+
+check("08.2", applies)
+
+# %% [markdown]
+# One more rule comes after these: where a data file has a deletion vector, no position delete file counts for it. The vector has taken in what they say.
+#
+# **08.3** Which deletes must a reader apply to `D1`? Answer with a set of names, out of `"P1"`, `"E1"`, `"V1"` and `"E2"`.
+
+# %% tags=["exercise"] exercise="08.3"
+check("08.3", ...)
+
+# %% tags=["solution"] exercise="08.3"
+check("08.3", {"V1", "E1", "E2"})
+
+# %% [markdown]
+# `SequenceTimeline` draws an arrow from each delete to every data file that it applies to. Choose a data file, and see which ones are left. There is none from `E1` to `D3`, though number and place fit; you will see why further down.
+
+# %%
+dk.widgets.SequenceTimeline(orders, data_file="D1")
+
+# %% [markdown]
+# ## Is this row hidden?
+#
+# The order of the rest does not matter: a row is hidden if any of these deletes hides it. What has to be right is the position. It counts all rows of the file, also those that a filter or another delete leaves out.
+#
+# **08.4** Write `is_hidden`. It is given the position of a row, the row as a dict, and the deletes that apply. A delete is either a set of positions, or a list of dicts: those are the lines of an equality delete, each with the columns that it compares.
+
+# %%
+deletes_of_one_file = [{1, 3}, [{"shop": "north", "id": 2}], [{"id": 4}, {"id": 7}, {"id": 99}]]
+
+
+# %% tags=["exercise"] exercise="08.4"
+def is_hidden(position, row, deletes): ...
+
+
+check("08.4", is_hidden)
+
+
+# %% tags=["solution"] exercise="08.4"
+def is_hidden(position, row, deletes):
+    for delete in deletes:
+        if isinstance(delete, set):
+            if position in delete:
+                return True
+        elif any(all(row[column] == value for column, value in line.items()) for line in delete):
+            return True
+    return False
+
+
+check("08.4", is_hidden)
+
+# %% [markdown]
+# ## A reader in sixty lines
+#
+# `files_of` above is its first half. This is the second one. Rules are arguments, so that we can take them away later.
+
+# %%
+import struct
+import zlib
+
+import pyarrow.parquet as pq
+from pyroaring import BitMap64
+
+
+def positions_in(vector):
+    with open(vector["file_path"], "rb") as file:
+        file.seek(vector["content_offset"])
+        blob = file.read(vector["content_size_in_bytes"])
+    assert struct.unpack(">I", blob[:4])[0] == len(blob) - 8, "length"
+    assert blob[4:8].hex() == "d1d33964", "magic"
+    assert struct.unpack(">I", blob[-4:])[0] == zlib.crc32(blob[4:-4]), "checksum"
+    found = set(BitMap64.deserialize(blob[8:-4]))
+    assert len(found) == vector["record_count"], "cardinality"
+    return found
+
+
+def older(data, delete):
+    return data["sequence_number"] < delete["sequence_number"]
+
+
+def not_newer(data, delete):
+    return data["sequence_number"] <= delete["sequence_number"]
+
+
+def same_place(data, delete):
+    return (data["spec_id"], data["partition"]) == (delete["spec_id"], delete["partition"])
+
+
+def everywhere_or_here(data, delete):
+    return delete["partition"] == {} or same_place(data, delete)
+
+
+def of_this_file(vector, data):
+    return vector["referenced_data_file"] == data["file_path"]
+
+
+def read(files, equality_number=older, equality_scope=everywhere_or_here, wins_over_positions=of_this_file):
+    vectors = [f for f in files if f["kind"] == "deletion-vector"]
+    by_position = [f for f in files if f["kind"] == "position-delete"]
+    by_value = [f for f in files if f["kind"] == "equality-delete"]
+    live = []
+    for data in (f for f in files if f["kind"] == "data"):
+        hidden = set()
+        for vector in vectors:
+            if of_this_file(vector, data) and not_newer(data, vector):
+                hidden |= positions_in(vector)
+        if not any(wins_over_positions(vector, data) for vector in vectors):
+            for delete in by_position:
+                if same_place(data, delete) and not_newer(data, delete):
+                    lines = pq.read_table(delete["file_path"], partitioning=None).to_pylist()
+                    hidden |= {line["pos"] for line in lines if line["file_path"] == data["file_path"]}
+        lines = []
+        for delete in by_value:
+            if equality_scope(data, delete) and equality_number(data, delete):
+                lines += pq.read_table(delete["file_path"], partitioning=None).to_pylist()
+        for position, row in enumerate(pq.read_table(data["file_path"], partitioning=None).to_pylist()):
+            by_key = any(all(row[column] == value for column, value in line.items()) for line in lines)
+            if position not in hidden and not by_key:
+                live.append((row["shop"], row["id"], row["item"]))
+    return sorted(live)
+
+
+for row in read(files):
+    print(*row)
+
+# %% [markdown]
+# It takes columns by their names, which is good enough as long as nobody renames one, and it believes that an equality delete file has no other columns than those that it compares. A real reader goes by field ids, and compares the columns in `equality_ids` only.
+#
+# Does it agree with others? Spark is asked where it runs; PyIceberg says by an error that it does not do equality deletes, which is the honest way.
+
+# %%
+from pyiceberg.table import StaticTable
+
+mine = read(files)
+assert mine == [tuple(row.values()) for row in live.to_pylist()]
+if here.spark is not None:
+    asked = here.spark.sql(f"SELECT shop, id, item FROM {here.catalog.name}.course.orders ORDER BY shop, id")
+    assert mine == [tuple(row) for row in asked.collect()]
+print("readers agree:", len(mine), "rows")
+
+try:
+    print("PyIceberg:", StaticTable.from_metadata(orders.metadata_location).scan().to_arrow().num_rows, "rows")
+except ValueError as error:
+    print("PyIceberg refuses:", "equality deletes" in str(error))
+
+# %% [markdown]
+# **08.5** A query selects only the column `item`. Which other columns does a reader need of the rows of `D1`, to know which ones are hidden? Answer with a set of names.
+
+# %% tags=["exercise"] exercise="08.5"
+check("08.5", ...)
+
+# %% tags=["solution"] exercise="08.5"
+check("08.5", {"shop", "id"})
+
+# %% [markdown]
+# ## Leave out what cannot matter
+#
+# `E2` applies to all data files, but not each of them can have its ids. The manifests know the smallest and largest value of a column, for data files and for equality deletes. Where the two ranges do not meet, the delete need not be opened.
+
+# %%
+bounds = []
+for file in files:
+    if file["kind"] in ("data", "equality-delete"):
+        lower, upper = ({b["key"]: b["value"] for b in file[which]}[2] for which in ("lower_bounds", "upper_bounds"))
+        bounds.append(
+            {
+                "file": names.of(file["file_path"]),
+                "smallest id": int.from_bytes(lower, "little", signed=True),
+                "largest id": int.from_bytes(upper, "little", signed=True),
+            }
+        )
+show(sorted(bounds, key=lambda row: row["file"]))
+
+# %% [markdown]
+# `D4` need not be compared with `E2`. `D3` must be, because of order 99: it makes the range wide. Two things more: NULL is in no range, and bounds may be missing, because not every writer notes them.
+#
+# **08.6** Write `may_match` for one column. Both arguments are dicts with `lower` and `upper`, which are `None` where they are not known, and `nulls`, which is `True` if the file may have a NULL in the column. Return whether the delete must be opened for this data file.
+
+
+# %% tags=["exercise"] exercise="08.6"
+def may_match(data, delete): ...
+
+
+check("08.6", may_match)
+
+
+# %% tags=["solution"] exercise="08.6"
+def may_match(data, delete):
+    if data["nulls"] and delete["nulls"]:
+        return True
+    if None in (data["lower"], data["upper"], delete["lower"], delete["upper"]):
+        return True
+    return data["lower"] <= delete["upper"] and delete["lower"] <= data["upper"]
+
+
+check("08.6", may_match)
+
+# %% [markdown]
+# ## Count without reading
+#
+# `SELECT count(*)` would be quick if one could add up `record_count` of the data files. The summary of the snapshot does.
+
+# %%
+for counter in ("total-records", "total-position-deletes", "total-equality-deletes"):
+    print(f"{counter}: {orders.current_snapshot.summary[counter]}")
+print("rows:", len(mine))
+
+# %% [markdown]
+# 16 are too many, and 16 - 4 - 4 are too few. Order 1 is counted twice, in `P1` and in `V1`; one line of `E2` hides an order in each shop, and another one hides none. The totals of deletes count lines, not rows.
+#
+# **08.7** For which data files is `record_count` the number of their live rows, as far as one can tell from the manifests alone? Answer with a set of names.
+
+# %% tags=["exercise"] exercise="08.7"
+check("08.7", ...)
+
+# %% tags=["solution"] exercise="08.7"
+check("08.7", {"D4"})
+
+# %% [markdown]
+# ## Break it
+#
+# Each of these readers has one rule wrong, and mistakes like these have been made in real ones. Which rows are lost, and which ones come back?
+
+
+# %%
+def numbers_not_inherited(file):
+    return {**file, "sequence_number": 0}
+
+
+wrong = {
+    "equality deletes by <=": read(files, equality_number=not_newer),
+    "empty partition taken for a partition": read(files, equality_scope=same_place),
+    "any vector switches position deletes off": read(files, wins_over_positions=lambda vector, data: True),
+    "sequence numbers not inherited": read([numbers_not_inherited(file) for file in files]),
+    "equality deletes left out": read([file for file in files if file["kind"] != "equality-delete"]),
+}
+show(
+    [
+        {
+            "mistake": mistake,
+            "lost": " ".join(f"{shop} {number}" for shop, number, _ in sorted(set(mine) - set(found))) or "-",
+            "back": " ".join(f"{shop} {number}" for shop, number, _ in sorted(set(found) - set(mine))) or "-",
+        }
+        for mistake, found in wrong.items()
+    ]
+)
+
+# %% [markdown]
+# In `RowFate` you can switch rules off yourself. Here it is the rule of sequence numbers, and the new version of order 2 is lost.
+
+# %%
+dk.widgets.RowFate(orders, data_file="D4", row=0, sequence_rule=False)
+
+# %% [markdown]
+# No reader has noticed anything. To read deletes a little wrong is worse than to refuse them.
+#
+# ## Key points
+#
+# - Live entries of the snapshot's manifests, with sequence numbers inherited, are all that a reader goes by: [sequence number inheritance](https://iceberg.apache.org/spec/#sequence-number-inheritance).
+# - Positions apply to data files that are not newer, values to those that are older; each within its partition, and equality deletes without one everywhere: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
+# - A vector replaces position delete files for its data file only, and never equality deletes: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
+# - Bounds say what need not be opened; a missing bound says nothing.
+# - Counts in metadata are those of lines, not of live rows.
+#
+# Next: [09 · Commits and conflicts](09_commits_and_conflicts.ipynb)

@@ -1,0 +1,434 @@
+# ---
+# jupyter:
+#   deletekit:
+#     lesson: "11"
+#     minutes: {teach: 30, exercise: 30}
+#     needs: plain
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 11 · Compaction and erasure
+#
+# **30 minutes to read and run, 30 for the exercises.** Before it: [10 · Time travel and lineage](10_time_travel_and_lineage.ipynb).
+#
+# Merge-on-read puts work off. Compaction does it: it writes data files anew, without the rows that deletes hide. It changes no row of the table, and that is harder than it sounds, because others go on deleting meanwhile. And a row that is gone from the table is not yet gone from the disk.
+#
+# You will be able to
+#
+# - say which files and deletes compaction removes, and which it leaves
+# - explain why new files get an old sequence number
+# - decide whether a delete file may be dropped
+# - prove that a row is gone from storage, and not only from what a scan returns
+
+# %% [markdown]
+# ## Predict
+#
+# `readings` has six data files of ten rows each. A deletion vector hides a row of the first file, another one two rows of the second, and an equality delete hides id 42. That makes three deletes.
+#
+# **11.1** We compact all six files into one. How many data files and how many deletes are live after that? Answer with a dict, such as `{"data": 6, "deletes": 3}`.
+
+# %% tags=["exercise"] exercise="11.1"
+from deletekit.course import predict
+
+predict("11.1", ...)
+
+# %% tags=["solution"] exercise="11.1"
+from deletekit.course import predict
+
+predict("11.1", {"data": 1, "deletes": 1})
+
+# %% [markdown]
+# ## Run
+
+# %%
+import pyarrow as pa
+
+import deletekit as dk
+from deletekit.course import Aliases, check, hint, lesson, show, solution
+
+here = lesson("11")
+parts = [pa.table({"id": pa.array(range(start, start + 10), pa.int32())}) for start in range(0, 60, 10)]
+readings = here.table("readings", *parts, format_version=3)
+dk.delete(readings, "id in (3, 14, 15)", mode="deletion-vector")
+dk.delete_keys(readings, [{"id": 42}])
+
+
+def live(table):
+    entries = [entry for manifest in dk.inspect(table)["manifests"] for entry in manifest["entries"]]
+    files = [entry["data_file"] for entry in entries if entry["status"] != 2]
+    return {
+        "data files": sum(file["content"] == 0 for file in files),
+        "deletes": sum(file["content"] != 0 for file in files),
+        "rows": dk.scan(table).count(),
+    }
+
+
+before = live(readings)
+compacted = dk.compact(readings)
+show([{"": "before", **before}, {"": "after", **live(readings)}])
+
+# %%
+check("11.1")
+
+# %% [markdown]
+# The vectors have left the table together with their data files: a vector is about one file and means nothing without it. An equality delete is about values. It hides nothing any more, but nothing in it says so. We shall come back to it.
+#
+# `compact` chooses files that are too small or too large (six files here), or that are full of deleted rows: `delete_ratio_threshold` is the share of rows that vectors and position deletes of a file hide, `delete_file_threshold` the number of deletes that apply to it.
+#
+# ## Look inside
+#
+# The operation is `replace`: files come and go, and no row changes. Readers that follow changes, such as streams, pass over such a snapshot.
+
+# %%
+(commit,) = compacted.commits
+print("operation:", commit.operation)
+for counter in ("added-data-files", "deleted-data-files", "removed-dvs", "added-records", "deleted-records"):
+    print(f"{counter}: {commit.summary[counter]}")
+
+# %% [markdown]
+# 60 records went and 56 came: the four hidden rows were counted until now, since the counters count what is in the files.
+#
+# `SnapshotDiff` compares the rows themselves: eight files went and one came, and not one row with them.
+
+# %%
+dk.widgets.SnapshotDiff(readings)
+
+# %% [markdown]
+# The six appends have the sequence numbers 1 to 6, the vectors 7, the equality delete 8, and the compaction 9. **11.2** Which data sequence number has the new file, that is, the one that deletes are compared with?
+
+# %% tags=["exercise"] exercise="11.2"
+predict("11.2", ...)
+
+# %% tags=["solution"] exercise="11.2"
+predict("11.2", 8)
+
+# %%
+names = Aliases(readings)
+for manifest in dk.inspect(readings)["manifests"]:
+    for entry in manifest["entries"]:
+        if entry["status"] == 1 and entry["data_file"]["content"] == 0:
+            names.show(entry, "data_file.file_path", "sequence_number", "file_sequence_number")
+
+# %%
+check("11.2")
+
+# %% [markdown]
+# An entry has two numbers. `file_sequence_number` says which commit added the file, 9. `sequence_number` says how old its rows are. For an append both are the same. Compaction says: these rows are as they were at 8, the snapshot that was read.
+#
+# ## Others do not wait
+#
+# Why not simply 9? Compaction of a big table takes hours, and others write meanwhile. We let somebody commit between the reading and the commit: an engine runs the tasks, and this one lets another writer go first, once.
+
+
+# %%
+class Meanwhile:
+    """Runs tasks as the local engine does, after somebody else has committed."""
+
+    def __init__(self, somebody_else):
+        self.somebody_else, self.groups = somebody_else, 0
+
+    def map(self, task, groups):
+        for group in groups:
+            if self.groups == 0:
+                self.somebody_else()
+            self.groups += 1
+            yield task(group)
+
+
+def compact_while(name, delete):
+    table = here.table(name, *parts, format_version=3)
+    other = dk.load_table(here.catalog, f"course.{name}")
+    engine = Meanwhile(lambda: delete(other))
+    dk.compact(table, engine=engine)
+    return table, engine
+
+
+# %% [markdown]
+# `racing` has six files with the sequence numbers 1 to 6 and no deletes. While compaction rewrites them, somebody deletes id 7 with an equality delete; that commit gets 7, and the compaction 8.
+#
+# **11.3** How many of the 60 rows does a reader find after both?
+
+# %% tags=["exercise"] exercise="11.3"
+predict("11.3", ...)
+
+# %% tags=["solution"] exercise="11.3"
+predict("11.3", 59)
+
+# %%
+racing, engine = compact_while("racing", lambda other: dk.delete_keys(other, [{"id": 7}]))
+names = Aliases(racing)
+names.show(dk.explain(racing, "id = 7"))
+print(dk.scan(racing).count(), "rows; groups of files rewritten:", engine.groups)
+
+# %%
+check("11.3")
+
+# %% [markdown]
+# The row with id 7 was written into the new file, as it had been read before the delete. The new file has the number 6, the equality delete 7, and 6 < 7: the delete applies. With the number 8 the row would be back.
+#
+# For a delete by position this does not help: its positions are those of the old file. So a file that somebody deletes from by position meanwhile has to be read again.
+
+# %%
+by_position, engine = compact_while("by_position", lambda other: dk.delete(other, "id = 7", mode="deletion-vector"))
+print(dk.scan(by_position).count(), "rows; groups of files rewritten:", engine.groups)
+
+# %% [markdown]
+# ## Deletes that dangle
+#
+# A delete that applies to no live data file is called *dangling*. Every scan has to look at its entry again, and its file stays on the disk with all the values in it. `readings` has such a one.
+#
+# **11.4** Write the rule for equality deletes. Given the sequence number of the delete and a list with those of the live data files in its scope: does it dangle?
+
+
+# %% tags=["exercise"] exercise="11.4"
+def dangles(delete, data): ...
+
+
+check("11.4", dangles)
+
+
+# %% tags=["solution"] exercise="11.4"
+def dangles(delete, data):
+    return not any(number < delete for number in data)
+
+
+check("11.4", dangles)
+
+# %%
+for name, table in (("readings", readings), ("racing", racing)):
+    removed = dk.remove_dangling_deletes(table)
+    print(f"{name}: {len(removed.equality_delete_files)} equality delete files removed, rows: {dk.scan(table).count()}")
+
+# %% [markdown]
+# ## Vectors that share a file
+#
+# One Puffin file can hold the vectors of many data files. Here a delete writes one with two vectors, `V1` for `D1` and `V2` for `D2`. Then another delete replaces `V1` with `V3`, which lies in a file of its own.
+
+# %%
+shared = here.table("shared", *parts[:2], format_version=3)
+with dk.engine.local(threads=1):
+    dk.delete(shared, "id in (1, 11)", mode="deletion-vector", granularity="partition")
+    dk.delete(shared, "id = 2", mode="deletion-vector", granularity="partition")
+
+of_shared = Aliases(shared)
+of_shared.show(of_shared.deletes(), "name", "data_file.referenced_data_file", "positions")
+print("V1 and V2 in one file:", of_shared.path("V1") == of_shared.path("V2"))
+
+# %% [markdown]
+# **11.5** Now all snapshots but the last one expire. `V1` is not live in any snapshot that is left. How many Puffin files may be removed from storage?
+
+# %% tags=["exercise"] exercise="11.5"
+predict("11.5", ...)
+
+# %% tags=["solution"] exercise="11.5"
+predict("11.5", 0)
+
+# %%
+from datetime import datetime, timedelta, timezone
+
+LATER = datetime.now(timezone.utc) + timedelta(days=1)
+expired = dk.expire_snapshots(shared, older_than=LATER, retain_last=1)
+print("snapshots:", len(expired.snapshot_ids), "· Puffin files:", len(expired.deleted_deletion_vector_files))
+print("rows:", dk.scan(shared).count())
+
+# %%
+check("11.5")
+
+# %% [markdown]
+# ## Gone from the table, not from the disk
+#
+# Now somebody asks to be forgotten. `where_is` opens every file that lies in the folder of a table, whether the table knows it or not, and counts those in which a text occurs.
+
+# %%
+from pathlib import Path
+
+import fastavro
+import pyarrow.parquet as pq
+
+
+def where_is(table, text):
+    found = {"Parquet files": 0, "Avro files": 0, "other files": 0}
+    for file in Path(table.location).rglob("*"):
+        if file.suffix == ".parquet":
+            found["Parquet files"] += text in str(pq.read_table(file, partitioning=None).to_pylist())
+        elif file.suffix == ".avro":
+            with file.open("rb") as stream:
+                found["Avro files"] += text in str(list(fastavro.reader(stream)))
+        elif file.is_file():
+            found["other files"] += text.encode() in file.read_bytes()
+    return found
+
+
+people = here.table(
+    "people",
+    pa.table(
+        {"id": pa.array([1, 2, 3], pa.int32()), "email": ["ann@example.org", "bob@example.org", "zoe@example.org"]}
+    ),
+    format_version=3,
+)
+print(where_is(people, "zoe@example.org"))
+
+# %% [markdown]
+# One Parquet file, and one Avro file: the manifest, which has the greatest value of each column as its upper bound.
+#
+# **11.6** We delete the row with a deletion vector, then compact, then let the older snapshots expire. Which step removes the address from the last Parquet file? Answer with `"delete"`, `"compact"` or `"expire"`.
+
+# %% tags=["exercise"] exercise="11.6"
+predict("11.6", ...)
+
+# %% tags=["solution"] exercise="11.6"
+predict("11.6", "expire")
+
+# %%
+steps = {
+    "delete": lambda: dk.delete(people, "email = 'zoe@example.org'", mode="deletion-vector"),
+    "compact": lambda: dk.compact(people, rewrite_all=True),
+    "expire": lambda: dk.expire_snapshots(people, older_than=LATER, retain_last=1),
+}
+rows = []
+for step, run in steps.items():
+    run()
+    rows.append({"step": step, "rows": dk.scan(people).count(), **where_is(people, "zoe@example.org")})
+show(rows)
+
+# %%
+check("11.6")
+
+# %% [markdown]
+# The row is gone, and the address is not. **11.7** In which kind of file is it still: `"data file"`, `"manifest"`, `"manifest list"`, `"table metadata"` or `"Puffin file"`?
+
+# %% tags=["exercise"] exercise="11.7"
+check("11.7", ...)
+
+# %% tags=["solution"] exercise="11.7"
+check("11.7", "manifest")
+
+# %% [markdown]
+# Compaction removed the old data file, so its manifest has an entry with status 2, deleted, and that entry still has the bounds. Some later commit leaves the entry out, and some later expiry removes the file, but nobody knows when that will be.
+#
+# ## Erase
+#
+# And there is worse: an equality delete by address writes the address down once more. **11.8** A fresh table; we delete with an equality delete on `email`. In how many Parquet files is the address then?
+
+# %% tags=["exercise"] exercise="11.8"
+predict("11.8", ...)
+
+# %% tags=["solution"] exercise="11.8"
+predict("11.8", 2)
+
+# %%
+members = here.table(
+    "members",
+    pa.table(
+        {"id": pa.array([1, 2, 3], pa.int32()), "email": ["ann@example.org", "bob@example.org", "zoe@example.org"]}
+    ),
+    format_version=3,
+)
+dk.create_tag(members, "report")
+dk.delete(members, "email = 'zoe@example.org'", mode="equality-delete")
+print(where_is(members, "zoe@example.org"))
+
+# %%
+check("11.8")
+
+# %% [markdown]
+# `erase` does all of it: it rewrites what holds the rows, hidden or not, equality deletes and manifests too, lets the snapshots expire that lead to the old files, and then looks whether anything is left. Here something is: a tag keeps the first snapshot.
+
+# %%
+erased = dk.erase(members, "email = 'zoe@example.org'")
+print(
+    "left on the branch:", len(erased.remaining.get("main", ())), "· left on the tag:", len(erased.remaining["report"])
+)
+print(where_is(members, "zoe@example.org"))
+
+# %% [markdown]
+# It does not drop the tag by itself, for somebody has put it there. When that is settled:
+
+# %%
+dk.drop_ref(members, "report")
+erased = dk.erase(members, "email = 'zoe@example.org'", unreferenced=True)
+print("erased:", erased.is_erased)
+print(where_is(members, "zoe@example.org"))
+print("rows:", dk.scan(members).to_arrow()["email"].to_pylist())
+
+# %% [markdown]
+# What it did not look into, it says too. Such a list belongs to every proof of erasure.
+
+# %%
+print("\n".join(erased.not_inspected))
+
+# %% [markdown]
+# ## Files that nothing leads to
+#
+# One of these points is a file that no snapshot knows, left by a writer that died before its commit. To `remove_orphan_files` a file of a commit that is still under way looks the same. Only its age protects it: three days, unless one says otherwise.
+
+# %%
+import os
+import time
+
+stray = Path(people.location, "data", "stray.parquet")
+pq.write_table(pa.table({"email": ["zoe@example.org"]}), stray)
+print("just written:", len(dk.remove_orphan_files(people, dry_run=True).orphan_files))
+
+four_days_ago = time.time() - 4 * 24 * 60 * 60
+os.utime(stray, (four_days_ago, four_days_ago))
+print("four days old:", [Path(file).name for file in dk.remove_orphan_files(people).orphan_files])
+
+# %% [markdown]
+# ## Break it
+#
+# A cleaner that drops deletes must not forget that compacted files have old numbers. This one does: it sees that all files were rewritten, so it drops every delete that is older than the newest commit before the compaction. Iceberg's Java library has a [bug of this kind](https://github.com/apache/iceberg/pull/10962).
+#
+# We race again, this time with two equality deletes meanwhile: id 7 goes with the sequence number 7, id 8 with 8. The new file has the number 6. The careless cleaner works on a branch, so that `main` stays whole, and drops the deletes with a number below 8.
+#
+# **11.9** Which ids come back? Answer with a set.
+
+# %% tags=["exercise"] exercise="11.9"
+predict("11.9", ...)
+
+# %% tags=["solution"] exercise="11.9"
+predict("11.9", {7})
+
+# %%
+from deletekit.commit.commit import commit
+from deletekit.commit.row_delta import RowDelta
+from deletekit.formats.manifest_list import ManifestContent
+
+
+def two_deletes(other):
+    dk.delete_keys(other, [{"id": 7}])
+    dk.delete_keys(other, [{"id": 8}])
+
+
+def careless(attempt):
+    deletes = attempt.base.reader.live_entries(attempt.base.snapshot, ManifestContent.DELETES)
+    too_old = tuple(entry for entry in deletes if entry.sequence_number < 8)
+    return RowDelta(removed_delete_files=too_old, operation="replace")
+
+
+cleaned, _ = compact_while("cleaned", two_deletes)
+dk.create_branch(cleaned, "careless")
+commit(cleaned, careless, ref="careless")
+
+for ref in ("main", "careless"):
+    there = dk.scan(cleaned, ref=ref).to_arrow()["id"].to_pylist()
+    print(f"{ref}: {len(there)} rows, of ids 7 and 8 there is {sorted({7, 8} & set(there))}")
+
+# %%
+check("11.9")
+
+# %% [markdown]
+# No error, no warning: a deleted row is back. The rule of **11.4** looks at the numbers that the files have, not at the commits that added them, and so it keeps both deletes.
+#
+# ## Key points
+#
+# - Compaction is a `replace`: new files, the same rows. Their data sequence number is that of the snapshot they were read from: [sequence number inheritance](https://iceberg.apache.org/spec/#sequence-number-inheritance).
+# - Vectors leave with their data file; equality deletes and deletes of a whole partition stay until somebody proves that they dangle: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
+# - A file may be removed when no snapshot leads to it, by its path: a Puffin file lives as long as one vector in it does: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
+# - Delete, compaction and expiry, in this order, remove the row; bounds, keys of equality deletes, tags and stray files can still have its values: [manifests](https://iceberg.apache.org/spec/#manifests).
+#
+# Next: [12 · The engines lab](12_engines_lab.ipynb)

@@ -1,0 +1,317 @@
+# ---
+# jupyter:
+#   deletekit:
+#     lesson: "12"
+#     minutes: {teach: 20, exercise: 30}
+#     needs: spark
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 12 · The engines lab
+#
+# **20 minutes to read and run, 30 for the exercises.** Before it: [11 · Compaction and erasure](11_compaction.ipynb).
+#
+# A table belongs to no engine. Here Spark with Iceberg's own Java library and deletekit work on the same tables by turns, and each must see what the other has done. This lesson needs Java 17 and PySpark. Without them it runs to its end all the same, but the cells that ask Spark only say so: read the outputs that came with the notebook instead.
+#
+# You will be able to
+#
+# - say what Spark writes for DELETE, UPDATE and MERGE, and read it off the plan
+# - look at deletes through the metadata tables of Spark
+# - follow a table through the upgrade from format version 2 to 3
+# - prove that two engines see the same rows
+
+# %% [markdown]
+# ## Predict
+#
+# `users` has format version 2, and `write.delete.mode` is merge-on-read. **12.1** Spark runs `DELETE FROM users WHERE id IN (1, 3)`. What does it write: `"equality-delete"`, `"position-delete"`, `"deletion-vector"`, or new data files (`"copy-on-write"`)?
+
+# %% tags=["exercise"] exercise="12.1"
+from deletekit.course import predict
+
+predict("12.1", ...)
+
+# %% tags=["solution"] exercise="12.1"
+from deletekit.course import predict
+
+predict("12.1", "position-delete")
+
+# %% [markdown]
+# ## Run
+#
+# `here.sql` runs a statement in Spark and gives its rows. Spark commits to the catalog, and `refresh` lets our handle of the table look there.
+
+# %%
+import pyarrow as pa
+
+import deletekit as dk
+from deletekit.course import Aliases, check, hint, lesson, show, solution
+
+here = lesson("12", needs_spark=True)
+MERGE_ON_READ = {f"write.{verb}.mode": "merge-on-read" for verb in ("delete", "update", "merge")}
+
+users = here.table("users", dk.datasets.users(), properties={"write.delete.mode": "merge-on-read"})
+here.sql("DELETE FROM users WHERE id IN (1, 3)")
+
+users.refresh()
+names = Aliases(users)
+names.show(names.deletes(), "name", "kind", "positions_by_file", "positions")
+names.show(dk.explain(users, "id = 1", columns=["id", "name"]))
+
+# %%
+check("12.1")
+
+# %% [markdown]
+# ## Both see the same
+#
+# Spark never writes equality deletes. But others do, Flink for example, so it must be able to read them. deletekit writes one for id 4 now. **12.2** Which ids does Spark find after that? Answer with a set.
+
+# %% tags=["exercise"] exercise="12.2"
+predict("12.2", ...)
+
+# %% tags=["solution"] exercise="12.2"
+predict("12.2", {2})
+
+# %%
+dk.delete_keys(users, [{"id": 4}])
+show(here.sql("SELECT id, name, value FROM users"))
+
+# %%
+check("12.2")
+
+# %% [markdown]
+# To compare two engines, one looks for rows that only one of them sees, both ways; in SQL that is EXCEPT twice. A count is not enough: two mistakes can have the same size.
+
+
+# %%
+def rows(found):
+    return {tuple(row.values()) for row in found}
+
+
+def compare(table):
+    ours = rows(dk.scan(table).to_arrow().to_pylist())
+    spark = rows(here.sql(f"SELECT * FROM {table.identifier[-1]}"))
+    found = {"both": len(ours & spark), "only Spark": len(spark - ours), "only deletekit": len(ours - spark)}
+    return found if here.spark else dict.fromkeys(found, "?")
+
+
+show([compare(users)])
+
+# %% [markdown]
+# ## Look inside: metadata tables
+#
+# Iceberg shows its own state as tables: `snapshots`, `manifests`, `files`, `delete_files`, `position_deletes` and more, each behind the name of a table. `content` 1 is a position delete, 2 an equality delete.
+
+# %%
+show(
+    here.sql("SELECT content, file_format, record_count, equality_ids FROM course.users.delete_files ORDER BY content")
+)
+
+# %% [markdown]
+# **12.3** `position_deletes` has a row for every deleted position. How many rows has it for `users`?
+
+# %% tags=["exercise"] exercise="12.3"
+predict("12.3", ...)
+
+# %% tags=["solution"] exercise="12.3"
+predict("12.3", 2)
+
+# %%
+names.show(here.sql("SELECT file_path, pos, delete_file_path FROM course.users.position_deletes ORDER BY pos"))
+
+# %%
+check("12.3")
+
+# %% [markdown]
+# What a row of the table is hidden by, Spark does not say. But it can show the hidden rows, with the same column that deletekit has.
+
+# %%
+show(here.sql("SELECT id, _pos, _deleted FROM users ORDER BY id"))
+show(dk.scan(users, columns=["id", "_pos", "_deleted"]).to_arrow().sort_by("id"))
+
+# %% [markdown]
+# ## What the plan says
+#
+# One need not run a statement to know how it will work. `EXPLAIN` shows one of three nodes: `DeleteFromTable` only changes metadata and reads no row, `WriteDelta` writes deletes and new rows, `ReplaceData` rewrites whole files.
+#
+# `numbers` has two files, with ids 1 to 4 and 5 to 8, and all its modes are merge-on-read. `copied` is the same without any property. **12.4** Which node will each of the three statements have? Answer with a dict of names, with the keys `"one row"`, `"whole file"` and `"no property"`.
+
+# %% tags=["exercise"] exercise="12.4"
+predict("12.4", ...)
+
+# %% tags=["solution"] exercise="12.4"
+predict("12.4", {"one row": "WriteDelta", "whole file": "DeleteFromTable", "no property": "ReplaceData"})
+
+# %%
+parts = [pa.table({"id": pa.array(range(start, start + 4), pa.int32())}) for start in (1, 5)]
+numbers = here.table("numbers", *parts, properties=MERGE_ON_READ)
+copied = here.table("copied", *parts)
+
+
+def node(statement):
+    plan = " ".join(row["plan"] for row in here.sql(f"EXPLAIN {statement}"))
+    return next((name for name in ("DeleteFromTable", "WriteDelta", "ReplaceData") if name in plan), "-")
+
+
+show(
+    [
+        {"": "one row", "node": node("DELETE FROM numbers WHERE id = 1")},
+        {"": "whole file", "node": node("DELETE FROM numbers WHERE id <= 4")},
+        {"": "no property", "node": node("DELETE FROM copied WHERE id = 1")},
+    ]
+)
+
+# %%
+check("12.4")
+
+# %% [markdown]
+# `users` said `write.delete.mode`. **12.5** Now Spark runs `UPDATE users SET value = 250.0 WHERE id = 2`. How many data files and how many delete files does it add? Answer with a dict, such as `{"data": 2, "deletes": 2}`.
+
+# %% tags=["exercise"] exercise="12.5"
+predict("12.5", ...)
+
+# %% tags=["solution"] exercise="12.5"
+predict("12.5", {"data": 1, "deletes": 0})
+
+# %%
+here.sql("UPDATE users SET value = 250.0 WHERE id = 2")
+users.refresh()
+summary = users.current_snapshot.summary
+print("operation:", users.current_snapshot.operation)
+for counter in ("added-data-files", "deleted-data-files", "added-delete-files"):
+    print(f"{counter}: {summary.get(counter, 0)}")
+show([compare(users)])
+
+# %%
+check("12.5")
+
+# %% [markdown]
+# `SnapshotDiff` counts anew what Spark's summary says.
+
+# %%
+dk.widgets.SnapshotDiff(users)
+
+# %% [markdown]
+# ## From version 2 to version 3
+#
+# `grown` begins with format version 2. Spark deletes id 1, upgrades the table, and then deletes id 3. **12.6** Which positions will the deletion vector hold?
+
+# %% tags=["exercise"] exercise="12.6"
+predict("12.6", ...)
+
+# %% tags=["solution"] exercise="12.6"
+predict("12.6", {0, 2})
+
+# %%
+grown = here.table("grown", dk.datasets.users(), properties=MERGE_ON_READ)
+here.sql("DELETE FROM grown WHERE id = 1")
+here.sql("ALTER TABLE grown SET TBLPROPERTIES ('format-version' = '3')")
+here.sql("DELETE FROM grown WHERE id = 3")
+
+grown.refresh()
+of_grown = Aliases(grown)
+of_grown.show(of_grown.deletes(), "name", "kind", "positions_by_file", "positions")
+show(here.sql("SELECT file_format, record_count, content_offset, content_size_in_bytes FROM course.grown.delete_files"))
+
+# %%
+check("12.6")
+
+# %% [markdown]
+# deletekit goes on where Spark stopped: it deletes id 4, and takes Spark's vector in. Then Spark merges: an update of id 2 and a new row.
+
+# %%
+dk.delete(grown, "id = 4")
+here.sql(
+    """
+    MERGE INTO grown AS t
+    USING (SELECT 2 AS id, 222.0 AS value UNION ALL SELECT 9, 900.0) AS s
+    ON t.id = s.id
+    WHEN MATCHED THEN UPDATE SET value = s.value
+    WHEN NOT MATCHED THEN INSERT (id, name, value, timestamp)
+      VALUES (s.id, 'User-9', s.value, TIMESTAMP_NTZ '2024-01-09 00:00:00')
+    """
+)
+grown.refresh()
+of_grown.show(of_grown.deletes(), "name", "kind", "positions_by_file", "positions")
+show([compare(grown)])
+
+# %% [markdown]
+# Format version 3 has row lineage too, and both engines must agree on it. **12.7** Which `_row_id` has id 2 after the merge? It was in row 1 of the first file, which was there before the upgrade.
+
+# %% tags=["exercise"] exercise="12.7"
+predict("12.7", ...)
+
+# %% tags=["solution"] exercise="12.7"
+predict("12.7", 1)
+
+# %%
+LINEAGE = ["id", "value", "_row_id", "_last_updated_sequence_number"]
+show(here.sql(f"SELECT {', '.join(LINEAGE)} FROM grown ORDER BY id"))
+show(dk.scan(grown, columns=LINEAGE).to_arrow().sort_by("id"))
+
+# %%
+check("12.7")
+
+# %% [markdown]
+# ## Break it
+#
+# Lesson 11 had two vectors in one Puffin file, of which one was replaced. Here is such a table again: deletekit writes `V1` for `D1` and `V2` for `D2` into one file, Spark replaces `V1` with `V3`, and an append follows.
+
+# %%
+shared = here.table("shared", *parts, format_version=3, properties=MERGE_ON_READ)
+with dk.engine.local(threads=1):
+    dk.delete(shared, "id in (1, 5)", granularity="partition")
+here.sql("DELETE FROM shared WHERE id = 2")
+here.append(shared, pa.table({"id": pa.array([9], pa.int32())}))
+
+of_shared = Aliases(shared)
+of_shared.show(of_shared.deletes(), "name", "data_file.referenced_data_file", "positions")
+print("rows:", dk.scan(shared).count())
+
+# %% [markdown]
+# Now the old snapshots expire, and this time Iceberg's Java library does it, called directly. It goes through the entries that the expired snapshots have removed, and removes their files. **12.8** Which data file can nobody read any more after that: `"D1"`, `"D2"` or `"D3"`?
+
+# %% tags=["exercise"] exercise="12.8"
+predict("12.8", ...)
+
+# %% tags=["solution"] exercise="12.8"
+predict("12.8", "D2")
+
+# %%
+import time
+
+
+def reading(where):
+    try:
+        return f"{dk.scan(shared, where).count()} rows"
+    except dk.DeletekitError as error:
+        return error.kind
+
+
+if here.spark:
+    java = here.spark._jvm.org.apache.iceberg.spark.Spark3Util
+    java_table = java.loadIcebergTable(here.spark._jsparkSession, f"{here.catalog.name}.course.shared")
+    java_table.expireSnapshots().expireOlderThan(int(time.time() * 1000) + 1000).retainLast(1).commit()
+    shared.refresh()
+
+ids = {"D1": "id <= 4", "D2": "id > 4 and id <= 8", "D3": "id = 9"}
+show([{"file": name, "reading it": reading(where)} for name, where in ids.items()])
+
+# %%
+check("12.8")
+
+# %% [markdown]
+# The entry of `V1` was removed, so Java removed its file, and with it `V2`, which is live. At least nobody gets a wrong answer: a reader that cannot open a delete has to fail. If Java's library maintains your tables, let no two vectors share a file: `granularity="file"` writes one file for each.
+#
+# ## Key points
+#
+# - DELETE, UPDATE and MERGE have a mode property each, and a statement that drops whole files needs none of them: [write properties](https://iceberg.apache.org/docs/latest/configuration/#write-properties).
+# - Spark writes position deletes in version 2, deletion vectors in version 3, equality deletes never; it reads all of them: [row-level deletes](https://iceberg.apache.org/spec/#row-level-deletes).
+# - After an upgrade older position deletes stay valid, until a vector takes them in: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
+# - The first commit in version 3 numbers the rows that are there, and every engine must go on with these numbers: [row lineage for upgraded tables](https://iceberg.apache.org/spec/#row-lineage-for-upgraded-tables).
+# - Two engines agree when neither sees a row that the other one does not.
+#
+# Back to the [way through the course](00_start_here.ipynb)

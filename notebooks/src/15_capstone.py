@@ -1,0 +1,319 @@
+# ---
+# jupyter:
+#   deletekit:
+#     lesson: "15"
+#     minutes: {teach: 10, exercise: 60}
+#     needs: plain
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 15 · Capstone: rows came back on Tuesday
+#
+# **10 minutes to read and run, 60 for the exercises.** Everything before it is of use here, above all [04](04_equality_deletes.ipynb), [05](05_position_deletes_v2.ipynb), [06](06_deletion_vectors.ipynb) and [13](13_streaming_deletes.ipynb).
+#
+# On Monday a customer asked to be forgotten. The rows with the ids 3 and 6 were deleted from five tables, and somebody counted: they were gone. On Tuesday the customer is found again, in all five. No file was changed, no job has failed, and the reason is another one in each table.
+#
+# You will be able to
+#
+# - find the snapshot in which a row came back, and the file that it came from
+# - tell a delete that is lost from one that is there and does not apply
+# - name the cause from the evidence, repair the table, and say what prevents it next time
+#
+# Work as you would at night: history first, then the row, then the deletes, and no repair before the cause is known.
+
+# %% [markdown]
+# ## The tables
+#
+# Each table has eight rows in two data files, `D1` and `D2`, from two appends. The third commit is Monday's delete. What came after it is Tuesday.
+
+# %%
+import deletekit as dk
+from deletekit.course import Aliases, check, hint, lesson, predict, show, solution
+from deletekit.course.incident import five_tables, flights_on_tuesday
+
+here = lesson("15")
+tables = five_tables(here)
+
+
+def ids(table, **which):
+    return sorted(dk.scan(table, columns=["id"], **which).to_arrow()["id"].to_pylist())
+
+
+for name, table in tables.items():
+    print(f"{name:9}", ids(table))
+
+# %% [markdown]
+# ## Predict
+#
+# `dk.verify` reads every metadata file, manifest, data file and delete of a table, and holds them against the rules of the specification. **15.1** For how many of the five tables does it report an error?
+
+# %% tags=["exercise"] exercise="15.1"
+predict("15.1", ...)
+
+# %% tags=["solution"] exercise="15.1"
+predict("15.1", 0)
+
+# %%
+for name, table in tables.items():
+    report = dk.verify(table, level="data")
+    print(f"{name:9} ok: {report.ok}", [f"{finding.severity}: {finding.kind}" for finding in report.findings])
+
+# %%
+check("15.1")
+
+# %% [markdown]
+# Two warnings, which are worth remembering, and no error. What a table was meant to hold is not written in it: a check of the files cannot know that a row should be gone.
+#
+# ## The causes
+#
+# These are the suspects. Five of them are guilty, once each.
+#
+# | code | what happened |
+# |---|---|
+# | `delete-file-removed` | the delete file was taken out of the table, though rows still needed it |
+# | `inserted-again` | the rows were written once more after they had been deleted |
+# | `not-folded` | a deletion vector came, and position deletes of the same data file, which it makes void, were not taken into it |
+# | `on-a-branch` | the delete was committed to another branch and never reached `main` |
+# | `rewritten-as-new` | old rows were copied into a file with a new sequence number, and the delete is too old for it |
+# | `rolled-back` | `main` was moved to a snapshot from before the delete, and went on from there |
+# | `vector-not-merged` | a new deletion vector took the place of the old one, without the positions that the old one held |
+# | `wrong-scope` | the delete was written for another partition than the row's |
+#
+# And these are the instruments: the history, with a look at id 3 in each snapshot; every version of the row, with the delete that hides it or does not; the deletes that are live now.
+
+
+# %%
+def history(table):
+    names = Aliases(table)
+    names.show(
+        [
+            {
+                "snapshot": snapshot.snapshot_id,
+                "parent": snapshot.parent_snapshot_id,
+                "operation": snapshot.operation,
+                "id 3 is there": 3 in ids(table, snapshot_id=snapshot.snapshot_id),
+            }
+            for snapshot in sorted(table.metadata.snapshots.values(), key=lambda s: s.sequence_number)[2:]
+        ]
+    )
+
+
+def deletes(table):
+    names = Aliases(table)
+    for delete in names.deletes():
+        about = delete["data_file"].get("referenced_data_file")
+        held = delete.get("rows") or delete.get("positions") or list(delete["positions_by_file"].values())
+        where = f"of {names.of(about)}" if about else "of every older file"
+        print(f"{delete['name']}: {held} {where}, sequence number {delete['sequence_number']}")
+
+
+def look(name):
+    table = tables[name]
+    history(table)
+    Aliases(table).show(dk.explain(table, "id = 3"))
+    deletes(table)
+
+
+# %% [markdown]
+# ## Table one
+
+# %%
+look("accounts")
+
+# %% [markdown]
+# **15.2** What is the cause? Answer with the code, as a text.
+
+# %% tags=["exercise"] exercise="15.2"
+check("15.2", ...)
+
+# %% tags=["solution"] exercise="15.2"
+check("15.2", "rolled-back")
+
+# %% [markdown]
+# ## Table two
+
+# %%
+look("baskets")
+
+# %% [markdown]
+# **15.3** What is the cause?
+
+# %% tags=["exercise"] exercise="15.3"
+check("15.3", ...)
+
+# %% tags=["solution"] exercise="15.3"
+check("15.3", "inserted-again")
+
+# %% [markdown]
+# ## Table three
+
+# %%
+look("contacts")
+
+# %% [markdown]
+# The widget shows all rows of a data file, with every delete that could be about it. A delete in brackets has the row's key, and does not apply.
+
+# %%
+dk.widgets.RowFate(tables["contacts"], data_file="D3", row=2)
+
+# %% [markdown]
+# **15.4** What is the cause?
+
+# %% tags=["exercise"] exercise="15.4"
+check("15.4", ...)
+
+# %% tags=["solution"] exercise="15.4"
+check("15.4", "rewritten-as-new")
+
+# %% [markdown]
+# ## Table four
+
+# %%
+look("devices")
+
+# %% [markdown]
+# The widget shows what came and what went between two snapshots: files, deletes and rows. On Tuesday somebody deleted id 4.
+
+# %%
+dk.widgets.SnapshotDiff(tables["devices"], before="S3", after="S4")
+
+# %% [markdown]
+# **15.5** What is the cause?
+
+# %% tags=["exercise"] exercise="15.5"
+check("15.5", ...)
+
+# %% tags=["solution"] exercise="15.5"
+check("15.5", "vector-not-merged")
+
+# %% [markdown]
+# ## Table five
+#
+# Here too somebody deleted id 4 on Tuesday, after the table was upgraded to format version 3.
+
+# %%
+look("events")
+
+# %% [markdown]
+# **15.6** What is the cause?
+
+# %% tags=["exercise"] exercise="15.6"
+check("15.6", ...)
+
+# %% tags=["solution"] exercise="15.6"
+check("15.6", "not-folded")
+
+# %% [markdown]
+# ## The report
+#
+# A report of an incident has five lines: what was seen, since when, why, what was done, what prevents it. For "since when" the snapshot is needed.
+#
+# **15.7** For each table, the oldest snapshot after Monday's delete in which a reader finds id 3. Answer with a dict from the table's name to the name of the snapshot, such as `{"accounts": "S4", ...}`.
+
+# %% tags=["exercise"] exercise="15.7"
+check("15.7", ...)
+
+
+# %% tags=["solution"] exercise="15.7"
+def came_back(table):
+    names = Aliases(table)
+    later = [name for name in names if name.startswith("S")][3:]
+    return next(name for name in later if 3 in ids(table, snapshot_id=names.snapshot_id(name)))
+
+
+check("15.7", {name: came_back(table) for name, table in tables.items()})
+
+# %% [markdown]
+# Repair: once the cause is known, all five tables can be repaired in the same way, by deleting the rows again. A delete that is written now is newer than everything in the table. The cause is not repaired by that: the writer has to be.
+#
+# | cause | what prevents it |
+# |---|---|
+# | `rolled-back` | before a rollback, list what else it takes away; undo a bad load by deleting its rows, or by picking the good commits again |
+# | `inserted-again` | progress in the commit itself, so that a batch which comes twice is skipped |
+# | `rewritten-as-new` | a rewrite whose file keeps the sequence number of what it has read, or that begins anew when a delete has landed |
+# | `vector-not-merged` | a writer that reads the vector which is there, and a check that no vector replaces another and lacks positions of it |
+# | `not-folded` | the same, with the position delete files of an upgraded table |
+
+# %%
+for name, table in tables.items():
+    dk.delete(table, "id in (3, 6)")
+    print(f"{name:9}", ids(table))
+
+# %% [markdown]
+# ## The real flights
+#
+# Now a table of a real size: the flights of 2013, in three data files. On Monday the 8,255 flights that never took off were deleted, in one commit. On Tuesday a writer was to delete the flights of the carrier OO, 32 of them, and that was all. On Wednesday cancelled flights are in the reports.
+
+# %%
+flights = flights_on_tuesday(here)
+names = Aliases(flights)
+for snapshot in sorted(flights.metadata.snapshots.values(), key=lambda s: s.sequence_number):
+    cancelled = dk.scan(flights, "dep_time is null", snapshot_id=snapshot.snapshot_id).count()
+    print(names.of(snapshot.snapshot_id), snapshot.operation, f"· cancelled flights: {cancelled:,}")
+
+# %%
+for delete in names.deletes():
+    file = delete["data_file"]
+    print(f"{delete['name']}: {file['record_count']:,} positions of {names.of(file['referenced_data_file'])}")
+
+# %% [markdown]
+# **15.8** Two causes of the table above are at work, in two commits. How many cancelled flights has each of them brought back? Answer with a dict from the code to the number.
+
+# %% tags=["exercise"] exercise="15.8"
+check("15.8", ...)
+
+# %% tags=["solution"] exercise="15.8"
+found = dk.scan(flights, "dep_time is null", columns=["_file"]).to_arrow()["_file"].to_pylist()
+check("15.8", {"vector-not-merged": found.count(names.path("D2")), "inserted-again": found.count(names.path("D4"))})
+
+# %% [markdown]
+# **15.9** Repair the table: no cancelled flight, none of the carrier OO, no flight twice, and no other one missing. How many rows has it then? Work on `flights`, and answer with its count.
+
+# %% tags=["exercise"] exercise="15.9"
+check("15.9", ...)
+
+# %% tags=["solution"] exercise="15.9"
+dk.rollback(flights, names.snapshot_id("S5"))
+dk.delete(flights, "dep_time is null")
+check("15.9", dk.scan(flights).count())
+
+# %% [markdown]
+# ## Break it
+#
+# Two more things that one may try at night. The first: to blame the readers. For `events` one could say that a reader should have taken both, the vector and the position deletes. Here is the row in Tuesday's snapshot, read by a reader without the rule that the vector wins.
+
+# %%
+dk.widgets.RowFate(tables["events"], snapshot="S4", data_file="D1", row=2, vector_rule=False)
+
+# %% [markdown]
+# The row is hidden then, and this table would be right. But the rule is what saves every reader from opening the old files, and it holds because writers fold them in. The specification demands that of the writer.
+#
+# The second: to tidy up first. The two warnings of `verify` were deletes that hide nothing any more. They were evidence. On a branch that begins with Tuesday's snapshot, we remove them before anybody has looked.
+
+# %%
+events = tables["events"]
+of_events = Aliases(events)
+dk.create_branch(events, "tidied", of_events.snapshot_id("S4"))
+removed = dk.remove_dangling_deletes(events, ref="tidied")
+print("removed:", [of_events.of(file) for file in removed.commit.removed_delete_files])
+
+left = dk.inspect(events, ref="tidied", deletes=True)["deletes"]
+of_events.show(left, "kind", "data_file.referenced_data_file", "data_file.record_count")
+print("id 3 is there:", 3 in ids(events, ref="tidied"))
+
+# %% [markdown]
+# Nothing in the newest snapshot of that branch tells of Monday's delete of id 3. Older snapshots still do, until they expire. So keep the history until the report is written.
+#
+# ## Key points
+#
+# - A row is there because a data file has it and no delete *applies*. Ask both questions: which file, and which delete does not apply, by which rule: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
+# - History is a tree. What is not an ancestor of `main` has no effect on it: [snapshot references](https://iceberg.apache.org/spec/#snapshot-references).
+# - A delete looks back, never forward. What is written again, or copied without its sequence number, is new: [sequence numbers](https://iceberg.apache.org/spec/#sequence-numbers).
+# - The writer of a vector answers for all that was deleted from its data file before: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
+# - A table may be well-formed and wrong. Only the history tells, so do not expire it before the report.
+#
+# This is the end of the course. Use the widgets and `dk.explain` on a table of your own; both only read. Back to the [way through the course](00_start_here.ipynb)

@@ -1,0 +1,154 @@
+"""The capstone's tables: what came back and why, found without `explain`, and that Iceberg's Java library agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import deletekit as dk
+from deletekit.course import Aliases, Lesson, lesson
+from deletekit.course.incident import five_tables, flights_on_tuesday
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FOUND = {
+    "accounts": list(range(1, 11)),
+    "baskets": list(range(1, 10)),
+    "contacts": list(range(1, 9)),
+    "devices": [1, 2, 3, 5, 7, 8],
+    "events": [1, 2, 3, 5, 7, 8],
+}
+CANCELLED = 8255
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, dk.Table]:
+    return five_tables(lesson("15", engine="local"))
+
+
+def ids(table: dk.Table, **which: Any) -> list[int]:
+    return sorted(dk.scan(table, columns=["id"], **which).to_arrow()["id"].to_pylist())
+
+
+def data_files(table: dk.Table) -> dict[str, int]:
+    """Sequence numbers of the live data files, by their names."""
+    names = Aliases(table)
+    found = [e for m in dk.inspect(table)["manifests"] if m["content"] == 0 for e in m["entries"] if e["status"] != 2]
+    return {names.of(e["data_file"]["file_path"]): e["sequence_number"] for e in found}
+
+
+def deletes(table: dk.Table) -> dict[str, int]:
+    """Sequence numbers of the live deletes, by their names."""
+    return {d["name"]: d["sequence_number"] for d in Aliases(table).deletes()}
+
+
+def positions(table: dk.Table) -> dict[str, list[int]]:
+    """Positions that each live delete holds."""
+    return {
+        d["name"]: d.get("positions") or next(iter(d["positions_by_file"].values()))
+        for d in Aliases(table).deletes()
+        if d["kind"] != "equality-delete"
+    }
+
+
+def test_rows_were_gone_on_monday_and_are_back(tables: dict[str, dk.Table]) -> None:
+    assert {name: ids(table) for name, table in tables.items()} == FOUND
+    for table in tables.values():
+        names = Aliases(table)
+        assert ids(table, snapshot_id=names.snapshot_id("S2")) == list(range(1, 9))
+        assert ids(table, snapshot_id=names.snapshot_id("S3")) == [1, 2, 4, 5, 7, 8]
+
+
+def test_no_table_is_damaged(tables: dict[str, dk.Table]) -> None:
+    warnings = {n: [f.kind for f in dk.verify(t, level="data").findings] for n, t in tables.items()}
+    assert {name: kinds for name, kinds in warnings.items() if kinds} == {
+        "contacts": ["dangling-equality-delete"],
+        "events": ["dangling-position-delete"],
+    }
+    assert all(dk.verify(table).ok for table in tables.values())
+
+
+def rolled_back(table: dk.Table) -> bool:
+    names, snapshots = Aliases(table), table.metadata.snapshots
+    line, at = [], table.current_snapshot
+    while at is not None:
+        line.append(names.of(at.snapshot_id))
+        at = snapshots.get(at.parent_snapshot_id or 0)
+    return line == ["S5", "S2", "S1"] and deletes(table) == {}
+
+
+def inserted_again(table: dk.Table) -> bool:
+    return operation(table) == "append" and (data_files(table), deletes(table)) == (
+        {"D1": 1, "D2": 2, "D3": 4},
+        {"E1": 3},
+    )
+
+
+def rewritten_as_new(table: dk.Table) -> bool:
+    return operation(table) == "replace" and (data_files(table), deletes(table)) == ({"D3": 4}, {"E1": 3})
+
+
+def vector_not_merged(table: dk.Table) -> bool:
+    return positions(table) == {"V2": [1], "V3": [3]} and Aliases(table).file("V1").record_count == 1
+
+
+def not_folded(table: dk.Table) -> bool:
+    return table.format_version == 3 and positions(table) == {"P1": [2], "P2": [1], "V1": [3]}
+
+
+def operation(table: dk.Table) -> str | None:
+    return table.current_snapshot.operation if table.current_snapshot else None
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("accounts", rolled_back),
+        ("baskets", inserted_again),
+        ("contacts", rewritten_as_new),
+        ("devices", vector_not_merged),
+        ("events", not_folded),
+    ],
+)
+def test_each_has_its_own_cause(tables: dict[str, dk.Table], name: str, cause: Callable[[dk.Table], bool]) -> None:
+    assert [other for other, table in tables.items() if cause(table)] == [name]
+
+
+def by_month(table: dk.Table) -> list[int]:
+    rows = dk.scan(table, "dep_time is null", columns=["month"]).to_arrow()["month"].to_pylist()
+    return [rows.count(month) for month in range(1, 13)]
+
+
+def check_flights(here: Lesson) -> dk.Table:
+    """Check the counts against those of the sample table itself."""
+    table = flights_on_tuesday(here)
+    rows = dk.datasets.flights().select(["month", "day", "carrier", "dep_time"]).to_pylist()
+    cancelled = [row for row in rows if row["dep_time"] is None]
+    assert len(cancelled) == CANCELLED
+    again = [row for row in rows if row["month"] == 2 and row["day"] in (8, 9)]
+    back = [r for r in cancelled if 5 <= r["month"] <= 8] + [r for r in again if r["dep_time"] is None]
+    assert by_month(table) == [sum(r["month"] == month for r in back) for month in range(1, 13)]
+    gone = sum(r["dep_time"] is None or r["carrier"] == "OO" for r in rows)
+    assert dk.scan(table).count() == len(rows) - gone + len(back) + sum(r["dep_time"] is not None for r in again)
+    assert dk.verify(table).ok
+    return table
+
+
+def test_flights_come_back_for_two_reasons() -> None:
+    check_flights(lesson("15", engine="local"))
+
+
+def test_iceberg_java_finds_the_same_rows(spark: SparkSession) -> None:
+    here = lesson("15", engine="spark")
+    assert here.spark is not None
+    for name, table in five_tables(here).items():
+        assert ids(table) == FOUND[name]
+        found = here.spark.table(f"{here.catalog.name}.course.{name}").select("id").collect()
+        assert sorted(row["id"] for row in found) == FOUND[name]
+    flights = check_flights(here)
+    frame = here.spark.table(f"{here.catalog.name}.course.flights")
+    assert frame.where("dep_time IS NULL").count() == sum(by_month(flights))
+    assert frame.where("flight_id > 0").count() == dk.scan(flights).count()

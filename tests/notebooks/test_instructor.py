@@ -1,0 +1,65 @@
+"""The instructor's pages: every lesson has one, as generated, and what people wrote on it names what there is."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from deletekit.course.exercises.all import EXERCISES
+from tests.tools.instructor import PAGES, block, instructor_pages, page_of, sections, shown
+from tests.tools.lessons import lesson_names, read_source
+
+lessons = pytest.mark.parametrize("name", lesson_names())
+
+
+def test_pages_are_as_built() -> None:
+    pages = instructor_pages()
+    stale = [file.name for file, text in pages.items() if not file.is_file() or file.read_text("utf-8") != text]
+    assert stale == [], "run `python -m tests.tools.build_notebooks`, or see tests/tools/instructor.py"
+
+
+@lessons
+def test_the_clock_runs_to_the_end(name: str) -> None:
+    minutes = read_source(name).metadata["deletekit"]["minutes"]
+    starts = [int(minute) for minute in re.findall(r"^\| (\d+) \|", block(name), re.MULTILINE)]
+    assert starts == sorted(starts)
+    assert (starts[0], starts[-1]) == (0, minutes["teach"] + minutes["exercise"])
+    planned = [exercise for part in sections(read_source(name)) for exercise in part.exercises]
+    assert sorted(planned) == sorted(e.id for e in EXERCISES.values() if e.lesson == name[:2])
+
+
+@lessons
+def test_every_known_mistake_is_on_the_page(name: str) -> None:
+    page = page_of(name).read_text(encoding="utf-8")
+    mistakes = [m for e in EXERCISES.values() if e.lesson == name[:2] for m in e.mistakes]
+    rows = re.findall(rf"^\| {name[:2]}\.\d+ \| (?:`.+`|a function) \| .+ \|$", page, re.MULTILINE)
+    assert len(rows) == len(mistakes)
+    assert " at 0x" not in page
+
+
+@lessons
+def test_what_people_wrote_is_there(name: str) -> None:
+    parts = dict(
+        re.findall(r"^## (.+?)\n\n(.+?)(?=\n## |\Z)", page_of(name).read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    )
+    assert parts["Say it in one sentence"].strip()
+    assert parts["Keep, and cut"].strip()
+    assert len(re.findall(r"^\d\. .+\?\n   \*Listen for:\* .+\.$", parts["Ask the room"], re.MULTILINE)) == 3
+
+
+def test_exercises_that_are_named_exist() -> None:
+    # A page may be there before its lesson is.
+    there = {name[:2] for name in lesson_names()}
+    named = {
+        f"{file.name}: {exercise}"
+        for file in PAGES.glob("*.md")
+        for exercise in re.findall(r"\b([01]\d\.\d+)\b", file.read_text(encoding="utf-8"))
+        if exercise[:2] in there and exercise not in EXERCISES
+    }
+    assert named == set()
+
+
+def test_answers_are_written_in_one_way_only() -> None:
+    assert shown({"b", "a"}) == "`{'a', 'b'}`"
+    assert shown({"x": {2, 1}, "y": [set(), "a|b"]}) == "`{'x': {1, 2}, 'y': [set(), 'a\\|b']}`"
