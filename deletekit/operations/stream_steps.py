@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from deletekit.engines.local import LocalEngine
 from deletekit.errors import InvalidInputError
+from deletekit.operations.delete import delete_keys
 from deletekit.operations.maintenance.compact import compact
 from deletekit.operations.maintenance.expire_snapshots import expire_snapshots
 from deletekit.operations.maintenance.remove_orphan_files import remove_orphan_files
@@ -26,7 +27,7 @@ from deletekit.operations.stream.sink import Sink, sink
 from deletekit.operations.stream.sink_state import SinkMode
 from deletekit.operations.stream_crashes import CRASHES, Crash, SinkStopped, StoppingCatalog
 from deletekit.operations.trial import trial_table
-from deletekit.operations.write import create_table
+from deletekit.operations.write import append, create_table
 from deletekit.table.catalog import Catalog
 from deletekit.table.metadata import Snapshot
 from deletekit.table.table import Table, load_table
@@ -52,7 +53,6 @@ BATCHES: tuple[tuple[Change, ...], ...] = (
     (_change("UPDATE_BEFORE", 2, "b"), _change("UPDATE_AFTER", 2, "b2"), _change("DELETE", 3)),
     (_change("INSERT", 4, "d"), _change("UPDATE_AFTER", 4, "d2"), _change("UPDATE_AFTER", 1, "a2")),
     (_change("DELETE", 2), _change("INSERT", 5, "e")),
-    (_change("DELETE", 4), _change("INSERT", 4, "d3"), _change("DELETE", 9)),
 )
 """The stream: change rows, batch by batch. The key is `id`."""
 
@@ -115,6 +115,7 @@ def record_stream(
     format_version: int = 3,
     crash: Crash | Literal[""] = "",
     resumed: bool = False,
+    checkpoint_check: bool = True,
 ) -> StreamRecord:
     """Apply the first `steps` of `BATCHES`.
 
@@ -127,6 +128,8 @@ def record_stream(
         deletes are being converted. `markers-expired`: as `after-commit`, then the table is compacted and its old
         snapshots expire. "": it is not stopped.
     resumed: another process goes on: the source sends the batch again, for nobody told it that it has arrived.
+    checkpoint_check: False for a writer that is no sink and leaves no marker: it deletes the keys of updates and
+        deletes by value, then appends, in two commits, and does not look which batch was the last.
 
     Raises InvalidInputError for a step, mode, version or crash that there is not.
     """
@@ -136,7 +139,11 @@ def record_stream(
 
     def make(catalog: Catalog) -> Table:
         table = create_table(catalog, _NAME, _SCHEMA, format_version=format_version)
-        _Recording(catalog, mode, calls).go(steps, crash, resumed=resumed)
+        recording = _Recording(catalog, mode, calls)
+        if checkpoint_check:
+            recording.go(steps, crash, resumed=resumed)
+        else:
+            recording.go_unmarked(steps, crash, resumed=resumed)
         found = remove_orphan_files(table, older_than=_LATER, force=True, dry_run=True, engine=LocalEngine(1))
         orphans.extend(found.orphan_files)
         return table
@@ -176,6 +183,30 @@ class _Recording:
                 self._write(2, second, steps - 1)
                 if crash == "in-conversion":
                     self._convert(2, second)
+
+    def go_unmarked(self, steps: int, crash: Crash | Literal[""], *, resumed: bool) -> None:
+        gate = StoppingCatalog(self._catalog)
+        with suppress(SinkStopped):
+            for number in range(steps):
+                self._write_unmarked(1, gate, number, _crash_in_batch(crash) if number == steps - 1 else "")
+        if crash == "markers-expired" and steps:
+            self._expire()
+        if resumed and any(call.stopped for call in self._calls):
+            self._write_unmarked(2, StoppingCatalog(self._catalog), steps - 1, "")
+
+    def _write_unmarked(self, process: int, gate: StoppingCatalog, number: int, crash: Crash | Literal[""]) -> None:
+        batch = BATCHES[number]
+        ended = sorted({change["id"] for change in batch if change["_change_type"] != "INSERT"})
+        rows = [{"id": key, "value": value} for key, value in _replayed([batch])]
+
+        def write() -> None:
+            table = load_table(gate, _NAME)
+            if ended:
+                delete_keys(table, [{"id": key} for key in ended])
+            gate.crash_at(crash)
+            append(table, rows)
+
+        self._noted(StreamCall(process=process, name="write", batch_id=number), write)
 
     def _sink(self, catalog: Catalog) -> Sink:
         table = load_table(catalog, _NAME)

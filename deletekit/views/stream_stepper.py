@@ -26,7 +26,7 @@ from deletekit.views.text import literal, runs
 
 __all__ = ["stream_stepper", "stream_table"]
 
-_DEFAULTS = {"step": 1, "mode": "auto", "format_version": 3, "crash": "", "resumed": False}
+_DEFAULTS = {"step": 1, "mode": "auto", "format_version": 3, "crash": "", "resumed": False, "checkpoint_check": True}
 _COUNTERS = (
     "added-data-files",
     "deleted-data-files",
@@ -43,22 +43,25 @@ def stream_stepper(
     format_version: int = 3,
     crash: str = "",
     resumed: bool = False,
+    checkpoint_check: bool = True,
     lang: str | None = None,
 ) -> Page:
     """The page of a stream after `step` batches, applied now to a table of its own.
 
     Parameters
     ----------
-    step: batches applied, 0 to 5.
+    step: batches applied, 0 to 4.
     mode: of the sink: `auto`, `flink`, `eq-only` or `index-only`.
     format_version: of the table, 2 or 3.
     crash: where the sink is stopped in the last batch, one of `CRASHES`, or nowhere; see `record_stream`.
     resumed: another process goes on, and is sent that batch again.
+    checkpoint_check: False for a writer that is no sink, and does not look which batch was the last.
 
     Raises InvalidInputError for a step, mode, version or crash that there is not.
     """
     messages = Messages(lang)
     state = {"step": step, "mode": mode, "format_version": format_version, "crash": crash, "resumed": resumed}
+    state["checkpoint_check"] = checkpoint_check
     record, view = _recorded(**state)
     return Page(
         view="StreamStepper",
@@ -85,9 +88,16 @@ def stream_table(**state: Any) -> TableView:
 
 @lru_cache(maxsize=8)
 def _recorded(
-    *, step: int, mode: Any, format_version: int, crash: Any, resumed: bool
+    *, step: int, mode: Any, format_version: int, crash: Any, resumed: bool, checkpoint_check: bool
 ) -> tuple[StreamRecord, TableView]:
-    record = record_stream(step, mode=mode, format_version=format_version, crash=crash, resumed=resumed)
+    record = record_stream(
+        step,
+        mode=mode,
+        format_version=format_version,
+        crash=crash,
+        resumed=resumed,
+        checkpoint_check=checkpoint_check,
+    )
     return record, TableView(record.table)
 
 
@@ -276,4 +286,7 @@ def _controls(messages: Messages, record: StreamRecord, state: Mapping[str, Any]
         Control(kind="button", trait="step", label=messages("step-on"), value=on, disabled=step == last),
         Control(kind="select", trait="crash", label=messages("crash"), value=state["crash"], options=crashes),
         Control(kind="button", trait="resumed", label=messages("resume"), value=True, disabled=not record.waits),
+        Control(
+            kind="check", trait="checkpoint_check", label=messages("checkpoint-check"), value=state["checkpoint_check"]
+        ),
     )

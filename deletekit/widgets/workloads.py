@@ -47,17 +47,18 @@ class StreamStepper(PageWidget):
     ----------
     step: batches applied; mode: of the sink; format_version: of the table.
     crash: where the sink is stopped in the last batch; resumed: another process goes on.
+    checkpoint_check: False for a writer that is no sink, and does not look which batch was the last.
     """
 
     module = "stream_stepper"
-    # A crash is one of the last batch.
-    resets: ClassVar[Resets] = {"step": {"crash": "", "resumed": False}, "crash": {"resumed": False}}
+    resets: ClassVar[Resets] = {"crash": {"resumed": False}}
 
     step = traitlets.Int(1).tag(sync=True, state=True)
     mode = traitlets.Unicode("auto").tag(sync=True, state=True)
     format_version = traitlets.Int(3).tag(sync=True, state=True)
     crash = traitlets.Unicode("").tag(sync=True, state=True)
     resumed = traitlets.Bool(default_value=False).tag(sync=True, state=True)
+    checkpoint_check = traitlets.Bool(default_value=True).tag(sync=True, state=True)
 
     @property
     def table(self) -> Table:

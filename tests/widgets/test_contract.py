@@ -176,8 +176,8 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     ),
     "StreamStepper": (
         {"step": 2, "crash": "before-commit", "resumed": True},
-        {"step": 3},
-        {"crash": "", "resumed": False},
+        {"crash": "after-commit"},
+        {"resumed": False},
     ),
     "DeltaBridge": ({"vector": "V1"}, {"version": 0}, {"vector": None}),
 }
