@@ -67,15 +67,11 @@ def bitmap_bytes(
         return _empty(messages)
     ranges, data, bitmap = _laid_out(shown, edits)
     selected = _range_at(ranges, byte, len(data))
-    number = ranges.index(selected) if selected is not None else start
-    first, stop, more = paging(messages, "start", number, len(ranges))
-    if byte is None and first:
-        state["start"] = first
+    first, stop, more = paging(messages, "start", ranges.index(selected) if selected else start, len(ranges))
+    state |= {"start": first} if byte is None and first else {}
     known = _known_bytes(shown, ranges, raw=raw)
     size = f"{len(data):,}" if known is None else _MASK
-    problem = shown.problem
-    blocks: list[Block] = [error_facts(problem, messages, shown.location)] if problem is not None else []
-    blocks.append(_facts(messages, shown, bitmap, shown.bitmap, size, ranges))
+    blocks: list[Block] = [*_problem(messages, shown), _facts(messages, shown, bitmap, shown.bitmap, size, ranges)]
     if bitmap is not None:
         blocks.append(_map(messages, bitmap, position, zoom, shown.limit))
     blocks.append(_bytes(messages, data, ranges[first:stop], known, selected, more))
@@ -83,7 +79,7 @@ def bitmap_bytes(
         view="BitmapBytes",
         title=messages("title-BitmapBytes"),
         sentence=_sentence(messages, shown, selected, bitmap, position, size),
-        error=problem is not None,
+        error=shown.problem is not None,
         lang=messages.lang,
         code=code_line("BitmapBytes", shown.source, state | {"delete_file": shown.name}, _DEFAULTS),
         blocks=tuple(blocks),
@@ -91,6 +87,10 @@ def bitmap_bytes(
         state={"delete_file": shown.name, "start": first},
         words=words(messages),
     )
+
+
+def _problem(messages: Messages, shown: VectorFile) -> list[Block]:
+    return [] if shown.problem is None else [error_facts(shown.problem, messages, shown.location)]
 
 
 def _laid_out(shown: VectorFile, edits: Sequence[int]) -> tuple[Sequence[ByteRange], bytes, PositionBitmap | None]:

@@ -52,6 +52,7 @@ users = here.table("users", dk.datasets.users())
 
 show(dk.scan(users).to_arrow())
 
+
 # %%
 def kind(path):
     if path.name.endswith(".metadata.json"):
@@ -153,12 +154,13 @@ for which in ("lower_bounds", "upper_bounds"):
 #
 # **01.3** Write a function that turns such a bound of an `int` column into a number. It is tried on several, one of them negative.
 
+
 # %% tags=["exercise"] exercise="01.3"
-def number_of(value):
-    ...
+def number_of(value): ...
 
 
 check("01.3", number_of)
+
 
 # %% tags=["solution"] exercise="01.3"
 def number_of(value):

@@ -67,6 +67,7 @@ check("02.1")
 #
 # The manifests of the new snapshot say what happened, file by file. `status` 0 is existing, 1 is added, 2 is deleted. An entry with status 2 is written by the snapshot that removed the file, and is left out by the next one.
 
+
 # %%
 def entries(table):
     aliases = Aliases(table)

@@ -140,6 +140,7 @@ predict("03.4", ...)
 # %% tags=["solution"] exercise="03.4"
 predict("03.4", 20)
 
+
 # %%
 def twenty_files(name, version):
     whole = pa.table({"id": pa.array(range(2000), pa.int64()), "file": [f"f{i // 100:02}" for i in range(2000)]})
@@ -151,7 +152,11 @@ where = f"id in ({', '.join(map(str, hit.to_pylist()))})"
 rows = []
 for mode, version in (("copy-on-write", 3), ("equality-delete", 3), ("position-delete", 2), ("deletion-vector", 3)):
     table = twenty_files(f"cost_{mode.replace('-', '_')}", version)
-    commit = dk.delete_keys(table, pa.table({"id": hit})) if mode == "equality-delete" else dk.delete(table, where, mode=mode)
+    commit = (
+        dk.delete_keys(table, pa.table({"id": hit}))
+        if mode == "equality-delete"
+        else dk.delete(table, where, mode=mode)
+    )
     rows.append(
         {
             "mode": mode,

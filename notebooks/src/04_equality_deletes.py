@@ -156,12 +156,13 @@ names.show(dk.explain(users, "id = 1", columns=["id", "value"]))
 # %% [markdown]
 # **04.3** Write the rule: given the sequence number of an equality delete and that of a data file, does the delete apply to the data file?
 
+
 # %% tags=["exercise"] exercise="04.3"
-def applies(delete, data):
-    ...
+def applies(delete, data): ...
 
 
 check("04.3", applies)
+
 
 # %% tags=["solution"] exercise="04.3"
 def applies(delete, data):

@@ -121,7 +121,11 @@ names = Aliases(two_files)
 lines = pq.read_table(names.path("P1"), partitioning=None).to_pylist()
 in_order = [(line["file_path"], line["pos"]) for line in lines]
 assert in_order == sorted(in_order)
-show(sorted(({"file": names.of(path), "pos": position} for path, position in in_order), key=lambda r: (r["file"], r["pos"])))
+show(
+    sorted(
+        ({"file": names.of(path), "pos": position} for path, position in in_order), key=lambda r: (r["file"], r["pos"])
+    )
+)
 
 # %% [markdown]
 # Here they are shown by short names. On the disk the paths decide the order, and these are random.
@@ -173,12 +177,13 @@ check("05.3")
 #
 # **05.4** Write the heart of a reader. It is given the rows of a data file, the path of the file, and pairs (path, position) from all position delete files that may concern it. It returns the live rows, in order.
 
+
 # %% tags=["exercise"] exercise="05.4"
-def live_rows(rows, path, deletes):
-    ...
+def live_rows(rows, path, deletes): ...
 
 
 check("05.4", live_rows)
+
 
 # %% tags=["solution"] exercise="05.4"
 def live_rows(rows, path, deletes):

@@ -49,9 +49,7 @@ import deletekit as dk
 from deletekit.course import Aliases, check, hint, lesson, show, solution
 
 here = lesson("06")
-users = here.table(
-    "users", dk.datasets.users(), format_version=3, properties={"write.delete.mode": "merge-on-read"}
-)
+users = here.table("users", dk.datasets.users(), format_version=3, properties={"write.delete.mode": "merge-on-read"})
 dk.delete(users, "id in (1, 3)")
 
 show(dk.scan(users).to_arrow())
@@ -165,8 +163,7 @@ dk.widgets.BitmapBytes(users)
 from pyroaring import BitMap64
 
 
-def positions_of(blob):
-    ...
+def positions_of(blob): ...
 
 
 check("06.4", positions_of)

@@ -296,7 +296,7 @@ check("07.7")
 #
 # ## Real flights
 #
-# The 336,776 flights that left New York City in 2013, in one data file. We delete the cancelled ones; on a branch of its own, those of January; and on a third one, those of one airline.
+# The 336,776 flights that left New York City in 2013, in one data file. We delete the cancelled ones, those of January, and those of one airline, each on a branch of its own.
 
 # %%
 import deletekit as dk
@@ -331,7 +331,14 @@ for name, blob in vectors.items():
 
 # %% [markdown]
 # The flights of January take 39 bytes: they lie one after the other, in a single run. Those of the airline are everywhere, so their containers are bitmaps, but for the last: with 9,096 rows left, 1,563 numbers of two bytes each are less than 8192. And the cancelled ones lie in runs as well. The file is sorted by day and time of departure; a cancelled flight has none, and stands at the end of its day.
-#
+
+# %% [markdown]
+# `BitmapBytes` draws the positions as a map. Here each cell stands for 256 rows, so that the whole map is container 0 of the cancelled flights. Zoom in, or put a position in, and see what becomes of the bytes.
+
+# %%
+dk.widgets.BitmapBytes(flights, snapshot="S2", zoom=2)
+
+# %% [markdown]
 # **07.8** Container 0 of the cancelled flights takes 282 bytes. How many runs are in it?
 
 # %% tags=["exercise"] exercise="07.8"

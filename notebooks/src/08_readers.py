@@ -188,6 +188,12 @@ check("08.3", ...)
 check("08.3", {"V1", "E1", "E2"})
 
 # %% [markdown]
+# `SequenceTimeline` draws an arrow from each delete to every data file that it applies to. Choose a data file, and see which ones are left. There is none from `E1` to `D3`, though number and place fit; you will see why further down.
+
+# %%
+dk.widgets.SequenceTimeline(orders, data_file="D1")
+
+# %% [markdown]
 # ## Is this row hidden?
 #
 # The order of the rest does not matter: a row is hidden if any of these deletes hides it. What has to be right is the position. It counts all rows of the file, also those that a filter or another delete leaves out.
@@ -413,6 +419,12 @@ show(
         for mistake, found in wrong.items()
     ]
 )
+
+# %% [markdown]
+# In `RowFate` you can switch rules off yourself. Here it is the rule of sequence numbers, and the new version of order 2 is lost.
+
+# %%
+dk.widgets.RowFate(orders, data_file="D4", row=0, sequence_rule=False)
 
 # %% [markdown]
 # No reader has noticed anything. To read deletes a little wrong is worse than to refuse them.

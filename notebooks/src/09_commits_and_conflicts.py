@@ -102,7 +102,14 @@ check("09.1")
 
 # %% [markdown]
 # The second writer lost, and noticed. It did not search again: it united its vector with the one that had landed, and committed that in place of both.
-#
+
+# %% [markdown]
+# `SnapshotDiff` shows what the second commit changed: one vector went, one came, and one row more is hidden.
+
+# %%
+dk.widgets.SnapshotDiff(table)
+
+# %% [markdown]
 # ## Look inside: the exchange
 #
 # The catalog of this lesson is a SQLite file. For each table it has one row, and what counts in it is one location.

@@ -123,6 +123,7 @@ check("11.2")
 #
 # Why not simply 9? Compaction of a big table takes hours, and others write meanwhile. We let somebody commit between the reading and the commit: an engine runs the tasks, and this one lets another writer go first, once.
 
+
 # %%
 class Meanwhile:
     """Runs tasks as the local engine does, after somebody else has committed."""
@@ -144,6 +145,7 @@ def compact_while(name, delete):
     engine = Meanwhile(lambda: delete(other))
     dk.compact(table, engine=engine)
     return table, engine
+
 
 # %% [markdown]
 # `racing` has six files with the sequence numbers 1 to 6 and no deletes. While compaction rewrites them, somebody deletes id 7 with an equality delete; that commit gets 7, and the compaction 8.
@@ -181,12 +183,13 @@ print(dk.scan(by_position).count(), "rows; groups of files rewritten:", engine.g
 #
 # **11.4** Write the rule for equality deletes. Given the sequence number of the delete and a list with those of the live data files in its scope: does it dangle?
 
+
 # %% tags=["exercise"] exercise="11.4"
-def dangles(delete, data):
-    ...
+def dangles(delete, data): ...
 
 
 check("11.4", dangles)
+
 
 # %% tags=["solution"] exercise="11.4"
 def dangles(delete, data):
@@ -262,7 +265,9 @@ def where_is(table, text):
 
 people = here.table(
     "people",
-    pa.table({"id": pa.array([1, 2, 3], pa.int32()), "email": ["ann@example.org", "bob@example.org", "zoe@example.org"]}),
+    pa.table(
+        {"id": pa.array([1, 2, 3], pa.int32()), "email": ["ann@example.org", "bob@example.org", "zoe@example.org"]}
+    ),
     format_version=3,
 )
 print(where_is(people, "zoe@example.org"))
@@ -318,7 +323,9 @@ predict("11.8", 2)
 # %%
 members = here.table(
     "members",
-    pa.table({"id": pa.array([1, 2, 3], pa.int32()), "email": ["ann@example.org", "bob@example.org", "zoe@example.org"]}),
+    pa.table(
+        {"id": pa.array([1, 2, 3], pa.int32()), "email": ["ann@example.org", "bob@example.org", "zoe@example.org"]}
+    ),
     format_version=3,
 )
 dk.create_tag(members, "report")
@@ -333,7 +340,9 @@ check("11.8")
 
 # %%
 erased = dk.erase(members, "email = 'zoe@example.org'")
-print("left on the branch:", len(erased.remaining.get("main", ())), "· left on the tag:", len(erased.remaining["report"]))
+print(
+    "left on the branch:", len(erased.remaining.get("main", ())), "· left on the tag:", len(erased.remaining["report"])
+)
 print(where_is(members, "zoe@example.org"))
 
 # %% [markdown]

@@ -85,6 +85,7 @@ check("12.2")
 # %% [markdown]
 # To compare two engines, one looks for rows that only one of them sees, both ways; in SQL that is EXCEPT twice. A count is not enough: two mistakes can have the same size.
 
+
 # %%
 def rows(found):
     return {tuple(row.values()) for row in found}
@@ -213,9 +214,7 @@ here.sql("DELETE FROM grown WHERE id = 3")
 grown.refresh()
 of_grown = Aliases(grown)
 of_grown.show(of_grown.deletes(), "name", "kind", "positions_by_file", "positions")
-show(
-    here.sql("SELECT file_format, record_count, content_offset, content_size_in_bytes FROM course.grown.delete_files")
-)
+show(here.sql("SELECT file_format, record_count, content_offset, content_size_in_bytes FROM course.grown.delete_files"))
 
 # %%
 check("12.6")

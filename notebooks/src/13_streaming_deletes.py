@@ -99,8 +99,7 @@ names.show(dk.explain(users, "id = 5", columns=["id", "value"]))
 
 
 # %% tags=["exercise"] exercise="13.2"
-def deletes_of(changes):
-    ...
+def deletes_of(changes): ...
 
 
 check("13.2", deletes_of)

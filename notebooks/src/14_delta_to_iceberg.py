@@ -83,6 +83,7 @@ def remove(name, vector=None, data_change=True):
     action = {"path": name, "dataChange": data_change}
     return {"remove": action | ({"deletionVector": vector} if vector else {})}
 
+
 # %% [markdown]
 # Version 0 also says what the table is: the features that a reader has to know, and the schema.
 
@@ -104,6 +105,7 @@ commit(0, {"protocol": protocol}, {"metaData": table}, add("file_a.parquet"))
 # %% [markdown]
 # A vector is written as Delta writes it: one byte for the version of the file, and behind it, for each vector, its length, the vector, and a checksum. The log has a descriptor: where the vector is, how long it is, and how many rows it deletes.
 
+
 # %%
 def write_vector(name, positions):
     vector = struct.pack("<I", 1681511377) + BitMap64(positions).serialize()
@@ -120,6 +122,7 @@ commit(1, remove("file_a.parquet"), add("file_a.parquet", dv_1))
 # ## Run
 #
 # `sync_delta` brings an Iceberg table to a version of a Delta table; the first time it creates it. Beside it is the converter from above.
+
 
 # %%
 def actions():
@@ -157,6 +160,7 @@ check("14.1")
 #
 # This is the log so far. Further down it is shown once more, with a second delete and a compaction.
 
+
 # %%
 def shown(kind, action):
     vector = action.get("deletionVector")
@@ -176,12 +180,13 @@ show([{"version": version, **shown(kind, action)} for version, kind, action in a
 #
 # **14.2** Write the reader of a log. It is given a list of versions, each a list of `(kind, path, vector)`, and returns a dict of the live files, each with its vector or `None`.
 
+
 # %% tags=["exercise"] exercise="14.2"
-def live_files(versions):
-    ...
+def live_files(versions): ...
 
 
 check("14.2", live_files)
+
 
 # %% tags=["solution"] exercise="14.2"
 def live_files(versions):
@@ -220,12 +225,13 @@ names.show(
 #
 # **14.3** Write the conversion. The function is given what Delta counts, magic and bitmap, and returns the bytes of Iceberg's blob.
 
+
 # %% tags=["exercise"] exercise="14.3"
-def blob_of(vector):
-    ...
+def blob_of(vector): ...
 
 
 check("14.3", blob_of)
+
 
 # %% tags=["solution"] exercise="14.3"
 def blob_of(vector):
@@ -387,6 +393,7 @@ check("14.8")
 #
 # The bytes are the same, so why copy them? An entry may as well point into Delta's own file: `deletion_vectors="reference"`. Here is pyiceberg, a reader that knows nothing of deletekit, with both tables.
 
+
 # %%
 def rows_of_pyiceberg(name):
     try:
@@ -451,6 +458,7 @@ names.show(names.deletes(), "name", "kind", "positions")
 #
 # What must a converter refuse? Version 6 is damaged in three ways, one after another: a flipped bit in a vector, a vector of which the log promises another number of rows, and a feature that nobody knows.
 
+
 # %%
 def outcome_of(*actions):
     commit(6, *actions)
@@ -479,7 +487,9 @@ show(
     ]
 )
 iceberg.refresh()
-print("delta-version:", iceberg.current_snapshot.summary["deletekit.delta-version"], "· rows:", dk.scan(iceberg).count())
+print(
+    "delta-version:", iceberg.current_snapshot.summary["deletekit.delta-version"], "· rows:", dk.scan(iceberg).count()
+)
 
 # %% [markdown]
 # Each of them was found before anything was committed, and the table is at version 5 as before. Last, a danger that no check of bytes finds: Delta's VACUUM deletes whatever lies in the table's folder, is older than a week, and is not known to its log. Iceberg's metadata would be such files. A folder whose name begins with `_` is spared.
@@ -488,7 +498,9 @@ print("delta-version:", iceberg.current_snapshot.summary["deletekit.delta-versio
 commit(6, {"commitInfo": {"operation": "VACUUM END"}})
 for folder in ("metadata", "deletion-vectors", "_iceberg"):
     try:
-        dk.sync_delta(root, here.catalog, f"course.in_{folder.strip('_').replace('-', '_')}", location=str(root / folder))
+        dk.sync_delta(
+            root, here.catalog, f"course.in_{folder.strip('_').replace('-', '_')}", location=str(root / folder)
+        )
         print(f"{folder}: synced")
     except dk.InvalidInputError as error:
         print(f"{folder}: {error.kind}")

@@ -85,6 +85,7 @@ check("15.1")
 #
 # And these are the instruments: the history, with a look at id 3 in each snapshot; every version of the row, with the delete that hides it or does not; the deletes that are live now.
 
+
 # %%
 def history(table):
     names = Aliases(table)
@@ -115,6 +116,7 @@ def look(name):
     history(table)
     Aliases(table).show(dk.explain(table, "id = 3"))
     deletes(table)
+
 
 # %% [markdown]
 # ## Table one
@@ -214,6 +216,7 @@ check("15.6", "not-folded")
 
 # %% tags=["exercise"] exercise="15.7"
 check("15.7", ...)
+
 
 # %% tags=["solution"] exercise="15.7"
 def came_back(table):

@@ -7,7 +7,15 @@ from deletekit.course.forms import IDS, MAPPING, NUMBER, TEXT, function
 
 __all__ = ["EXERCISES"]
 
-_SCOPES: tuple[tuple[int, list[int]], ...] = ((8, [8]), (8, [8, 9]), (8, [7, 8]), (8, []), (3, [1, 2]), (2, [5, 2]), (7, [6]))
+_SCOPES: tuple[tuple[int, list[int]], ...] = (
+    (8, [8]),
+    (8, [8, 9]),
+    (8, [7, 8]),
+    (8, []),
+    (3, [1, 2]),
+    (2, [5, 2]),
+    (7, [6]),
+)
 
 EXERCISES = (
     Exercise(
