@@ -46,7 +46,7 @@ body {{ max-width: 40rem; margin: 10vh auto; padding: 1rem; font-family: system-
 def build_site(folder: Path, languages: tuple[str, ...] = tuple(LANGUAGES)) -> None:
     """Write the site; what an earlier build left in the folder goes.
 
-    Raises ValueError for a folder that holds something else, and CalledProcessError with Sphinx's words when it fails.
+    Raises ValueError for a folder that holds something else, and RuntimeError with Sphinx's words when it fails.
     """
     if folder.exists() and any(folder.iterdir()) and not (folder / "index.html").is_file():
         raise ValueError(f"{folder} is no site, and stays as it is")
@@ -74,7 +74,7 @@ def _build(language: str, folder: Path) -> str:
         places = [str(source), str(folder / language), "-d", str(Path(temporary, "doctrees"))]
         done = subprocess.run([*command, *places], cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise subprocess.CalledProcessError(done.returncode, "sphinx", done.stdout, done.stderr)
+            raise RuntimeError(f"Sphinx is not content with {language}:\n{done.stdout}{done.stderr}")
     (folder / language / ".buildinfo").unlink(missing_ok=True)
     return language
 
@@ -92,5 +92,5 @@ if __name__ == "__main__":
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "build" / "site")
     try:
         build_site(parser.parse_args().folder)
-    except subprocess.CalledProcessError as e:
-        sys.exit(e.stderr)
+    except (RuntimeError, ValueError) as e:
+        sys.exit(str(e))
