@@ -135,12 +135,13 @@ def footer_size(tail: bytes, file_size: int) -> int:
     return int(payload_size) + len(MAGIC) + FOOTER_TAIL_BYTES
 
 
-def read_footer(tail: bytes, file_size: int, *, largest: int = _MAX_UNCOMPRESSED) -> FileMetadata:
+def read_footer(tail: bytes, file_size: int, *, largest: int | None = None) -> FileMetadata:
     """Parse the footer from the last bytes of a file; `tail` must hold at least `footer_size(...)` bytes.
 
-    `largest` is how many bytes the payload may have, decompressed. Raises FormatError for more, for bad magic, unknown
-    flags, a broken payload, or blobs outside the file.
+    `largest` is how many bytes the payload may have, decompressed; None for 256 MB. Raises FormatError for more, for
+    bad magic, unknown flags, a broken payload, or blobs outside the file.
     """
+    limit = _MAX_UNCOMPRESSED if largest is None else largest
     size = footer_size(tail, file_size)
     if len(tail) < size:
         raise FormatError(
@@ -162,19 +163,19 @@ def read_footer(tail: bytes, file_size: int, *, largest: int = _MAX_UNCOMPRESSED
         )
     payload = footer[4 : size - FOOTER_TAIL_BYTES]
     if flags & _FLAG_PAYLOAD_COMPRESSED:
-        payload = decompress("lz4", payload, limit=largest, kind="puffin-codec", field="footer payload")
-    if len(payload) > largest:
+        payload = decompress("lz4", payload, limit=limit, kind="puffin-codec", field="footer payload")
+    if len(payload) > limit:
         raise FormatError(
             "Puffin footer is too large",
             kind="puffin-footer",
             field="footer payload",
             found=f"{len(payload)} bytes",
-            expected=f"<= {largest} bytes",
+            expected=f"<= {limit} bytes",
         )
     return _parse_footer(payload, file_size - size)
 
 
-def read_puffin(data: bytes, *, largest_footer: int = _MAX_UNCOMPRESSED) -> FileMetadata:
+def read_puffin(data: bytes, *, largest_footer: int | None = None) -> FileMetadata:
     """Parse a whole Puffin file held in memory; the first magic is checked too. Raises as `read_footer`."""
     if data[:4] != MAGIC:
         raise FormatError(

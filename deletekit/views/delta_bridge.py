@@ -15,13 +15,14 @@ from deletekit.views.delta_bytes import Part, VectorPair, aligned, deletes_of, v
 from deletekit.views.delta_view import DeltaAction, DeltaVersion, DeltaView, Following, as_delta_view
 from deletekit.views.messages import Messages
 from deletekit.views.page import Block, Control, Facts, Grid, Line, Mark, Page
-from deletekit.views.text import plain
+from deletekit.views.text import brief
 
 __all__ = ["delta_bridge"]
 
 _DEFAULTS = {"version": None, "vector": None, "start": 0, "entry_start": 0, "part_start": 0}
 _ENTRIES = 25
 _HEX_BYTES = 12
+_LONGEST_DETAIL = 1_000
 
 
 def delta_bridge(
@@ -138,7 +139,7 @@ def _actions(messages: Messages, shown: DeltaVersion, start: int) -> Grid:
 def _action(shown: DeltaVersion, number: int, action: DeltaAction) -> Line:
     mark: Mark = "live" if action.live else "removed" if action.action == "remove" else ""
     if not action.path:
-        cells = (str(action.version), action.action, plain(action.detail or "-"), *("-",) * 6)
+        cells = (str(action.version), action.action, brief(action.detail or "-", _LONGEST_DETAIL), *("-",) * 6)
         return Line(key=number, cells=cells, mark=mark)
     descriptor = action.add.deletion_vector if action.add is not None else None
     facts = ("-",) * 4
@@ -255,7 +256,9 @@ def _bytes(messages: Messages, name: str, pair: VectorPair, start: int) -> Grid:
         both = part.delta is not None and part.iceberg is not None
         verdict = messages(_verdict(same if both else None))
         cells = (part.field, *_place(pair.delta, part.delta), *_place(pair.iceberg, part.iceberg), verdict)
-        lines.append(Line(key=number, cells=cells, mark="" if same or not pair.iceberg.ranges else "wrong"))
+        damaged = part.delta is not None and ", but " in part.delta.value
+        wrong = damaged or (bool(pair.iceberg.ranges) and not same)
+        lines.append(Line(key=number, cells=cells, mark="wrong" if wrong else ""))
     offset, length = messages("offset"), messages("length")
     columns = (messages("field"), f"Delta: {offset}", length, "hex", f"Iceberg: {offset}", length, "hex")
     return Grid(

@@ -14,7 +14,7 @@ from deletekit.views.fates import Fate, Fates, Hit, Rules, fates
 from deletekit.views.messages import Messages
 from deletekit.views.page import Block, Control, Grid, Line, Page
 from deletekit.views.table_view import TableView, as_table_view, delete_of
-from deletekit.views.text import brief, literal, plain
+from deletekit.views.text import brief, literal
 
 __all__ = ["row_fate"]
 
@@ -177,7 +177,7 @@ class _Teller:
 
     def _column(self, field_id: int) -> str:
         field = self._view.metadata.all_fields.get(field_id)
-        return plain(self._view.metadata.schema.find_column_name(field_id) or (field.name if field else field_id))
+        return brief(self._view.metadata.schema.find_column_name(field_id) or (field.name if field else field_id))
 
 
 def _data_file(view: TableView, snapshot: Snapshot, name: str | None) -> ManifestEntry | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from deletekit.deletes.delete_file_index import referenced_path
 from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.operations.stream_crashes import CRASHES
@@ -206,7 +207,10 @@ def _holds(view: TableView, entry: ManifestEntry) -> str:
         return ", ".join(f"id = {literal(key)}" for key in sorted(keys.to_pylist()))
     said = []
     for data in _live(view, ManifestContent.DATA):
-        positions = view.context.loader.positions_of(delete, data.data_file.file_path)
+        path = data.data_file.file_path
+        if referenced_path(delete) not in (None, path):
+            continue  # a vector has the same positions whatever file is asked about
+        positions = view.context.loader.positions_of(delete, path)
         if len(positions):
             said.append(f"{view.aliases.file(data)}: {', '.join(runs(positions))}")
     return "; ".join(said) or "-"

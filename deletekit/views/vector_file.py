@@ -39,7 +39,7 @@ class VectorFile:
         self.limit: int | None = None
         self.problem: DeletekitError | None = None
 
-    def map_blob(self, number: int) -> None:
+    def map_blob(self, number: str) -> None:
         """Decode a vector of the file by its number; a blob of another type has no positions."""
         parts = [r for r in self.ranges if r.part == f"blob {number}"]
         if parts and parts[0].field == "length":
@@ -81,15 +81,14 @@ def _of_path(path: Path, name: str | None) -> VectorFile:
 
 
 def _of_bytes(data: bytes, name: str | None) -> VectorFile:
-    known = name is None or (name.isdecimal() and len(name) < 10)
-    number = int(name) if name is not None and known else 0
-    shown = VectorFile(data, str(number), (), "data")
-    blobs = sorted({int(r.part.split()[1]) for r in shown.ranges if r.part.startswith("blob ")})
-    if not known or (blobs and number not in blobs):
-        expected = f"0 .. {blobs[-1]}" if blobs else "0"
+    shown = VectorFile(data, "0", (), "data")
+    names = sorted({r.part.removeprefix("blob ") for r in shown.ranges if r.part.startswith("blob ")}, key=int)
+    shown.name = name if name is not None else names[0] if names else "0"
+    if name is not None and name not in names:
+        expected = f"{names[0]} .. {names[-1]}" if names else "none"
         raise InvalidInputError("no such blob", kind="blob", field="delete_file", found=name, expected=expected)
-    shown.names = [str(b) for b in blobs[:200]]
-    shown.map_blob(number)
+    shown.names = names[:200]
+    shown.map_blob(shown.name)
     return shown
 
 

@@ -6,6 +6,7 @@ side and linked; whatever goes wrong is shown inside it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, ClassVar
@@ -25,7 +26,10 @@ except ImportError as e:
         "widgets need anywidget", kind="anywidget", expected="pip install 'deletekit[course]'"
     ) from e
 
-__all__ = ["PageWidget", "esm_of"]
+__all__ = ["PageWidget", "Resets", "esm_of"]
+
+Resets = Mapping[str, Mapping[str, Any]]
+"""Traits that mean nothing once another one has changed, and what they become: a row, in another file."""
 
 _SHARED_IMPORT = 'import { show } from "./shared.js";\n'
 
@@ -55,6 +59,7 @@ class PageWidget(anywidget.AnyWidget):
     """
 
     module: ClassVar[str]
+    resets: ClassVar[Resets] = {}
 
     page = traitlets.Dict(read_only=True).tag(sync=True)
     lang = traitlets.Unicode(allow_none=True, default_value=None).tag(sync=True, state=True)
@@ -104,9 +109,15 @@ class PageWidget(anywidget.AnyWidget):
         return {name: getattr(self, name) for name in self.trait_names(state=True)}
 
     def _changed(self, change: Any) -> None:
-        del change
-        if not self._drawing:
-            self._draw()
+        if self._drawing:
+            return
+        self._drawing = True
+        try:
+            for name, value in self.resets.get(change["name"], {}).items():
+                setattr(self, name, value)
+        finally:
+            self._drawing = False
+        self._draw()
 
     def _draw(self) -> None:
         """Make the page anew; where the view chose a default, the trait shall say which."""

@@ -80,19 +80,15 @@ class Explorer(VBox):  # type: ignore[misc]  # ipywidgets has no types
         vectors = (line.cells for b in self.rows.shown.blocks if b.name == "deletes" for line in b.lines)  # type: ignore[union-attr]
         vector = next((cells[0] for cells in vectors if cells[0].startswith("V")), None)
         if vector is not None:
-            with self.bytes.hold_trait_notifications():
-                self.bytes.delete_file = vector
-                self.bytes.position = self.rows.row
+            self.bytes.delete_file = vector
+            self.bytes.position = self.rows.row
 
     def _file(self, change: Any) -> None:
         if change["new"] is not None:
             self._show_file(change["new"])
 
     def _show_file(self, name: str) -> None:
-        if self.rows.data_file != name:
-            with self.rows.hold_trait_notifications():
-                self.rows.row = None
-                self.rows.data_file = name
+        self.rows.data_file = name
 
 
 def explore(table: Any, *, lang: str | None = None) -> Explorer:

@@ -15,7 +15,7 @@ from deletekit.views.sequence_timeline import sequence_timeline
 from deletekit.views.snapshot_diff import snapshot_diff
 from deletekit.views.table_tree import table_tree
 from deletekit.views.table_view import TableView, as_table_view
-from deletekit.widgets.base import PageWidget
+from deletekit.widgets.base import PageWidget, Resets
 
 __all__ = ["BitmapBytes", "RowFate", "SequenceTimeline", "SnapshotDiff", "TableTree", "TableWidget"]
 
@@ -81,6 +81,7 @@ class RowFate(TableWidget):
     """
 
     module = "row_fate"
+    resets: ClassVar[Resets] = {"data_file": {"row": None, "start": 0}}
 
     snapshot = _name()
     data_file = _name()
@@ -109,6 +110,7 @@ class BitmapBytes(TableWidget):
     """
 
     module = "bitmap_bytes"
+    resets: ClassVar[Resets] = {"delete_file": {"byte": None, "start": 0, "position": None, "edits": []}}
     _FILES: ClassVar[tuple[str, ...]] = (".puffin", ".bin")
 
     snapshot = _name()

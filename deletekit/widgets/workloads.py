@@ -6,7 +6,7 @@ Law: as the others; what they measure, step through or sync on trial is their ow
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import traitlets
 
@@ -16,7 +16,7 @@ from deletekit.views.delta_bridge import delta_bridge
 from deletekit.views.delta_view import DeltaView
 from deletekit.views.page import Page
 from deletekit.views.stream_stepper import stream_stepper, stream_table
-from deletekit.widgets.base import PageWidget
+from deletekit.widgets.base import PageWidget, Resets
 
 __all__ = ["CostMeter", "DeltaBridge", "StreamStepper"]
 
@@ -50,6 +50,8 @@ class StreamStepper(PageWidget):
     """
 
     module = "stream_stepper"
+    # A crash is one of the last batch.
+    resets: ClassVar[Resets] = {"step": {"crash": "", "resumed": False}, "crash": {"resumed": False}}
 
     step = traitlets.Int(1).tag(sync=True, state=True)
     mode = traitlets.Unicode("auto").tag(sync=True, state=True)
@@ -82,6 +84,11 @@ class DeltaBridge(PageWidget):
     """
 
     module = "delta_bridge"
+    # Another version has other vectors, and another vector other parts.
+    resets: ClassVar[Resets] = {
+        "version": {"vector": None, "start": 0, "entry_start": 0, "part_start": 0},
+        "vector": {"part_start": 0},
+    }
 
     version = traitlets.Int(allow_none=True, default_value=None).tag(sync=True, state=True)
     vector = traitlets.Unicode(allow_none=True, default_value=None).tag(sync=True, state=True)

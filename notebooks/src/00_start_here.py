@@ -158,6 +158,15 @@ print("deleted rows that would be back:", sorted(set(without_deletes) - set(with
 # | [04](04_equality_deletes.ipynb) | equality deletes |
 # | [05](05_position_deletes_v2.ipynb) | position deletes of format version 2 |
 # | [06](06_deletion_vectors.ipynb) | deletion vectors of format version 3 |
+# | [07](07_roaring_bitmaps.ipynb) | Roaring bitmaps, the bytes inside a vector |
+# | [08](08_readers.ipynb) | how a reader brings data files and deletes together |
+# | [09](09_commits_and_conflicts.ipynb) | commits, races and conflicts |
+# | [10](10_time_travel_and_lineage.ipynb) | time travel and row lineage |
+# | [11](11_compaction.ipynb) | compaction and erasure |
+# | [12](12_engines_lab.ipynb) | one table and its engines |
+# | [13](13_streaming_deletes.ipynb) | deletes in streams |
+# | [14](14_delta_to_iceberg.ipynb) | from Delta to Iceberg |
+# | [15](15_capstone.ipynb) | an incident to solve |
 #
 # `progress()` shows how far you are. It is kept in a small file beside the notebooks, the same for all languages. The lessons exist in English, Korean, Japanese, Chinese and Spanish: open the folder of your language, or set the variable `DELETEKIT_LANG`. No lesson needs the network.
 

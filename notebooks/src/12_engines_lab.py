@@ -314,4 +314,4 @@ check("12.8")
 # - The first commit in version 3 numbers the rows that are there, and every engine must go on with these numbers: [row lineage for upgraded tables](https://iceberg.apache.org/spec/#row-lineage-for-upgraded-tables).
 # - Two engines agree when neither sees a row that the other one does not.
 #
-# Back to the [way through the course](00_start_here.ipynb)
+# Next: [13 · Streaming deletes](13_streaming_deletes.ipynb)

@@ -87,8 +87,8 @@ def test_hits_are_the_keys_that_are_there() -> None:
 
 
 DYING = """
-import os, tempfile
-from deletekit.operations import stream_crashes
+import os, types
+from deletekit.operations import stream_crashes, trial
 from deletekit.operations.stream_steps import record_stream
 
 class Gate(stream_crashes._Gate):
@@ -97,7 +97,7 @@ class Gate(stream_crashes._Gate):
             os._exit(77)
 
 stream_crashes._Gate = Gate
-tempfile.mkdtemp = lambda **_: {folder!r}
+trial.tempfile = types.SimpleNamespace(mkdtemp=lambda **_: {folder!r})
 record_stream(2, mode={mode!r}, crash={crash!r})
 """
 

@@ -228,7 +228,7 @@ def test_whatever_the_bytes_are_nothing_breaks(delta: HandMade) -> None:
     good = {file: file.read_bytes() for file in files}
     choose = random.Random(3)
     pages = errors = 0
-    for _ in range(250):
+    for _ in range(150):
         file = choose.choice(files)
         data = bytearray(good[file])
         for _ in range(choose.randint(1, 3)):
@@ -241,8 +241,7 @@ def test_whatever_the_bytes_are_nothing_breaks(delta: HandMade) -> None:
         except (dk.DeletekitError, OSError, pa.ArrowException):
             errors += 1
         file.write_bytes(good[file])
-    assert pages > 20
-    assert errors > 20
+    assert min(pages, errors) > 15
 
 
 def test_large_logs_are_paged(delta: HandMade) -> None:

@@ -26,7 +26,7 @@ def grid(page: Page, name: str) -> Grid:
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("mode", STREAM_MODES)
 def test_what_is_shown_is_in_the_table(mode: str, version: int) -> None:
-    for step in range(len(BATCHES) + 1):
+    for step in range(1, len(BATCHES) + 1):
         state: dict[str, Any] = {"step": step, "mode": mode, "format_version": version}
         page = stream_stepper(**state)
         table = stream_table(**state).table

@@ -231,7 +231,31 @@ def test_a_stream_is_stepped_and_crashed(notebook: Notebook) -> None:
     root.get_by_role("button", name="Resume").click()
     notebook.until("stream.resumed", True)
     says(notebook, "stream", "Batches: 2; snapshots: 2")
-    assert notebook.python("[list(r) for r in stream.table.metadata.snapshots.items()].__len__()") == 2
+    assert notebook.python("len(stream.table.metadata.snapshots)") == 2
+
+
+def test_a_bridge_shows_both_sides_and_what_is_damaged(notebook: Notebook) -> None:
+    root = widget(notebook, "delta")
+    says(notebook, "delta", "positions in Delta and Iceberg: same; parts with the same bytes: 10 of 10")
+    assert root.locator(".dk-sides table").count() == 2
+    root.get_by_label("Version").fill("0")
+    root.get_by_label("Version").press("Enter")
+    notebook.until("delta.version", 0)
+    says(notebook, "delta", "no live deletion vector")
+    root.get_by_label("Version").fill("7")
+    root.get_by_label("Version").press("Enter")
+    says(notebook, "delta", "no such Delta version")
+    notebook.run("delta.version = None")
+    says(notebook, "delta", "positions in Delta and Iceberg: same")
+
+
+def test_traits_are_linked_in_the_browser(notebook: Notebook) -> None:
+    notebook.run("import ipywidgets; link = ipywidgets.jslink((fate, 'vector_rule'), (together.rows, 'vector_rule'))")
+    widget(notebook, "fate").get_by_text("A deletion vector replaces").click()
+    notebook.until("[fate.vector_rule, together.rows.vector_rule]", [False, False])
+    notebook.run("fate.vector_rule = True")
+    notebook.until("together.rows.vector_rule", True)
+    notebook.run("link.unlink()")
 
 
 def test_explored_together_they_follow_each_other(notebook: Notebook) -> None:

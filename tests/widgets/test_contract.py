@@ -167,6 +167,33 @@ def test_an_unknown_trait_is_refused(name: str, table: dk.Table) -> None:
         WIDGETS[name](table, colour="red")
 
 
+CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "RowFate": ({"data_file": "D1", "row": 7}, {"data_file": "D2"}, {"row": None}),
+    "BitmapBytes": (
+        {"delete_file": "V1", "byte": 30, "edits": [2]},
+        {"delete_file": "V2"},
+        {"byte": None, "edits": []},
+    ),
+    "StreamStepper": (
+        {"step": 2, "crash": "before-commit", "resumed": True},
+        {"step": 3},
+        {"crash": "", "resumed": False},
+    ),
+    "DeltaBridge": ({"vector": "V1"}, {"version": 0}, {"vector": None}),
+}
+"""What is chosen, what is chosen then, and what has no meaning any more."""
+
+
+def test_what_meant_something_elsewhere_only_is_forgotten(name: str, table: dk.Table) -> None:
+    before, change, after = CHANGES.get(name, ({}, {}, {}))
+    widget = WIDGETS[name](table, **before)
+    assert not widget.page["error"]
+    for trait, value in change.items():
+        setattr(widget, trait, value)
+    assert not widget.page["error"], widget.page["sentence"]
+    assert {trait: getattr(widget, trait) for trait in after} == after
+
+
 def test_the_page_cannot_be_set(name: str, table: dk.Table) -> None:
     with pytest.raises(traitlets.TraitError):
         WIDGETS[name](table).page = {}
@@ -187,9 +214,28 @@ def test_what_is_wrong_is_shown_inside(name: str, table: dk.Table, tmp_path: Pat
         assert "not-there" in str(WIDGETS[name](tmp_path / "not-there"))
 
 
-def test_a_path_opens_anyones_table(name: str, table: dk.Table) -> None:
+def test_anyones_table_is_opened_by_path_folder_or_pyiceberg(name: str, table: dk.Table) -> None:
     if name in OF_TABLES:
-        assert WIDGETS[name](table.metadata_location).page == WIDGETS[name](table).page
+        page = WIDGETS[name](table).page
+        assert WIDGETS[name](table.metadata_location).page == page
+        assert WIDGETS[name](table.location.removeprefix("file://")).page == page
+        assert WIDGETS[name](table.require_catalog().pyiceberg.load_table(table.identifier)).page == page
+
+
+def test_what_nobody_thought_of_is_shown_inside_too(
+    name: str, table: dk.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    widget = WIDGETS[name](table)
+
+    def broken(_: PageWidget) -> Any:
+        raise RecursionError("<b>deep</b>")
+
+    monkeypatch.setattr(type(widget), "view", broken)
+    ((trait, value),) = WRONG[name].items()
+    setattr(widget, trait, value)
+    assert widget.page["error"]
+    assert "RecursionError: <b>deep</b>" in str(widget)
+    assert "<b>" not in widget.to_html()
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

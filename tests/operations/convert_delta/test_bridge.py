@@ -63,7 +63,9 @@ def test_a_log_of_which_the_beginning_is_gone(
     delta = delta_table(name)
     whole, cut = DeltaView(delta.path), tmp_path / name
     shutil.copytree(delta.path, cut)
-    versions = {int(f.name[:20]) for f in (cut / "_delta_log").iterdir() if ".checkpoint." in f.name}
+    versions = {
+        int(f.name[:20]) for f in (cut / "_delta_log").iterdir() if f.name[0] == "0" and ".checkpoint." in f.name
+    }
     assert versions
     for commit in (cut / "_delta_log").glob("*.json"):
         if ".checkpoint." not in commit.name and int(commit.stem) <= min(versions):

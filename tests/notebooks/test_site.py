@@ -1,0 +1,208 @@
+"""The site: built without a warning, links lead somewhere, nothing is asked of others, search knows five languages."""
+
+from __future__ import annotations
+
+import http.server
+import re
+import threading
+from collections.abc import Iterator
+from functools import partial
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote, urldefrag
+
+import pytest
+
+from deletekit.course.language import LANGUAGES
+from tests.tools.build_site import build_site
+from tests.tools.lessons import lesson_names
+from tests.widgets.lab import chromium
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("site")]
+
+
+class Found(NamedTuple):
+    """What a page has: `ids`, where its links and its parts lead, its images, headings and language."""
+
+    ids: set[str]
+    links: list[str]
+    parts: list[str]
+    images: list[dict[str, str | None]]
+    headings: list[int]
+    language: list[str | None]
+
+
+class Reader(HTMLParser):
+    """Collects a page's `Found`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = Found(set(), [], [], [], [], [])
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if values.get("id"):
+            self.found.ids.add(str(values["id"]))
+        if tag == "html":
+            self.found.language.append(values.get("lang"))
+        if tag == "a" and values.get("href"):
+            self.found.links.append(str(values["href"]))
+        elif tag == "link" and values.get("rel") in ("stylesheet", "icon", "preload"):
+            self.found.parts.append(str(values["href"]))
+        elif values.get("src"):
+            self.found.parts.append(str(values["src"]))
+        if tag == "img":
+            self.found.images.append(values)
+        if re.fullmatch("h[1-6]", tag):
+            self.found.headings.append(int(tag[1]))
+
+
+def read(page: Path) -> Found:
+    reader = Reader()
+    reader.feed(page.read_text(encoding="utf-8"))
+    return reader.found
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the whole site, built once."""
+    for module in ("sphinx", "myst_nb", "furo"):
+        pytest.importorskip(module, reason=f"{module} is not installed: pip install 'deletekit[site]'")
+    folder = tmp_path_factory.mktemp("site") / "site"
+    build_site(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[Path, Found]:
+    return {page: read(page) for page in sorted(site.rglob("*.html"))}
+
+
+def test_every_lesson_is_there_in_every_language(site: Path, pages: dict[Path, Found]) -> None:
+    for language in LANGUAGES:
+        for name in (*lesson_names(), "index", "search"):
+            assert pages[site / language / f"{name}.html"].language == [language]
+    korean = (site / "ko" / "06_deletion_vectors.html").read_text(encoding="utf-8")
+    assert "PFA1" in korean, "what cells print is on the page"
+
+
+def test_links_lead_somewhere(site: Path, pages: dict[Path, Found]) -> None:
+    broken = []
+    for page, found in pages.items():
+        for link in found.links:
+            place, anchor = urldefrag(link)
+            if "://" in place or place.startswith("mailto:"):
+                continue
+            target = (page.parent / unquote(place)).resolve() if place else page
+            if not target.is_file() or (anchor and target in pages and unquote(anchor) not in pages[target].ids):
+                broken.append(f"{page.relative_to(site)}: {link}")
+    assert broken == []
+
+
+def test_every_page_leads_to_itself_in_the_other_languages(site: Path, pages: dict[Path, Found]) -> None:
+    for language in LANGUAGES:
+        for name in lesson_names():
+            links = pages[site / language / f"{name}.html"].links
+            others = [f"../{code}/{name}.html" for code in LANGUAGES if code != language]
+            assert [link for link in links if link in others] == others
+
+
+def test_nothing_comes_from_elsewhere(site: Path, pages: dict[Path, Found]) -> None:
+    foreign = [f"{page.name}: {part}" for page, found in pages.items() for part in found.parts if "//" in part]
+    foreign += [
+        f"{sheet.name}: {part}"
+        for sheet in site.rglob("*.css")
+        for part in re.findall(r"""(?:url\(|@import)\s*["']?(?:https?:)?//[^)"']+""", sheet.read_text(encoding="utf-8"))
+    ]
+    assert foreign == []
+
+
+def test_pictures_have_words_and_headings_skip_no_level(pages: dict[Path, Found]) -> None:
+    assert [(page.name, image) for page, found in pages.items() for image in found.images if not image.get("alt")] == []
+    for page, found in pages.items():
+        # The heading of the page of search results comes with them.
+        assert found.headings.count(1) == (page.name != "search.html"), page
+        steps = zip(found.headings, found.headings[1:], strict=False)
+        assert all(after <= before + 1 for before, after in steps), (page, found.headings)
+
+
+# --- in a browser -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    """Give the site's address on loopback."""
+    handler = partial(Quiet, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """A server that logs nothing."""
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Give the system's Chromium."""
+    api = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: pip install 'deletekit[test]'"
+    )
+    program = chromium()
+    if program is None:
+        pytest.skip("Chromium is not installed (Debian's package chromium)")
+    options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=program, args=options)
+        yield started
+        started.close()
+
+
+# A word, also within another as Korean and Chinese have it, and a lesson that must be found by it.
+WORDS = {
+    "en": ("vectors", "06_deletion_vectors"),
+    "ko": ("삭제 벡터", "06_deletion_vectors"),
+    "ja": ("テーブル", "00_start_here"),
+    "zh-CN": ("规范", "00_start_here"),
+    "es": ("eliminación", "00_start_here"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_search_and_pages_in_a_browser(language: str, browser: Browser, address: str) -> None:
+    word, lesson = WORDS[language]
+    page = browser.new_page()
+    asked: list[str] = []
+    errors: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(f"{address}/{language}/06_deletion_vectors.html")
+    page.fill(".sidebar-search", word)
+    page.press(".sidebar-search", "Enter")
+    page.wait_for_selector(f"#search-results a[href*='{lesson}']")
+    page.goto(f"{address}/{language}/00_start_here.html")
+    other = "ko" if language == "en" else "en"
+    page.click(f".languages a[lang='{other}']")
+    assert page.url == f"{address}/{other}/00_start_here.html"
+    page.close()
+    assert [url for url in asked if not url.startswith((address, "data:"))] == []
+    assert errors == []
+
+
+def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    with pytest.raises(ValueError, match="is no site"):
+        build_site(tmp_path)
+    assert (tmp_path / "mine").read_text() == "mine"

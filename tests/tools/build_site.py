@@ -1,0 +1,96 @@
+"""Build the course as a site, for every language: `python -m tests.tools.build_site [FOLDER]`, by default build/site.
+
+Law: from the committed notebooks; no cell is run. Every warning of Sphinx is an error, a link that leads nowhere too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from deletekit.course.language import LANGUAGES
+from tests.tools.lessons import NOTEBOOKS, ROOT
+
+SETTINGS = NOTEBOOKS / "site"
+# What Sphinx calls the languages.
+_SPHINX = {"zh-CN": "zh_CN"}
+_FRONT = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>deletekit: the course</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ max-width: 40rem; margin: 10vh auto; padding: 1rem; font-family: system-ui, sans-serif; line-height: 1.8; }}
+</style>
+</head>
+<body>
+<main>
+<h1>deletekit</h1>
+<ul>
+{languages}</ul>
+</main>
+</body>
+</html>
+"""
+
+
+def build_site(folder: Path, languages: tuple[str, ...] = tuple(LANGUAGES)) -> None:
+    """Write the site; what an earlier build left in the folder goes.
+
+    Raises ValueError for a folder that holds something else, and RuntimeError with Sphinx's words when it fails.
+    """
+    if folder.exists() and any(folder.iterdir()) and not (folder / "index.html").is_file():
+        raise ValueError(f"{folder} is no site, and stays as it is")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    with ThreadPoolExecutor(2) as pool:
+        for language in pool.map(lambda code: _build(code, folder), languages):
+            print(f"{folder / language}", flush=True)
+    texts = json.loads((SETTINGS / "texts.json").read_text(encoding="utf-8"))
+    items = "".join(
+        f'<li lang="{code}"><a href="{code}/index.html">{LANGUAGES[code]}</a>: {texts[code]["title"]}</li>\n'
+        for code in languages
+    )
+    (folder / "index.html").write_text(_FRONT.format(languages=items), encoding="utf-8")
+
+
+def _build(language: str, folder: Path) -> str:
+    with tempfile.TemporaryDirectory(prefix="deletekit-site-") as temporary:
+        source = Path(temporary, "source")
+        shutil.copytree(NOTEBOOKS / language, source, ignore=lambda _, names: {n for n in names if n[-6:] != ".ipynb"})
+        (source / "index.md").write_text(_index(language), encoding="utf-8")
+        settings = [f"language={_SPHINX.get(language, language)}", f"html_context.course_language={language}"]
+        options = [word for setting in settings for word in ("-D", setting)]
+        command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", str(SETTINGS), *options]
+        places = [str(source), str(folder / language), "-d", str(Path(temporary, "doctrees"))]
+        done = subprocess.run([*command, *places], cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"Sphinx is not content with {language}:\n{done.stdout}{done.stderr}")
+    (folder / language / ".buildinfo").unlink(missing_ok=True)
+    return language
+
+
+def _index(language: str) -> str:
+    """Give a language's first page: what the course is, and its lessons."""
+    text = json.loads((SETTINGS / "texts.json").read_text(encoding="utf-8"))[language]
+    lessons = "\n".join(sorted(file.stem for file in (NOTEBOOKS / language).glob("*.ipynb")))
+    tree = f"```{{toctree}}\n:caption: {text['lessons']}\n:maxdepth: 1\n\n{lessons}\n```\n"
+    return f"# {text['title']}\n\n{text['lead']}\n\n{text['draft']}\n\n{tree}"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "build" / "site")
+    try:
+        build_site(parser.parse_args().folder)
+    except (RuntimeError, ValueError) as e:
+        sys.exit(str(e))
