@@ -17,7 +17,7 @@ import pytest
 from deletekit.course.language import LANGUAGES
 from tests.tools.build_site import build_site
 from tests.tools.lessons import lesson_names
-from tests.widgets.lab import chromium
+from tests.widgets.browser import chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
