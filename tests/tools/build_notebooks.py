@@ -65,6 +65,9 @@ def execute(notebook: NotebookNode, language: str, engine: str = "local") -> Not
         client = NotebookClient(
             notebook, timeout=CELL_SECONDS, kernel_name="python3", resources={"metadata": {"path": folder}}
         )
+        # Two kernels that start at once may choose one port, and one of them dies.
+        manager = client.create_kernel_manager()
+        manager.transport, manager.ip = "ipc", str(Path(folder, "kernel"))
         # A loop of its own: this also runs where pytest, or another thread, has one.
         asyncio.run(client.async_execute(env={**os.environ, **settings}))
     return clean(notebook)
