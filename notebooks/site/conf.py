@@ -23,6 +23,7 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "deletekit"
 html_static_path = ["static"]
+html_favicon = "static/icon.svg"  # browsers ask for one, and a site without it logs an error
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False

@@ -186,7 +186,7 @@ def test_search_and_pages_in_a_browser(language: str, browser: Browser, address:
     asked: list[str] = []
     errors: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("console", lambda said: errors.append(f"{said.text} {said.location}") if said.type == "error" else None)
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(f"{address}/{language}/06_deletion_vectors.html")
     page.fill(".sidebar-search", word)
