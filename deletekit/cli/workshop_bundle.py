@@ -25,8 +25,9 @@ _NEEDED = ("jupyterlab", "nbconvert", "packaging", "pip")
     "platforms",
     "--platform",
     type=click.Choice(_PLATFORMS),
+    metavar="MACHINE",
     multiple=True,
-    help="Machines to pack for, again and again for several.  [default: this one]",
+    help=f"Machines to pack for, again and again for several: {', '.join(_PLATFORMS)}.  [default: this one]",
 )
 @click.option(
     "pythons",

@@ -21,6 +21,7 @@ def test_the_commands() -> None:
         "expire-snapshots", "explain", "explore", "fast-forward", "inspect", "lab", "pipeline", "promote",
         "remove-dangling-deletes", "remove-orphan-files", "repack", "repair", "rewrite-manifests",
         "rewrite-position-deletes", "rollback", "set-current-snapshot", "stream", "sync-delta", "tour", "verify",
+        "workshop-bundle",
     ]  # fmt: skip
 
 

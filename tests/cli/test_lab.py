@@ -13,6 +13,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import nbformat
@@ -127,11 +128,11 @@ def test_jupyterlab_starts_at_the_first_lesson(tmp_path: Path) -> None:
 def end_with_ctrl_c(program: subprocess.Popen[bytes]) -> None:
     """Press Ctrl-C as a terminal does, for all processes at once: JupyterLab asks at the first, ends at the second."""
     for _ in range(2):
+        if program.poll() is not None:  # without a terminal to ask on, it may end at once
+            return
         os.killpg(program.pid, signal.SIGINT)
-        try:
+        with suppress(subprocess.TimeoutExpired):
             program.wait(2)
-        except subprocess.TimeoutExpired:
-            continue
     program.wait(30)
 
 
