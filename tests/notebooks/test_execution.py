@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 WITH_SPARK = [name for name in lesson_names() if needs_spark(name)]
 lessons = pytest.mark.parametrize("name", lesson_names())
+PORT_TAKEN = "Address already in use"
 plain_lessons = pytest.mark.parametrize("name", [name for name in lesson_names() if name not in WITH_SPARK])
 lessons_with_spark = pytest.mark.parametrize("name", WITH_SPARK)
 
@@ -44,11 +45,21 @@ def run_with_papermill(notebook: nbformat.NotebookNode, folder: Path, engine: st
     }
     command = [sys.executable, "-m", papermill.__name__, "in.ipynb", "out.ipynb"]
     options = ["--no-progress-bar", "--execution-timeout", "120", "--kernel", "python3"]
-    done = subprocess.run(
-        [*command, *options], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    done = with_kernels([*command, *options], folder, environment)
     assert done.returncode == 0, done.stderr[-3000:]
     return nbformat.read(folder / "out.ipynb", as_version=4)
+
+
+def with_kernels(command: list[str], folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a command that starts kernels; once more when one died at its start.
+
+    jupyter_client chooses a kernel's ports before the kernel takes them, so two that start at once may meet on one.
+    """
+    for _ in range(2):
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode == 0 or PORT_TAKEN not in done.stdout + done.stderr:
+            break
+    return done
 
 
 @plain_lessons
@@ -125,9 +136,7 @@ def test_nbval_finds_the_committed_outputs(language: str, tmp_path: Path) -> Non
     options = ["-c", os.devnull, "--rootdir", str(tmp_path), "-p", "no:cacheprovider", "-n0", "-W", "ignore"]
     # These are compared where Spark is there, below.
     options += [f"--ignore={notebook_file(language, name)}" for name in WITH_SPARK]
-    done = subprocess.run(
-        [*command, *options, str(NOTEBOOKS / language)], env=environment, capture_output=True, text=True, check=False
-    )
+    done = with_kernels([*command, *options, str(NOTEBOOKS / language)], tmp_path, environment)
     assert done.returncode == 0, done.stdout[-4000:]
 
 
