@@ -6,7 +6,9 @@ memory, up to a limit.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +25,9 @@ class KeyColumns:
     """Tables by file number, in a folder of their own among the temporary files, which goes with the object."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="deletekit-keys-", ignore_cleanup_errors=True)
+        self._folder = tempfile.mkdtemp(prefix="deletekit-keys-")
+        # Not a TemporaryDirectory: a sink that nobody closed is no mistake to warn of, at some later time.
+        self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._small: dict[int, pa.Table] = {}
         self._bytes = 0
 
@@ -66,7 +70,7 @@ class KeyColumns:
     def close(self) -> None:
         """Remove the folder."""
         self._small.clear()
-        self._folder.cleanup()
+        self._remove()
 
     def _path(self, file_number: int) -> str:
-        return str(Path(self._folder.name, f"{file_number}.arrow"))
+        return str(Path(self._folder, f"{file_number}.arrow"))
