@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -75,6 +77,20 @@ def build_backend() -> None:
     """Skip what builds or installs deletekit itself, without a network, where its build backend is missing."""
     for module in ("hatchling", "editables"):
         pytest.importorskip(module, reason=f"{module} is not installed: pip install 'deletekit[test]'")
+
+
+@pytest.fixture(scope="session")
+def no_network() -> list[str]:
+    """Give what a command is put behind to run without a network."""
+    prefix = ["unshare", "--net", sys.executable, str(Path(__file__).with_name("loopback.py"))]
+    try:
+        subprocess.run([*prefix, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as e:
+        pytest.skip(f"no network namespace can be made here: {e}")
+    code = "import socket; socket.create_connection(('192.0.2.1', 80), 3)"
+    reached = subprocess.run([*prefix, sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert "Network is unreachable" in reached.stderr
+    return prefix
 
 
 @pytest.fixture(scope="session")

@@ -47,7 +47,7 @@ def test_plain_has_nothing_that_acts(text: str) -> None:
         (date(2026, 1, 2), "2026-01-02"),
         ({"a": None, "b": ["x"]}, "{a: NULL, b: ['x']}"),
         ("\x1b", "'\\x1b'"),
-        ("x" * 300, "'" + "x" * 199 + "… (302 characters)"),
+        ("x" * 300, "'" + "x" * 199 + "… (+102)"),
     ],
 )
 def test_literal(value: object, shown: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from typing import Any
 
 from nbformat import NotebookNode
@@ -12,15 +13,29 @@ from nbformat import NotebookNode
 from deletekit.course import checking
 
 
-def outputs_in_process(notebook: NotebookNode) -> dict[str, list[str]]:
-    """Give what each code cell prints, and its last expression as text and as HTML, by the id of the cell."""
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a cell printed, and the value of its last expression."""
+
+    printed: str
+    value: Any
+
+    @property
+    def texts(self) -> list[str]:
+        """What it printed, and its value as text and as HTML."""
+        shown = [] if self.value is None else [repr(self.value)]
+        return [*([self.printed] if self.printed else []), *shown, *_html(self.value)]
+
+
+def run_in_process(notebook: NotebookNode) -> dict[str, Ran]:
+    """Run every code cell; by the id of the cell."""
     checking._predictions.clear()
     checking._hints_given.clear()
     names: dict[str, Any] = {"__name__": "__main__"}
-    return {cell.id: _outputs(cell.source, names) for cell in notebook.cells if cell.cell_type == "code"}
+    return {cell.id: _run(cell.source, names) for cell in notebook.cells if cell.cell_type == "code"}
 
 
-def _outputs(code: str, names: dict[str, Any]) -> list[str]:
+def _run(code: str, names: dict[str, Any]) -> Ran:
     body = ast.parse(code).body
     last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
     printed = io.StringIO()
@@ -29,8 +44,7 @@ def _outputs(code: str, names: dict[str, Any]) -> list[str]:
         exec(compile(ast.Module(body, []), "cell", "exec"), names)  # noqa: S102 - our own lesson
         if isinstance(last, ast.Expr):
             value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)  # noqa: S307 - our own lesson
-    shown = [] if value is None else [repr(value)]
-    return [*([printed.getvalue()] if printed.getvalue() else []), *shown, *_html(value)]
+    return Ran(printed.getvalue(), value)
 
 
 def _html(value: Any) -> list[str]:

@@ -2,52 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from itertools import cycle, product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import nbformat
-import papermill
 import pytest
 
-from deletekit.course.checking import CHECK_TYPE
+from deletekit.course.checking import CHECK_TYPE, Verdict
 from deletekit.course.language import LANGUAGES
-from tests.notebooks.in_process import outputs_in_process
-from tests.tools.build_notebooks import NOTEBOOKS, as_text, engine_of, execute, generate, notebook_file
-from tests.tools.lessons import learner, lesson_names, needs_spark, read_source, solved
+from tests.notebooks import run_papermill
+from tests.notebooks.in_process import run_in_process
+from tests.test_binder import LESSON_BYTES
+from tests.tools.build_notebooks import NOTEBOOKS, as_text, execute, generate, notebook_file
+from tests.tools.lessons import ROOT, learner, lesson_names, needs_spark, read_source, solved
+from tests.tools.translation import translate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# CI runs every language without Spark, and on Spark English, and with solutions each lesson in one language. With this
+# set, every lesson runs in every language on Spark, which takes minutes more.
+WHOLE = os.environ.get("DELETEKIT_COURSE") == "whole"
 WITH_SPARK = [name for name in lesson_names() if needs_spark(name)]
+PLAIN = [name for name in lesson_names() if name not in WITH_SPARK]
 lessons = pytest.mark.parametrize("name", lesson_names())
 PORT_TAKEN = "Address already in use"
-plain_lessons = pytest.mark.parametrize("name", [name for name in lesson_names() if name not in WITH_SPARK])
+plain_lessons = pytest.mark.parametrize("name", PLAIN)
 lessons_with_spark = pytest.mark.parametrize("name", WITH_SPARK)
-
-
-def verdicts(notebook: nbformat.NotebookNode) -> list[dict[str, object]]:
-    """List what the checks of an executed notebook said, for programs."""
-    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-    return [output.data[CHECK_TYPE] for output in outputs if CHECK_TYPE in output.get("data", {})]
-
-
-def run_with_papermill(notebook: nbformat.NotebookNode, folder: Path, engine: str) -> nbformat.NotebookNode:
-    """Run in a process of its own: papermill and Jupyter warn of each other, and here warnings are errors."""
-    nbformat.write(notebook, folder / "in.ipynb")
-    environment = {
-        **os.environ,
-        "DELETEKIT_COURSE_ENGINE": engine,
-        "DELETEKIT_LANG": "en",
-        "DELETEKIT_PROGRESS": str(folder / "progress.json"),
-    }
-    command = [sys.executable, "-m", papermill.__name__, "in.ipynb", "out.ipynb"]
-    options = ["--no-progress-bar", "--execution-timeout", "120", "--kernel", "python3"]
-    done = with_kernels([*command, *options], folder, environment)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return nbformat.read(folder / "out.ipynb", as_version=4)
 
 
 def with_kernels(command: list[str], folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -62,40 +49,68 @@ def with_kernels(command: list[str], folder: Path, environment: dict[str, str]) 
     return done
 
 
-@plain_lessons
-def test_with_solutions_every_check_is_correct(name: str, tmp_path: Path) -> None:
-    check_solved(name, tmp_path)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_solved_lessons_are_right_without_network_and_java(
+    language: str, tmp_path: Path, no_network: list[str]
+) -> None:
+    took = solve_with_papermill(PLAIN, language, "auto", tmp_path, no_network, JAVA_HOME=str(tmp_path))
+    for lesson in took:
+        assert lesson["seconds"] < 60, lesson
+        assert lesson["memory"] < LESSON_BYTES, lesson
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-@lessons_with_spark
-def test_with_solutions_and_spark_every_check_is_correct(name: str, tmp_path: Path, own_spark: None) -> None:
-    check_solved(name, tmp_path)
+def test_solved_lessons_on_spark_are_right(tmp_path: Path, own_spark: None) -> None:
+    solve_with_papermill(WITH_SPARK, "en", "spark", tmp_path)
 
 
-def check_solved(name: str, folder: Path) -> None:
-    found = verdicts(run_with_papermill(solved(read_source(name)), folder, engine_of(name)))
-    on_purpose = sum("wrong-on-purpose" in cell.metadata.get("tags", ()) for cell in read_source(name).cells)
-    assert sum(v["status"] == "not-yet" for v in found) == on_purpose
-    right = {v["exercise"] for v in found if v["status"] == "correct"}
-    asked = {cell.metadata["exercise"] for cell in read_source(name).cells if "exercise" in cell.metadata}
-    assert right == asked
-    assert {v["status"] for v in found} <= {"correct", "noted", "not-yet"}
+def solve_with_papermill(
+    names: list[str], language: str, engine: str, folder: Path, prefix: Sequence[str] = (), **settings: str
+) -> list[dict[str, Any]]:
+    """Run lessons with every solution; say what each took.
+
+    In a process of its own: papermill and Jupyter warn of each other, and here warnings are errors.
+    """
+    files = [folder / f"{name}.ipynb" for name in names]
+    for name, file in zip(names, files, strict=True):
+        nbformat.write(translate(solved(read_source(name)), language, name).notebook, file)
+    environment = {
+        **os.environ,
+        "DELETEKIT_COURSE_ENGINE": engine,
+        "DELETEKIT_LANG": language,
+        "DELETEKIT_PROGRESS": str(folder / "progress.json"),
+        **settings,
+    }
+    command = [*prefix, sys.executable, "-m", run_papermill.__name__, *map(str, files)]
+    done = with_kernels(command, ROOT, environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    for name, file in zip(names, files, strict=True):
+        outputs = [o for cell in nbformat.read(file, as_version=4).cells for o in cell.get("outputs", ())]
+        all_right(name, [o.data[CHECK_TYPE] for o in outputs if CHECK_TYPE in o.get("data", {})])
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def all_right(name: str, verdicts: list[dict[str, Any]]) -> None:
+    """Assert that a lesson's verdicts, as programs get them, are those to its solutions."""
+    cells = read_source(name).cells
+    right = {v["exercise"] for v in verdicts if v["status"] == "correct"}
+    assert right == {cell.metadata["exercise"] for cell in cells if "exercise" in cell.metadata}, name
+    on_purpose = sum("wrong-on-purpose" in cell.metadata.get("tags", ()) for cell in cells)
+    statuses = [v["status"] for v in verdicts]
+    assert statuses.count("not-yet") == on_purpose, name
+    assert set(statuses) <= {"correct", "noted", "not-yet"}, name
 
 
 @lessons
 def test_blank_nothing_fails_and_nothing_is_correct(name: str) -> None:
     # The committed notebooks are the blank ones, run; test_two_runs_are_the_same runs them again.
-    found = verdicts(nbformat.read(notebook_file("en", name), as_version=4))
-    assert found
-    assert "correct" not in {v["status"] for v in found}
-    assert not any(
-        output.output_type == "error"
-        for cell in nbformat.read(notebook_file("en", name), as_version=4).cells
-        if cell.cell_type == "code"
-        for output in cell.outputs
-    )
+    cells = nbformat.read(notebook_file("en", name), as_version=4).cells
+    outputs = [output for cell in cells for output in cell.get("outputs", ())]
+    statuses = {o.data[CHECK_TYPE]["status"] for o in outputs if CHECK_TYPE in o.get("data", {})}
+    assert statuses
+    assert "correct" not in statuses
+    assert "error" not in {output.output_type for output in outputs}
 
 
 @plain_lessons
@@ -143,7 +158,8 @@ def test_nbval_finds_the_committed_outputs(language: str, tmp_path: Path) -> Non
 def test_pyspark_builds_the_same_tables(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DELETEKIT_COURSE_ENGINE", "spark")
     monkeypatch.setenv("DELETEKIT_PROGRESS", str(tmp_path / "progress.json"))
-    others = [(language, name) for language in LANGUAGES if language != "en" for name in WITH_SPARK]
+    # Every language, where that is asked for or a lesson's outputs can only be made on Spark.
+    others = [(code, name) for code in LANGUAGES if code != "en" for name in (lesson_names() if WHOLE else WITH_SPARK)]
     for language, name in [*(("en", name) for name in lesson_names()), *others]:
         monkeypatch.setenv("DELETEKIT_LANG", language)
         wanted = {
@@ -151,8 +167,20 @@ def test_pyspark_builds_the_same_tables(spark: SparkSession, tmp_path: Path, mon
             for cell in nbformat.read(notebook_file(language, name), as_version=4).cells
             if cell.cell_type == "code" and "nbval-ignore-output" not in cell.metadata.get("tags", ())
         }
-        found = outputs_in_process(learner(read_source(name)))
-        assert {cell: found[cell] for cell in wanted} == wanted, (language, name)
+        found = run_in_process(learner(read_source(name)))
+        assert {cell: found[cell].texts for cell in wanted} == wanted, (language, name)
+
+
+def test_solved_lessons_are_right_on_tables_of_pyspark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DELETEKIT_COURSE_ENGINE", "spark")
+    monkeypatch.setenv("DELETEKIT_PROGRESS", str(tmp_path / "progress.json"))
+    each = product(lesson_names(), LANGUAGES) if WHOLE else zip(lesson_names(), cycle(LANGUAGES))
+    for name, language in each:
+        monkeypatch.setenv("DELETEKIT_LANG", language)
+        values = [ran.value for ran in run_in_process(solved(read_source(name))).values()]
+        all_right(name, [v._repr_mimebundle_()[CHECK_TYPE] for v in values if isinstance(v, Verdict)])
 
 
 def texts_of(output: nbformat.NotebookNode) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections import Counter
 
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Error, FloatRect, Locator, Page
 
 Colour = tuple[int, int, int]
 
@@ -56,9 +56,7 @@ _MOVING = """() => [...document.querySelectorAll(".deletekit, .deletekit *")].fi
 
 def colours(part: Locator, margin: int = 0) -> Counter[Colour]:
     """How many pixels of which colour an element shows; with `margin` also so many pixels around it."""
-    part.scroll_into_view_if_needed()
-    box = part.bounding_box()
-    assert box is not None
+    box = _box(part)
     left, top = max(box["x"] - margin, 0), max(box["y"] - margin, 0)
     clip = {"x": left, "y": top, "width": box["width"] + 2 * margin, "height": box["height"] + 2 * margin}
     image = base64.b64encode(part.page.screenshot(clip=clip, animations="allow")).decode()  # type: ignore[arg-type]
@@ -103,6 +101,21 @@ def contrast(one: Colour, other: Colour) -> float:
     """The contrast ratio of two colours (WCAG 2), 1 to 21."""
     low, high = sorted((_luminance(one), _luminance(other)))
     return (high + 0.05) / (low + 0.05)
+
+
+def _box(part: Locator) -> FloatRect:
+    """Where an element lies, once it stays: each message draws its widget anew, and what was just found is gone."""
+    for _ in range(10):
+        try:
+            part.scroll_into_view_if_needed()
+        except Error as error:
+            if "not attached" not in str(error):
+                raise
+        else:
+            box = part.bounding_box()
+            if box is not None:
+                return box
+    raise AssertionError(f"{part} is drawn anew again and again")
 
 
 def _luminance(colour: Colour) -> float:

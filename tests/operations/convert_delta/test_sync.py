@@ -319,7 +319,10 @@ DAMAGE: dict[str, tuple[Callable[[HandMade, Json], None], type[dk.DeletekitError
     "offset": (set_vector(offset=2), dk.FormatError, ""),
     "far offset": (set_vector(offset=2**31 - 1), dk.FormatError, "truncated"),
     "storage type": (set_vector(storageType="r"), dk.UnsupportedError, "delta-storage-type"),
-    "not z85": (set_vector(pathOrInlineDv="~" * 20), dk.FormatError, "z85"),
+    "not z85": (set_vector(pathOrInlineDv="~" * 20), dk.FormatError, "delta-deletion-vector"),
+    "inline not z85": (
+        set_vector(storageType="i", offset=None, pathOrInlineDv="~" * 20), dk.FormatError, "delta-deletion-vector",
+    ),
     "inline size": (
         set_vector(storageType="i", offset=None, pathOrInlineDv=z85(bytes(8))), dk.FormatError, "delta-deletion-vector",
     ),
@@ -359,6 +362,15 @@ def test_damage_has_its_error_and_the_table_is_as_it_was(
             dk.load_table(catalog, "t.d")
     else:
         assert ids(dk.load_table(catalog, "t.d")) == list(range(5))
+
+
+def test_what_is_no_z85_is_named_with_its_field_and_log(delta: HandMade, catalog: dk.Catalog) -> None:
+    vector = delta.vector([1, 2])
+    delta.commit(with_vector(delta.data(range(10)), {**vector, "pathOrInlineDv": "~" * 20}))
+    with pytest.raises(dk.FormatError) as e:
+        sync(delta, catalog)
+    assert (e.value.field, e.value.found) == ("pathOrInlineDv", "'~'")
+    assert str(e.value.file).endswith("_delta_log/00000000000000000000.json")
 
 
 def test_ids_of_another_schema_in_a_file_are_refused(delta: HandMade, catalog: dk.Catalog) -> None:

@@ -20,7 +20,6 @@ from deletekit.operations.workshop import Target, make_bundle
 from deletekit.operations.workshop.wheels import metadata_of, own_wheel
 from tests.tools.lessons import NOTEBOOKS, lesson_names
 
-LOOPBACK = Path(__file__).with_name("loopback.py")
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("workshop")]
 
 
@@ -33,20 +32,6 @@ def bundle(build_backend: None, tmp_path_factory: pytest.TempPathFactory) -> Pat
     assert made.lessons == len(lesson_names())
     assert made.size == sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     return folder
-
-
-@pytest.fixture(scope="module")
-def no_network() -> list[str]:
-    """Give what a command is put behind to run without a network."""
-    prefix = ["unshare", "--net", sys.executable, str(LOOPBACK)]
-    try:
-        subprocess.run([*prefix, "true"], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError) as e:
-        pytest.skip(f"no network namespace can be made here: {e}")
-    code = "import socket; socket.create_connection(('192.0.2.1', 80), 3)"
-    reached = subprocess.run([*prefix, sys.executable, "-c", code], check=False, capture_output=True, text=True)
-    assert "Network is unreachable" in reached.stderr
-    return prefix
 
 
 def learner(tmp_path: Path) -> dict[str, str]:
