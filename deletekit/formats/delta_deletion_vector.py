@@ -80,12 +80,12 @@ class DeletionVectorDescriptor:
         if self.storage_type == "p":
             return storage_path(self.path_or_inline_dv, root)
         prefix, encoded = self.path_or_inline_dv[:-_UUID_CHARACTERS], self.path_or_inline_dv[-_UUID_CHARACTERS:]
-        name = f"deletion_vector_{UUID(bytes=decode_z85(encoded))}.bin"
+        name = f"deletion_vector_{UUID(bytes=_decoded(encoded))}.bin"
         return "/".join(filter(None, (root.rstrip("/"), prefix, name)))
 
     def inline_body(self) -> bytes:
         """Magic and bitmap of an inline vector. Raises FormatError."""
-        data = decode_z85(self.path_or_inline_dv)
+        data = _decoded(self.path_or_inline_dv)
         if not self.size_in_bytes <= len(data) < self.size_in_bytes + 4:
             raise _bad("inline deletion vector has another size", "sizeInBytes", len(data), self.size_in_bytes)
         return data[: self.size_in_bytes]
@@ -116,6 +116,8 @@ class DeletionVectorDescriptor:
             raise _bad("bad deletion vector descriptor", "pathOrInlineDv", path, "text")
         if storage == "u" and (len(path) < _UUID_CHARACTERS or ".." in path[:-_UUID_CHARACTERS]):
             raise _bad("bad deletion vector descriptor", "pathOrInlineDv", path, "a prefix and 20 characters of Z85")
+        if storage != "p":
+            _decoded(path if storage == "i" else path[-_UUID_CHARACTERS:])
         if offset is not None and (storage == "i" or not _is_between(offset, 0, 2**31 - 1)):
             raise _bad("bad deletion vector descriptor", "offset", offset, "0 .. 2^31-1, and none for an inline vector")
         if not _is_between(size, len(MAGIC), _MAX_BYTES):
@@ -237,6 +239,13 @@ def _native(view: memoryview, order: str) -> PositionBitmap:
 
 def _is_between(value: Any, low: int, high: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return decode_z85(text)
+    except FormatError as e:
+        raise _bad(f"bad deletion vector descriptor ({e.message})", "pathOrInlineDv", e.found, e.expected) from e
 
 
 def _bad(message: str, field: str, found: Any, expected: Any) -> FormatError:

@@ -20,17 +20,15 @@ def decode_z85(text: str) -> bytes:
     """The bytes of a text. Raises FormatError for a length that is no multiple of 5 and for what is no Z85."""
     if len(text) % 5:
         raise FormatError("not Z85", kind="z85", found=f"{len(text)} characters", expected="a multiple of 5")
-    out = []
-    for at in range(0, len(text), 5):
-        number = 0
-        for character in text[at : at + 5]:
-            if character not in _VALUES:
-                raise FormatError("not Z85", kind="z85", found=repr(character), expected="a character of its alphabet")
-            number = number * 85 + _VALUES[character]
-        if number >> 32:
-            raise FormatError("not Z85", kind="z85", found=text[at : at + 5], expected="at most 32 bits")
-        out.append(struct.pack(">I", number))
-    return b"".join(out)
+    try:
+        values = [_VALUES[character] for character in text]
+    except KeyError as e:
+        raise FormatError("not Z85", kind="z85", found=repr(e.args[0]), expected="a character of its alphabet") from e
+    numbers = [(((a * 85 + b) * 85 + c) * 85 + d) * 85 + e for a, b, c, d, e in zip(*[iter(values)] * 5, strict=True)]
+    if numbers and max(numbers) >> 32:
+        at = 5 * next(i for i, number in enumerate(numbers) if number >> 32)
+        raise FormatError("not Z85", kind="z85", found=text[at : at + 5], expected="at most 32 bits")
+    return struct.pack(f">{len(numbers)}I", *numbers)
 
 
 def encode_z85(data: bytes) -> str:
