@@ -48,7 +48,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def literal(value: Any, longest: int | None = LONGEST_VALUE) -> str:
-    """A column value much as SQL writes it: NULL, 'text', X'0a'; after `longest` characters, how many more there are."""
+    """A column value much as SQL writes it: NULL, 'text', X'0a'; cut after `longest`, and by how many."""
     text = plain(_literal(value))
     if longest is not None and len(text) > longest:
         return f"{text[:longest]}… (+{len(text) - longest:,})"

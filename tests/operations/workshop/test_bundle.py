@@ -18,6 +18,7 @@ import deletekit as dk
 from deletekit.course.language import LANGUAGES
 from deletekit.operations.workshop import Target, make_bundle
 from deletekit.operations.workshop.wheels import metadata_of, own_wheel
+from deletekit.spark import JARS
 from tests.tools.lessons import NOTEBOOKS, lesson_names
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("workshop")]
@@ -42,8 +43,12 @@ def learner(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def installed(bundle: Path, no_network: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the folder into which the bundle was installed, as somebody without a network would."""
-    place = tmp_path_factory.mktemp("learner")
+    """Give the folder into which the bundle was installed."""
+    return install(bundle, no_network, tmp_path_factory.mktemp("learner"))
+
+
+def install(bundle: Path, no_network: list[str], place: Path) -> Path:
+    """Install as somebody without a network would, and give the folder."""
     command = [*no_network, sys.executable, str(bundle / "install.py")]
     done = subprocess.run(command, cwd=place, env=learner(place), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -68,6 +73,24 @@ def test_the_course_runs_without_a_network(installed: Path, no_network: list[str
         assert printed(lessons / f"{name}.ipynb") == printed(NOTEBOOKS / "ko" / f"{name}.ipynb")
     code = "import deletekit, pyarrow; print(deletekit.__file__); print(pyarrow.__file__)"
     assert all(line.startswith(str(installed)) for line in run(python, "-c", code).splitlines())
+
+
+if os.environ.get("DELETEKIT_COURSE") == "whole":  # half a gigabyte, and minutes: not in CI
+
+    @pytest.mark.spark
+    def test_the_lesson_on_spark_runs_without_a_network(
+        own_spark: None, build_backend: None, no_network: list[str], tmp_path: Path
+    ) -> None:
+        made = make_bundle(tmp_path / "workshop", spark=True)
+        assert made.jars == len(JARS)
+        folder = install(made.folder, no_network, tmp_path)
+        copy = [folder / "start.sh", "--lang", "ja", "--no-start"]
+        subprocess.run([*no_network, *copy], env=learner(tmp_path), check=True, capture_output=True)
+        lesson = Path("ja", "12_engines_lab.ipynb")
+        execute = [folder / "venv" / "bin" / "jupyter", "execute", "--inplace", folder / "deletekit-course" / lesson]
+        on_spark = {"DELETEKIT_COURSE_ENGINE": "spark", "DELETEKIT_JARS": str(folder / "jars")}
+        subprocess.run([*no_network, *execute], env=learner(tmp_path) | on_spark, check=True, capture_output=True)
+        assert printed(folder / "deletekit-course" / lesson) == printed(NOTEBOOKS / lesson)
 
 
 def printed(file: Path) -> list[object]:
