@@ -30,6 +30,8 @@ def spark_session(folder: Path) -> SparkSession:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.extensions": ",".join(_EXTENSIONS),
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # Listing folders, which VACUUM does, takes 10,000 tasks by default.
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         # Tests vacuum what they have just deleted.
         "spark.databricks.delta.retentionDurationCheck.enabled": "false",
         "spark.databricks.delta.snapshotPartitions": "2",

@@ -83,10 +83,8 @@ def indexed_delta(attempt: Attempt, changes: Changes, folded: Folded, index: Tab
         columns = tuple(c.take(pa.array(kept[numbers])) for c in folded.keys)
         own = None if row_ids is None else row_ids.take(pa.array(numbers))
         written[file.file_path] = FileKeys(columns=columns, row_ids=own)
-    killed = [
-        Killed(index.task(n), PositionBitmap(hits.positions[at]), index.hidden(n, hits.positions[at]))
-        for n, at in by_file(hits.files)
-    ]
+    gone = [(n, PositionBitmap(hits.positions[at])) for n, at in by_file(hits.files)]
+    killed = [Killed(index.task(n), positions, index.hidden(n) | positions) for n, positions in gone]
     unknown = np.flatnonzero(~found) if not index.is_complete else np.empty(0, np.int64)
     delta = by_position(attempt, killed)
     delta = replace(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from types import TracebackType
 from typing import Any, Self
 
@@ -57,12 +58,17 @@ class Hits:
 
 @dataclass(slots=True)
 class _File:
-    """A live data file: the deletes that were seen, and a bit for each row that is hidden."""
+    """A live data file: the deletes that were seen, and a bit for each row that is hidden.
+
+    `dead` finds out about single rows; `hidden` is the same rows as they are written, once somebody asked for them. To
+    make it of `dead` each time would cost more from batch to batch.
+    """
 
     task: ScanTask
     dead: Bits
     stored_ids: bool
     seen: frozenset[Any] = field(default_factory=frozenset)
+    hidden: PositionBitmap | None = None
 
     def hides(self, positions: Numbers) -> npt.NDArray[np.bool_]:
         hidden: npt.NDArray[np.bool_] = (self.dead[positions >> 3] >> (positions & 7).astype(np.uint8) & 1) > 0
@@ -113,7 +119,8 @@ class TableIndex:
     @property
     def nbytes(self) -> int:
         """Bytes of memory that keys, places and hidden rows take."""
-        return self._index.nbytes + self._nulls.nbytes + sum(f.dead.nbytes for f in self._files.values())
+        hidden = sum(f.dead.nbytes + (0 if f.hidden is None else _size(f.hidden)) for f in self._files.values())
+        return self._index.nbytes + self._nulls.nbytes + hidden
 
     @property
     def is_complete(self) -> bool:
@@ -171,12 +178,12 @@ class TableIndex:
         """A data file of the head, with its deletes."""
         return self._files[file_number].task
 
-    def hidden(self, file_number: int, more: Numbers | None = None) -> PositionBitmap:
-        """The rows of a data file that are hidden, and `more`."""
-        bits = self._files[file_number].dead if more is None else self._with(file_number, more)
-        some = np.flatnonzero(bits)  # of a large file few bytes have a bit
-        rows, bit = np.nonzero(np.unpackbits(bits[some], bitorder="little").reshape(-1, 8))
-        return PositionBitmap(some[rows] * 8 + bit)
+    def hidden(self, file_number: int) -> PositionBitmap:
+        """The rows of a data file that are hidden."""
+        file = self._files[file_number]
+        if file.hidden is None:
+            file.hidden = _positions(file.dead)
+        return file.hidden
 
     def row_ids(self, hits: Hits) -> pa.Array:
         """The `_row_id` of each row; null where rows have none."""
@@ -330,7 +337,10 @@ class TableIndex:
         return bits
 
     def _set(self, file: _File, dead: Bits) -> None:
-        self._gone_rows += int(np.bitwise_count(dead).sum()) - int(np.bitwise_count(file.dead).sum())
+        new = dead & ~file.dead  # rows never come back
+        self._gone_rows += int(np.bitwise_count(new).sum())
+        if file.hidden is not None:
+            file.hidden |= _positions(new)
         file.dead = dead
 
     # --- looking up ---------------------------------------------------------------------------------------------------
@@ -366,6 +376,18 @@ def by_file(files: Numbers) -> list[tuple[int, Numbers]]:
 def _packed(positions: PositionBitmap, length: int) -> Bits:
     bits: Bits = np.packbits(positions.mask(0, length * 8), bitorder="little")
     return bits
+
+
+def _positions(bits: Bits) -> PositionBitmap:
+    some = np.flatnonzero(bits)  # of a large file few bytes have a bit
+    rows, bit = np.nonzero(np.unpackbits(bits[some], bitorder="little").reshape(-1, 8))
+    return PositionBitmap(some[rows] * 8 + bit)
+
+
+def _size(positions: PositionBitmap) -> int:
+    found = [bitmap.get_statistics() for bitmap in positions.by_key.values()]
+    sizes = [(f["n_bytes_array_containers"], f["n_bytes_run_containers"], f["n_bytes_bitset_containers"]) for f in found]
+    return sum(map(int, chain.from_iterable(sizes)))
 
 
 def _filled(row_ids: pa.Array, first_row_id: int | None) -> pa.Array:
