@@ -31,7 +31,8 @@ WORKERS = "2"
 # The S3 of the tests answers slowly; CONTRIBUTING.md says how the rest is run on it.
 S3_TESTS = [
     "tests/operations/test_seed_examples.py",
-    "tests/operations/maintenance/test_rewrite_manifests.py",
+    "tests/operations/maintenance/test_rewrite_manifests.py::test_fewer_manifests_the_same_table[3-deletion-vector]",
+    "tests/operations/maintenance/test_rewrite_manifests.py::test_commits_in_between_are_not_lost[3]",
     "tests/stateful",
 ]
 NO_TESTS_COLLECTED = 5  # pytest's exit code
@@ -143,8 +144,9 @@ def run_tests(arguments: list[str]) -> int:
         on_s3 = {**os.environ, "DELETEKIT_STORAGE": "s3"}
         results.append(run([*pytest, "-n", WORKERS, "--dist", "loadgroup", "-m", "not spark", *S3_TESTS], on_s3))
     say("tests on Spark")
-    # By file: each process has a session of its own, and what a file builds is built once.
-    results.append(run([*pytest, "-n", WORKERS, "--dist", "loadfile", "-m", f"{marks}spark", *rest]))
+    # By file: each process has a session of its own, and what a file builds is built once; tests/conftest.py orders it.
+    by_file = ["-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder"]
+    results.append(run([*pytest, *by_file, "-m", f"{marks}spark", *rest]))
     if arguments and any(code == 0 for code in results):
         # A selection may leave one of the two steps without a test.
         results = [code for code in results if code != NO_TESTS_COLLECTED]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,6 +46,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "spark" in names:
             for mark in SPARK_MARKS:
                 item.add_marker(mark)
+    long_files_first(items)
+
+
+def long_files_first(items: list[pytest.Item]) -> None:
+    """Sort the tests on Spark, which are given out by file: no process is to begin minutes when the other has ended."""
+    on_spark = [item for item in items if item.get_closest_marker("spark")]
+    number = Counter(item.path for item in on_spark)
+    slow = {item.path for item in on_spark if item.get_closest_marker("slow")}
+    order = {item: (item.path not in slow, -number[item.path]) for item in on_spark}
+    items.sort(key=lambda item: order.get(item, (False, 0)))
 
 
 @pytest.fixture(scope="session")

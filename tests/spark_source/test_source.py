@@ -20,6 +20,7 @@ WORDS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("word", pa.strin
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.xdist_group("spark")
 def test_without_a_jar(java: str, tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'deletekit[spark]'")

@@ -385,8 +385,10 @@ def _positions(bits: Bits) -> PositionBitmap:
 
 
 def _size(positions: PositionBitmap) -> int:
-    found = [bitmap.get_statistics() for bitmap in positions.by_key.values()]
-    sizes = [(f["n_bytes_array_containers"], f["n_bytes_run_containers"], f["n_bytes_bitset_containers"]) for f in found]
+    all_of = [bitmap.get_statistics() for bitmap in positions.by_key.values()]
+    sizes = [
+        (f["n_bytes_array_containers"], f["n_bytes_run_containers"], f["n_bytes_bitset_containers"]) for f in all_of
+    ]
     return sum(map(int, chain.from_iterable(sizes)))
 
 
