@@ -7,6 +7,7 @@ side and linked; whatever goes wrong is shown inside it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ from typing import Any, ClassVar
 from deletekit.errors import DeletekitError, EnvironmentMissingError
 from deletekit.views.build import error_page
 from deletekit.views.messages import Messages
-from deletekit.views.page import Page
+from deletekit.views.page import Control, Page
 from deletekit.views.page_html import document_html, page_html
 from deletekit.views.page_text import page_text, short_page_text
 
@@ -142,7 +143,12 @@ class PageWidget(anywidget.AnyWidget):
             messages = Messages(lang)
         except DeletekitError:
             messages = Messages("en")
-        return error_page(type(self).__name__, error, messages, self._location())
+        page = error_page(type(self).__name__, error, messages, self._location())
+        # Whoever chose what cannot be shown must be able to choose something else.
+        return replace(page, controls=tuple(map(self._now, self._page.controls)) if self._page else ())
+
+    def _now(self, control: Control) -> Control:
+        return control if control.kind == "button" else replace(control, value=getattr(self, control.trait))
 
     def _location(self) -> str:
         """The table's location, which messages leave out."""

@@ -28,14 +28,16 @@ pytestmark = [
     pytest.mark.xdist_group("browser"),
 ]
 
-LESSONS = {
-    "en": ("06_deletion_vectors", ["BitmapBytes", "RowFate"]),
-    "ko": ("04_equality_deletes", ["SequenceTimeline", "RowFate"]),
-    "ja": ("03_choose_a_mode", ["CostMeter"]),
-    "zh-CN": ("05_position_deletes_v2", ["RowFate"]),
-    "es": ("01_table_anatomy", ["TableTree"]),
-}
-"""A lesson for each language, and the widgets in it."""
+LESSONS = [
+    ("en", "11_compaction", ["SnapshotDiff"]),
+    ("en", "06_deletion_vectors", ["BitmapBytes", "RowFate"]),
+    ("ko", "04_equality_deletes", ["SequenceTimeline", "RowFate"]),
+    ("ko", "14_delta_to_iceberg", ["DeltaBridge"]),
+    ("ja", "03_choose_a_mode", ["CostMeter"]),
+    ("zh-CN", "13_streaming_deletes", ["StreamStepper"]),
+    ("es", "01_table_anatomy", ["TableTree"]),
+]
+"""Lessons with the widgets in them: every language, and every widget."""
 DONE = "() => [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].every((p) => /\\d/.test(p.textContent))"
 
 
@@ -51,9 +53,10 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
             yield started
 
 
-@pytest.mark.parametrize("language", LESSONS)
-def test_a_lesson_runs_to_its_end_and_its_widgets_live(browser: Browser, lab: Lab, language: str) -> None:
-    name, widgets = LESSONS[language]
+@pytest.mark.parametrize(("language", "name", "widgets"), LESSONS)
+def test_a_lesson_runs_to_its_end_and_its_widgets_live(
+    browser: Browser, lab: Lab, language: str, name: str, widgets: list[str]
+) -> None:
     file = notebook_file(language, name)
     titles = [Messages(language)(f"title-{widget}") for widget in widgets]
     with closing(Notebook(browser, lab, lab.copy(file))) as notebook:
@@ -97,6 +100,8 @@ def use(root: Locator) -> None:
         root.locator(".dk-choice[aria-selected=false]").last.click()
     elif root.locator("input[type=checkbox]").count():
         root.locator("input[type=checkbox]").first.click()
+    elif root.locator("input[type=number]").count():
+        root.locator("input[type=number]").first.press("ArrowDown")
     else:
         root.locator("select").first.select_option(index=1)
     root.page.wait_for_function(

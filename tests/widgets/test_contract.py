@@ -202,9 +202,12 @@ def test_the_page_cannot_be_set(name: str, table: dk.Table) -> None:
 def test_what_is_wrong_is_shown_inside(name: str, table: dk.Table, tmp_path: Path) -> None:
     ((trait, value),) = WRONG[name].items()
     widget = WIDGETS[name](table)
-    right = getattr(widget, trait)
+    right, offered = getattr(widget, trait), [control["trait"] for control in widget.page["controls"]]
     setattr(widget, trait, value)
     assert widget.page["error"]
+    still = widget.page["controls"]
+    assert [control["trait"] for control in still] == offered
+    assert all(c["value"] == value for c in still if c["trait"] == trait and c["kind"] != "button")
     assert trait in str(widget) or "snapshot" in str(widget)
     assert str(value) in str(widget)
     setattr(widget, trait, right)
