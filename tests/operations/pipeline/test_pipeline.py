@@ -102,6 +102,7 @@ def changes_nothing(runs: Runs, first: PipelineReport, version: int) -> None:
     assert again.checks == first.checks
 
 
+@pytest.mark.slow
 def test_a_crash_at_every_step(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before each commit, when all files are written, and after it, when nobody heard that it landed."""
     commit = SqlStore.commit
