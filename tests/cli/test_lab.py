@@ -19,6 +19,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+import deletekit
 from deletekit.lessons import LANGUAGES
 from tests.cli.conftest import Run
 from tests.tools.lessons import NOTEBOOKS, lesson_names
@@ -120,7 +121,8 @@ def test_jupyterlab_starts_at_the_first_lesson(tmp_path: Path) -> None:
             end_with_ctrl_c(program)
             # 130: JupyterLab was not done with starting.
             assert program.returncode in (0, 130), log.read_text()
-            assert "Traceback" not in log.read_text()
+            # JupyterLab may print a traceback of its own when the second Ctrl-C finds it ending.
+            assert f'File "{Path(deletekit.__file__).parent}' not in log.read_text()
         finally:
             end(program)
 
@@ -132,7 +134,7 @@ def end_with_ctrl_c(program: subprocess.Popen[bytes]) -> None:
             return
         os.killpg(program.pid, signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
-            program.wait(2)
+            program.wait(10)
     program.wait(30)
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -46,9 +47,9 @@ with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
     for name in ("avro", "httpfs", "iceberg"):
         package = Path(importlib.import_module(f"duckdb_extension_{name}").__file__).parent
         connection.execute(f"LOAD '{next(package.glob('extensions/*/*.duckdb_extension'))}'")
-    connection.execute("SET enable_progress_bar = false")  # it is drawn on standard output, where the rows go
     rows = connection.execute(f"SELECT * FROM iceberg_scan('{sys.argv[1]}')").to_arrow_table()
-with pa.ipc.new_stream(sys.stdout.buffer, rows.schema) as stream:
+# To a file: DuckDB draws a progress bar on standard output when what it does, loading among it, takes two seconds.
+with pa.ipc.new_stream(sys.argv[2], rows.schema) as stream:
     stream.write_table(rows)
 """
 
@@ -59,20 +60,22 @@ class DuckDBError(Exception):
 
 def by_duckdb(location: str) -> list[dict[str, Any]]:
     """In a process of its own, which DuckDB's Iceberg extension may end with a segmentation fault, or never end."""
-    command = [sys.executable, "-c", DUCKDB_SCRIPT, location]
-    ends = []
-    for _ in range(3):
-        try:
-            done = subprocess.run(command, capture_output=True, check=False, timeout=120)
-        except subprocess.TimeoutExpired as e:
-            ends.append(str(e))
-            continue
-        if done.returncode == 0:
-            rows: list[dict[str, Any]] = pa.ipc.open_stream(done.stdout).read_all().to_pylist()
-            return rows
-        ends.append(f"{done.returncode}: {done.stderr.decode(errors='replace')[-500:]}")
-        if done.returncode > 0:  # an answer
-            break
+    with TemporaryDirectory() as folder:
+        rows = Path(folder) / "rows.arrow"
+        command = [sys.executable, "-c", DUCKDB_SCRIPT, location, str(rows)]
+        ends = []
+        for _ in range(3):
+            try:
+                done = subprocess.run(command, capture_output=True, check=False, timeout=120)
+            except subprocess.TimeoutExpired as e:
+                ends.append(str(e))
+                continue
+            if done.returncode == 0:
+                found: list[dict[str, Any]] = pa.ipc.open_stream(rows.read_bytes()).read_all().to_pylist()
+                return found
+            ends.append(f"{done.returncode}: {done.stderr.decode(errors='replace')[-500:]}")
+            if done.returncode > 0:  # an answer
+                break
     raise DuckDBError("; ".join(ends))
 
 
