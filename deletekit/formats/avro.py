@@ -19,7 +19,7 @@ import fastavro
 
 from deletekit.errors import DeletekitError, FormatError, InvalidInputError
 from deletekit.formats.avro_blocks import SYNC_BYTES, Block, BlockStream, check_codec, plain_head, read_blocks
-from deletekit.formats.avro_schema import record_bytes, strip
+from deletekit.formats.avro_schema import has_plain_fixed, record_bytes, strip
 
 __all__ = ["ContainerFile", "field_ids_by_name", "plain_container", "read_container", "write_container"]
 
@@ -42,7 +42,8 @@ class ContainerFile:
     """An opened container: its writer schema, its metadata, and its records on iteration.
 
     `schema_text` is the schema as stored; `metadata` maps each key to its text; `parsed` is the schema as the records
-    are decoded, without logical types, its names resolved. Iterating raises FormatError when the bytes are damaged,
+    are decoded, without logical types, its names resolved; `has_plain_fixed`, whether a `fixed` without a logical type
+    is defined anywhere in it. Iterating raises FormatError when the bytes are damaged,
     UnsupportedError for records that take no bytes, and nothing else.
     """
 
@@ -50,6 +51,7 @@ class ContainerFile:
     schema_text: bytes
     metadata: Mapping[str, str]
     parsed: Any
+    has_plain_fixed: bool
     _data: bytes
     _start: int
     _sync: bytes
@@ -95,7 +97,7 @@ def read_container(data: bytes, *, fixed_as_bytes: bool = False, distinct: bool 
         shape = _shape(header["meta"]["avro.schema"], fixed_as_bytes)
         metadata = {k: v.decode("utf-8", errors="replace") for k, v in header["meta"].items()}
         check_codec(metadata.get("avro.codec", "null"))
-        plain_header = _header(shape.stripped, header["sync"])
+        plain_header = _header(shape.plain_text, header["sync"])
     except DeletekitError:
         raise
     except Exception as e:  # a hostile header can fail anywhere in fastavro or json
@@ -105,6 +107,7 @@ def read_container(data: bytes, *, fixed_as_bytes: bool = False, distinct: bool 
         schema_text=header["meta"]["avro.schema"],
         metadata=metadata,
         parsed=shape.parsed,
+        has_plain_fixed=shape.has_plain_fixed,
         _data=data,
         _start=stream.tell(),
         _sync=header["sync"],
@@ -144,13 +147,14 @@ def field_ids_by_name(schema: Any) -> dict[str, int]:
 def plain_container(schema: Any, blocks: Sequence[Block]) -> tuple[bytes, int]:
     """An uncompressed container of records that are encoded already, in one block; and where its records begin."""
     sync = bytes(SYNC_BYTES)
-    head = plain_head(_header(schema, sync), sum(b.count for b in blocks), sum(len(b.data) for b in blocks))
+    header = _header(json.dumps(schema).encode(), sync)
+    head = plain_head(header, sum(b.count for b in blocks), sum(len(b.data) for b in blocks))
     return b"".join((head, *(b.data for b in blocks), sync)), len(head)
 
 
-def _header(schema: Any, sync: bytes) -> bytes:
+def _header(schema_text: bytes, sync: bytes) -> bytes:
     out = io.BytesIO()
-    meta = {"avro.schema": json.dumps(schema).encode(), "avro.codec": b"null"}
+    meta = {"avro.schema": schema_text, "avro.codec": b"null"}
     fastavro.schemaless_writer(out, _HEADER_SCHEMA, {"magic": _MAGIC, "meta": meta, "sync": sync})
     return out.getvalue()
 
@@ -158,8 +162,9 @@ def _header(schema: Any, sync: bytes) -> bytes:
 @dataclass(frozen=True, slots=True)
 class _Shape:
     schema: Any
-    stripped: Any
+    plain_text: bytes
     parsed: Any
+    has_plain_fixed: bool
     record_bytes: int
 
 
@@ -177,7 +182,7 @@ def _shape(text: bytes, fixed_as_bytes: bool) -> _Shape:
         )
     stripped = strip(schema, fixed_as_bytes=fixed_as_bytes)
     parsed = fastavro.parse_schema(stripped)
-    return _Shape(schema, stripped, parsed, record_bytes(parsed))
+    return _Shape(schema, json.dumps(stripped).encode(), parsed, has_plain_fixed(schema), record_bytes(parsed))
 
 
 def _damaged(e: Exception) -> FormatError:

@@ -14,7 +14,6 @@ from typing import Any
 
 from deletekit.errors import FormatError
 from deletekit.formats.avro import ContainerFile, read_container, write_container
-from deletekit.formats.avro_schema import has_plain_fixed
 from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_entry import BOUND_MAPS, COUNT_MAPS, entry_shape
 from deletekit.formats.manifest_list import ManifestFile
@@ -47,7 +46,7 @@ def read_manifest(data: bytes, *, spec_id: int | None = None) -> Manifest:
     Raises FormatError for anything that is not a manifest, and for format version 4 and later.
     """
     container = read_container(data, distinct=True)
-    if has_plain_fixed(container.schema):
+    if container.has_plain_fixed:
         return _read_with_fixed(data, spec_id)
     return _decode(container, spec_id)
 

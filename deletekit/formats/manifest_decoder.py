@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from deletekit.errors import DeletekitError
 from deletekit.formats.avro import ContainerFile, read_container
 from deletekit.formats.avro_columns import Columns, Leaf, leaves, read_columns
-from deletekit.formats.avro_schema import has_plain_fixed
 from deletekit.formats.content_file import EntryStatus, FileContent, file_format_of
 from deletekit.formats.lazy_file import Metrics, MetricsCache
 from deletekit.formats.manifest import version_of
@@ -53,7 +52,7 @@ def read_manifest_columns(data: bytes, listed: ManifestFile, cache: MetricsCache
         container = read_container(data, distinct=True)
         version = version_of(container)
         found = leaves(container)
-        if found is None or has_plain_fixed(container.schema):
+        if found is None or container.has_plain_fixed:
             return None
         shape = entry_shape(container.schema_text)
         names = {leaf.path: shape.canonical(leaf.path) for leaf in found}
