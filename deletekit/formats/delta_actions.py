@@ -18,6 +18,9 @@ from deletekit.formats.delta_deletion_vector import DeletionVectorDescriptor
 __all__ = ["Actions", "AddFile", "Metadata", "Protocol", "RemoveFile", "Sidecar", "parse_actions", "parse_commit"]
 
 
+_NO_COLUMNS = '{"type":"struct","fields":[]}'
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddFile:
     """`add`: a data file, and the vector of its deleted rows.
@@ -218,7 +221,8 @@ def _metadata(out: Actions, raw: Mapping[str, Any]) -> None:
         raise _bad("metaData", dict(raw), "columns by name, and a format")
     out.metadata = Metadata(
         id=_text(raw, "metaData", "id"),
-        schema_string=_text(raw, "metaData", "schemaString"),
+        # Tables of Databricks' pipelines begin without a schema; Delta takes that for one without columns.
+        schema_string=_NO_COLUMNS if raw.get("schemaString") is None else _text(raw, "metaData", "schemaString"),
         partition_columns=tuple(columns),
         configuration={str(k): str(v) for k, v in configuration.items()},
         provider=str(provider.get("provider", "parquet")),

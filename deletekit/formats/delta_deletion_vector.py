@@ -39,7 +39,7 @@ __all__ = [
 FRAME_BYTES = 8
 """What a frame has beside its `sizeInBytes`: length and CRC."""
 NATIVE_MAGIC = bytes((0xD0, 0xD3, 0x39, 0x64))
-_UUID_CHARACTERS = 20
+_UUID_CHARACTERS, _UUID_BYTES = 20, 16
 _ONE_BITMAP = MAGIC + struct.pack("<QI", 1, 0)
 _MAX_BYTES = 2**31 - 1 - FRAME_BYTES
 
@@ -114,10 +114,12 @@ class DeletionVectorDescriptor:
         cardinality: Any = raw.get("cardinality")
         if not isinstance(path, str) or not path:
             raise _bad("bad deletion vector descriptor", "pathOrInlineDv", path, "text")
-        if storage == "u" and (len(path) < _UUID_CHARACTERS or ".." in path[:-_UUID_CHARACTERS]):
+        if storage == "i":
+            _decoded(path)
+        if storage == "u" and (
+            len(_decoded(path[-_UUID_CHARACTERS:])) != _UUID_BYTES or ".." in path[:-_UUID_CHARACTERS]
+        ):
             raise _bad("bad deletion vector descriptor", "pathOrInlineDv", path, "a prefix and 20 characters of Z85")
-        if storage != "p":
-            _decoded(path if storage == "i" else path[-_UUID_CHARACTERS:])
         if offset is not None and (storage == "i" or not _is_between(offset, 0, 2**31 - 1)):
             raise _bad("bad deletion vector descriptor", "offset", offset, "0 .. 2^31-1, and none for an inline vector")
         if not _is_between(size, len(MAGIC), _MAX_BYTES):

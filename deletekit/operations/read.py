@@ -20,7 +20,7 @@ from deletekit.deletes.row_filter import keep_rows
 from deletekit.deletes.scan_planning import ScanTask, plan_scan
 from deletekit.deletes.task_part import TaskPart, task_parts
 from deletekit.engines.local import Engine
-from deletekit.errors import InvalidInputError
+from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.formats.content_file import FileContent
 from deletekit.operations.context import engine_or_default
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
@@ -71,7 +71,7 @@ def scan(
     """
     snapshot, schema = resolve_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of=as_of)
     names = [f.name for f in schema.fields] if columns is None else list(columns)
-    if not names:
+    if columns is not None and not names:
         raise InvalidInputError("a scan needs a column; count() needs none", kind="column-not-found", field="columns")
     fields = {n: select_field(schema, n) for n in names if n not in METADATA_COLUMNS}
     check_supported(list(fields.values()))
@@ -112,7 +112,12 @@ class Scan:
         )
 
     def to_batches(self) -> Iterator[pa.Table]:
-        """The rows, in manifest order, in Arrow tables of at most 1,048,576 rows; threads read ahead."""
+        """The rows, in manifest order, in Arrow tables of at most 1,048,576 rows; threads read ahead.
+
+        Raises UnsupportedError for a schema without columns: Arrow has no rows then.
+        """
+        if not self.columns:
+            raise UnsupportedError("the table has no column to read; count() needs none", kind="no-columns")
         context = ReadContext(self.table.io, self.table.metadata)
         result = ScanResult(self.columns, tuple(self.fields), self.arrow_schema)
         request = ReadRequest(

@@ -36,7 +36,19 @@ def test_z85_of_its_specification() -> None:
         assert decode_z85(z85(data)) == data
 
 
-@pytest.mark.parametrize("text", ["abcd", "ab c\x00", "#####", "äbcde"])
+def test_z85_with_marks_for_bytes_that_are_lacking() -> None:
+    """As the `z85` crate encodes bytes that are no multiple of four: padded in front, and marked."""
+    for size in range(1, 40):
+        data = random.Random(size).randbytes(size)
+        lacking = -size % 4
+        text = z85(data[: size - size % 4] + bytes(lacking) + data[size - size % 4 :])
+        marked = text[:-5] + "#" * lacking + text[-5 + lacking :]
+        assert decode_z85(marked) == data
+
+
+@pytest.mark.parametrize(
+    "text", ["abcd", "ab c\x00", "#####", "äbcde", "####0", "###35", "##961", "#$$$$", "##093Hello", "%nSc1"]
+)
 def test_what_is_no_z85(text: str) -> None:
     with pytest.raises(FormatError):
         decode_z85(text)
@@ -50,6 +62,10 @@ def test_paths_of_the_protocol() -> None:
     assert absolute.file_path("file:///table") == "file:///some/test%dv.bin"
     assert descriptor().unique_id == "u" + "x" * 20 + "@1"
     assert descriptor(offset=None).unique_id == "u" + "x" * 20
+    for short in ("x" * 15 + "##093", "x" * 15, "x" * 19):
+        with pytest.raises(FormatError) as caught:
+            descriptor(pathOrInlineDv=short)
+        assert caught.value.field == "pathOrInlineDv"
 
 
 @pytest.mark.golden

@@ -14,7 +14,7 @@ import deletekit as dk
 from tests.invariants import check_table, reachable
 from tests.tables import avro, files_of, metadata_json
 
-__all__ = ["check_synced", "live_delete_entries", "live_vectors", "of_a_peer", "our_rows", "plain"]
+__all__ = ["by_deltalake", "check_synced", "live_delete_entries", "live_vectors", "of_a_peer", "our_rows", "plain"]
 
 
 def our_rows(table: dk.Table) -> list[dict[str, Any]]:
@@ -26,6 +26,14 @@ def plain(rows: pa.Table) -> list[dict[str, Any]]:
     return [
         {name: _plain(value, rows.schema.field(name).type) for name, value in row.items()} for row in rows.to_pylist()
     ]
+
+
+def by_deltalake(path: Path) -> list[dict[str, Any]]:
+    """Rows of a Delta table, as the `deltalake` package reads them."""
+    from deltalake import DeltaTable, QueryBuilder  # noqa: PLC0415  # a peer
+
+    found = QueryBuilder().register("t", DeltaTable(path)).execute("SELECT * FROM t")
+    return plain(pa.table(found.read_all() if hasattr(found, "read_all") else pa.Table.from_batches(found)))
 
 
 def of_a_peer(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ import pytest
 import deletekit as dk
 from tests.interop.rows import same_rows
 from tests.operations.convert_delta.delta_tables import plain_rows
-from tests.operations.convert_delta.reading import our_rows, plain
+from tests.operations.convert_delta.reading import by_deltalake, our_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,13 +53,6 @@ def rows(start: int, stop: int) -> pa.Table:
         ],
         schema=SCHEMA,
     )
-
-
-def by_deltalake(path: Path) -> list[dict[str, Any]]:
-    from deltalake import DeltaTable, QueryBuilder  # noqa: PLC0415  # a peer
-
-    found = QueryBuilder().register("t", DeltaTable(path)).execute("SELECT * FROM t")
-    return plain(pa.table(found.read_all() if hasattr(found, "read_all") else pa.Table.from_batches(found)))
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from tests.operations.convert_delta.handmade import (
     with_vector,
     z85,
 )
-from tests.operations.convert_delta.reading import check_synced, live_delete_entries
+from tests.operations.convert_delta.reading import by_deltalake, check_synced, live_delete_entries
 
 VERSIONS = pytest.mark.parametrize("format_version", [3, 2])
 
@@ -82,6 +82,42 @@ def test_inline_examples_of_the_protocol(delta: HandMade, catalog: dk.Catalog) -
         delta.commit(with_vector(delta.data(range(30)), vector))
     expected = sorted(set(range(30)) - {3, 4, 7, 11, 18, 29})
     assert ids(sync(delta, catalog).table) == sorted(expected * 2)
+
+
+@VERSIONS
+def test_an_inline_vector_that_marks_what_its_last_group_lacks(
+    delta: HandMade, catalog: dk.Catalog, format_version: int
+) -> None:
+    """As in version 5 of delta-kernel-rs's test table `cdf-table-with-dv`: 34 bytes, of which `##093` are two."""
+    text = "^Bg9^0rr910000000000iXQKl0rr91000005c8Xg##093"
+    vector = {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": 34, "cardinality": 1}
+    delta.commit(with_vector(delta.data(range(10), modificationTime=1), vector))
+    table = sync(delta, catalog, format_version=format_version).table
+    assert ids(table) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    assert [row["id"] for row in by_deltalake(delta.path)] == ids(table)
+    assert dk.verify(table).ok
+
+
+@VERSIONS
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "one by one"])
+def test_a_table_that_begins_without_a_schema(
+    delta: HandMade, catalog: dk.Catalog, at_once: bool, format_version: int
+) -> None:
+    """As Databricks' pipelines make them (`delta-live-table`, a test table of delta-rs)."""
+    bare = delta.metadata()
+    del bare["metaData"]["schemaString"]
+    delta.log(0).write_text("\n".join(map(json.dumps, (delta.protocol(), bare))))
+    delta.version = 1
+    delta.commit(delta.metadata(), with_vector(delta.data(range(10)), inline(body_of([3]), 1)))
+    if not at_once:
+        first = sync(delta, catalog, version=0, format_version=format_version).table
+        assert (first.schema.fields, dk.scan(first).count()) == ((), 0)
+        with pytest.raises(dk.UnsupportedError) as caught:
+            dk.scan(first).to_arrow()
+        assert caught.value.kind == "no-columns"
+    table = sync(delta, catalog, format_version=format_version).table
+    assert ids(table) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    assert dk.verify(table).ok
 
 
 def test_copied_vectors_are_deltas_bytes(delta: HandMade, catalog: dk.Catalog) -> None:
