@@ -243,14 +243,16 @@ def _runs(
 
 def _check_columns(paths: pa.ChunkedArray, positions: pa.ChunkedArray) -> None:
     kind = paths.type.value_type if pa.types.is_dictionary(paths.type) else paths.type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)) or paths.null_count:
-        raise FormatError(
-            "bad column in position delete file", kind="position-delete", field="file_path", found=str(paths.type)
-        )
-    if not pa.types.is_integer(positions.type) or positions.null_count:
-        raise FormatError(
-            "bad column in position delete file", kind="position-delete", field="pos", found=str(positions.type)
-        )
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    for field, column, fits in (("file_path", paths, is_text), ("pos", positions, pa.types.is_integer(positions.type))):
+        if not fits or column.null_count:
+            raise FormatError(
+                "bad column in position delete file",
+                kind="position-delete",
+                field=field,
+                found="null" if fits else str(column.type),
+                expected="text" if field == "file_path" else "whole numbers",
+            )
 
 
 def _bitmap(positions: npt.NDArray[np.int64]) -> PositionBitmap:

@@ -19,7 +19,7 @@ from deletekit.formats.manifest_entry import BOUND_MAPS, COUNT_MAPS, entry_shape
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.formats.manifest_schema import PartitionFieldType, manifest_entry_schema
 
-__all__ = ["Manifest", "inherit", "read_manifest", "version_of", "write_manifest"]
+__all__ = ["Manifest", "check_version", "inherit", "read_manifest", "write_manifest"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,19 +52,22 @@ def read_manifest(data: bytes, *, spec_id: int | None = None) -> Manifest:
 
 
 def _decode(container: ContainerFile, spec_id: int | None) -> Manifest:
-    version = version_of(container)
+    check_version(container)
     if spec_id is None:
         spec_id = _int_text(container.metadata.get("partition-spec-id", "0"), "partition-spec-id")
     shape = entry_shape(container.schema_text)
-    entries = tuple(shape.entry(record, spec_id, version) for record in container)
+    entries = tuple(shape.entry(record, spec_id) for record in container)
     return Manifest(metadata=container.metadata, partition_field_ids=shape.partition_field_ids, entries=entries)
 
 
 def inherit(manifest: Manifest, listed: ManifestFile) -> Iterator[ManifestEntry]:
     """Entries with sequence numbers, snapshot ids and first row ids inherited from the manifest list's row.
 
-    A null sequence number of an added entry takes the manifest's (v1 manifests: 0). An existing or deleted entry of an
-    early v2 writer may lack its file sequence number, and then has none.
+    A null sequence number of an added entry takes the manifest's, and of any entry where that is 0. Those of v1
+    manifests are all null: their row says 0, or when they were appended to a v2 table that snapshot's number, which
+    Java and pyiceberg take too (the spec says 0 always). What a manifest says of its own format version does not count
+    here: some have lost it. An existing or deleted entry of an early v2 writer may lack its file sequence number, and
+    then has none.
 
     A live data file's null `first_row_id` takes the manifest's `first_row_id` plus the rows of the live files before it
     that had none; deleted entries do not count (as Java's ManifestReader does; the spec says "all data files that
@@ -147,8 +150,8 @@ def _read_with_fixed(data: bytes, spec_id: int | None) -> Manifest:
         return _decode(read_container(data, distinct=True), spec_id)
 
 
-def version_of(container: ContainerFile) -> int:
-    """The manifest's `format-version`. Raises FormatError."""
+def check_version(container: ContainerFile) -> None:
+    """Raise FormatError for a manifest of a format version that is not 1 to 3."""
     version = _int_text(container.metadata.get("format-version", "1"), "format-version")
     if version not in (1, 2, 3):
         raise FormatError(
@@ -158,7 +161,6 @@ def version_of(container: ContainerFile) -> int:
             found=version,
             expected="1, 2 or 3",
         )
-    return version
 
 
 def _int_text(text: str, field: str) -> int:
@@ -204,7 +206,7 @@ def _problems(
         yield "partition_spec_id", file.spec_id, spec_json["spec-id"]
     if len(file.partition) != len(spec_json["fields"]):
         yield "partition", file.partition, f"{len(spec_json['fields'])} values"
-    if not added and entry.sequence_number is None:
+    if version >= 2 and not added and entry.sequence_number is None:
         yield "sequence_number", "null", f"explicit for {entry.status.name}"
     if added and isinstance(file, DataFile) and file.first_row_id is not None:
         yield "first_row_id", file.first_row_id, "null, to be inherited, for ADDED"

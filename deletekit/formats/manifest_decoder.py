@@ -19,7 +19,7 @@ from deletekit.formats.avro import ContainerFile, read_container
 from deletekit.formats.avro_columns import Columns, Leaf, leaves, read_columns
 from deletekit.formats.content_file import EntryStatus, FileContent, file_format_of
 from deletekit.formats.lazy_file import Metrics, MetricsCache
-from deletekit.formats.manifest import version_of
+from deletekit.formats.manifest import check_version
 from deletekit.formats.manifest_columns import OPTIONAL, ManifestColumns, Rows
 from deletekit.formats.manifest_entry import (
     BOUND_MAPS,
@@ -50,7 +50,7 @@ def read_manifest_columns(data: bytes, listed: ManifestFile, cache: MetricsCache
     """
     try:
         container = read_container(data, distinct=True)
-        version = version_of(container)
+        check_version(container)
         found = leaves(container)
         if found is None or container.has_plain_fixed:
             return None
@@ -65,7 +65,7 @@ def read_manifest_columns(data: bytes, listed: ManifestFile, cache: MetricsCache
     if stored is None or not all(_is_there(stored, path) for path in wanted):
         return None
     columns = {names[path]: array for path, array in stored.items()}
-    return _Decoded(columns, shape, version, listed).manifest(_metrics(container, found, names, cache))
+    return _Decoded(columns, shape, listed).manifest(_metrics(container, found, names, cache))
 
 
 def _is_there(stored: Columns, path: tuple[str, ...]) -> bool:
@@ -94,10 +94,9 @@ def _metrics(
 class _Decoded:
     """The columns of a manifest as stored; every check of `EntryShape.entry` and every rule of `inherit`, by column."""
 
-    def __init__(self, columns: Columns, shape: EntryShape, version: int, listed: ManifestFile) -> None:
+    def __init__(self, columns: Columns, shape: EntryShape, listed: ManifestFile) -> None:
         self._columns = columns
         self._shape = shape
-        self._version = version
         self._listed = listed
         self._rows = len(next(iter(columns.values())))
 
@@ -172,9 +171,6 @@ class _Decoded:
         return encoded.indices.to_numpy().astype(np.int32), names
 
     def _sequence_numbers(self, status: npt.NDArray[np.int8]) -> tuple[Rows, pa.Array] | None:
-        if self._version == 1:
-            zeros = np.zeros(self._rows, np.int64)
-            return zeros, pa.array(zeros)
         inherits = (status == EntryStatus.ADDED) | (self._listed.sequence_number == 0)
         out = []
         for name in ("sequence_number", "file_sequence_number"):

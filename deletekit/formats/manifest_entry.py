@@ -85,15 +85,15 @@ class EntryShape:
             return (top, *path[1:])
         return (top, self._file_names.get(path[1], path[1]), *path[2:])
 
-    def entry(self, record: Mapping[str, Any], spec_id: int, version: int) -> ManifestEntry:
+    def entry(self, record: Mapping[str, Any], spec_id: int) -> ManifestEntry:
         """Raises FormatError for a value that the spec does not allow."""
         raw = {self._entry_names.get(k, k): v for k, v in record.items()}
         _require(raw, _REQUIRED, "manifest entry lacks a field")
         return ManifestEntry(
             status=_enum(EntryStatus, raw["status"], "status"),
             snapshot_id=raw.get("snapshot_id"),
-            sequence_number=0 if version == 1 else raw.get("sequence_number"),
-            file_sequence_number=0 if version == 1 else raw.get("file_sequence_number"),
+            sequence_number=raw.get("sequence_number"),
+            file_sequence_number=raw.get("file_sequence_number"),
             data_file=self._content_file({self._file_names.get(k, k): v for k, v in raw["data_file"].items()}, spec_id),
         )
 

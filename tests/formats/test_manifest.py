@@ -6,10 +6,14 @@ import io
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, replace
+from pathlib import Path
 from typing import Any
 
 import fastavro
 import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import ManifestContent
+from pyiceberg.manifest import ManifestFile as PyIcebergManifest
 
 from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
 from deletekit.formats.avro import read_container
@@ -309,6 +313,34 @@ def test_entry_that_must_say_its_sequence_number_and_does_not_is_refused(status:
     assert status.name in str(error.value.found)
 
 
+@pytest.mark.parametrize("keeps_metadata", [True, False])
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_inherited_sequence_numbers_are_pyicebergs(tmp_path: Path, version: int, keeps_metadata: bool) -> None:
+    """Of a v1 manifest that was appended to a v2 table too, and of one that lost what it says of itself."""
+    data = write([ADDED], version=version)
+    if not keeps_metadata:
+        plain = fastavro.reader(io.BytesIO(data))
+        out = io.BytesIO()
+        fastavro.writer(out, plain.writer_schema, list(plain))
+        data = out.getvalue()
+    path = tmp_path / "m.avro"
+    path.write_bytes(data)
+    for number in (0, 9):
+        (entry,) = inherit(read_manifest(data), replace(LISTED, sequence_number=number))
+        listed = PyIcebergManifest.from_args(
+            manifest_path=str(path),
+            manifest_length=len(data),
+            partition_spec_id=0,
+            content=ManifestContent.DATA,
+            sequence_number=number,
+            min_sequence_number=number,
+            added_snapshot_id=77,
+        )
+        (theirs,) = listed.fetch_manifest_entry(PyArrowFileIO())
+        assert entry.sequence_number == theirs.sequence_number == number
+        assert entry.file_sequence_number == theirs.file_sequence_number == number
+
+
 def test_everything_in_a_manifest_of_sequence_number_zero_is_as_old_as_v1() -> None:
     (entry,) = inherited(replace(EXISTING, sequence_number=None, file_sequence_number=None), sequence_number=0)
     assert (entry.sequence_number, entry.file_sequence_number) == (0, 0)
@@ -369,7 +401,9 @@ def test_every_field_of_a_data_file_survives(version: int) -> None:
         split_offsets=(4, 2**40),
         sort_order_id=2,
     )
-    entry = replace(EXISTING, data_file=file, sequence_number=0, file_sequence_number=0)
+    entry = replace(EXISTING, data_file=file)
+    if version == 1:  # which has no sequence numbers
+        entry = replace(entry, sequence_number=None, file_sequence_number=None)
     data = write([entry], version=version, partition_types=[(1000, "x", "int")])
     assert read_manifest(data).entries == (entry,)
 
@@ -754,7 +788,7 @@ def test_manifest_without_ids_is_read_by_names() -> None:
     sink = io.BytesIO()
     fastavro.writer(sink, fastavro.parse_schema(schema), [record])
     (entry,) = read_manifest(sink.getvalue()).entries
-    assert entry == replace(ADDED, data_file=DATA, sequence_number=0, file_sequence_number=0)  # v1 where none is said
+    assert entry == replace(ADDED, data_file=DATA)
 
 
 def test_manifest_without_a_partition_field_has_no_partition() -> None:

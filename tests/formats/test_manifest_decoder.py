@@ -147,9 +147,10 @@ def manifests(draw: st.DrawFn) -> tuple[bytes, ManifestFile]:
         partition_types=[(1000 + i, f"p {i}", kind) for i, kind in enumerate(types)],
         codec=draw(st.sampled_from(("null", "deflate", "zstandard", "snappy"))),
     )
+    only_new = all(e.status == EntryStatus.ADDED for e in entries)
     row = replace(
         LISTED,
-        sequence_number=draw(st.sampled_from((0, 9))),
+        sequence_number=draw(st.sampled_from((0, 9) if version > 1 or only_new else (0,))),
         first_row_id=draw(st.none() | POSITIVE),
     )
     return data, row

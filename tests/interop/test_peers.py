@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,14 +10,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pytest
 
 import deletekit as dk
+from deletekit.formats.content_file import FileContent
+from deletekit.formats.manifest import read_manifest, write_manifest
 from tests.interop.rows import same_rows
 from tests.interop.scenarios import SCENARIOS, Scenario
 
 pytestmark = pytest.mark.peers
+
+ROWS = pa.table({"id": [1, 2]})
 
 # DuckDB 1.5 and equality deletes: NULL in a partition ends in an internal error, keys of several or nested columns and
 # of columns that evolved give other rows than Spark. Spark is the judge of these tables in test_spark_reads_ours.py.
@@ -77,6 +83,29 @@ def by_duckdb(location: str) -> list[dict[str, Any]]:
             if done.returncode > 0:  # an answer
                 break
     raise DuckDBError("; ".join(ends))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_manifest_that_lost_its_format_version(tmp_path: Path, version: int) -> None:
+    """As Impala's test tables have them, or a v1 manifest in a v2 table: its rows are as new as its snapshot."""
+    table = dk.create_table(dk.local_catalog(tmp_path), "n.t", ROWS.schema, format_version=2)
+    dk.append(table, ROWS)
+    dk.delete(table, "id = 1", mode="equality-delete")
+    dk.append(table, ROWS)
+    newest = dk.inspect(table)["manifests"][0]
+    path = Path(newest["manifest_path"])
+    if version == 1:
+        spec = {"spec-id": 0, "fields": []}
+        shape = {"schema_json": table.metadata.raw["schemas"][0], "spec_json": spec, "partition_types": []}
+        entries = read_manifest(path.read_bytes()).entries
+        path.write_bytes(write_manifest(entries, format_version=1, content=FileContent.DATA, **shape))
+    stored = fastavro.reader(io.BytesIO(path.read_bytes()))
+    out = io.BytesIO()
+    fastavro.writer(out, stored.writer_schema, list(stored))
+    path.write_bytes(out.getvalue())
+    expected = [{"id": 1}, {"id": 2}, {"id": 2}]
+    same_rows(dk.scan(dk.from_metadata(table.metadata_location)).to_arrow().to_pylist(), expected)
+    same_rows(by_duckdb(table.metadata_location), expected)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
