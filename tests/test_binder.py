@@ -21,13 +21,12 @@ from packaging.specifiers import SpecifierSet
 
 from deletekit.course.language import LANGUAGES
 from tests.benchmarks.session_memory import family, proportional_size
+from tests.notebooks.lesson_runs import LESSON_BYTES
 from tests.tools.binder_badges import badges
 from tests.tools.binder_requirements import REQUIREMENTS, TARGET, pins, requirements
 
 ROOT = Path(__file__).parent.parent
 BINDER = ROOT / "binder"
-# What the server itself takes is not measured: JupyterLab 4.6 was seen with 95 MB.
-LESSON_BYTES = 850 << 20
 
 
 def test_versions_are_those_of_the_constraints() -> None:

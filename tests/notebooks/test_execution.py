@@ -16,13 +16,11 @@ import pytest
 from deletekit.course.checking import CHECK_TYPE
 from deletekit.course.language import LANGUAGES
 from tests.notebooks import run_papermill
-from tests.test_binder import LESSON_BYTES
+from tests.notebooks.lesson_runs import LESSON_BYTES, PLAIN, WITH_SPARK, all_right
 from tests.tools.build_notebooks import NOTEBOOKS, as_text, execute, generate, notebook_file
-from tests.tools.lessons import ROOT, lesson_names, needs_spark, read_source, solved
+from tests.tools.lessons import ROOT, lesson_names, read_source, solved
 from tests.tools.translation import translate
 
-WITH_SPARK = [name for name in lesson_names() if needs_spark(name)]
-PLAIN = [name for name in lesson_names() if name not in WITH_SPARK]
 lessons = pytest.mark.parametrize("name", lesson_names())
 NEVER_STARTED = ("Address already in use", "Kernel didn't respond")
 plain_lessons = pytest.mark.parametrize("name", PLAIN)
@@ -82,17 +80,6 @@ def solve_with_papermill(
         outputs = [o for cell in nbformat.read(file, as_version=4).cells for o in cell.get("outputs", ())]
         all_right(name, [o.data[CHECK_TYPE] for o in outputs if CHECK_TYPE in o.get("data", {})])
     return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def all_right(name: str, verdicts: list[dict[str, Any]]) -> None:
-    """Assert that a lesson's verdicts, as programs get them, are those to its solutions."""
-    cells = read_source(name).cells
-    right = {v["exercise"] for v in verdicts if v["status"] == "correct"}
-    assert right == {cell.metadata["exercise"] for cell in cells if "exercise" in cell.metadata}, name
-    on_purpose = sum("wrong-on-purpose" in cell.metadata.get("tags", ()) for cell in cells)
-    statuses = [v["status"] for v in verdicts]
-    assert statuses.count("not-yet") == on_purpose, name
-    assert set(statuses) <= {"correct", "noted", "not-yet"}, name
 
 
 @lessons

@@ -13,7 +13,7 @@ import pytest
 from deletekit.course.checking import CHECK_TYPE, Verdict
 from deletekit.course.language import LANGUAGES
 from tests.notebooks.in_process import run_in_process
-from tests.notebooks.test_execution import WITH_SPARK, all_right
+from tests.notebooks.lesson_runs import WITH_SPARK, all_right
 from tests.tools.build_notebooks import notebook_file
 from tests.tools.lessons import learner, lesson_names, read_source, solved
 

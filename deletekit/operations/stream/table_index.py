@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from types import TracebackType
 from typing import Any, Self
 
@@ -385,11 +384,10 @@ def _positions(bits: Bits) -> PositionBitmap:
 
 
 def _size(positions: PositionBitmap) -> int:
-    all_of = [bitmap.get_statistics() for bitmap in positions.by_key.values()]
-    sizes = [
-        (f["n_bytes_array_containers"], f["n_bytes_run_containers"], f["n_bytes_bitset_containers"]) for f in all_of
-    ]
-    return sum(map(int, chain.from_iterable(sizes)))
+    found = [bitmap.get_statistics() for bitmap in positions.by_key.values()]
+    return sum(
+        int(f["n_bytes_array_containers"] + f["n_bytes_run_containers"] + f["n_bytes_bitset_containers"]) for f in found
+    )
 
 
 def _filled(row_ids: pa.Array, first_row_id: int | None) -> pa.Array:
