@@ -149,9 +149,8 @@ class TableIndex:
             self._forget(set(self._numbers) - set(tasks))
             known = [t for path, t in tasks.items() if path in self._numbers]
             changed = [t for t in known if {d.identity for d in t.delete_files} != self._file(t).seen]
-            context.loader.expect(
-                t for t in changed if not {d.identity for d in t.delete_files} & set(self._expected_bits)
-            )
+            known_bits = self._expected_bits.keys()
+            context.loader.expect(t for t in changed if known_bits.isdisjoint(d.identity for d in t.delete_files))
             self._forget(self._hide(context, changed))
             for task in known:
                 if task.data_file.file_path in self._numbers:
