@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
+
+import fastavro
 
 SYNC = b"sixteen sync byt"
 
@@ -30,3 +33,11 @@ def block(count: int, data: bytes) -> bytes:
 
 def avro_file(schema: Any, *blocks: bytes, codec: str = "null", metadata: dict[str, bytes] | None = None) -> bytes:
     return header(schema, codec, metadata) + b"".join(blocks)
+
+
+def without_metadata(data: bytes) -> bytes:
+    """The same records in a container that has lost what its header said beside their schema."""
+    stored = fastavro.reader(io.BytesIO(data))
+    out = io.BytesIO()
+    fastavro.writer(out, stored.writer_schema, list(stored))
+    return out.getvalue()

@@ -43,8 +43,8 @@ class ContainerFile:
 
     `schema_text` is the schema as stored; `metadata` maps each key to its text; `parsed` is the schema as the records
     are decoded, without logical types, its names resolved; `has_plain_fixed`, whether a `fixed` without a logical type
-    is defined anywhere in it. Iterating raises FormatError when the bytes are damaged,
-    UnsupportedError for records that take no bytes, and nothing else.
+    is defined anywhere in it. Iterating raises FormatError when the bytes are damaged, UnsupportedError for records
+    that take no bytes, and nothing else.
     """
 
     schema: Any

@@ -17,7 +17,6 @@ from deletekit.formats.delta_deletion_vector import DeletionVectorDescriptor
 
 __all__ = ["Actions", "AddFile", "Metadata", "Protocol", "RemoveFile", "Sidecar", "parse_actions", "parse_commit"]
 
-
 _NO_COLUMNS = '{"type":"struct","fields":[]}'
 
 
