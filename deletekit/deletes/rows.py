@@ -29,6 +29,7 @@ from pyiceberg.types import (
 )
 
 from deletekit.errors import InvalidInputError
+from deletekit.table.column_names import columns_like
 from deletekit.table.types import arrow_field, arrow_type
 
 __all__ = ["align", "as_table", "cast_column"]
@@ -318,7 +319,7 @@ def _is(kind: pa.DataType, *names: str) -> bool:
 
 def _unknown(name: str, known: Sequence[str]) -> InvalidInputError:
     return InvalidInputError(
-        "rows have a column the table does not", kind="column-not-found", field=name, expected=", ".join(known)
+        "rows have a column the table does not", kind="column-not-found", field=name, expected=columns_like(name, known)
     )
 
 

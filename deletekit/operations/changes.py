@@ -28,6 +28,7 @@ from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DeleteFile, partition_key
+from deletekit.table.column_names import as_names, columns_like
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import arrow_field, arrow_type, struct_paths
 
@@ -130,23 +131,26 @@ def group_tasks(tasks: Sequence[ScanTask], workers: int) -> list[list[ScanTask]]
     return [g for g in groups if g]
 
 
-def equality_fields_of(schema: Schema, names: Sequence[str] | Iterable[int]) -> tuple[NestedField, ...]:
+def equality_fields_of(schema: Schema, names: str | Iterable[str] | Iterable[int]) -> tuple[NestedField, ...]:
     """The fields that make an equality key, ascending by id.
 
     Parameters
     ----------
-    names: column names (`parent.child` for nested ones) or field ids.
+    names: column names (`parent.child` for nested ones), one or several, or field ids.
 
     Raises InvalidInputError, naming the column, for one that is missing, float, double, not primitive, or in a list or
     map. Spec: identifier field rules, of which only "required" does not bind here.
     """
     fields: dict[int, NestedField] = {}
-    for name in names:
+    for name in as_names(names):
         try:
             field = schema.find_field(name)
         except ValueError as e:
             raise InvalidInputError(
-                "no such column", kind="column-not-found", field=str(name), expected=", ".join(schema.column_names)
+                "no such column",
+                kind="column-not-found",
+                field=str(name),
+                expected=columns_like(str(name), schema.column_names),
             ) from e
         _check_key_field(schema, field)
         fields[field.field_id] = field

@@ -21,6 +21,7 @@ from deletekit.deletes.projection import check_supported
 from deletekit.deletes.rows import align
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.operations.write import partition_field
+from deletekit.table.column_names import columns_like
 from deletekit.table.metadata import MAIN, TableMetadata, check_schema_version, spec_to_json
 from deletekit.table.table import Table
 from deletekit.table.types import schema_to_json
@@ -303,7 +304,7 @@ def _find(schema: Schema, name: str) -> NestedField:
         return schema.find_field(name)
     except ValueError as e:
         raise NotFoundError(
-            "no such column", kind="column-not-found", field=name, expected=", ".join(schema.column_names)
+            "no such column", kind="column-not-found", field=name, expected=columns_like(name, schema.column_names)
         ) from e
 
 

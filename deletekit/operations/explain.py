@@ -22,6 +22,7 @@ from deletekit.engines.local import Engine
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.operations.context import engine_or_default
 from deletekit.operations.read import resolve_snapshot, select_field
+from deletekit.table.column_names import as_names
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
@@ -149,7 +150,7 @@ def explain(
     """
     snapshot, schema = resolve_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of=as_of)
     bound = parse_filter(where, schema)
-    fields = tuple(select_field(schema, name) for name in columns) if columns else schema.fields
+    fields = tuple(select_field(schema, name) for name in as_names(columns)) if columns else schema.fields
     if snapshot is None:
         return Explanation(table=table.name, snapshot_id=None, versions=())
     reader = SnapshotReader(table.io, table.metadata)

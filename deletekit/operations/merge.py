@@ -59,7 +59,7 @@ def merge(
     ----------
     source: pyarrow Table, anything with `__arrow_c_stream__`, or a list of dicts; it holds the `on` columns and any
         others of the table. Or a Spark DataFrame: then Spark joins, and its rows never come to the driver.
-    on: columns that must be equal, as in SQL: NULL equals nothing, so such source rows are inserted.
+    on: the column, or columns, that must be equal, as in SQL: NULL equals nothing, so such source rows are inserted.
     when_matched: `"update"` sets the source's columns, the others keep their values; `"delete"` deletes the row; None
         leaves it.
     when_not_matched: `"insert"` inserts the source row (a missing optional column takes its write default, else null);

@@ -13,15 +13,16 @@ from pyiceberg.types import NestedField
 from deletekit.deletes.equality_deletes import comparable
 from deletekit.deletes.rows import align, cast_column
 from deletekit.errors import InvalidInputError
+from deletekit.table.column_names import as_names, columns_like
 
 __all__ = ["fitting_rows", "key_bytes", "key_parts", "on_fields", "updated_rows"]
 
 
-def on_fields(schema: Schema, source: Sequence[str], on: Sequence[str]) -> tuple[NestedField, ...]:
+def on_fields(schema: Schema, source: Sequence[str], on: str | Sequence[str]) -> tuple[NestedField, ...]:
     """The table's columns to match on, which the source must have. Raises InvalidInputError."""
     if not on:
         raise InvalidInputError("a merge needs columns to match on", kind="merge", field="on")
-    return tuple(_on_field(schema, source, name) for name in on)
+    return tuple(_on_field(schema, source, name) for name in as_names(on))
 
 
 def fitting_rows(schema: Schema, source: pa.Table) -> pa.Table:
@@ -29,7 +30,12 @@ def fitting_rows(schema: Schema, source: pa.Table) -> pa.Table:
     fields = {f.name: f for f in schema.fields}
     for column in source.column_names:
         if column not in fields:
-            raise InvalidInputError("source has a column the table does not", kind="column-not-found", field=column)
+            raise InvalidInputError(
+                "source has a column the table does not",
+                kind="column-not-found",
+                field=column,
+                expected=columns_like(column, list(fields)),
+            )
     return pa.table({n: cast_column(source.column(n), fields[n]) for n in source.column_names})
 
 
@@ -70,6 +76,6 @@ def _on_field(schema: Schema, source: Sequence[str], name: str) -> NestedField:
             kind="column-not-found",
             field=name,
             found="in the table" if field else "in neither or only the source",
-            expected="a column of both",
+            expected=columns_like(name, [f.name for f in schema.fields if f.name in source]) or "a column of both",
         )
     return field

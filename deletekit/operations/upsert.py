@@ -80,8 +80,8 @@ def upsert(
     Parameters
     ----------
     rows: as in `append`; they replace whole rows, so a missing optional column takes its write default, else null.
-    key: the columns that say which row is meant, `parent.child` for nested ones; None takes the table's identifier
-        fields. NULL equals NULL, as in equality deletes and unlike `merge`. Floats cannot be keys.
+    key: the column or columns that say which row is meant, `parent.child` for nested ones; None takes the table's
+        identifier fields. NULL equals NULL, as in equality deletes and unlike `merge`. Floats cannot be keys.
     mode: as in `delete`; None takes `write.merge.mode`. `equality-delete` writes the keys down and reads nothing of
         the table; the others read the key columns of the files that may hold them.
     ref, granularity, commit_properties: as in `delete`.

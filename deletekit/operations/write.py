@@ -23,6 +23,7 @@ from deletekit.deletes.write_context import check_parquet_only
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.operations.data_frames import append_frame, engine_of, is_data_frame
 from deletekit.table.catalog import Catalog, to_identifier
+from deletekit.table.column_names import as_names, columns_like
 from deletekit.table.metadata import MAIN, TableMetadata, new_metadata, spec_to_json
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_schema, schema_from_arrow
@@ -131,7 +132,7 @@ def partition_spec(
     schema: Schema, partition_by: Sequence[str], first_id: int = 1000, spec_id: int = 0
 ) -> PartitionSpec:
     """A spec of the fields that `partition_by` spells (see `create_table`), named as Spark names them."""
-    fields = [partition_field(schema, text, first_id + i) for i, text in enumerate(partition_by)]
+    fields = [partition_field(schema, text, first_id + i) for i, text in enumerate(as_names(partition_by))]
     spec = PartitionSpec(*fields, spec_id=spec_id)
     names = [f.name for f in fields]
     for name in names:
@@ -147,7 +148,10 @@ def partition_field(schema: Schema, text: str, field_id: int) -> PartitionField:
         source = schema.find_field(column)
     except ValueError as e:
         raise InvalidInputError(
-            "no such column to partition by", kind="partition-spec", field=text, expected=", ".join(schema.column_names)
+            "no such column to partition by",
+            kind="partition-spec",
+            field=text,
+            expected=columns_like(column, schema.column_names),
         ) from e
     if isinstance(source.field_type, FixedType) and isinstance(transform, IdentityTransform):
         # Java stores these against the specification (apache/iceberg#17501): no bytes are right for everyone.
