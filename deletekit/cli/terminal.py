@@ -77,14 +77,16 @@ def show_error(error: BaseException, *, with_traceback: bool) -> None:
         rows = {k: _cut(v if isinstance(v, str) else literal(v)) for k, v in named.items() if v is not None}
         if error.retryable:
             rows["retry"] = "safe: nothing was committed"
-        message = error.message
+        # A filter is shown in lines of its own, with a caret below the place.
+        messages = error.message.split("\n") if error.kind == "filter" else [error.message]
     else:
-        message = _cut(" ".join(str(error).split())) or "no message"
+        messages = [_cut(" ".join(str(error).split())) or "no message"]
         rows = {"kind": f"unexpected {type(error).__name__}", "more": "--traceback shows where"}
         if isinstance(error, ImportError):
             rows["more"] = "`deletekit doctor` shows what is not installed"
-    head = Text.assemble(("Error: ", "bold red"), plain(message))
-    _print([*(Unfolded(line) for line in lines), head, pairs(rows)], stderr=True)
+    head = Text.assemble(("Error: ", "bold red"), plain(messages[0]))
+    more = [plain(message) for message in messages[1:]]
+    _print([*(Unfolded(line) for line in lines), head, *more, pairs(rows)], stderr=True)
 
 
 def _cut(text: str) -> str:

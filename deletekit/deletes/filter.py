@@ -1,7 +1,8 @@
 """Row filters: pyiceberg expressions evaluated over Arrow columns with SQL's three-valued logic.
 
 Law: pure. A comparison with NULL is unknown, NOT of unknown is unknown, and a row is chosen only when the filter is
-true; `x NOT IN (1)` does not choose NULL rows. Comparisons with NaN are false (use `is nan`), as in Arrow and IEEE 754.
+true; `x NOT IN (1)` does not choose NULL rows. NaN is above every number, as in Spark; nothing is compared with it but
+by `is nan`. -0.0 equals 0.0. Each literal is exact: see `filter_literals`.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression, BoundTerm
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression, BoundPredicate, BoundTerm
 from pyiceberg.expressions.literals import Literal
-from pyiceberg.expressions.parser import parse
-from pyiceberg.expressions.visitors import BoundBooleanExpressionVisitor, bind, extract_field_ids, rewrite_not, visit
+from pyiceberg.expressions.visitors import BoundBooleanExpressionVisitor, bind, extract_field_ids, visit
 from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField, StructType
 
-from deletekit.deletes.filter_literals import exact_literals
+from deletekit.deletes.filter_literals import column_named, exact_literals
+from deletekit.deletes.filter_parser import parse_text
+from deletekit.deletes.like import BoundLike, BoundNotLike
 from deletekit.errors import InvalidInputError
 from deletekit.table.types import arrow_type
 
@@ -32,35 +35,63 @@ def parse_filter(where: Filter, schema: Schema) -> BooleanExpression:
 
     Parameters
     ----------
-    where: a pyiceberg expression, its SQL-like text, or None for every row.
+    where: a pyiceberg expression, text (see `filter_parser`), or None for every row.
 
     Raises InvalidInputError, naming the filter, for text that does not parse, an unknown column, or a literal that
     does not fit the column's type.
     """
-    if where is None:
-        return AlwaysTrue()
-    try:
-        return bind(schema, rewrite_not(_exact(where, schema)), case_sensitive=True)
-    except Exception as e:  # pyparsing, pydantic and pyiceberg each raise their own
-        raise InvalidInputError(
-            f"bad filter: {type(e).__name__}: {e}",
-            kind="filter",
-            field="where",
-            found=str(where),
-            expected=_columns(schema),
-        ) from e
+    return AlwaysTrue() if where is None else bind(nullable(schema), _exact(where, schema), case_sensitive=True)
 
 
 def unbound_filter(where: Filter, schema: Schema) -> BooleanExpression | None:
-    """The expression of a filter that `parse_filter` accepted; pyiceberg's projections bind it themselves."""
+    """What `parse_filter` binds; pyiceberg's projections bind it themselves, to `nullable(schema)`. Raises as that."""
     return None if where is None else _exact(where, schema)
 
 
+def nullable(schema: Schema) -> Schema:
+    """The schema to bind filters to: a required field of a struct that is NULL is NULL, which pyiceberg rules out."""
+    return Schema(
+        *(f.model_copy(update={"field_type": _nullable(f)}) for f in schema.fields), schema_id=schema.schema_id
+    )
+
+
+def _nullable(field: NestedField) -> Any:
+    kind = field.field_type
+    if not isinstance(kind, StructType):
+        return kind
+    return StructType(*(f.model_copy(update={"required": False, "field_type": _nullable(f)}) for f in kind.fields))
+
+
 def _exact(where: str | BooleanExpression, schema: Schema) -> BooleanExpression:
-    expression = parse(where) if isinstance(where, str) else where
-    if not isinstance(expression, BooleanExpression):
-        raise TypeError(f"not a filter: {type(expression).__name__}")
-    return exact_literals(expression, schema)
+    try:
+        expression = parse_text(where, lambda path: _resolved(path, schema)) if isinstance(where, str) else where
+        if not isinstance(expression, BooleanExpression):
+            raise TypeError(f"not a filter: {type(expression).__name__}")
+        return exact_literals(expression, schema)
+    except InvalidInputError:
+        raise
+    except Exception as e:  # pydantic and pyiceberg each raise their own
+        problem = " ".join(str(e).split())
+        raise InvalidInputError(
+            f"bad filter: {problem}" if isinstance(e, ValueError) else f"bad filter: {type(e).__name__}: {problem}",
+            kind="filter",
+            field="where",
+            found=str(where),
+        ) from e
+
+
+def _resolved(path: tuple[str, ...], schema: Schema) -> str:
+    """The name by which pyiceberg finds a column; refused where that could mean two."""
+    name = ".".join(path)
+    found = column_named(name, schema)
+    fields: Any = schema.fields
+    walked: NestedField | None = None
+    for part in path:
+        walked = next((f for f in fields if f.name == part), None)
+        fields = walked.field_type.fields if walked and isinstance(walked.field_type, StructType) else ()
+    if walked is not None and walked.field_id != found.field_id:
+        raise InvalidInputError("this name means two columns", kind="filter", field="where", found=name)
+    return name
 
 
 def evaluate(bound: BooleanExpression, column_of: ColumnOf, rows: int) -> pa.BooleanArray:
@@ -82,10 +113,6 @@ def filter_field_ids(bound: BooleanExpression) -> set[int]:
     return set(extract_field_ids(bound))
 
 
-def _columns(schema: Schema) -> str:
-    return "columns " + ", ".join(f"{n}" for n in schema.column_names)
-
-
 class _Evaluate(BoundBooleanExpressionVisitor[Any]):
     """Values are boolean Arrow arrays with nulls for unknown."""
 
@@ -103,9 +130,18 @@ class _Evaluate(BoundBooleanExpressionVisitor[Any]):
     def _scalar(self, term: BoundTerm, literal: Literal[Any]) -> pa.Scalar:
         return _scalar(term, literal.value)
 
+    def visit_bound_predicate(self, predicate: BoundPredicate) -> Any:
+        if isinstance(predicate, BoundLike | BoundNotLike):
+            matches = pc.match_substring_regex(self._column(predicate.term), rf"(?s)\A(?:{predicate.regex})\z")
+            return matches if isinstance(predicate, BoundLike) else pc.invert(matches)
+        return super().visit_bound_predicate(predicate)
+
     def visit_in(self, term: BoundTerm, literals: set[Any]) -> Any:
         column = self._column(term)
-        values = pa.array([_scalar(term, v).as_py() for v in literals], type=column.type)
+        values = pa.array([_storable(v) for v in literals], type=column.type)
+        if pa.types.is_floating(column.type):
+            column = pc.add(column, pa.scalar(0.0, column.type))  # -0.0 + 0.0 is 0.0: a set tells them apart
+            values = pc.add(values, pa.scalar(0.0, column.type))
         return pc.if_else(pc.is_null(column), None, pc.is_in(column, value_set=values))
 
     def visit_not_in(self, term: BoundTerm, literals: set[Any]) -> Any:
@@ -173,6 +209,8 @@ class _Evaluate(BoundBooleanExpressionVisitor[Any]):
 
 def _scalar(term: BoundTerm, value: Any) -> pa.Scalar:
     kind = arrow_type(term.ref().field.field_type)
-    if isinstance(kind, pa.BaseExtensionType):
-        return pa.scalar(value.bytes if hasattr(value, "bytes") else value, kind.storage_type)
-    return pa.scalar(value, kind)
+    return pa.scalar(_storable(value), kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind)
+
+
+def _storable(value: Any) -> Any:
+    return value.bytes if hasattr(value, "bytes") else value  # uuids

@@ -1,62 +1,77 @@
-"""Literals of a filter made to fit their columns exactly, or refused.
+"""Predicates made to fit their columns' types exactly, or refused.
 
-Law: never rounds. pyiceberg turns `id = 1.5` of an integer column into `id = 1`, and a delete of that would take the
-wrong row; here it is an error that names both. Of a number beyond the column's range it makes a filter that is true or
-false for NULL too; here it becomes a comparison with the outermost value, so that NULL stays unknown.
+Law: never rounds, and means what SQL means, as Spark reads it. pyiceberg turns `id = 1.5` of an integer column into
+`id = 1`, and a delete of that would take the wrong row; here it is an error that names both. `id < 1.5` is `id <= 1`,
+and `id < 3000000000` of an int is true of every value, and not of NULL. NaN is above every number, so `x > 1` asks for
+it too. NOT is gone before: then unknown and false choose the same rows.
 """
 
 from __future__ import annotations
 
-import math
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from pyiceberg.expressions import (
     AlwaysFalse,
     AlwaysTrue,
+    And,
     BooleanExpression,
     EqualTo,
-    GreaterThan,
     GreaterThanOrEqual,
     In,
+    IsNaN,
     LessThan,
     LessThanOrEqual,
     LiteralPredicate,
     NotEqualTo,
+    NotNull,
+    NotStartsWith,
+    Or,
     Reference,
     SetPredicate,
+    StartsWith,
     UnboundPredicate,
 )
-from pyiceberg.expressions.literals import FloatLiteral, Literal, literal
-from pyiceberg.expressions.visitors import BooleanExpressionVisitor, visit
+from pyiceberg.expressions.literals import Literal
+from pyiceberg.expressions.visitors import BooleanExpressionVisitor, rewrite_not, visit
 from pyiceberg.schema import Schema
-from pyiceberg.types import (
-    DateType,
-    DecimalType,
-    FloatType,
-    IcebergType,
-    IntegerType,
-    LongType,
-    TimestampNanoType,
-    TimestampType,
-    TimestamptzNanoType,
-    TimestamptzType,
-    TimeType,
-)
+from pyiceberg.types import DoubleType, FloatType, IcebergType, NestedField, StringType
 
-__all__ = ["exact_literals"]
+from deletekit.deletes.column_values import is_number, neighbours, value_of
+from deletekit.deletes.like import NotLike
+from deletekit.errors import InvalidInputError
+from deletekit.table.column_names import columns_like
 
-_WHOLE = (IntegerType, LongType)
-_LARGEST_FLOAT = 3.4028234663852886e38
-_TEMPORAL = (DateType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
+__all__ = ["column_named", "exact_literals"]
 
 
 def exact_literals(expression: BooleanExpression, schema: Schema) -> BooleanExpression:
-    """The same unbound expression with each literal of its column's scale.
+    """An unbound expression without NOT that chooses the same rows, with each literal a value of its column's type.
 
-    Raises ValueError, naming literal and type, for a literal the type cannot hold exactly or an unknown column.
+    Raises InvalidInputError for an unknown column, ValueError, naming literal and type, for a literal that is not
+    comparable with the column, or that the column may be asked to equal and cannot.
     """
-    return visit(expression, _Exact(schema))
+    return visit(rewrite_not(expression), _Exact(schema))
+
+
+def column_named(name: str, schema: Schema) -> NestedField:
+    """A column, or a field of structs, that a filter can look at. Raises InvalidInputError, naming the nearest ones."""
+    try:
+        field = schema.find_field(name)
+    except ValueError as e:
+        raise InvalidInputError(
+            "no such column", kind="filter", field="where", found=name, expected=columns_like(name, schema.column_names)
+        ) from e
+    try:
+        schema.accessor_for_field(field.field_id)
+    except ValueError as e:
+        raise InvalidInputError(
+            "a filter cannot look into lists and maps",
+            kind="filter",
+            field="where",
+            found=name,
+            expected="a column, or a field of structs",
+        ) from e
+    return field
 
 
 class _Exact(BooleanExpressionVisitor[BooleanExpression]):
@@ -70,112 +85,81 @@ class _Exact(BooleanExpressionVisitor[BooleanExpression]):
         return AlwaysFalse()
 
     def visit_not(self, child_result: BooleanExpression) -> BooleanExpression:
-        return ~child_result
+        raise AssertionError(f"NOT is rewritten before: {child_result}")
 
     def visit_and(self, left_result: BooleanExpression, right_result: BooleanExpression) -> BooleanExpression:
-        return left_result & right_result
+        return And(left_result, right_result)
 
     def visit_or(self, left_result: BooleanExpression, right_result: BooleanExpression) -> BooleanExpression:
-        return left_result | right_result
+        return Or(left_result, right_result)
 
     def visit_bound_predicate(self, predicate: Any) -> BooleanExpression:
         raise TypeError(f"filter is bound already: {predicate}")
 
     def visit_unbound_predicate(self, predicate: UnboundPredicate) -> BooleanExpression:
         assert isinstance(predicate.term, Reference)  # pyiceberg's only unbound term
-        term = predicate.term
-        kind = self._schema.find_field(term.name).field_type
-        if isinstance(predicate, LiteralPredicate):
-            value = _fitted(predicate.literal, kind)
-            beyond = _beyond(value, kind)
-            return _outermost(predicate, beyond, kind) if beyond else predicate.__class__(term, value)
-        if isinstance(predicate, SetPredicate):
-            fitted = {_fitted(v, kind) for v in predicate.literals}
-            values = {v for v in fitted if not _beyond(v, kind)}
-            if fitted and not values:
-                one: Any = EqualTo if isinstance(predicate, In) else NotEqualTo
-                return _outermost(one(term, next(iter(fitted))), 1, kind)
-            return predicate.__class__(term, values)
-        return predicate
+        name = predicate.term.name
+        kind = column_named(name, self._schema).field_type
+        if isinstance(predicate, LiteralPredicate | SetPredicate | NotLike) and not kind.is_primitive:
+            raise ValueError(f"column {name} is {kind}, which has no order and equals nothing: IS NULL asks for it")
+        try:
+            if isinstance(predicate, StartsWith | NotStartsWith | NotLike):
+                return _text(predicate, kind)
+            if isinstance(predicate, LiteralPredicate):
+                return _compared(predicate, kind)
+            return _one_of(predicate, kind) if isinstance(predicate, SetPredicate) else predicate
+        except ValueError as e:
+            raise ValueError(f"column {name} is {kind}: {e}") from e
 
 
-def _beyond(value: Literal[Any], kind: IcebergType) -> int:
-    """1 for a number above all values of the type, -1 for one below, else 0."""
-    raw = value.value
-    if isinstance(kind, _WHOLE) and isinstance(raw, int):
-        return (raw > _largest(kind)) - (raw < -_largest(kind) - 1)
-    if isinstance(kind, FloatType) and isinstance(raw, float) and math.isfinite(raw):
-        return (raw > _LARGEST_FLOAT) - (raw < -_LARGEST_FLOAT)
-    return 0
+def _text(predicate: UnboundPredicate, kind: IcebergType) -> BooleanExpression:
+    if not isinstance(kind, StringType):
+        raise ValueError("LIKE is for text")  # noqa: TRY004  # as what does not fit
+    if isinstance(predicate, LiteralPredicate):
+        value_of(predicate.literal, kind)
+    return predicate
 
 
-def _outermost(predicate: LiteralPredicate, side: int, kind: IcebergType) -> BooleanExpression:
-    """A comparison with a number beyond the range, as one that says the same of every value, and nothing of NULL.
-
-    Raises ValueError for what asks whether a float equals such a number: no comparison is false for NaN, and not its
-    opposite.
-    """
+def _compared(predicate: LiteralPredicate, kind: IcebergType) -> BooleanExpression:
+    term, literal, same = predicate.term, predicate.literal, predicate.__class__
+    if not is_number(kind):
+        return same(term=term, value=value_of(literal, kind))
+    if isinstance(predicate, EqualTo | NotEqualTo):
+        value = _equal_value(literal, kind)
+        if value is not None:
+            return same(term=term, value=value)
+        return AlwaysFalse() if isinstance(predicate, EqualTo) else NotNull(term=term)
+    below, above = neighbours(literal, kind)
     is_less = isinstance(predicate, LessThan | LessThanOrEqual)
-    comparison: Any
-    outermost: Any
-    if isinstance(kind, FloatType):
-        if isinstance(predicate, EqualTo | NotEqualTo):
-            raise ValueError(f"{predicate.literal.value} is not a value of {kind}")  # noqa: TRY004  # as all others here
-        above, below = (LessThan, GreaterThanOrEqual), (LessThanOrEqual, GreaterThan)
-        comparison = (above if side > 0 else below)[not is_less]
-        outermost = FloatLiteral(math.copysign(math.inf, side))
-    elif side > 0:
-        comparison = LessThanOrEqual if is_less or isinstance(predicate, NotEqualTo) else GreaterThan
-        outermost = _largest(kind)
+    nearest = below if is_less else above
+    made: BooleanExpression
+    if nearest is None:
+        made = AlwaysFalse()
+    elif above is not None and below is not None and below.value == above.value:
+        made = same(term=term, value=nearest)
     else:
-        comparison = LessThan if is_less or isinstance(predicate, EqualTo) else GreaterThanOrEqual
-        outermost = -_largest(kind) - 1
-    made: BooleanExpression = comparison(predicate.term, outermost)
-    return made
+        made = LessThanOrEqual(term=term, value=nearest) if is_less else GreaterThanOrEqual(term=term, value=nearest)
+    return made if is_less or not isinstance(kind, FloatType | DoubleType) else Or(made, IsNaN(term=term))
 
 
-def _largest(kind: IcebergType) -> int:
-    bits = 31 if isinstance(kind, IntegerType) else 63
-    return (1 << bits) - 1
+def _one_of(predicate: SetPredicate, kind: IcebergType) -> BooleanExpression:
+    if not predicate.literals:
+        raise ValueError("IN needs a value")
+    if is_number(kind):
+        found = {_equal_value(v, kind) for v in predicate.literals}
+    else:
+        found = {value_of(v, kind) for v in predicate.literals}
+    values = {v for v in found if v is not None}
+    if values:
+        return predicate.__class__(term=predicate.term, values=values)
+    return AlwaysFalse() if isinstance(predicate, In) else NotNull(term=predicate.term)
 
 
-def _fitted(value: Literal[Any], kind: IcebergType) -> Literal[Any]:
-    raw = value.value
-    if isinstance(raw, bool):
-        return value
-    if isinstance(kind, _WHOLE) and isinstance(raw, int | float | Decimal | str):
-        return literal(_whole(raw, kind))
-    if isinstance(kind, _TEMPORAL) and isinstance(raw, float | Decimal):
-        raise ValueError(f"{raw} is not a value of {kind}")  # noqa: TRY004  # one error for what does not fit
-    if isinstance(kind, FloatType) and isinstance(raw, int | float | Decimal | str):
-        number = float(_number(raw, kind))
-        # pyiceberg takes an infinity for too large a number, and cannot make a FloatLiteral of one that is.
-        return literal(number) if math.isfinite(number) and abs(number) > _LARGEST_FLOAT else FloatLiteral(number)
-    if isinstance(kind, DecimalType) and isinstance(raw, int | float | Decimal | str):
-        return literal(_scaled(raw, kind))
-    return value
-
-
-def _whole(raw: float | Decimal | str, kind: IcebergType) -> int:
-    number = _number(raw, kind)
-    if not number.is_finite() or number != number.to_integral_value():
-        raise ValueError(f"{raw} is not a value of {kind}")
-    return int(number)
-
-
-def _scaled(raw: float | Decimal | str, kind: DecimalType) -> Decimal:
-    number = _number(raw, kind)
-    try:
-        scaled = number.quantize(Decimal(1).scaleb(-kind.scale))
-    except InvalidOperation as e:
-        raise ValueError(f"{raw} is not a value of {kind}") from e
-    if scaled != number or len(scaled.as_tuple().digits) > kind.precision:
-        raise ValueError(f"{raw} is not a value of {kind}")
-    return scaled
-
-
-def _number(raw: float | Decimal | str, kind: IcebergType) -> Decimal:
-    try:
-        return Decimal(str(raw)) if isinstance(raw, float) else Decimal(raw)
-    except InvalidOperation as e:
-        raise ValueError(f"{raw!r} is not a value of {kind}") from e
+def _equal_value(literal: Literal[Any], kind: IcebergType) -> Literal[Any] | None:
+    """The literal as a value of the type, None for one beyond all of them. Raises ValueError for one between two."""
+    below, above = neighbours(literal, kind)
+    if below is None or above is None:
+        return None
+    if below.value != above.value:
+        raise ValueError(f"{literal.value} is not a value of {kind}; next to it are {below.value} and {above.value}")
+    return below

@@ -225,7 +225,8 @@ class _Rows:
 
     def _may_match(self, statistics: Mapping[str, ColumnStatistics], group: RowGroup) -> bool:
         fields = self._context.metadata.all_fields
-        return may_match(self._request.where, fields, self._columns, statistics, group.num_rows)
+        nans = self._task.data_file.nan_value_counts
+        return may_match(self._request.where, fields, self._columns, statistics, group.num_rows, nans)
 
     def _may_hit(self, keys: EqualityKeys, statistics: Mapping[str, ColumnStatistics]) -> bool:
         """False where no key of a single integer column lies within the row group's bounds."""

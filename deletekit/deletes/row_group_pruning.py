@@ -44,6 +44,7 @@ def may_match(
     columns: FileColumns,
     statistics: Mapping[str, ColumnStatistics],
     rows: int,
+    nans: Mapping[int, int] | None = None,
 ) -> bool:
     """Whether a row group of `rows` rows may hold a row for which the bound filter `where` is true.
 
@@ -52,6 +53,7 @@ def may_match(
     fields: the table's fields by id.
     columns: the file's columns.
     statistics: of the row group, by file column name.
+    nans: the whole file's, by field id, where they are known; a footer does not count them.
     """
     if isinstance(where, AlwaysTrue) or not statistics:
         return True
@@ -62,7 +64,7 @@ def may_match(
         record_count=rows,
         value_counts=dict.fromkeys(counted, rows),
         null_value_counts={i: s.nulls for i, s in counted.items()},
-        nan_value_counts={},
+        nan_value_counts={i: 0 for i in counted if nans and nans.get(i) == 0},
         lower_bounds={i: b[0] for i, b in bounds.items() if b is not None},
         upper_bounds={i: b[1] for i, b in bounds.items() if b is not None},
     )
@@ -72,7 +74,7 @@ def may_match(
 def bounds_of(kind: IcebergType, stored: pa.DataType, statistics: ColumnStatistics) -> tuple[Any, Any] | None:
     """Lower and upper bound of a column as values of its Iceberg type; None where the statistics give none for sure.
 
-    Floats may lack a NaN in their bounds, which no comparison selects (see `filter`).
+    Floats may lack a NaN in their bounds: a filter that chooses NaN says so by `is nan` (see `filter_literals`).
     """
     lower, upper = statistics.lower, statistics.upper
     if lower is None or upper is None:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
+from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression, EqualTo, Or, Reference
+from pyiceberg.expressions.literals import LongLiteral
 from pyiceberg.expressions.visitors import (
     _InclusiveMetricsEvaluator,
     expression_evaluator,
@@ -22,10 +23,12 @@ from pyiceberg.expressions.visitors import (
 )
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, index_by_id
+from pyiceberg.transforms import TruncateTransform
 from pyiceberg.typedef import Record
-from pyiceberg.types import DecimalType, NestedField, StructType
+from pyiceberg.types import DecimalType, IntegerType, LongType, NestedField, StructType
 
 from deletekit.deletes.delete_file_index import DeleteFileIndex, widened_bound
+from deletekit.deletes.filter import nullable
 from deletekit.deletes.scan_task import PlannedFiles, ScanTask, ScanTasks
 from deletekit.formats.content_file import ContentFile, ManifestEntry
 from deletekit.formats.decimals import decimal_of_bytes
@@ -107,14 +110,14 @@ class _Pruning:
 
     def __init__(self, metadata: TableMetadata, schema: Schema, where: BooleanExpression | None) -> None:
         self._metadata = metadata
-        self._schema = schema
+        self._schema = nullable(schema)
         self._where = None if where is None or isinstance(where, AlwaysTrue) else where
         self._manifests: dict[int, Any] = {}
         self._partitions: dict[int, Any] = {}
         self._fields = metadata.all_fields
         self._metrics, self._ids = None, frozenset[int]()
         if self._where is not None:
-            self._metrics = _InclusiveMetricsEvaluator(schema, self._where, include_empty_files=True)
+            self._metrics = _InclusiveMetricsEvaluator(self._schema, self._where, include_empty_files=True)
             self._ids = frozenset(extract_field_ids(self._metrics.expr))
 
     def keeps_manifest(self, listed: ManifestFile) -> bool:
@@ -123,9 +126,10 @@ class _Pruning:
         spec_id = listed.partition_spec_id
         if spec_id not in self._manifests:
             spec = self._metadata.specs[spec_id]
-            projected = inclusive_projection(self._schema, spec)(self._where)
             self._manifests[spec_id] = (
-                manifest_evaluator(spec, self._schema, projected, True) if self._projectable(spec) else _always
+                manifest_evaluator(spec, self._schema, self._projected(spec), True)
+                if self._projectable(spec)
+                else _always
             )
         return bool(self._manifests[spec_id](listed))
 
@@ -148,10 +152,30 @@ class _Pruning:
             return True
         if spec_id not in self._partitions:
             kind = spec.partition_type(self._schema)
-            projected = inclusive_projection(self._schema, spec)(self._where)  # type: ignore[arg-type]
-            self._partitions[spec_id] = kind, expression_evaluator(Schema(*kind.fields), projected, True)
+            self._partitions[spec_id] = kind, expression_evaluator(Schema(*kind.fields), self._projected(spec), True)
         kind, evaluator = self._partitions[spec_id]
         return bool(evaluator(Record(*_partition_values(partition, kind))))
+
+    def _projected(self, spec: PartitionSpec) -> BooleanExpression:
+        """The filter on partitions, with those that truncate has put in the wrong place.
+
+        Truncate of an integer next to the lowest one is below all of them: it wraps round, as in Java, and the rows are
+        in a partition of very large numbers.
+        """
+        assert self._where is not None
+        try:
+            made = inclusive_projection(self._schema, spec)(self._where)
+        except OverflowError:  # the day before the year 1, or after 9999: Python has none
+            return AlwaysTrue()
+        for field in spec.fields:
+            kind = self._schema.find_field(field.source_id).field_type
+            if isinstance(field.transform, TruncateTransform) and isinstance(kind, IntegerType | LongType):
+                bits = 32 if isinstance(kind, IntegerType) else 64
+                lowest = -(1 << (bits - 1))
+                below = lowest - lowest % field.transform.width
+                if below < lowest:
+                    made = Or(made, EqualTo(term=Reference(field.name), value=LongLiteral(below + (1 << bits))))
+        return made
 
     def _projectable(self, spec: PartitionSpec) -> bool:
         """A spec whose source column was dropped has no type here, and uuids no agreed order; their files are kept."""

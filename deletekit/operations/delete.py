@@ -87,7 +87,7 @@ def delete(
 
     Parameters
     ----------
-    where: pyiceberg expression or its SQL-like text. `"true"` deletes every row; there is no default.
+    where: pyiceberg expression, or text as in SQL's WHERE. `"true"` deletes every row; there is no default.
     mode: `copy-on-write`, `equality-delete`, `position-delete` (v2), `deletion-vector` (v3) or `merge-on-read`
         (whichever of the last two fits the table); None takes `write.delete.mode`.
     ref: branch to commit to.

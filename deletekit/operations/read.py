@@ -23,6 +23,7 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.formats.content_file import FileContent
 from deletekit.operations.context import engine_or_default
+from deletekit.table.column_names import as_names, columns_like
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
@@ -57,10 +58,11 @@ def scan(
 
     Parameters
     ----------
-    where: pyiceberg expression or its SQL-like text; rows for which it is true are returned (NULL is not true).
-    columns: names in the order wanted, `parent.child` for nested fields; None is every column. Metadata columns may be
-        named too: `_file`, `_pos`, `_deleted` (then deleted rows are returned, marked), `_spec_id`, `_row_id`,
-        `_last_updated_sequence_number`.
+    where: pyiceberg expression, or text as in SQL's WHERE (see `deletekit.deletes.filter_parser`); rows for which it is
+        true are returned (NULL is not true).
+    columns: a name, or names in the order wanted, `parent.child` for nested fields; None is every column. Metadata
+        columns may be named too: `_file`, `_pos`, `_deleted` (then deleted rows are returned, marked), `_spec_id`,
+        `_row_id`, `_last_updated_sequence_number`.
     snapshot_id: read this snapshot, with the schema it was written with.
     ref: read the head of a branch (with the current schema) or a tag (with its snapshot's schema).
     as_of: read what was current on `main` at this time: milliseconds since the epoch, a datetime (naive means UTC), or
@@ -70,7 +72,7 @@ def scan(
     NotFoundError for a snapshot or ref that is not there. Spec: "Scan Planning", "Point in Time Reads".
     """
     snapshot, schema = resolve_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of=as_of)
-    names = [f.name for f in schema.fields] if columns is None else list(columns)
+    names = [f.name for f in schema.fields] if columns is None else as_names(columns)
     if columns is not None and not names:
         raise InvalidInputError("a scan needs a column; count() needs none", kind="column-not-found", field="columns")
     fields = {n: select_field(schema, n) for n in names if n not in METADATA_COLUMNS}
@@ -237,7 +239,7 @@ def select_field(schema: Schema, name: str) -> NestedField:
         return schema.select(name).fields[0]
     except (ValueError, IndexError) as e:
         raise InvalidInputError(
-            "no such column", kind="column-not-found", field=name, expected=", ".join(schema.column_names)
+            "no such column", kind="column-not-found", field=name, expected=columns_like(name, schema.column_names)
         ) from e
 
 

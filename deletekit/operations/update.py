@@ -24,6 +24,7 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.operations.changes import ChangePlan, choose_mode, equality_fields_of, run_change
 from deletekit.operations.context import engine_or_default
+from deletekit.table.column_names import columns_like
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 
@@ -50,7 +51,7 @@ def update(
     ----------
     assignments: column name -> new value: a constant (None is NULL), or a function of the matched rows (a pyarrow Table
         of all columns) that returns an array of as many values.
-    where: pyiceberg expression or its SQL-like text; `"true"` updates every row.
+    where: pyiceberg expression, or text as in SQL's WHERE; `"true"` updates every row.
     mode: as in `delete`; None takes `write.update.mode`. The delete and the new rows get the same sequence number, so
         an equality delete does not hide the rows written with it. In v3, rows keep their `_row_id`, but for
         equality deletes, which do not know it.
@@ -97,11 +98,14 @@ class _Update:
         self.request = ReadRequest((), bound)
         self._assignments = assignments
         self._schema = schema
-        names = {f.name for f in schema.fields}
+        names = [f.name for f in schema.fields]
         for name in assignments:
             if name not in names:
                 raise InvalidInputError(
-                    "no such column to assign", kind="column-not-found", field=name, expected=", ".join(names)
+                    "no such column to assign",
+                    kind="column-not-found",
+                    field=name,
+                    expected=columns_like(name, names),
                 )
         if not assignments:
             raise InvalidInputError("nothing to assign", kind="assignments", field="assignments")

@@ -1,8 +1,8 @@
 """Spark's filters as deletekit's, where the two choose exactly the same rows.
 
 Law: a filter that is taken over is not evaluated by Spark again, so one that might choose other rows is left to it.
-In Spark NaN equals NaN and is above every number, in deletekit (as in IEEE 754) no comparison with it is true; a uuid
-is text in Spark; and a name with a dot may mean two columns. Spark hands out conjunctions only, never an `or`.
+In Spark values are compared with NaN, in deletekit a filter cannot say that; a uuid is text in Spark; and a name with a
+dot may mean two columns. Spark hands out conjunctions only, never an `or`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pyiceberg.expressions import (
     GreaterThan,
     GreaterThanOrEqual,
     In,
-    IsNaN,
     IsNull,
     LessThan,
     LessThanOrEqual,
@@ -124,8 +123,7 @@ def _plain(spark_filter: ds.Filter, term: Reference, kind: it.IcebergType) -> Bo
     if comparison is None:
         return None
     made: BooleanExpression = comparison(term, value)
-    is_above = isinstance(spark_filter, ds.GreaterThan | ds.GreaterThanOrEqual)
-    return Or(made, IsNaN(term=term)) if is_above and isinstance(kind, _FLOATS) else made
+    return made
 
 
 def _negated(spark_filter: ds.Filter, term: Reference, kind: it.IcebergType) -> BooleanExpression | None:

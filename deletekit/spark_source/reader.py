@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg import types as it
 from pyiceberg.expressions import BooleanExpression
-from pyiceberg.expressions.parser import parse
 from pyiceberg.schema import Schema
 from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -29,6 +28,7 @@ from deletekit.spark_source.filters import conjunction, translated
 from deletekit.spark_source.options import SourceOptions, names_of
 from deletekit.spark_source.types import spark_field, spark_type, to_spark
 from deletekit.table.catalog import TableState
+from deletekit.table.column_names import columns_like
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.types import arrow_type
@@ -110,8 +110,8 @@ class TableReader(DataSourceReader):
                 raise _other_type(field.name, field.dataType, _METADATA_TYPES[METADATA_COLUMNS[field.name]])
         check_supported(list(self._fields.values()))
         where = options.get("where")
-        parse_filter(where, self._schema)
-        self._where: list[BooleanExpression] = [] if where is None else [parse(where)]
+        made = unbound_filter(where, self._schema)
+        self._where: list[BooleanExpression] = [] if made is None else [made]
         self._split = options.number("split-size") or _size(state.metadata, "read.split.target-size", SPLIT_BYTES)
         self._open_cost = _size(state.metadata, "read.split.open-file-cost", OPEN_FILE_BYTES)
 
@@ -217,7 +217,7 @@ def _column(schema: Schema, name: str) -> it.NestedField:
             "no such column",
             kind="column-not-found",
             field=name,
-            expected=", ".join([*(f.name for f in schema.fields), *METADATA_COLUMNS]),
+            expected=columns_like(name, [*(f.name for f in schema.fields), *METADATA_COLUMNS]),
         )
     return found
 

@@ -129,6 +129,21 @@ def test_refused_alike_with_and_without_dry_run(
     assert "kind " in result.stderr, kind
 
 
+def test_a_filter_that_cannot_be_read_is_shown_with_its_place(run: Run, fresh: Path) -> None:
+    """pyparsing's grammar, thousands of letters of it, said nothing."""
+    result = run("delete", "--warehouse", fresh, "demo.users", "id = = 1")
+    assert result.stderr.splitlines() == [
+        "Error: bad filter:",
+        "    id = = 1",
+        "         ^",
+        "not understood at character 6",
+        "  kind      filter",
+        "  field     where",
+        "  found     =",
+        "  expected  a number, 'text' in single quotes, true or false",
+    ]
+
+
 def test_a_table_opened_by_its_path_is_read_only(run: Run, fresh: Path) -> None:
     result = run("delete", fresh / "demo" / "users", "id = 1")
     assert result.exit_code == 1

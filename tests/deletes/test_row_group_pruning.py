@@ -97,6 +97,19 @@ def test_what_statistics_rule_out(everything: pa.Table, where: str) -> None:
     assert not keeps(everything, where)
 
 
+def test_a_file_without_nan_is_pruned_by_its_floats(everything: pa.Table) -> None:
+    """NaN is above every number, and a footer does not count it: without the file's own count nothing is left out."""
+    table = everything.slice(3).select(["f"])
+    schema, columns, file = opened(table)
+    (group,) = file.row_groups
+    fields = {f.field_id: f for f in schema.fields}
+    where = parse_filter("f > 0.5", schema)
+    assert [
+        may_match(where, fields, columns, file.statistics(group), group.num_rows, nans)
+        for nans in (None, {}, {1: 1}, {1: 0})
+    ] == [True, True, True, False]
+
+
 def test_a_stored_type_that_needs_conversion_has_no_bounds() -> None:
     known = ColumnStatistics(values=1, nulls=0, lower=1, upper=2)
     assert bounds_of(LongType(), pa.int32(), known) == (1, 2)

@@ -23,7 +23,7 @@ from pyiceberg.expressions import (
 
 import deletekit as dk
 
-COMPARISONS: dict[Any, Callable[[float, float], bool]] = {
+COMPARISONS: dict[Any, Callable[[Any, Any], bool]] = {
     LessThan: operator.lt,
     LessThanOrEqual: operator.le,
     GreaterThan: operator.gt,
@@ -43,6 +43,11 @@ def table_of(catalog: dk.Catalog, kind: str, values: list[Any]) -> dk.Table:
     return table
 
 
+def ordered(value: float) -> tuple[bool, float]:
+    """As Spark orders: NaN equals NaN and is above every number."""
+    return (True, 0.0) if math.isnan(value) else (False, value)
+
+
 def numbers(table: dk.Table, where: Any) -> list[int]:
     found: list[int] = dk.scan(table, where, ["n"]).to_arrow()["n"].to_pylist()
     return found
@@ -54,7 +59,11 @@ def test_infinities(catalog: dk.Catalog, kind: str, bound: float) -> None:
     table = table_of(catalog, kind, VALUES)
     for expression, compares in COMPARISONS.items():
         found = numbers(table, expression("c", bound))
-        assert found == [n for n, v in enumerate(VALUES) if v is not None and compares(v, bound)], expression
+        assert found == [n for n, v in enumerate(VALUES) if v is not None and compares(ordered(v), ordered(bound))], (
+            expression
+        )
+        opposite = [n for n, v in enumerate(VALUES) if v is not None and not compares(ordered(v), ordered(bound))]
+        assert numbers(table, Not(expression("c", bound))) == opposite, expression
     assert numbers(table, In("c", [bound, 7.0])) == [VALUES.index(bound)]
 
 
@@ -86,7 +95,7 @@ def test_numbers_beyond_every_float(catalog: dk.Catalog, large: float) -> None:
             with pytest.raises(dk.InvalidInputError, match="is not a value of float"):
                 numbers(table, expression("c", large))
         else:
-            right = [n for n, v in enumerate(VALUES) if v is not None and compares(v, large)]
+            right = [n for n, v in enumerate(VALUES) if v is not None and compares(ordered(v), ordered(large))]
             assert numbers(table, expression("c", large)) == right, expression
 
 

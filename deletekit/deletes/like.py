@@ -1,0 +1,117 @@
+"""LIKE, as predicates that pyiceberg's pruning reads right.
+
+Law: what knows nothing of LIKE keeps too much, never too little. `Like` is a `StartsWith` of the text before its first
+wildcard, and pruning takes it for that; `NotLike` passes for `NotNull`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pyiceberg.expressions import (
+    BooleanExpression,
+    BoundPredicate,
+    BoundStartsWith,
+    BoundTerm,
+    BoundUnaryPredicate,
+    EqualTo,
+    NotNull,
+    StartsWith,
+    UnboundPredicate,
+)
+from pyiceberg.expressions.literals import StringLiteral
+from pyiceberg.expressions.visitors import BoundBooleanExpressionVisitor, visit_bound_predicate
+from pyiceberg.schema import Schema
+
+__all__ = ["BoundLike", "BoundNotLike", "Like", "NotLike", "like"]
+
+_WILDCARDS = {"%": ".*", "_": "."}
+
+
+def like(term: Any, pattern: str, escape: str = "\\") -> BooleanExpression:
+    """`term LIKE pattern`: `%` is any text, `_` any one character; after `escape`, they are themselves.
+
+    Returns the simplest predicate that says so: an `EqualTo` without a wildcard, a `StartsWith` for one `%` at the end.
+
+    Raises ValueError, as Spark does, where `escape` comes before anything but `%`, `_` and itself.
+    """
+    signs = re.findall(f"{re.escape(escape)}.?|.", pattern, re.DOTALL)
+    for sign in signs:
+        if sign[0] == escape and sign[1:] not in ("%", "_", escape):
+            raise ValueError(f"{sign} in a LIKE pattern; after {escape} comes %, _ or {escape}")
+    first = next((i for i, sign in enumerate(signs) if sign in _WILDCARDS), len(signs))
+    prefix = "".join(sign[-1] for sign in signs[:first])
+    if first == len(signs):
+        return EqualTo(term=term, value=StringLiteral(prefix))
+    if signs[first:] == ["%"]:
+        return StartsWith(term=term, value=StringLiteral(prefix))
+    return Like(term, prefix, "".join(_WILDCARDS.get(sign) or f"\\x{{{ord(sign[-1]):x}}}" for sign in signs))
+
+
+class Like(StartsWith):
+    """A text that begins with `literal` and matches all of `regex`."""
+
+    regex: str
+
+    def __init__(self, term: Any, literal: Any, regex: str) -> None:
+        prefix = literal if isinstance(literal, StringLiteral) else StringLiteral(literal)
+        UnboundPredicate.__init__(self, term, value=prefix, regex=regex)
+
+    def __invert__(self) -> NotLike:  # type: ignore[override]  # pyiceberg says NotStartsWith, which it is not
+        return NotLike(self.term, self.regex)
+
+    def bind(self, schema: Schema, case_sensitive: bool = True) -> BoundLike:
+        return BoundLike(self.term.bind(schema, case_sensitive), self.literal, self.regex)
+
+
+class NotLike(UnboundPredicate):
+    """A text that does not match `regex`."""
+
+    regex: str
+
+    def __init__(self, term: Any, regex: str) -> None:
+        super().__init__(term, regex=regex)
+
+    def __invert__(self) -> BooleanExpression:
+        return Like(self.term, "", self.regex)
+
+    def bind(self, schema: Schema, case_sensitive: bool = True) -> BoundNotLike:
+        return BoundNotLike(self.term.bind(schema, case_sensitive), self.regex)
+
+    @property
+    def as_bound(self) -> type[BoundNotLike]:
+        return BoundNotLike
+
+
+class BoundLike(BoundStartsWith):
+    """`Like` of a column."""
+
+    regex: str
+
+    def __init__(self, term: BoundTerm, literal: Any, regex: str) -> None:
+        BoundPredicate.__init__(self, term, literal=literal, regex=regex)
+
+    def __invert__(self) -> BoundNotLike:  # type: ignore[override]  # as `Like`
+        return BoundNotLike(self.term, self.regex)
+
+
+class BoundNotLike(BoundUnaryPredicate):
+    """`NotLike` of a column."""
+
+    regex: str
+
+    def __init__(self, term: BoundTerm, regex: str) -> None:
+        BoundPredicate.__init__(self, term, regex=regex)
+
+    def __invert__(self) -> BooleanExpression:
+        return BoundLike(self.term, StringLiteral(""), self.regex)
+
+    @property
+    def as_unbound(self) -> type[NotNull]:
+        return NotNull
+
+
+@visit_bound_predicate.register(BoundNotLike)
+def _(predicate: BoundNotLike, visitor: BoundBooleanExpressionVisitor[Any]) -> Any:
+    return visitor.visit_not_null(predicate.term)
