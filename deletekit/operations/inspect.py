@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -101,18 +102,17 @@ def _delete(entry: ManifestEntry, io: FileIO, loader: DeleteLoader, limit: int) 
         "data_file": to_json(delete),
     }
     if delete.is_deletion_vector:
-        bitmap = loader.vector(delete)
-        numbers = bitmap.to_numpy()
+        found = loader.vector(delete)
         shown["puffin"] = to_json(read_puffin_footer(io, delete.file_path))
-        return {**shown, "positions": numbers[:limit].tolist(), "truncated": len(numbers) > limit}
+        return {**shown, "positions": list(islice(found, limit)), "truncated": len(found) > limit}
     with io.open(delete.file_path) as source:
         file = open_tabular(source, delete.file_format)
         if delete.content == FileContent.EQUALITY_DELETES:
             table = read_all(file)
             return {**shown, "rows": _rows(table, limit), "truncated": len(table) > limit}
-        found = read_position_deletes(file)
-    by_path = {path: bitmap.to_numpy()[:limit].tolist() for path, bitmap in found.items()}
-    return {**shown, "positions_by_file": by_path, "truncated": any(len(b) > limit for b in found.values())}
+        by_file = read_position_deletes(file)
+    by_path = {path: list(islice(positions, limit)) for path, positions in by_file.items()}
+    return {**shown, "positions_by_file": by_path, "truncated": any(len(b) > limit for b in by_file.values())}
 
 
 def read_puffin_footer(io: FileIO, path: str) -> Any:
