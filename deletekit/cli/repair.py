@@ -15,6 +15,7 @@ from deletekit.cli.options import TableSource, output_options, table_options, wh
 from deletekit.cli.parts import Prose, heading, pairs
 from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import plain
+from deletekit.cli.verify import finding
 
 __all__ = ["repair"]
 
@@ -47,7 +48,7 @@ def repair(source: TableSource, *, kinds: tuple[str, ...], ref: str, dry_run: bo
 
     Two deletion vectors of a data file become one, deletes that apply to nothing are removed, a deletion vector without
     a readable Puffin footer is written anew, and wrong totals are counted anew. Whatever leaves a doubt is refused and
-    named. Older snapshots keep what they have.
+    named. Older snapshots keep what they have. The exit code is 1 when something is refused or stays broken, else 0.
 
     TABLE is namespace.table of --warehouse or --catalog. A table opened by its path is read-only: it takes only
     --dry-run.
@@ -65,9 +66,11 @@ def repair(source: TableSource, *, kinds: tuple[str, ...], ref: str, dry_run: bo
         report = dk.repair(table, kinds or None, ref=ref, dry_run=dry_run, engine=engine)
     if output.as_json:
         document = {"table": table.name, "ref": ref, "dry_run": dry_run, "actions": report.actions}
-        show_json({**document, "refused": report.refused, "commit": _commit(report.commit)})
+        left = {"refused": report.refused, "unrepaired": report.unrepaired}
+        show_json({**document, **left, "commit": _commit(report.commit)})
     else:
         show(*_text(table, report, dry_run=dry_run))
+    click.get_current_context().exit(1 if report.refused or report.unrepaired else 0)
 
 
 def _commit(commit: dk.Commit | None) -> dict[str, object] | None:
@@ -78,7 +81,7 @@ def _commit(commit: dk.Commit | None) -> dict[str, object] | None:
 
 def _text(table: dk.Table, report: dk.RepairReport, *, dry_run: bool) -> Iterator[RenderableType]:
     name = plain(table.name)
-    if not report.actions and not report.refused:
+    if not report.actions and not report.refused and not report.unrepaired:
         yield Text(f"Nothing to repair in {name}.", style="bold")
         return
     if report.actions:
@@ -87,6 +90,10 @@ def _text(table: dk.Table, report: dk.RepairReport, *, dry_run: bool) -> Iterato
     if report.refused:
         yield heading("Refused")
         yield from _actions(report.refused, table.location)
+    if report.unrepaired:
+        yield heading("Cannot be repaired")
+        for error in report.unrepaired:
+            yield from finding(error, table.location)
     if report.commit is not None:
         yield pairs({"snapshot": report.commit.snapshot_id, "operation": report.commit.operation})
     elif dry_run:

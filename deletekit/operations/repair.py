@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,8 @@ from deletekit.operations.verify.damage import DAMAGE
 from deletekit.operations.verify.delete_content import check_delete_file, puffin_footer, vector_of
 from deletekit.operations.verify.kinds import REPAIRS
 from deletekit.operations.verify.live_files import LiveFiles, dangling_kind, scope
+from deletekit.operations.verify.report import Finding
+from deletekit.operations.verify.run import verify
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
@@ -62,11 +64,13 @@ class RepairReport:
     ----------
     actions: what was done, or in a dry run would be.
     refused: what has this kind of damage and was left as it is, with the reason.
+    unrepaired: errors that `verify(level="deletes")` finds in the branch's head, and that were not repaired.
     commit: the commit; None in a dry run and when there was nothing to do.
     """
 
     actions: tuple[RepairAction, ...] = ()
     refused: tuple[RepairAction, ...] = ()
+    unrepaired: tuple[Finding, ...] = ()
     commit: Commit | None = None
 
 
@@ -93,14 +97,14 @@ def repair(
     engine: where delete files are read.
     commit_properties: extra entries of the snapshot's summary.
 
-    Returns what was done, and what was refused and why. Raises InvalidInputError for a kind without a repair, a tag, a
-    read-only table, and a head that the commit layer does not build on (two deletion vectors of a file that were not
-    merged); FormatError and NotFoundError for manifests that cannot be read; else as any commit.
+    Returns what was done, what was refused and why, and which errors are left. Raises InvalidInputError for a kind
+    without a repair, a tag, a read-only table, and a head that the commit layer does not build on (two deletion vectors
+    of a file that were not merged); FormatError and NotFoundError for manifests that cannot be read; else as commits do.
     """
     chosen = _kinds(kinds)
     runner = engine_or_default(engine)
     if dry_run:
-        return _plan(table.refresh(), ref, chosen, runner).report(None)
+        return _with_rest(table, ref, _plan(table.refresh(), ref, chosen, runner).report(None), runner)
     plans: list[_Plan] = []
 
     def build(attempt: Attempt) -> RowDelta:
@@ -110,7 +114,17 @@ def repair(
         return plan.delta(attempt)
 
     done = commit(table, build, ref=ref, properties=commit_properties)
-    return plans[-1].report(done if done.snapshot_id is not None else None)
+    return _with_rest(table, ref, plans[-1].report(done if done.snapshot_id is not None else None), runner)
+
+
+def _with_rest(table: Table, ref: str, report: RepairReport, engine: Engine) -> RepairReport:
+    """The report, with the errors that no action and no refusal is about."""
+    snapshot = table.metadata.snapshot_of_ref(ref)
+    if snapshot is None:
+        return report
+    named = {(a.kind, a.file) for a in (*report.actions, *report.refused)}
+    errors = verify(table, level="deletes", snapshots=[snapshot.snapshot_id], engine=engine).errors
+    return replace(report, unrepaired=tuple(f for f in errors if (f.kind, f.file) not in named))
 
 
 def _kinds(kinds: Iterable[str] | None) -> frozenset[str]:
