@@ -27,6 +27,7 @@ KINDS = (
     "dangling-equality-delete",
     "puffin-footer",
     "summary-total",
+    "dropped-equality-delete",
 )
 
 
@@ -38,13 +39,14 @@ KINDS = (
     type=click.Choice(KINDS),
     multiple=True,
     metavar="KIND",
-    help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}; repeatable.  [default: all of them]",
+    help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}; repeatable.  [default: all but the last]",
 )
 @click.option("--ref", default="main", show_default=True, metavar="BRANCH", help="Branch to repair.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and write nothing.")
 @output_options
 def repair(source: TableSource, *, kinds: tuple[str, ...], ref: str, dry_run: bool, output: Output) -> None:
-    """Repair, in one commit, what `verify` found and has one safe repair: no row changes.
+    """Repair, in one commit, what `verify` found and has one safe repair: no row changes, unless you name
+    dropped-equality-delete, which hides rows again that a rewrite brought back.
 
     Two deletion vectors of a data file become one, deletes that apply to nothing are removed, a deletion vector without
     a readable Puffin footer is written anew, and wrong totals are counted anew. Whatever leaves a doubt is refused and
