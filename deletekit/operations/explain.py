@@ -21,6 +21,7 @@ from deletekit.deletes.scan_planning import ScanTask, delete_index, plan_scan
 from deletekit.engines.local import Engine
 from deletekit.errors import UNREADABLE, DeletekitError
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
+from deletekit.formats.manifest_list import ManifestContent
 from deletekit.operations.context import engine_or_default
 from deletekit.operations.read import resolve_snapshot, select_field
 from deletekit.table.metadata import MAIN, TableMetadata
@@ -175,8 +176,8 @@ def explain(
     snapshot_id, ref, as_of: which snapshot, as in `scan`.
 
     Versions come oldest first (by sequence number, file, position). Equality deletes that hold the row's key but are
-    too old to hide it are reported as `spared_by`. A data or delete file that cannot be read is named in `unread`, and
-    the others are explained.
+    too old to hide it are reported as `spared_by`. A file that cannot be read is named in `unread`, and the others
+    are explained.
 
     Raises as `scan`, but for such files. Spec: "Scan Planning", "Row-level Deletes".
     """
@@ -186,11 +187,22 @@ def explain(
     if snapshot is None:
         return Explanation(table=table.name, snapshot_id=None, versions=())
     reader = SnapshotReader(table.io, table.metadata)
-    tasks = plan_scan(table.metadata, snapshot, reader, unbound_filter(where, schema), schema)
-    index = delete_index(table.metadata, snapshot, reader)
-    job = _Job(ReadContext(table.io, table.metadata), ReadRequest(fields, bound), index)
-    found: list[RowVersion] = []
     unread: dict[str, UnreadFile] = {}
+    lost: tuple[UnreadFile, ...] = ()
+    chosen = unbound_filter(where, schema)
+    try:
+        tasks = plan_scan(table.metadata, snapshot, reader, chosen, schema)
+        index = delete_index(table.metadata, snapshot, reader)
+    except UNREADABLE:
+        damaged = {m: _unread(e, m.manifest_path) for m, e in reader.leave_out_unreadable(snapshot).items()}
+        if not damaged:
+            raise
+        unread = {u.file_path: u for u in damaged.values()}
+        lost = tuple(u for m, u in damaged.items() if m.content == ManifestContent.DELETES)
+        tasks = plan_scan(table.metadata, snapshot, reader, chosen, schema)
+        index = delete_index(table.metadata, snapshot, reader)
+    job = _Job(ReadContext(table.io, table.metadata), ReadRequest(fields, bound), index, lost)
+    found: list[RowVersion] = []
     for versions, files in engine_or_default(engine).map(job.explain, tasks):
         found += versions
         unread |= {u.file_path: u for u in files}
@@ -215,7 +227,12 @@ def _line(version: RowVersion, hiding: HidingDelete | None) -> dict[str, Any]:
 
 
 class _Job:
-    def __init__(self, context: ReadContext, request: ReadRequest, index: DeleteFileIndex) -> None:
+    """`lost` are delete manifests that cannot be read: any row may be hidden by what is in them."""
+
+    def __init__(
+        self, context: ReadContext, request: ReadRequest, index: DeleteFileIndex, lost: tuple[UnreadFile, ...]
+    ) -> None:
+        self._lost = lost
         self._context = context
         self._request = request
         self._index = index
@@ -235,7 +252,7 @@ class _Job:
                 ]
         except UNREADABLE as e:
             return [], [_unread(e, task.data_file.file_path)]
-        return [replace(v, unread=tuple(unread)) for v in versions], unread
+        return [replace(v, unread=(*self._lost, *unread)) for v in versions], unread
 
     def _hits(
         self, task: ScanTask, deletes: Sequence[ManifestEntry], unread: list[UnreadFile]

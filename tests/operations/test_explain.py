@@ -18,6 +18,7 @@ from tests.tables import (
     live,
     live_files,
     make,
+    manifest_list,
     parquet,
     unchanged,
 )
@@ -206,3 +207,20 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_explained(catalog: dk.Cata
     found = dk.explain(table, "id in (1, 2)")
     assert {u.file_path for u in found.unread} == {first, key_file}
     assert [v.row["value"] for v in found] == [3.0, 4.0]
+
+
+def test_a_damaged_manifest_is_named_and_the_rest_is_explained(catalog: dk.Catalog) -> None:
+    """Without a data manifest its rows are missing; without a delete manifest no row is known to be live."""
+    table = make(catalog, items((1, "a", 1.0), (5, "a", 5.0)), items((1, "b", 3.0)), format_version=3)
+    dk.delete_keys(table, [{"id": 1}])
+    newest, *_ = paths = [row["manifest_path"] for row in manifest_list(table) if row["content"] == 0]
+    stored_at(newest).write_bytes(b"noise")
+    found = dk.explain(table, "id = 1")
+    assert [u.file_path for u in found.unread] == [newest]
+    assert len(paths) == 2
+    assert [(v.live, v.unknown) for v in found] == [(False, False)]
+    (deletes,) = [row["manifest_path"] for row in manifest_list(table) if row["content"] == 1]
+    stored_at(deletes).unlink()
+    found = dk.explain(table, "id >= 1")
+    assert {u.file_path for u in found.unread} == {newest, deletes}
+    assert [(v.row["id"], v.live, v.unknown) for v in found] == [(1, False, True), (5, False, True)]
