@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +18,7 @@ from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import count, first, literal, plain, short
 
 if TYPE_CHECKING:
-    from deletekit.operations.explain import HidingDelete, RowVersion
+    from deletekit.operations.explain import HidingDelete, RowVersion, UnreadFile
 
 __all__ = ["explain"]
 
@@ -58,9 +59,8 @@ def explain(
     more = [Text(f"\n… and {count(left, 'more version', 'more versions')}; --limit 0 shows all")] if left else []
     show(_head(found), *(part for v in some for part in (Text(), _version(v, table.location))), *more)
     for file in found.unread:
-        show(
-            Text(), Unbroken(("cannot be read", "red"), "  " + short(file.file_path, table.location)), Prose(file.error)
-        )
+        path = short(file.file_path, table.location)
+        show(Text(), Unbroken(("cannot be read", "red"), "  " + path), Prose(str(file.error)))
     click.get_current_context().exit(1 if found.unread else 0)
 
 
@@ -75,11 +75,20 @@ def _document(found: dk.Explanation) -> dict[str, Any]:
             "verdict": v.verdict,
             "hidden_by": v.hidden_by,
             "spared_by": v.spared_by,
-            "unread": v.unread,
+            "unread": _unread(v.unread),
         }
         for v in found
     ]
-    return {"table": found.table, "snapshot_id": found.snapshot_id, "versions": versions, "unread": found.unread}
+    return {
+        "table": found.table,
+        "snapshot_id": found.snapshot_id,
+        "versions": versions,
+        "unread": _unread(found.unread),
+    }
+
+
+def _unread(files: Sequence[UnreadFile]) -> list[dict[str, str]]:
+    return [{"file_path": file.file_path, "kind": file.error.kind, "error": str(file.error)} for file in files]
 
 
 def _head(found: dk.Explanation) -> Text:

@@ -49,7 +49,7 @@ class UnreadFile:
     """A data or delete file that could not be read, and why."""
 
     file_path: str
-    error: str
+    error: DeletekitError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,7 +291,7 @@ def _at(hits: list[tuple[ManifestEntry, npt.NDArray[np.bool_]]], batch: FileBatc
 
 
 def _unread(e: DeletekitError, path: str) -> UnreadFile:
-    return UnreadFile(file_path=e.file or path, error=str(e))
+    return UnreadFile(file_path=e.file or path, error=e)
 
 
 def _describe(
