@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
+    "UNREADABLE",
     "CommitConflictError",
     "CommitStateUnknownError",
     "DeletekitError",
@@ -137,3 +138,7 @@ class EnvironmentMissingError(DeletekitError, RuntimeError):
     """Java, a jar or an optional Python package that the feature needs is missing or too old."""
 
     default_kind = "environment"
+
+
+UNREADABLE = (FormatError, NotFoundError, UnsupportedError)
+"""What one file says that is damaged, gone, or of a kind that deletekit does not read; others may be fine."""

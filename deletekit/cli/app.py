@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,8 @@ def main() -> None:
       deletekit expire-snapshots --warehouse DIR demo.users --dry-run
       deletekit doctor
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    # To a user of commands, the line of code that warns says nothing.
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
 
 
 @click.command(short_help="See every kind of delete on real rows.")

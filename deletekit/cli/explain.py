@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +18,7 @@ from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import count, first, literal, plain, short
 
 if TYPE_CHECKING:
-    from deletekit.operations.explain import HidingDelete, RowVersion
+    from deletekit.operations.explain import HidingDelete, RowVersion, UnreadFile
 
 __all__ = ["explain"]
 
@@ -36,7 +37,8 @@ def explain(
 ) -> None:
     """Show every version of rows, live or hidden, which delete hides each, and by which rule.
 
-    WHERE says which rows, deleted ones too, as SQL would: "id = 1", "name is null and id in (1, 3)".
+    WHERE says which rows, deleted ones too, as SQL would: "id = 1", "name is null and id in (1, 3)". A file that cannot
+    be read is named, and the exit code is 1.
 
     TABLE is a *.metadata.json file or a table's directory; with --warehouse or --catalog it is namespace.table.
 
@@ -52,16 +54,20 @@ def explain(
         found = dk.explain(table, where, columns=chosen, engine=engine, **at.arguments())
     if output.as_json:
         show_json(_document(found))
-        return
+        click.get_current_context().exit(1 if found.unread else 0)
     some, left = first(found.versions, limit)
     more = [Text(f"\n… and {count(left, 'more version', 'more versions')}; --limit 0 shows all")] if left else []
     show(_head(found), *(part for v in some for part in (Text(), _version(v, table.location))), *more)
+    for file in found.unread:
+        path = short(file.file_path, table.location)
+        show(Text(), Unbroken(("cannot be read", "red"), "  " + path), Prose(str(file.error)))
+    click.get_current_context().exit(1 if found.unread else 0)
 
 
 def _document(found: dk.Explanation) -> dict[str, Any]:
     versions = [
         {
-            "live": v.live,
+            "live": None if v.unknown else v.live,
             "row": v.row,
             "data_file": v.data_file,
             "position": v.position,
@@ -69,10 +75,20 @@ def _document(found: dk.Explanation) -> dict[str, Any]:
             "verdict": v.verdict,
             "hidden_by": v.hidden_by,
             "spared_by": v.spared_by,
+            "unread": _unread(v.unread),
         }
         for v in found
     ]
-    return {"table": found.table, "snapshot_id": found.snapshot_id, "versions": versions}
+    return {
+        "table": found.table,
+        "snapshot_id": found.snapshot_id,
+        "versions": versions,
+        "unread": _unread(found.unread),
+    }
+
+
+def _unread(files: Sequence[UnreadFile]) -> list[dict[str, str]]:
+    return [{"file_path": file.file_path, "kind": file.error.kind, "error": str(file.error)} for file in files]
 
 
 def _head(found: dk.Explanation) -> Text:
@@ -84,6 +100,8 @@ def _head(found: dk.Explanation) -> Text:
 def _version(version: RowVersion, location: str) -> RenderableType:
     """A row, where it is, and each delete that has its key or position."""
     word, style = ("live", "bold green") if version.live else ("HIDDEN", "bold red")
+    if version.unknown:
+        word, style = "UNKNOWN", "bold yellow"
     head = Text.assemble((word, style), overflow="fold")
     for name, value in version.row.items():
         head.append("  ").append(plain(name), "cyan").append("=" + literal(value))
@@ -93,7 +111,9 @@ def _version(version: RowVersion, location: str) -> RenderableType:
         tree.add(_delete("hidden by", "red", delete, version))
     for delete in version.spared_by:
         tree.add(_delete("not hidden by", "green", delete, version))
-    if not version.hidden_by and not version.spared_by:
+    for file in version.unread:
+        tree.add(Unbroken(("may be hidden by", "yellow"), f" {short(file.file_path, location)}, which cannot be read"))
+    if version.live and not version.spared_by:
         tree.add(Text(f"no delete applies to it; it is of sequence {version.sequence_number}"))
     return tree
 

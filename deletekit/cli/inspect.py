@@ -38,6 +38,8 @@ def inspect(
 ) -> None:
     """Show what a table is made of, down to the positions that its deletion vectors hold.
 
+    A file that cannot be read is named in its place, and the exit code is 1.
+
     TABLE is the path or address of a *.metadata.json file, or a table's directory on this machine (its newest metadata
     file is taken). With --warehouse or --catalog it is namespace.table.
 
@@ -51,9 +53,10 @@ def inspect(
     table = open_table(source)
     with output.waiting("Reading manifests and delete files" if deletes else "Reading manifests"):
         shown = dk.inspect(table, deletes=deletes, **at.arguments(), **_positions(limit, as_json=output.as_json))
+    damaged = any("error" in item for item in (*shown["manifests"], *shown.get("deletes", ())))
     if output.as_json:
         show_json(shown)
-        return
+        click.get_current_context().exit(1 if damaged else 0)
     # Imports pyiceberg's types, which the help of this command does without.
     from deletekit.cli.stored_values import StoredValues  # noqa: PLC0415
 
@@ -68,6 +71,7 @@ def inspect(
         limit=lines,
     )
     show(*metadata_view(table.name, shown, lines), *view.sections())
+    click.get_current_context().exit(1 if damaged else 0)
 
 
 def _positions(limit: int | None, *, as_json: bool) -> dict[str, Any]:

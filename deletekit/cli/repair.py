@@ -15,6 +15,7 @@ from deletekit.cli.options import TableSource, output_options, table_options, wh
 from deletekit.cli.parts import Prose, heading, pairs
 from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import plain
+from deletekit.cli.verify import finding
 
 __all__ = ["repair"]
 
@@ -26,6 +27,7 @@ KINDS = (
     "dangling-equality-delete",
     "puffin-footer",
     "summary-total",
+    "dropped-equality-delete",
 )
 
 
@@ -37,17 +39,18 @@ KINDS = (
     type=click.Choice(KINDS),
     multiple=True,
     metavar="KIND",
-    help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}; repeatable.  [default: all of them]",
+    help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}; repeatable.  [default: all but the last]",
 )
 @click.option("--ref", default="main", show_default=True, metavar="BRANCH", help="Branch to repair.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and write nothing.")
 @output_options
 def repair(source: TableSource, *, kinds: tuple[str, ...], ref: str, dry_run: bool, output: Output) -> None:
-    """Repair, in one commit, what `verify` found and has one safe repair: no row changes.
+    """Repair, in one commit, what `verify` found and has one safe repair: no row changes, unless you name
+    dropped-equality-delete, which hides rows again that a rewrite brought back.
 
     Two deletion vectors of a data file become one, deletes that apply to nothing are removed, a deletion vector without
     a readable Puffin footer is written anew, and wrong totals are counted anew. Whatever leaves a doubt is refused and
-    named. Older snapshots keep what they have.
+    named. Older snapshots keep what they have. The exit code is 1 when something is refused or stays broken, else 0.
 
     TABLE is namespace.table of --warehouse or --catalog. A table opened by its path is read-only: it takes only
     --dry-run.
@@ -65,9 +68,11 @@ def repair(source: TableSource, *, kinds: tuple[str, ...], ref: str, dry_run: bo
         report = dk.repair(table, kinds or None, ref=ref, dry_run=dry_run, engine=engine)
     if output.as_json:
         document = {"table": table.name, "ref": ref, "dry_run": dry_run, "actions": report.actions}
-        show_json({**document, "refused": report.refused, "commit": _commit(report.commit)})
+        left = {"refused": report.refused, "unrepaired": report.unrepaired}
+        show_json({**document, **left, "commit": _commit(report.commit)})
     else:
         show(*_text(table, report, dry_run=dry_run))
+    click.get_current_context().exit(1 if report.refused or report.unrepaired else 0)
 
 
 def _commit(commit: dk.Commit | None) -> dict[str, object] | None:
@@ -78,7 +83,7 @@ def _commit(commit: dk.Commit | None) -> dict[str, object] | None:
 
 def _text(table: dk.Table, report: dk.RepairReport, *, dry_run: bool) -> Iterator[RenderableType]:
     name = plain(table.name)
-    if not report.actions and not report.refused:
+    if not report.actions and not report.refused and not report.unrepaired:
         yield Text(f"Nothing to repair in {name}.", style="bold")
         return
     if report.actions:
@@ -87,6 +92,10 @@ def _text(table: dk.Table, report: dk.RepairReport, *, dry_run: bool) -> Iterato
     if report.refused:
         yield heading("Refused")
         yield from _actions(report.refused, table.location)
+    if report.unrepaired:
+        yield heading("Cannot be repaired")
+        for error in report.unrepaired:
+            yield from finding(error, table.location)
     if report.commit is not None:
         yield pairs({"snapshot": report.commit.snapshot_id, "operation": report.commit.operation})
     elif dry_run:

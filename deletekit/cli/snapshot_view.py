@@ -11,7 +11,7 @@ from rich.tree import Tree
 
 from deletekit.cli.files_view import file_facts
 from deletekit.cli.parts import Facts, Unbroken, grid, heading, pairs
-from deletekit.cli.text import count, first, moment, runs, short, size
+from deletekit.cli.text import count, first, moment, plain, runs, short, size
 
 __all__ = ["SnapshotView"]
 
@@ -80,11 +80,11 @@ class SnapshotView:
         some, left = first(both, self._limit)
         for i, (listed, manifest) in enumerate(some):
             yield from [Text()] if i else []
-            yield self._manifest(listed, manifest["entries"])
+            yield self._manifest(listed, manifest)
         if left:
             yield self._more(left, "manifests")
 
-    def _manifest(self, listed: Json, entries: Sequence[Json]) -> RenderableType:
+    def _manifest(self, listed: Json, manifest: Json) -> RenderableType:
         kind = "deletes" if listed["content"] == 1 else "data"
         sequence, oldest = listed["sequence_number"], listed["min_sequence_number"]
         facts = Facts(
@@ -97,7 +97,9 @@ class SnapshotView:
             style="dim",
         )
         tree = self._tree(Unbroken((kind, "bold"), "  " + self._path(listed["manifest_path"])), facts)
-        return self._grown(tree, entries, self._entry, "entries")
+        if "error" in manifest:
+            tree.add(unread(manifest["error"]))
+        return self._grown(tree, manifest["entries"], self._entry, "entries")
 
     def _entry(self, entry: Json) -> RenderableType:
         file = entry["data_file"]
@@ -123,7 +125,9 @@ class SnapshotView:
         yield heading(f"Live delete files ({len(deletes)})", "" if deletes else "no row of this snapshot is hidden")
         by_path: dict[str, list[Json]] = {}
         for delete in deletes:
-            by_path.setdefault(delete["data_file"]["file_path"], []).append(delete)
+            # A vector that cannot be read stands alone: its file's footer may be what is wrong.
+            own = str(len(by_path)) if "error" in delete else ""
+            by_path.setdefault(delete["data_file"]["file_path"] + own, []).append(delete)
         some, left = first(list(by_path.values()), self._limit)
         for i, inside in enumerate(some):
             yield from [Text()] if i else []
@@ -174,6 +178,9 @@ class SnapshotView:
         kind = delete["kind"].replace("-", " ").capitalize() + " file"
         facts = Facts(f"sequence {delete['sequence_number']}", *file_facts(file, self._columns), style="dim")
         tree = self._tree(Unbroken((kind, "bold yellow"), "  " + self._path(file["file_path"])), facts)
+        if "error" in delete:
+            tree.add(unread(delete["error"]))
+            return tree
         if "rows" in delete:
             tree.add(self._keys(file, delete["rows"]))
             left = file["record_count"] - len(first(delete["rows"], self._limit)[0])
@@ -224,6 +231,12 @@ class SnapshotView:
 
     def _more(self, number: int, what: str) -> Text:
         return Text(f"… and {number:,} more {what}; --limit 0 shows all", style="dim")
+
+
+def unread(error: Json) -> RenderableType:
+    """What kept a file from being read."""
+    named = [f"{name} {plain(error[name])}" for name in ("field", "found", "expected") if name in error]
+    return Text("; ".join(["cannot be read: " + plain(error["message"]), *named]), style="red")
 
 
 def _counts(listed: Json, what: str) -> str:

@@ -17,7 +17,7 @@ from deletekit.cli.parts import Prose, Unbroken, heading, pairs
 from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import count, first, json_ready, plain, short
 
-__all__ = ["verify"]
+__all__ = ["finding", "verify"]
 
 _LEVELS = ("metadata", "deletes", "data")
 _STYLE = {"error": "bold red", "warning": "yellow"}
@@ -72,27 +72,28 @@ def verify(
 
 def _text(table: dk.Table, report: dk.VerifyReport, limit: int) -> Iterator[RenderableType]:
     shown, left = first(report.findings, limit)
-    for finding in shown:
-        yield from _finding(finding, table.location)
+    for found in shown:
+        yield from finding(found, table.location)
     if left:
         yield Text(f"\n… and {count(left, 'more finding')}; --limit 0 shows all")
     yield heading("Checked")
     yield pairs({name.replace("_", " "): f"{number:,}" for name, number in report.checked.items()})
     verdict = ("No errors", "bold green") if report.ok else (count(len(report.errors), "error"), "bold red")
     yield Text.assemble("\n", verdict, f", {count(len(report.warnings), 'warning')} in {plain(table.name)}.")
-    if any(finding.repair for finding in report.findings):
+    if any(found.repair for found in report.findings):
         yield Text("`deletekit repair --dry-run` shows what can be repaired without changing a row.")
 
 
-def _finding(finding: dk.Finding, location: str) -> Iterator[RenderableType]:
-    yield Text.assemble((finding.severity, _STYLE[finding.severity]), "  ", (plain(finding.kind), "bold"))
-    yield Padding(Prose(finding.message), (0, 0, 0, 2), expand=False)
-    if finding.file is not None:
-        yield Padding(Unbroken(short(finding.file, location)), (0, 0, 0, 2), expand=False)
-    named = {name: getattr(finding, name) for name in ("field", "found", "expected", "repair")}
+def finding(found: dk.Finding, location: str) -> Iterator[RenderableType]:
+    """A finding, paths below the table's location without it."""
+    yield Text.assemble((found.severity, _STYLE[found.severity]), "  ", (plain(found.kind), "bold"))
+    yield Padding(Prose(found.message), (0, 0, 0, 2), expand=False)
+    if found.file is not None:
+        yield Padding(Unbroken(short(found.file, location)), (0, 0, 0, 2), expand=False)
+    named = {name: getattr(found, name) for name in ("field", "found", "expected", "repair")}
     rows = {name: _value(value, location) for name, value in named.items() if value is not None}
-    if finding.snapshot_ids:
-        ids, left = first(finding.snapshot_ids, 5)
+    if found.snapshot_ids:
+        ids, left = first(found.snapshot_ids, 5)
         rows["snapshots"] = ", ".join(map(str, ids)) + (f" and {left} more" if left else "")
     yield pairs(rows, indent=2)
 

@@ -29,6 +29,7 @@ from deletekit.errors import (
 )
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.table.catalog import TableState
+from deletekit.table.consistency import check_manifest_list, check_writable
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
@@ -137,7 +138,7 @@ def check_request(table: Table, ref: str, properties: Mapping[str, str] | None =
     """Refuse what no change can be committed with: a read-only table, a tag, summary entries that are not text.
 
     Raises InvalidInputError; NotFoundError for a branch that is not there; UnsupportedError when the catalog cannot
-    write the table's format version, though it lets it be read.
+    write the table's format version, though it lets it be read; FormatError for metadata that contradicts itself.
     """
     table.require_catalog().check_writable(table.format_version)
     _check_properties(properties or {})
@@ -145,6 +146,7 @@ def check_request(table: Table, ref: str, properties: Mapping[str, str] | None =
     if ref in refs and refs[ref].get("type") == "tag":
         raise InvalidInputError("a tag cannot be written to", kind="ref", field="ref", found=ref, expected="a branch")
     table.metadata.snapshot_of_ref(ref)
+    check_writable(table.metadata, table.metadata_location)
 
 
 def _check_same_table(table: Table, uuid: str | None) -> None:
@@ -201,6 +203,7 @@ class _Work:
 def _plan(table: Table, ref: str, build: Build, reader: ReaderOf | None) -> _Work:
     attempt = Attempt(table, _base(table, ref, reader), WriteContext(table.io, table.metadata))
     with _cleaning(attempt.write), _expiring(attempt):
+        _check_head(table, attempt.base)
         return _Work(attempt, build(attempt))
 
 
@@ -243,6 +246,7 @@ def _carried(work: _Work, ref: str) -> _Work | None:
         write.discard()
         return None
     try:
+        _check_head(table, head)
         verdict = judge(work.change, work.attempt.base, head)
         if isinstance(verdict, CommitConflictError):
             raise verdict
@@ -320,6 +324,12 @@ def _base(table: Table, ref: str, reader: ReaderOf | None = None) -> Base:
     metadata = table.metadata
     known = SnapshotReader(table.io, metadata) if reader is None else reader(metadata)
     return Base(metadata=metadata, ref=ref, snapshot=metadata.snapshot_of_ref(ref), reader=known)
+
+
+def _check_head(table: Table, head: Base) -> None:
+    """Refuse a manifest list that the metadata contradicts; a commit reads the list anyway."""
+    listed = () if head.snapshot is None else head.reader.manifests(head.snapshot)
+    check_manifest_list(head.metadata, listed, table.metadata_location)
 
 
 def _moved(delta: RowDelta, metadata: TableMetadata) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from deletekit.commit.commit import Waits
 from deletekit.commit.row_delta import schema_requirements
 from deletekit.errors import CommitConflictError
+from deletekit.table.consistency import check_writable
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.table import Table
 
@@ -28,7 +29,8 @@ def commit_metadata(
 
     `build` returns REST updates, or none for nothing to do. What the updates were derived from is asserted: the
     schema, spec and id counters they saw must still be the table's, and `unchanged_ref` and `unchanged_refs` (None:
-    every ref that the metadata has) must still point where they did, or still be missing.
+    every ref that the metadata has) must still point where they did, or still be missing. Raises FormatError for
+    metadata that contradicts itself.
     """
     catalog = table.require_catalog()
     waits = Waits(table.properties)
@@ -36,6 +38,7 @@ def commit_metadata(
     while True:
         number += 1
         metadata = table.refresh().metadata
+        check_writable(metadata, table.metadata_location)
         updates = build(metadata)
         if not updates:
             return

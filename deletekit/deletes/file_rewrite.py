@@ -88,7 +88,4 @@ def deleted_positions(context: ReadContext, task: ScanTask) -> PositionBitmap:
 
 def existing_positions(context: ReadContext, task: ScanTask) -> PositionBitmap:
     """What deletes by position hide of a data file, without positions behind its end, which some writers leave."""
-    found = context.loader.positions(task)
-    positions = found.to_numpy()
-    inside = positions[positions < task.data_file.record_count]
-    return found if len(inside) == len(positions) else PositionBitmap(inside)
+    return context.loader.positions(task).below(task.data_file.record_count)

@@ -12,12 +12,16 @@ import pyarrow as pa
 
 from deletekit.errors import FormatError
 
-__all__ = ["CODECS", "decompress"]
+__all__ = ["CODECS", "decompress", "json_limit"]
 
-CODECS = ("none", "deflate", "lz4", "lz4_block", "snappy", "zstd")
-"""Raw deflate, LZ4 and Zstandard frames, an LZ4 block, raw Snappy."""
+CODECS = ("none", "deflate", "gzip", "lz4", "lz4_block", "snappy", "zstd")
+"""Raw deflate, gzip in one member or several, LZ4 and Zstandard frames, an LZ4 block, raw Snappy."""
 
 _STEP = 1 << 20
+# Ids and paths that differ in each object keep real JSON below a tenth of this ratio.
+_JSON_MAX_RATIO = 100
+_JSON_FREE_BYTES = 1 << 24
+_JSON_MAX_BYTES = 1 << 28
 _LZ4_MAX_RATIO = 255
 _ZLIB_CHECKSUM_BYTES = 4  # fastavro cuts its raw streams out of zlib's and leaves some of the checksum behind
 
@@ -40,6 +44,11 @@ def decompress(codec: str, data: bytes, *, limit: int, kind: str, field: str) ->
     except (OSError, ValueError, zlib.error, pa.ArrowException, cramjam.DecompressionError) as e:
         raise FormatError(f"cannot decompress {codec}", kind=kind, field=field, found=str(e)) from e
     return out
+
+
+def json_limit(stored_bytes: int) -> int:
+    """How many bytes a compressed JSON document of this size may have; parsed, each can take twenty times as many."""
+    return min(_JSON_MAX_BYTES, _JSON_FREE_BYTES + _JSON_MAX_RATIO * stored_bytes)
 
 
 class _OverLimitError(Exception):

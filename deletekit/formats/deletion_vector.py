@@ -131,6 +131,11 @@ class PositionBitmap:
         empty = BitMap()
         return PositionBitmap.from_bitmaps({k: b - other._by_key.get(k, empty) for k, b in self._by_key.items()})
 
+    def below(self, stop: int) -> PositionBitmap:
+        """Those before `stop`. What a few bytes say in runs is never spread out."""
+        inside = {k: range(min(max(stop - (k << 32), 0), 1 << 32)) for k in self._by_key}
+        return PositionBitmap.from_bitmaps({k: b & BitMap(inside[k]) for k, b in self._by_key.items()})
+
     def __repr__(self) -> str:
         head = ", ".join(str(p) for p, _ in zip(self, range(6), strict=False))
         return f"PositionBitmap({{{head}{', ...' if len(self) > 6 else ''}}}, cardinality={len(self)})"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deletekit.errors import FormatError
-from deletekit.formats.compression import decompress
+from deletekit.formats.compression import decompress, json_limit
 
 __all__ = [
     "DELETION_VECTOR_V1",
@@ -138,11 +138,11 @@ def footer_size(tail: bytes, file_size: int) -> int:
 def read_footer(tail: bytes, file_size: int, *, largest: int | None = None) -> FileMetadata:
     """Parse the footer from the last bytes of a file; `tail` must hold at least `footer_size(...)` bytes.
 
-    `largest` is how many bytes the payload may have, decompressed; None for 256 MB. Raises FormatError for more, for
-    bad magic, unknown flags, a broken payload, or blobs outside the file.
+    `largest` is how many bytes the payload may have, decompressed; None for what `json_limit` says. Raises
+    FormatError for more, for bad magic, unknown flags, a broken payload, or blobs outside the file.
     """
-    limit = _MAX_UNCOMPRESSED if largest is None else largest
     size = footer_size(tail, file_size)
+    limit = json_limit(size) if largest is None else largest
     if len(tail) < size:
         raise FormatError(
             "Puffin footer cut off", kind="puffin-footer", found=f"{len(tail)} bytes", expected=f"{size} bytes"

@@ -19,7 +19,9 @@ from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_planning import ScanTask, delete_index, plan_scan
 from deletekit.engines.local import Engine
+from deletekit.errors import UNREADABLE, DeletekitError
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
+from deletekit.formats.manifest_list import ManifestContent
 from deletekit.operations.context import engine_or_default
 from deletekit.operations.read import resolve_snapshot, select_field
 from deletekit.table.column_names import as_names
@@ -27,7 +29,7 @@ from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
-__all__ = ["Explanation", "HidingDelete", "RowVersion", "explain"]
+__all__ = ["Explanation", "HidingDelete", "RowVersion", "UnreadFile", "explain"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +46,19 @@ class HidingDelete:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadFile:
+    """A data or delete file that could not be read, and why."""
+
+    file_path: str
+    error: DeletekitError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RowVersion:
-    """One row of one data file; `hidden_by` is empty for a live row."""
+    """One row of one data file; `hidden_by` and `unread` are empty for a live row.
+
+    `unread` are deletes that are about its data file and could not be read: they may hide the row, or not.
+    """
 
     row: dict[str, Any]
     data_file: str
@@ -53,10 +66,16 @@ class RowVersion:
     sequence_number: int
     hidden_by: tuple[HidingDelete, ...] = ()
     spared_by: tuple[HidingDelete, ...] = ()
+    unread: tuple[UnreadFile, ...] = ()
 
     @property
     def live(self) -> bool:
-        return not self.hidden_by
+        return not self.hidden_by and not self.unread
+
+    @property
+    def unknown(self) -> bool:
+        """Whether only a delete that could not be read can say if the row is live."""
+        return bool(self.unread) and not self.hidden_by
 
     @property
     def verdict(self) -> str:
@@ -64,6 +83,9 @@ class RowVersion:
         where = f"row {self.position} of {_name(self.data_file)} (written at sequence {self.sequence_number})"
         if self.hidden_by:
             return f"{where} is hidden: " + "; ".join(d.rule for d in self.hidden_by)
+        if self.unread:
+            names = "; ".join(f"{_name(u.file_path)} cannot be read" for u in self.unread)
+            return f"{where} may be live or hidden: {names}"
         if self.spared_by:
             return f"{where} is live, although its key is deleted: " + "; ".join(d.rule for d in self.spared_by)
         return f"{where} is live: no delete applies to it"
@@ -71,11 +93,15 @@ class RowVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What `explain` returns: iterate over the versions, print it, or take it as a table."""
+    """What `explain` returns: iterate over the versions, print it, or take it as a table.
+
+    `unread` are the files that could not be read; rows of such a data file are not among the versions.
+    """
 
     table: str
     snapshot_id: int | None
     versions: tuple[RowVersion, ...]
+    unread: tuple[UnreadFile, ...] = ()
 
     def __iter__(self) -> Iterator[RowVersion]:
         return iter(self.versions)
@@ -89,20 +115,27 @@ class Explanation:
 
     @property
     def hidden(self) -> tuple[RowVersion, ...]:
-        return tuple(v for v in self.versions if not v.live)
+        return tuple(v for v in self.versions if v.hidden_by)
 
     def to_text(self) -> str:
         """Each version in two lines: its values, and its verdict."""
+        unread = [f"cannot be read: {u.file_path}: {u.error}" for u in self.unread]
         if not self.versions:
-            return f"{self.table}: no version of such a row in snapshot {self.snapshot_id}"
-        lines = [f"{self.table}, snapshot {self.snapshot_id}: {len(self.live)} live, {len(self.hidden)} hidden"]
+            return "\n".join([f"{self.table}: no version of such a row in snapshot {self.snapshot_id}", *unread])
+        counts = f"{len(self.live)} live, {len(self.hidden)} hidden"
+        unknown = len(self.versions) - len(self.live) - len(self.hidden)
+        lines = [f"{self.table}, snapshot {self.snapshot_id}: {counts}" + (f", {unknown} unknown" if unknown else "")]
         for version in self.versions:
-            lines.append(f"{'live  ' if version.live else 'HIDDEN'} {version.row}")
+            word = "UNKNOWN" if version.unknown else "live  " if version.live else "HIDDEN"
+            lines.append(f"{word} {version.row}")
             lines.append(f"       {version.verdict}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *unread])
 
     def to_arrow(self) -> pa.Table:
-        """One line per version and delete that hides it (one line for a live row), with both sequence numbers."""
+        """One line per version and delete that hides it (one line for a live row), with both sequence numbers.
+
+        `live` is null where a delete that could not be read would have to say it.
+        """
         rows = [_line(version, hiding) for version in self.versions for hiding in version.hidden_by or (None,)]
         return pa.Table.from_pylist(rows, schema=_SCHEMA)
 
@@ -144,9 +177,10 @@ def explain(
     snapshot_id, ref, as_of: which snapshot, as in `scan`.
 
     Versions come oldest first (by sequence number, file, position). Equality deletes that hold the row's key but are
-    too old to hide it are reported as `spared_by`.
+    too old to hide it are reported as `spared_by`. A file that cannot be read is named in `unread`, and the others
+    are explained.
 
-    Raises as `scan`. Spec: "Scan Planning", "Row-level Deletes".
+    Raises as `scan`, but for such files. Spec: "Scan Planning", "Row-level Deletes".
     """
     snapshot, schema = resolve_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of=as_of)
     bound = parse_filter(where, schema)
@@ -154,18 +188,35 @@ def explain(
     if snapshot is None:
         return Explanation(table=table.name, snapshot_id=None, versions=())
     reader = SnapshotReader(table.io, table.metadata)
-    tasks = plan_scan(table.metadata, snapshot, reader, unbound_filter(where, schema), schema)
-    index = delete_index(table.metadata, snapshot, reader)
-    job = _Job(ReadContext(table.io, table.metadata), ReadRequest(fields, bound), index)
-    found = [v for versions in engine_or_default(engine).map(job.explain, tasks) for v in versions]
+    unread: dict[str, UnreadFile] = {}
+    lost: tuple[UnreadFile, ...] = ()
+    chosen = unbound_filter(where, schema)
+    try:
+        tasks = plan_scan(table.metadata, snapshot, reader, chosen, schema)
+        index = delete_index(table.metadata, snapshot, reader)
+    except UNREADABLE:
+        damaged = {m: _unread(e, m.manifest_path) for m, e in reader.leave_out_unreadable(snapshot).items()}
+        if not damaged:
+            raise
+        unread = {u.file_path: u for u in damaged.values()}
+        lost = tuple(u for m, u in damaged.items() if m.content == ManifestContent.DELETES)
+        tasks = plan_scan(table.metadata, snapshot, reader, chosen, schema)
+        index = delete_index(table.metadata, snapshot, reader)
+    job = _Job(ReadContext(table.io, table.metadata), ReadRequest(fields, bound), index, lost)
+    found: list[RowVersion] = []
+    for versions, files in engine_or_default(engine).map(job.explain, tasks):
+        found += versions
+        unread |= {u.file_path: u for u in files}
     found.sort(key=lambda v: (v.sequence_number, v.data_file, v.position))
-    return Explanation(table=table.name, snapshot_id=snapshot.snapshot_id, versions=tuple(found))
+    return Explanation(
+        table=table.name, snapshot_id=snapshot.snapshot_id, versions=tuple(found), unread=tuple(unread.values())
+    )
 
 
 def _line(version: RowVersion, hiding: HidingDelete | None) -> dict[str, Any]:
     return {
         "row": str(version.row),
-        "live": version.live,
+        "live": None if version.unknown else version.live,
         "data_file": version.data_file,
         "position": version.position,
         "data_sequence_number": version.sequence_number,
@@ -177,25 +228,48 @@ def _line(version: RowVersion, hiding: HidingDelete | None) -> dict[str, Any]:
 
 
 class _Job:
-    def __init__(self, context: ReadContext, request: ReadRequest, index: DeleteFileIndex) -> None:
+    """`lost` are delete manifests that cannot be read: any row may be hidden by what is in them."""
+
+    def __init__(
+        self, context: ReadContext, request: ReadRequest, index: DeleteFileIndex, lost: tuple[UnreadFile, ...]
+    ) -> None:
+        self._lost = lost
         self._context = context
         self._request = request
         self._index = index
 
-    def explain(self, task: ScanTask) -> list[RowVersion]:
-        applying = [(d, self._hits(replace(task, deletes=(d,)))) for d in task.deletes]
-        too_old = self._index.too_old_equality_deletes(task.data)
-        sparing = [(d, self._hits(replace(task, deletes=(d,)))) for d in too_old]
-        versions = []
-        for batch in read_task(self._context, replace(task, deletes=()), self._request):
-            versions += [
-                self._version(task, batch, int(row), _at(applying, batch, row), _at(sparing, batch, row))
-                for row in np.flatnonzero(batch.selected)
-            ]
-        return versions
+    def explain(self, task: ScanTask) -> tuple[list[RowVersion], list[UnreadFile]]:
+        """The versions of a data file, and what could not be read of it and its deletes."""
+        unread: list[UnreadFile] = []
+        try:
+            applying = self._hits(task, task.deletes, unread)
+            # One that could not be read and is too old to apply decides nothing.
+            sparing = self._hits(task, self._index.too_old_equality_deletes(task.data), [])
+            versions = []
+            for batch in read_task(self._context, replace(task, deletes=()), self._request):
+                versions += [
+                    self._version(task, batch, int(row), _at(applying, batch, row), _at(sparing, batch, row))
+                    for row in np.flatnonzero(batch.selected)
+                ]
+        except UNREADABLE as e:
+            return [], [_unread(e, task.data_file.file_path)]
+        return [replace(v, unread=(*self._lost, *unread)) for v in versions], unread
 
-    def _hits(self, task: ScanTask) -> npt.NDArray[np.bool_]:
-        """One boolean per row of the file."""
+    def _hits(
+        self, task: ScanTask, deletes: Sequence[ManifestEntry], unread: list[UnreadFile]
+    ) -> list[tuple[ManifestEntry, npt.NDArray[np.bool_]]]:
+        """Each delete with one boolean per row of the file. Raises what is wrong with the data file alone."""
+        found = []
+        for delete in deletes:
+            try:
+                found.append((delete, self._mask(replace(task, deletes=(delete,)))))
+            except UNREADABLE as e:
+                if e.file == task.data_file.file_path:
+                    raise
+                unread.append(_unread(e, delete.data_file.file_path))
+        return found
+
+    def _mask(self, task: ScanTask) -> npt.NDArray[np.bool_]:
         masks = [batch.deleted for batch in read_task(self._context, task, ReadRequest(()))]
         return np.concatenate(masks) if masks else np.empty(0, dtype=np.bool_)
 
@@ -215,6 +289,10 @@ class _Job:
 
 def _at(hits: list[tuple[ManifestEntry, npt.NDArray[np.bool_]]], batch: FileBatch, row: Any) -> list[ManifestEntry]:
     return [delete for delete, mask in hits if mask[batch.first_position + row]]
+
+
+def _unread(e: DeletekitError, path: str) -> UnreadFile:
+    return UnreadFile(file_path=e.file or path, error=e)
 
 
 def _describe(

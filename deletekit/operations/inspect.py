@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
 from deletekit.deletes.delete_loader import DeleteLoader
 from deletekit.deletes.field_path import FieldPaths
-from deletekit.errors import DeletekitError
+from deletekit.errors import UNREADABLE, DeletekitError
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
@@ -53,7 +54,9 @@ def inspect(
     positions: at most so many positions or rows are listed per delete file; `truncated` says when there are more.
 
     Returns a dict with `metadata` (the document), `snapshot`, `manifest-list` (its rows), `manifests` (their entries,
-    inherited values filled in) and, when asked for, `deletes`. Raises as `scan`; FormatError for damaged files.
+    inherited values filled in) and, when asked for, `deletes`. Where a manifest or delete file cannot be read, its item
+    has an `error` in place of its contents; a delete manifest is then missing in `deletes`, too. Raises as `scan`, and
+    FormatError or NotFoundError for a manifest list that cannot be read.
     """
     snapshot, _ = resolve_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of=as_of)
     out: dict[str, Any] = {"metadata-location": table.metadata_location, "metadata": dict(table.metadata.raw)}
@@ -65,9 +68,10 @@ def inspect(
     out["manifest-list"] = [to_json(m) for m in listed]
     out["manifests"] = [_manifest(m, reader) for m in listed]
     if deletes:
-        entries = reader.live_entries(snapshot, ManifestContent.DELETES)
+        readable = [m for m, shown in zip(listed, out["manifests"], strict=True) if "error" not in shown]
+        live = [e for m in readable if m.content == ManifestContent.DELETES for e in reader.entries(m) if e.is_live]
         loader = DeleteLoader(table.io, table.metadata, FieldPaths(table.metadata))
-        out["deletes"] = [_delete(e, table.io, loader, positions) for e in entries]
+        out["deletes"] = [_delete(e, table.io, loader, positions) for e in live]
     return out
 
 
@@ -88,8 +92,17 @@ def to_json(value: Any) -> Any:
 
 
 def _manifest(listed: ManifestFile, reader: SnapshotReader) -> dict[str, Any]:
-    entries = [to_json(e) for e in reader.entries(listed)]
-    return {"manifest_path": listed.manifest_path, "content": int(listed.content), "entries": entries}
+    shown = {"manifest_path": listed.manifest_path, "content": int(listed.content)}
+    try:
+        return {**shown, "entries": [to_json(e) for e in reader.entries(listed)]}
+    except UNREADABLE as e:
+        return {**shown, "entries": [], "error": _error(e, listed.manifest_path)}
+
+
+def _error(e: DeletekitError, path: str) -> dict[str, Any]:
+    """What kept a file from being read."""
+    named = {"kind": e.kind, "message": e.message, "file": e.file or path}
+    return named | {n: str(v) for n in ("field", "found", "expected") if (v := getattr(e, n)) is not None}
 
 
 def _delete(entry: ManifestEntry, io: FileIO, loader: DeleteLoader, limit: int) -> dict[str, Any]:
@@ -100,19 +113,26 @@ def _delete(entry: ManifestEntry, io: FileIO, loader: DeleteLoader, limit: int) 
         "sequence_number": entry.sequence_number,
         "data_file": to_json(delete),
     }
+    try:
+        return shown | _contents(delete, io, loader, limit)
+    except UNREADABLE as e:
+        return {**shown, "error": _error(e, delete.file_path)}
+
+
+def _contents(delete: DeleteFile, io: FileIO, loader: DeleteLoader, limit: int) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
     if delete.is_deletion_vector:
-        bitmap = loader.vector(delete)
-        numbers = bitmap.to_numpy()
+        found = loader.vector(delete)
         shown["puffin"] = to_json(read_puffin_footer(io, delete.file_path))
-        return {**shown, "positions": numbers[:limit].tolist(), "truncated": len(numbers) > limit}
+        return {**shown, "positions": list(islice(found, limit)), "truncated": len(found) > limit}
     with io.open(delete.file_path) as source:
         file = open_tabular(source, delete.file_format)
         if delete.content == FileContent.EQUALITY_DELETES:
             table = read_all(file)
             return {**shown, "rows": _rows(table, limit), "truncated": len(table) > limit}
-        found = read_position_deletes(file)
-    by_path = {path: bitmap.to_numpy()[:limit].tolist() for path, bitmap in found.items()}
-    return {**shown, "positions_by_file": by_path, "truncated": any(len(b) > limit for b in found.values())}
+        by_file = read_position_deletes(file)
+    by_path = {path: list(islice(positions, limit)) for path, positions in by_file.items()}
+    return {**shown, "positions_by_file": by_path, "truncated": any(len(b) > limit for b in by_file.values())}
 
 
 def read_puffin_footer(io: FileIO, path: str) -> Any:

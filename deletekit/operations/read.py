@@ -24,6 +24,7 @@ from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.formats.content_file import FileContent
 from deletekit.operations.context import engine_or_default
 from deletekit.table.column_names import as_names, columns_like
+from deletekit.table.consistency import warn_reader
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
@@ -203,7 +204,11 @@ def resolve_snapshot(
     ref: str = MAIN,
     as_of: int | str | datetime | None = None,
 ) -> tuple[Snapshot | None, Schema]:
-    """The snapshot meant, and the schema to read it with (Java SnapshotUtil.schemaFor). See `scan`."""
+    """The snapshot meant, and the schema to read it with (Java SnapshotUtil.schemaFor). See `scan`.
+
+    Warns of metadata that contradicts itself.
+    """
+    warn_reader(metadata)
     if sum((snapshot_id is not None, ref != MAIN, as_of is not None)) > 1:
         raise InvalidInputError(
             "name one of snapshot_id, ref and as_of", kind="time-travel", field="snapshot_id, ref, as_of"

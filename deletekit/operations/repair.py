@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from deletekit.commit.commit import Attempt, Commit, commit
 from deletekit.commit.row_delta import RowDelta
 from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors
+from deletekit.deletes.hide_positions import hide_positions
+from deletekit.deletes.read import ReadContext
+from deletekit.deletes.scan_planning import ScanTask
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError, FormatError, InvalidInputError, NotFoundError
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
@@ -26,14 +29,17 @@ from deletekit.operations.context import engine_or_default
 from deletekit.operations.verify.content import names_nothing
 from deletekit.operations.verify.damage import DAMAGE
 from deletekit.operations.verify.delete_content import check_delete_file, puffin_footer, vector_of
+from deletekit.operations.verify.dropped_deletes import DROPPED, dropped_deletes
 from deletekit.operations.verify.kinds import REPAIRS
 from deletekit.operations.verify.live_files import LiveFiles, dangling_kind, scope
+from deletekit.operations.verify.report import Finding
+from deletekit.operations.verify.run import verify
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
-__all__ = ["RepairAction", "RepairReport", "repair"]
+__all__ = ["RepairAction", "RepairReport", "repair", "repair_kinds"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +68,13 @@ class RepairReport:
     ----------
     actions: what was done, or in a dry run would be.
     refused: what has this kind of damage and was left as it is, with the reason.
+    unrepaired: errors that `verify(level="deletes")` finds in the branch's head, and that were not repaired.
     commit: the commit; None in a dry run and when there was nothing to do.
     """
 
     actions: tuple[RepairAction, ...] = ()
     refused: tuple[RepairAction, ...] = ()
+    unrepaired: tuple[Finding, ...] = ()
     commit: Commit | None = None
 
 
@@ -87,30 +95,58 @@ def repair(
         `duplicate-deletion-vector` merges the vectors of a data file into one; `dangling-deletion-vector`,
         `dangling-position-delete` and `dangling-equality-delete` remove deletes that apply to nothing;
         `puffin-footer` writes vectors whose Puffin file has no readable footer into a new one; `summary-total` counts
-        the totals anew.
+        the totals anew. `dropped-equality-delete` hides the rows that came back when a rewrite removed an equality
+        delete that they need; it is done only when it is named, because a reader sees it, and the operation is then
+        `delete`.
     ref: the branch.
     dry_run: say what would be done, and write nothing; a table opened without a catalog will do.
     engine: where delete files are read.
     commit_properties: extra entries of the snapshot's summary.
 
-    Returns what was done, and what was refused and why. Raises InvalidInputError for a kind without a repair, a tag, a
-    read-only table, and a head that the commit layer does not build on (two deletion vectors of a file that were not
-    merged); FormatError and NotFoundError for manifests that cannot be read; else as any commit.
+    Returns what was done, what was refused and why, and which errors are left. Raises InvalidInputError for a kind
+    without a repair, a tag, a read-only table, and a head that the commit layer does not build on (two deletion vectors
+    of a file that were not merged); FormatError and NotFoundError for manifests that cannot be read; else
+    as commits do.
     """
-    chosen = _kinds(kinds)
     runner = engine_or_default(engine)
+    report = repair_kinds(table, kinds, ref=ref, dry_run=dry_run, engine=runner, commit_properties=commit_properties)
+    return _with_rest(table, ref, report, runner)
+
+
+def repair_kinds(
+    table: Table,
+    kinds: Iterable[str] | None,
+    *,
+    ref: str,
+    dry_run: bool,
+    engine: Engine,
+    commit_properties: Mapping[str, str] | None,
+) -> RepairReport:
+    """The same without a look at what stays broken."""
+    chosen, named = _kinds(kinds), kinds is not None
     if dry_run:
-        return _plan(table.refresh(), ref, chosen, runner).report(None)
+        return _plan(table.refresh(), ref, chosen, engine, named=named).report(None)
     plans: list[_Plan] = []
 
     def build(attempt: Attempt) -> RowDelta:
-        plan = _Plan(attempt.table.io, attempt.base.metadata, attempt.base.snapshot, attempt.base.reader, chosen)
-        plan.make(runner)
+        base = attempt.base
+        plan = _Plan(attempt.table.io, base.metadata, base.snapshot, base.reader, chosen, named)
+        plan.make(engine)
         plans.append(plan)
         return plan.delta(attempt)
 
     done = commit(table, build, ref=ref, properties=commit_properties)
     return plans[-1].report(done if done.snapshot_id is not None else None)
+
+
+def _with_rest(table: Table, ref: str, report: RepairReport, engine: Engine) -> RepairReport:
+    """The report, with the errors that no action and no refusal is about."""
+    snapshot = table.metadata.snapshot_of_ref(ref)
+    if snapshot is None:
+        return report
+    named = {(a.kind, a.file) for a in (*report.actions, *report.refused)}
+    errors = verify(table, level="deletes", snapshots=[snapshot.snapshot_id], engine=engine).errors
+    return replace(report, unrepaired=tuple(f for f in errors if (f.kind, f.file) not in named))
 
 
 def _kinds(kinds: Iterable[str] | None) -> frozenset[str]:
@@ -127,30 +163,35 @@ def _kinds(kinds: Iterable[str] | None) -> frozenset[str]:
     return chosen
 
 
-def _plan(table: Table, ref: str, kinds: frozenset[str], engine: Engine) -> _Plan:
+def _plan(table: Table, ref: str, kinds: frozenset[str], engine: Engine, *, named: bool) -> _Plan:
     refs = table.metadata.refs
     if ref in refs and refs[ref].get("type") == "tag":
         raise InvalidInputError("a tag cannot be written to", kind="ref", field="ref", found=ref, expected="a branch")
     snapshot = table.metadata.snapshot_of_ref(ref)
-    plan = _Plan(table.io, table.metadata, snapshot, SnapshotReader(table.io, table.metadata), kinds)
+    plan = _Plan(table.io, table.metadata, snapshot, SnapshotReader(table.io, table.metadata), kinds, named)
     plan.make(engine)
     return plan
 
 
 @dataclass
 class _Plan:
-    """What one head needs: entries that go, vectors that are written, and what is refused."""
+    """What one head needs: entries that go, vectors that are written, rows to hide, and what is refused.
+
+    `named`: the caller chose the kinds.
+    """
 
     io: FileIO
     metadata: TableMetadata
     snapshot: Snapshot | None
     reader: SnapshotReader
     kinds: frozenset[str]
+    named: bool
     removed: dict[tuple[Any, ...], ManifestEntry] = field(default_factory=dict)
     written: list[FilePositions] = field(default_factory=list)
     actions: list[RepairAction] = field(default_factory=list)
     refused: list[RepairAction] = field(default_factory=list)
     totals: dict[str, int] | None = None
+    hidden: dict[str, tuple[ScanTask, PositionBitmap]] = field(default_factory=dict)
 
     def make(self, engine: Engine) -> None:
         """Plan every repair. Entries are gathered here: a `DeleteFileIndex` refuses two vectors of a file."""
@@ -168,6 +209,8 @@ class _Plan:
                 self._rewrite("duplicate-deletion-vector", path, path, entries, live, twice)
         if "puffin-footer" in self.kinds:
             self._footers(live, twice, engine)
+        if DROPPED in self.kinds:
+            self._dropped(self.snapshot)
         wrong = live.wrong_totals(self.snapshot.summary)
         if wrong and "summary-total" in self.kinds:
             self.totals = live.totals()
@@ -176,12 +219,39 @@ class _Plan:
 
     def delta(self, attempt: Attempt) -> RowDelta:
         """Write the new vectors; the change as the commit layer takes it."""
+        again = hide_positions(ReadContext(self.io, self.metadata), attempt.write, self.hidden.values())
+        added = [*write_deletion_vectors(attempt.write, self.written), *again.added_delete_files]
+        removed = {e.data_file.identity: e for e in (*self.removed.values(), *again.removed_delete_files)}
         return RowDelta(
-            added_delete_files=tuple(write_deletion_vectors(attempt.write, self.written)),
-            removed_delete_files=tuple(self.removed.values()),
-            operation="replace",
+            added_delete_files=tuple(added),
+            removed_delete_files=tuple(removed.values()),
+            removed_data_files=tuple(again.removed_data_files),
+            operation=None if self.hidden else "replace",
             parent_totals=self.totals,
         )
+
+    def _dropped(self, head: Snapshot) -> None:
+        try:
+            found = list(dropped_deletes(ReadContext(self.io, self.metadata), head, self.reader))
+        except DAMAGE:
+            return  # the head is damaged; what is wrong with it is told, and comes first
+        for dropped in found:
+            file = dropped.entry.data_file.file_path
+            what = f"hide {dropped.count} rows of {len(dropped.rows)} data files that came back"
+            busy = any(d.data_file.identity in self.removed for task, _ in dropped.rows for d in task.deletes)
+            if dropped.unread is not None:
+                why = f"its keys cannot be read, so that which rows came back is not known: {dropped.unread}"
+                self._refuse(DROPPED, file, "hide the rows that came back", why)
+            elif not self.named:
+                self._refuse(DROPPED, file, what, "it changes what a reader sees: ask for this kind by its name")
+            elif busy:
+                self._refuse(DROPPED, file, what, "another repair replaces deletes of these data files: repair again")
+            else:
+                for task, positions in dropped.rows:
+                    known = self.hidden.get(task.data_file.file_path)
+                    both = positions if known is None else known[1] | positions
+                    self.hidden[task.data_file.file_path] = (task, both)
+                self.actions.append(RepairAction(kind=DROPPED, file=file, action=what))
 
     def report(self, done: Commit | None) -> RepairReport:
         return RepairReport(actions=tuple(self.actions), refused=tuple(self.refused), commit=done)

@@ -6,11 +6,9 @@ Spec: "Table Metadata", https://iceberg.apache.org/spec/#table-metadata
 
 from __future__ import annotations
 
-import gzip
 import json
 import time
 import uuid
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,6 +19,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, index_by_id
 
 from deletekit.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
+from deletekit.formats.compression import decompress, json_limit
 from deletekit.table.types import schema_from_json, schema_to_json
 
 __all__ = ["MAIN", "Snapshot", "TableMetadata", "new_metadata", "parse_metadata", "serialise_metadata"]
@@ -208,8 +207,10 @@ def parse_metadata(data: bytes, file: str | None = None) -> TableMetadata:
     Raises UnsupportedError for format version 4 and later, FormatError for anything that is not table metadata.
     """
     try:
-        raw = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
-    except (ValueError, OSError, EOFError, RecursionError, zlib.error) as e:
+        raw = json.loads(_unpacked(data))
+    except FormatError as e:
+        raise e.in_file(file) if file else e from e
+    except (ValueError, RecursionError) as e:
         raise FormatError("table metadata is not JSON", kind="table-metadata", file=file, found=str(e)) from e
     if not isinstance(raw, dict):
         raise FormatError(
@@ -237,15 +238,20 @@ def parse_metadata(data: bytes, file: str | None = None) -> TableMetadata:
     try:
         metadata = TableMetadata(_normalise(raw))
         _check(metadata)
-    except FormatError as e:
-        raise e.in_file(file) if file else e from e
-    except UnsupportedError as e:
+    except (FormatError, UnsupportedError) as e:
         raise e.in_file(file) if file else e from e
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as e:
         raise FormatError(
             "bad table metadata", kind="table-metadata", file=file, found=f"{type(e).__name__}: {e}"
         ) from e
     return metadata
+
+
+def _unpacked(data: bytes) -> bytes:
+    """The JSON text. Raises FormatError when gzip says more than a metadata file can."""
+    if data[:2] != b"\x1f\x8b":
+        return data
+    return decompress("gzip", data, limit=json_limit(len(data)), kind="table-metadata", field="gzip")
 
 
 def serialise_metadata(metadata: TableMetadata) -> bytes:

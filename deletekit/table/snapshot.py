@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from deletekit.errors import DeletekitError, FormatError, UnsupportedError
+from deletekit.errors import UNREADABLE, DeletekitError, FormatError, UnsupportedError
 from deletekit.formats.content_file import DataFile, FileContent, ManifestEntry
 from deletekit.formats.lazy_file import MetricsCache
 from deletekit.formats.manifest import Manifest, inherit, read_manifest
@@ -77,6 +77,20 @@ class SnapshotReader:
         for listed in self.manifests(snapshot):
             if listed.content == content and listed.has_live_files:
                 yield self.columns(listed)
+
+    def leave_out_unreadable(self, snapshot: Snapshot) -> dict[ManifestFile, DeletekitError]:
+        """What keeps manifests of a snapshot from being read; from now on the snapshot is read without them.
+
+        Only for who looks at a damaged table, and says so. Raises FormatError, NotFoundError for the manifest list.
+        """
+        unread: dict[ManifestFile, DeletekitError] = {}
+        for listed in self.manifests(snapshot):
+            try:
+                self.columns(listed)
+            except UNREADABLE as e:
+                unread[listed] = e
+        self._lists[snapshot.snapshot_id] = tuple(m for m in self.manifests(snapshot) if m not in unread)
+        return unread
 
     def renew(self, io: FileIO, metadata: TableMetadata, snapshot: Snapshot | None) -> None:
         """Go on with newer metadata, for who keeps a reader from commit to commit.

@@ -10,7 +10,8 @@ import pytest
 import deletekit as dk
 from tests.cli.conftest import Run
 from tests.operations.damage import edit_bytes, edit_list
-from tests.tables import ids, live_files, manifest_list, new_catalog, unchanged
+from tests.storage import stored_at
+from tests.tables import ITEMS, ids, items, live_files, manifest_list, new_catalog, unchanged
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def test_what_is_refused_is_said(run: Run, broken: Path) -> None:
         vector = live_files(table, 1)[0]
         edit_bytes(vector["file_path"], lambda data: data.__setitem__(vector["content_offset"] + 4, 0))
     result = run("repair", "--warehouse", broken, "demo.users", "--kind", "duplicate-deletion-vector")
-    assert result.exit_code == 0
+    assert result.exit_code == 1
     assert "Refused" in result.stdout
     assert "refused: not a deletion vector" in result.stdout
 
@@ -78,3 +79,27 @@ def test_errors(run: Run, broken: Path) -> None:
     assert "read-only" in run("repair", location).stderr
     assert run("repair", "--warehouse", broken, "demo.users", "--kind", "manifest-count").exit_code == 2
     assert run("repair", "--warehouse", broken, "demo.users", "--ref", "nothing").exit_code == 1
+
+
+def test_a_file_that_is_gone_is_told_by_repair_inspect_and_explain(run: Run, tmp_path: Path) -> None:
+    """One damaged file: the exit code is 1, its name is there, and so is what is sound."""
+    with new_catalog(tmp_path) as catalog:
+        table = dk.create_table(catalog, "demo.users", ITEMS, format_version=3)
+        dk.append(table, items((1, "a", 1.0), (2, "a", 2.0)))
+        dk.delete(table, "id = 1", mode="deletion-vector")
+        (vector,) = live_files(table, 1)
+        stored_at(vector["file_path"]).unlink()
+    name = vector["file_path"].rsplit("/", 1)[-1]
+    for command in (
+        ["repair", "--dry-run"],
+        ["inspect", "--deletes"],
+        ["explain", "id >= 1"],
+    ):
+        shown = run(command[0], "--warehouse", tmp_path, "demo.users", *command[1:])
+        assert shown.exit_code == 1, shown.output
+        assert name in shown.stdout.replace("\n", "").replace(" ", ""), command
+        as_json = run(command[0], "--warehouse", tmp_path, "demo.users", *command[1:], "--json")
+        assert as_json.exit_code == 1
+        assert name in json.dumps(json.loads(as_json.stdout))
+    assert "Cannot be repaired" in run("repair", "--warehouse", tmp_path, "demo.users").stdout
+    assert "UNKNOWN" in run("explain", "--warehouse", tmp_path, "demo.users", "id = 1").stdout

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import deletekit as dk
 from tests.cli.conftest import EVIL, Run, RunProgram
 from tests.operations.damage import edit_file, edit_list
+from tests.storage import stored_at
 from tests.tables import new_catalog
 
 
@@ -108,3 +111,18 @@ def test_what_a_damaged_table_holds_does_not_act(run: Run, warehouse: Path, prog
         assert shown.exit_code == 0
         assert EVIL not in shown.output
     assert program("verify", "--warehouse", warehouse, "demo.evil").returncode == 0
+
+
+def test_a_read_of_metadata_that_contradicts_itself_warns(fresh: Path) -> None:
+    """A process of its own, because here warnings are errors. What is read is on stdout, whole."""
+    with new_catalog(fresh) as catalog:
+        location = dk.load_table(catalog, "demo.users").metadata_location
+    raw = json.loads(stored_at(location).read_bytes())
+    stored_at(location).write_bytes(json.dumps(raw | {"last-column-id": 1}).encode())
+    command = [sys.executable, "-m", "deletekit.cli", "explain", location, "id = 1", "--json"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["versions"]
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("warning: metadata of the table at ")
+    assert "field last-column-id; found 1" in line

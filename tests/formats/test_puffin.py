@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from deletekit.errors import FormatError
-from deletekit.formats import puffin
+from deletekit.formats import compression, puffin
 from deletekit.formats.deletion_vector import PositionBitmap, decode_blob, encode_blob
 from deletekit.formats.puffin import (
     DELETION_VECTOR_V1,
@@ -294,7 +294,7 @@ def test_footer_that_was_not_read_whole_is_refused() -> None:
 
 
 def test_footer_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(puffin, "_MAX_UNCOMPRESSED", 1000)
+    monkeypatch.setattr(compression, "_JSON_MAX_BYTES", 1000)
     with pytest.raises(FormatError) as error:
         read_puffin(file_of(payload=lz4(b'{"blobs":[]}' + b" " * 1000), flags=1))
     assert (error.value.kind, error.value.expected) == ("puffin-codec", "<= 1000 bytes")

@@ -6,6 +6,7 @@ took, and the most memory that the process has had by then, in KiB.
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import struct
@@ -20,17 +21,30 @@ import pyarrow.parquet as pq
 from pyarrow import orc
 from pyroaring import BitMap
 
-from deletekit.errors import DeletekitError
+from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.avro import read_container
 from deletekit.formats.avro_table import read_avro_table
+from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.deletion_vector import MAGIC, decode_blob
+from deletekit.formats.delta_actions import parse_commit
+from deletekit.formats.delta_checkpoint import read_checkpoint_parquet
+from deletekit.formats.delta_deletion_vector import (
+    NATIVE_MAGIC,
+    DeletionVectorDescriptor,
+    blob_of_frame,
+    decode_body,
+)
 from deletekit.formats.lazy_file import MetricsCache
 from deletekit.formats.manifest import read_manifest
 from deletekit.formats.manifest_decoder import read_manifest_columns
 from deletekit.formats.manifest_list import ManifestFile, read_manifest_list
 from deletekit.formats.manifest_schema import manifest_entry_schema
 from deletekit.formats.puffin import BlobMetadata, blob_payload, read_puffin
+from deletekit.formats.roaring_stream import stream_positions
 from deletekit.formats.tabular import open_tabular
+from deletekit.formats.z85 import encode_z85
+from deletekit.table.metadata import parse_metadata
+from tests import thrift_bytes
 from tests.avro_bytes import avro_file, block, long
 from tests.orc_bytes import put, rebuilt
 
@@ -135,7 +149,205 @@ def rows_without_columns(file_format: str, rows: int) -> int:
     return len(sink.getvalue())
 
 
+def metadata_json(unpacked: int) -> int:
+    """Members of a gzip file follow each other, so that 16 MB of text cost 16 KB to make."""
+    member = gzip.compress(b" " * (16 << 20))
+    data = member * (unpacked // (16 << 20))
+    parse_metadata(data, "00001.gz.metadata.json")
+    return len(data)
+
+
+def metadata_of_many_objects() -> int:
+    data = gzip.compress(b"[" + b"{}," * (20 << 20) + b"0]")
+    parse_metadata(data, "00001.gz.metadata.json")
+    return len(data)
+
+
+def puffin_footer_of_many_objects() -> int:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "lz4") as stream:
+        stream.write(b"[" + b"{}," * (20 << 20) + b"0]")
+    payload = sink.getvalue().to_pybytes()
+    data = b"PFA1PFA1" + payload + struct.pack("<iI", len(payload), 1) + b"PFA1"
+    read_puffin(data)
+    return len(data)
+
+
+def puffin_blob_of_lz4() -> int:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "lz4") as stream:
+        for _ in range(20):
+            stream.write(bytes(1 << 20))
+    stored = sink.getvalue().to_pybytes()
+    metadata = BlobMetadata(
+        type="t", fields=(), snapshot_id=1, sequence_number=1, offset=4, length=len(stored), compression_codec="lz4"
+    )
+    assert len(blob_payload(stored, metadata)) == 20 << 20
+    return len(stored)
+
+
+def puffin_that_says(size: int) -> int:
+    data = b"PFA1PFA1{}" + struct.pack("<iI", size, 0) + b"PFA1"
+    read_puffin(data)
+    return len(data)
+
+
+def framed(body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+
+
+def vector(body: bytes, decode: Callable[[bytes], Any] = decode_blob) -> int:
+    data = framed(MAGIC + body)
+    decode(data)
+    return len(data)
+
+
+def streamed(body: bytes) -> int:
+    source = io.BytesIO(body)
+
+    def read(size: int) -> bytes:
+        data = source.read(size)
+        if len(data) != size:
+            raise FormatError("the end", kind="truncated", found=len(data), expected=size)
+        return data
+
+    for _ in stream_positions(read):
+        pass
+    return len(body)
+
+
+def runs(positions: int) -> bytes:
+    """A bitmap of all positions up to one, in a few bytes for each 65,536."""
+    full = BitMap(range(positions))
+    full.run_optimize()
+    return full.serialize()
+
+
+def delta_native(decode: Callable[[bytes], Any]) -> int:
+    bitmap = runs(1 << 28)
+    body = NATIVE_MAGIC + struct.pack("<II", 1, len(bitmap)) + bitmap
+    decode(body)
+    return len(body)
+
+
+def delta_descriptor(cardinality: int) -> int:
+    """An inline vector that says how many rows it deletes, and what the log says of the rows of its file."""
+    body = MAGIC + struct.pack("<QI", 1, 0) + runs(1 << 24)
+    raw = {
+        "storageType": "i",
+        "pathOrInlineDv": encode_z85(body),
+        "sizeInBytes": len(body),
+        "cardinality": cardinality,
+    }
+    descriptor = DeletionVectorDescriptor.from_json(raw)
+    blob_of_frame(framed(descriptor.inline_body()), descriptor, 10)
+    return len(body)
+
+
+def delta_commit(line: Any) -> int:
+    data = line if isinstance(line, bytes) else json.dumps(line).encode()
+    parse_commit(data)
+    return len(data)
+
+
+def delta_checkpoint(rows: int, path: str) -> int:
+    """One action, repeated by a dictionary: next to nothing in the file, everything in memory."""
+    sink = io.BytesIO()
+    paths = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([path]))
+    adds = pa.StructArray.from_arrays([paths], ["path"])
+    pq.write_table(pa.table({"add": adds}), sink, compression="zstd")
+    read_checkpoint_parquet(io.BytesIO(sink.getvalue()))
+    return len(sink.getvalue())
+
+
+def parquet_footer(**changes: int) -> int:
+    """A footer whose numbers are others: `version`, `rows`, `groups` and `children` of the schema's root."""
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"x": pa.array([1] * 10, pa.int64())}), sink)
+    data = sink.getvalue()
+    size = int.from_bytes(data[-8:-4], "little")
+    footer, _ = thrift_bytes.decode(data[-8 - size : -8])
+    if "footer" in changes:
+        changed = data[:-8] + struct.pack("<I", changes["footer"]) + b"PAR1"
+    else:
+        for field in footer:
+            if field[0] == 3 and "rows" in changes:
+                field[2] = changes["rows"]
+            if field[0] == 2 and "children" in changes:
+                next(f for f in field[2][1][0][2] if f[0] == 5)[2] = changes["children"]
+            if field[0] == 4 and "group_rows" in changes:
+                next(f for f in field[2][1][0][2] if f[0] == 3)[2] = changes["group_rows"]
+            if field[0] == 4 and "groups" in changes:
+                field[2][2] = changes["groups"]
+        new = thrift_bytes.encode(footer)
+        changed = data[: -8 - size] + new + struct.pack("<I", len(new)) + b"PAR1"
+    file = open_tabular(io.BytesIO(changed), "parquet")
+    for group in file.row_groups:
+        file.read(group, [])
+        file.read(group, ["x"])
+    return len(changed)
+
+
+def position_deletes_of(rows: int) -> int:
+    """Rows of one path and one position, by dictionary and run length."""
+    sink = io.BytesIO()
+    paths = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["s3://b/" + "x" * 1000]))
+    pq.write_table(pa.table({"file_path": paths, "pos": pa.array([1] * rows, pa.int64())}), sink)
+    file = open_tabular(io.BytesIO(sink.getvalue()), "parquet", dictionary=("file_path",))
+    assert {p: len(found) for p, found in read_position_deletes(file).items()} == {"s3://b/" + "x" * 1000: 1}
+    return len(sink.getvalue())
+
+
 BOMBS: dict[str, Bomb] = {
+    "metadata: gzip of 96 MB": (lambda: metadata_json(96 << 20), "table-metadata"),
+    "metadata: gzip of twenty million objects": (metadata_of_many_objects, "table-metadata"),
+    "metadata: objects in objects in objects": (
+        lambda: len(parse_metadata(b'{"a":' * 15_000).raw),
+        "table-metadata",
+    ),
+    "puffin: footer of twenty million objects": (puffin_footer_of_many_objects, "puffin-codec"),
+    "puffin: blob of 20 MB by lz4": (puffin_blob_of_lz4, "read"),
+    "puffin: footer that says 2^31 bytes": (lambda: puffin_that_says((1 << 31) - 1), "puffin-footer"),
+    "puffin: footer that says -1 bytes": (lambda: puffin_that_says(-1), "puffin-footer"),
+    "deletion vector: says 2^31 bitmaps": (lambda: vector(struct.pack("<q", (1 << 31) - 1)), "deletion-vector-length"),
+    "deletion vector: says 2^63 bitmaps": (lambda: vector(struct.pack("<Q", (1 << 63) - 1)), "deletion-vector-keys"),
+    "deletion vector: says 65536 containers": (
+        lambda: vector(struct.pack("<qiII", 1, 0, 12346, 1 << 16)),
+        "roaring",
+    ),
+    "deletion vector: says 2^32 containers": (
+        lambda: vector(struct.pack("<qiII", 1, 0, 12346, (1 << 32) - 1)),
+        "roaring",
+    ),
+    "deletion vector: 2^28 positions below 10": (
+        lambda: vector(struct.pack("<qi", 1, 0) + runs(1 << 28), lambda d: decode_blob(d).below(10)),
+        "read",
+    ),
+    "delta vector: streamed, says 2^64 bitmaps": (lambda: streamed(struct.pack("<Q", (1 << 64) - 1)), "truncated"),
+    "delta vector: streamed, 2^28 positions": (
+        lambda: streamed(struct.pack("<QI", 1, 0) + runs(1 << 28)),
+        "read",
+    ),
+    "delta vector: native, says 2^32 bitmaps": (
+        lambda: len(decode_body(NATIVE_MAGIC + b"\xff" * 4)),
+        "deletion-vector-native",
+    ),
+    "delta vector: native, 2^28 positions": (lambda: delta_native(decode_body), "read"),
+    "delta vector: inline, more positions than rows": (lambda: delta_descriptor(1 << 24), "delta-deletion-vector"),
+    "delta vector: inline, says 2^62 rows": (lambda: delta_descriptor(1 << 62), "delta-deletion-vector"),
+    "delta log: objects in objects": (lambda: delta_commit(b'{"add":' * 14_000), "delta-action"),
+    "delta log: a number of 90,000 digits": (
+        lambda: delta_commit(b'{"add":{"size":' + b"9" * 90_000 + b"}}"),
+        "delta-action",
+    ),
+    "delta checkpoint: three million actions": (lambda: delta_checkpoint(3_000_000, "a"), "delta-checkpoint"),
+    "delta checkpoint: paths of 1 GB": (lambda: delta_checkpoint(1_000, "a" * (1 << 20)), "delta-checkpoint"),
+    "parquet: footer that says 2^32 bytes": (lambda: parquet_footer(footer=(1 << 32) - 1), "parquet"),
+    "parquet: footer of 2^62 rows": (lambda: parquet_footer(rows=1 << 63), "read"),
+    "parquet: row group of 2^62 rows": (lambda: parquet_footer(group_rows=1 << 63), "parquet"),
+    "parquet: says 2^31 row groups": (lambda: parquet_footer(groups=(1 << 31) - 1), "parquet"),
+    "parquet: says 2^31 columns": (lambda: parquet_footer(children=(1 << 31) - 2), "parquet"),
+    "position deletes: half a million rows of one position": (lambda: position_deletes_of(500_000), "read"),
     "avro: a string that says 200 MB": (
         lambda: avro(avro_file(one_field("string"), block(1, long(200 << 20) + b"a"))),
         "avro",

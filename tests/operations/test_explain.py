@@ -9,6 +9,7 @@ import pytest
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
 from tests.operations.three_valued import FILTERS, LOGIC, ROWS, sqlite_ids
+from tests.storage import stored_at
 from tests.tables import (
     VERSION_AND_MODE,
     entries,
@@ -17,6 +18,7 @@ from tests.tables import (
     live,
     live_files,
     make,
+    manifest_list,
     parquet,
     unchanged,
 )
@@ -179,3 +181,46 @@ def test_files_of_many_row_groups(catalog: dk.Catalog, threads: int) -> None:
     assert kinds[121] == {"position-delete", "equality-delete"}
     assert kinds[157] == {"equality-delete"}
     assert kinds[160] == set()
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_is_explained(catalog: dk.Catalog) -> None:
+    """A row that only a lost delete can hide is neither live nor hidden; a lost data file keeps no other from view."""
+    table = make(catalog, items((1, "a", 1.0), (2, "a", 2.0), (5, "a", 5.0)), items((1, "b", 3.0)), format_version=3)
+    dk.delete_keys(table, [{"id": 1}])
+    dk.append(table, items((1, "c", 4.0)))
+    dk.delete(table, "id = 2", mode="deletion-vector")
+    (key_file,) = (d["file_path"] for d in live_files(table, 1) if d["content"] == 2)
+    stored_at(key_file).unlink()
+    found = dk.explain(table, "id in (1, 2)")
+    assert [u.file_path for u in found.unread] == [key_file]
+    assert [(v.row["value"], v.live, v.unknown) for v in found] == [
+        (1.0, False, True),
+        (2.0, False, False),
+        (3.0, False, True),
+        (4.0, True, False),
+    ]
+    assert "UNKNOWN" in str(found)
+    assert f"cannot be read: {key_file}" in str(found)
+    assert found.to_arrow()["live"].to_pylist() == [None, False, None, True]
+    first = found.versions[0].data_file
+    stored_at(first).write_bytes(b"noise")
+    found = dk.explain(table, "id in (1, 2)")
+    assert {u.file_path for u in found.unread} == {first, key_file}
+    assert [v.row["value"] for v in found] == [3.0, 4.0]
+
+
+def test_a_damaged_manifest_is_named_and_the_rest_is_explained(catalog: dk.Catalog) -> None:
+    """Without a data manifest its rows are missing; without a delete manifest no row is known to be live."""
+    table = make(catalog, items((1, "a", 1.0), (5, "a", 5.0)), items((1, "b", 3.0)), format_version=3)
+    dk.delete_keys(table, [{"id": 1}])
+    newest, *_ = paths = [row["manifest_path"] for row in manifest_list(table) if row["content"] == 0]
+    stored_at(newest).write_bytes(b"noise")
+    found = dk.explain(table, "id = 1")
+    assert [u.file_path for u in found.unread] == [newest]
+    assert len(paths) == 2
+    assert [(v.live, v.unknown) for v in found] == [(False, False)]
+    (deletes,) = [row["manifest_path"] for row in manifest_list(table) if row["content"] == 1]
+    stored_at(deletes).unlink()
+    found = dk.explain(table, "id >= 1")
+    assert {u.file_path for u in found.unread} == {newest, deletes}
+    assert [(v.row["id"], v.live, v.unknown) for v in found] == [(1, False, True), (5, False, True)]

@@ -134,12 +134,27 @@ def test_the_past_and_nothing(catalog: dk.Catalog) -> None:
     assert (shown["snapshot"]["snapshot-id"], shown["deletes"], len(shown["manifests"])) == (first, [], 1)
 
 
-def test_a_missing_delete_file_is_only_missed_when_asked_for(catalog: dk.Catalog) -> None:
-    table = make(catalog, FIVE)
-    dk.delete(table, "id = 1", mode="equality-delete")
-    (delete,) = live_files(table, 1)
-    stored_at(delete["file_path"]).unlink()
-    assert len(dk.inspect(table)["manifests"]) == 2
-    with pytest.raises(dk.NotFoundError) as caught:
-        dk.inspect(table, deletes=True)
-    assert (caught.value.kind, caught.value.file) == ("file-not-found", delete["file_path"])
+def test_one_damaged_file_is_named_and_the_others_are_shown(catalog: dk.Catalog) -> None:
+    """A missing key file, a Puffin file of noise, a position delete file cut off, a manifest of noise."""
+    table = make(catalog, FIVE, FIVE, format_version=3)
+    dk.delete_keys(table, [{"id": 1}])
+    dk.delete_keys(table, [{"id": 2}])
+    dk.delete(table, "id = 3", mode="deletion-vector")
+    whole = dk.inspect(table, deletes=True)
+    missing = next(d for d in live_files(table, 1) if d["content"] == 2)["file_path"]
+    puffin = next(d for d in live_files(table, 1) if d["file_format"] == "PUFFIN")["file_path"]
+    stored_at(missing).unlink()
+    stored_at(puffin).write_bytes(b"noise" * 100)
+    shown = dk.inspect(table, deletes=True)
+    assert shown["manifests"] == whole["manifests"]
+    errors = {d["data_file"]["file_path"]: d["error"]["kind"] for d in shown["deletes"] if "error" in d}
+    assert errors.pop(missing) == "file-not-found"
+    assert errors == {puffin: "deletion-vector-length"} or list(errors) == [puffin]
+    sound = [d for d in shown["deletes"] if "error" not in d]
+    assert sound == [d for d in whole["deletes"] if d["data_file"]["file_path"] not in (missing, puffin)]
+    assert len(sound) == 2
+    path = manifest_list(table)[0]["manifest_path"]
+    stored_at(path).write_bytes(b"noise")
+    damaged = dk.inspect(table)["manifests"]
+    assert [m["error"]["file"] for m in damaged if "error" in m] == [path]
+    assert [m for m in damaged if "error" not in m] == whole["manifests"][1:]

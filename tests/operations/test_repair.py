@@ -350,3 +350,24 @@ def test_what_verify_promises_repair_does(catalog: dk.Catalog) -> None:
     assert promised == {a.kind for a in dk.repair(table, dry_run=True).actions}
     stale = with_metadata(table, lambda raw: raw.update({"refs": {}, "current-snapshot-id": None}))
     assert [f.repair for f in findings(stale, snapshots="all") if f.kind == "duplicate-deletion-vector"] == [None]
+
+
+def test_what_cannot_be_repaired_is_told(catalog: dk.Catalog) -> None:
+    """A Puffin file is gone: no repair is safe, and a report of nothing would say that the table is sound."""
+    table = make(catalog, ROWS, format_version=3)
+    dk.delete(table, "id = 1", mode="deletion-vector")
+    (vector,) = live_files(table, 1)
+    stored_at(vector["file_path"]).unlink()
+    for dry_run in (True, False):
+        with unchanged(table):
+            report = dk.repair(table, dry_run=dry_run)
+        assert (report.actions, report.refused, report.commit) == ((), (), None)
+        assert {(f.kind, f.file) for f in report.unrepaired} == {("missing-file", vector["file_path"])}
+
+
+def test_what_is_repaired_is_not_told_as_left(catalog: dk.Catalog) -> None:
+    table = with_two_vectors(catalog)
+    assert dk.repair(table, dry_run=True).unrepaired == ()
+    chosen = dk.repair(table, ["summary-total"], dry_run=True).unrepaired
+    assert "duplicate-deletion-vector" in {f.kind for f in chosen}
+    assert dk.repair(table).unrepaired == ()

@@ -10,6 +10,7 @@ import io
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import BinaryIO, Literal
 
 import numpy as np
@@ -42,6 +43,8 @@ VECTOR_ID = "delta-dv-id"
 """Property of a Puffin blob, and of a position delete file's footer: `uniqueId` of the vector that it was made of."""
 VectorMode = Literal["copy", "reference", "position-delete"]
 Positions = npt.NDArray[np.int64]
+
+_PIECE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,9 +250,9 @@ class _Frame:
         if magic == MAGIC:
             yield from stream_positions(self._read)
             return
-        positions = decode_body(magic + self._read(self._left)).to_numpy()
-        if len(positions):
-            yield positions
+        positions = iter(decode_body(magic + self._read(self._left)))
+        while len(piece := np.fromiter(islice(positions, _PIECE), np.int64)):
+            yield piece
 
     def _read(self, size: int) -> bytes:
         if size > self._left:

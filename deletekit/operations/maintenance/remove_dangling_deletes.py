@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from deletekit.commit.commit import Commit, check_request
 from deletekit.engines.local import Engine
-from deletekit.operations.repair import RepairReport, repair
+from deletekit.operations.context import engine_or_default
+from deletekit.operations.repair import RepairReport, repair_kinds
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 
@@ -69,7 +70,14 @@ def remove_dangling_deletes(
     commit; FormatError for manifests that cannot be read.
     """
     check_request(table.refresh(), ref, commit_properties)
-    done = repair(table, list(_KINDS), ref=ref, dry_run=dry_run, engine=engine, commit_properties=commit_properties)
+    done = repair_kinds(
+        table,
+        list(_KINDS),
+        ref=ref,
+        dry_run=dry_run,
+        engine=engine_or_default(engine),
+        commit_properties=commit_properties,
+    )
     found = {name: _paths(done, kind) for kind, name in _KINDS.items()}
     refused = {a.file or "": a.refused or "" for a in done.refused}
     return RemovedDeletes(**found, refused=refused, commit=done.commit, dry_run=dry_run)

@@ -30,15 +30,14 @@ def check_history(metadata: TableMetadata) -> Iterator[Finding]:
 def _snapshot_order(metadata: TableMetadata) -> Iterator[Finding]:
     numbers = Counter(s.sequence_number for s in metadata.snapshots.values() if s.sequence_number)
     for snapshot in metadata.snapshots.values():
-        number, parent = snapshot.sequence_number, metadata.snapshots.get(snapshot.parent_snapshot_id or 0)
-        above = parent is None or number > parent.sequence_number or number == parent.sequence_number == 0
-        if numbers[number] > 1 or not above:
+        number = snapshot.sequence_number
+        if numbers[number] > 1:
             yield error(
                 "snapshot-sequence",
-                "sequence number is not a new one",
+                "sequence number is that of another snapshot",
                 field="sequence-number",
                 found=number,
-                expected="one of its own" if parent is None else f"one of its own, above {parent.sequence_number}",
+                expected="one of its own",
                 snapshot_ids=(snapshot.snapshot_id,),
             )
         if metadata.format_version >= 2 and snapshot.manifest_list is None:
@@ -129,15 +128,6 @@ def _row_ids(metadata: TableMetadata) -> Iterator[Finding]:
             continue
         started = True
         taken.append((first, first + added, snapshot.snapshot_id))
-        if first < 0 or added < 0 or first + added > metadata.next_row_id:
-            yield error(
-                "next-row-id",
-                "snapshot takes row ids that were not given out",
-                field="next-row-id",
-                found=metadata.next_row_id,
-                expected=f">= {first + added}",
-                snapshot_ids=(snapshot.snapshot_id,),
-            )
     used = sorted(t for t in taken if t[1] > t[0])
     for (_, stop, other), (start, _, snapshot_id) in pairwise(used):
         if start < stop:

@@ -77,6 +77,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
         "delete-order": "position deletes are sorted by file_path and pos",
         "equality-column": "every equality id is a column of the delete file",
         # metrics and rows
+        "dropped-equality-delete": "no rewrite removed an equality delete while older live rows have one of its keys",
         "bounds": "bounds bound the values",
         "value-count": "value_counts are the rows",
         "null-count": "null_value_counts are the nulls",
@@ -96,6 +97,7 @@ REPAIRS: Mapping[str, str] = MappingProxyType(
         "dangling-equality-delete": "remove it",
         "summary-total": "commit a snapshot whose totals are counted anew",
         "puffin-footer": "rewrite the deletion vector into a new Puffin file",
+        "dropped-equality-delete": "hide the rows that came back, by position; only when it is asked for by its name",
     }
 )
 """What `repair` does about a kind; all others are for a person to decide."""

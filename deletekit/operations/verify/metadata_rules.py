@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from deletekit.errors import DeletekitError
 from deletekit.operations.verify.damage import DAMAGE, from_error, guarded
 from deletekit.operations.verify.history_rules import check_history
 from deletekit.operations.verify.report import Finding, error, warning
+from deletekit.table.consistency import in_metadata
 from deletekit.table.file_io import FileIO
-from deletekit.table.metadata import MAIN, Snapshot, TableMetadata, check_schema_version
+from deletekit.table.metadata import Snapshot, TableMetadata, check_schema_version
 
 __all__ = ["check_metadata", "check_named_files", "usable_snapshots"]
 
@@ -88,55 +89,31 @@ def check_named_files(metadata: TableMetadata, io: FileIO) -> Iterator[Finding]:
 
 
 def _required_fields(metadata: TableMetadata) -> Iterator[Finding]:
-    names = ["location", "last-updated-ms", "last-column-id"]
+    names = ["location", "last-updated-ms"]
     if metadata.format_version >= 2:
-        names += ["table-uuid", "last-sequence-number", "last-partition-id", "default-sort-order-id"]
-    if metadata.format_version >= 3:
-        names.append("next-row-id")
+        names += ["table-uuid", "default-sort-order-id"]
     for name in names:
         if metadata.raw.get(name) is None:
             yield error("metadata-field", "table metadata lacks a field", field=name, expected="a value")
 
 
-def _ids_once(metadata: TableMetadata) -> Iterator[Finding]:
-    raw = metadata.raw
-    lists = [
-        ("schemas", "schema-id"),
-        ("partition-specs", "spec-id"),
-        ("sort-orders", "order-id"),
-        ("snapshots", "snapshot-id"),
-    ]
-    for name, key in lists:
-        for value, times in Counter(item.get(key) for item in raw.get(name) or ()).items():
-            if times > 1:
-                yield error("duplicate-id", "id is given twice", field=f"{name}.{key}", found=value, expected="once")
-    for schema in raw["schemas"]:
-        for value, times in Counter(_field_ids(schema)).items():
-            if times > 1:
-                where = f"schemas.{schema.get('schema-id')}"
-                yield error("duplicate-id", "field id is given twice", field=where, found=value, expected="once")
+def _written_on(metadata: TableMetadata) -> Iterator[Finding]:
+    """What a commit refuses to build on."""
+    for c in in_metadata(metadata):
+        yield error(c.kind, c.message, field=c.field, found=c.found, expected=c.expected, snapshot_ids=c.snapshot_ids)
 
 
 def _references(metadata: TableMetadata) -> Iterator[Finding]:
     raw = metadata.raw
-    orders = {o.get("order-id") for o in raw.get("sort-orders") or ()}
-    checks: list[tuple[str, Any, Any]] = [
-        ("current-schema-id", raw["current-schema-id"], metadata.schemas),
-        ("default-spec-id", raw["default-spec-id"], metadata.specs),
-        ("default-sort-order-id", raw.get("default-sort-order-id", 0), orders),
-    ]
-    checks += [(f"refs.{name}", ref.get("snapshot-id"), metadata.snapshots) for name, ref in metadata.refs.items()]
-    checks += [
-        (f"snapshots.{s.snapshot_id}.schema-id", s.schema_id, metadata.schemas)
-        for s in metadata.snapshots.values()
-        if s.schema_id is not None
-    ]
-    current = raw.get("current-snapshot-id")
-    if current is not None:
-        checks.append(("current-snapshot-id", current, metadata.snapshots))
-    for field, found, known in checks:
-        if found not in known:
-            yield error("reference", "id does not resolve", field=field, found=found, expected=sorted(known)[:20])
+    for snapshot in metadata.snapshots.values():
+        if snapshot.schema_id is not None and snapshot.schema_id not in metadata.schemas:
+            yield error(
+                "reference",
+                "id does not resolve",
+                field=f"snapshots.{snapshot.snapshot_id}.schema-id",
+                found=snapshot.schema_id,
+                expected=sorted(metadata.schemas)[:20],
+            )
     for name in ("statistics", "partition-statistics"):
         for entry in raw.get(name) or ():
             if entry.get("snapshot-id") not in metadata.snapshots:
@@ -153,39 +130,6 @@ def _references(metadata: TableMetadata) -> Iterator[Finding]:
             if item.get("source-id") not in fields and "source-ids" not in item:
                 where = f"sort-orders.{order.get('order-id')}.source-id"
                 yield error("reference", "sort column is in no schema", field=where, found=item.get("source-id"))
-
-
-def _refs(metadata: TableMetadata) -> Iterator[Finding]:
-    for name, ref in metadata.refs.items():
-        if ref.get("type") not in ("branch", "tag"):
-            yield error(
-                "ref", "ref has no type", field=f"refs.{name}.type", found=ref.get("type"), expected="branch, tag"
-            )
-    main = metadata.refs.get(MAIN, {})
-    if main.get("type") == "tag":
-        yield error("ref", "main is a branch", field="refs.main.type", found="tag", expected="branch")
-    current = metadata.raw.get("current-snapshot-id")
-    if current != main.get("snapshot-id"):
-        yield error(
-            "current-snapshot",
-            "current snapshot is not the head of main",
-            field="current-snapshot-id",
-            found=current,
-            expected=main.get("snapshot-id"),
-        )
-
-
-def _highest_ids(metadata: TableMetadata) -> Iterator[Finding]:
-    raw = metadata.raw
-    highest = {
-        "last-column-id": max(metadata.all_fields, default=0),
-        "last-partition-id": max((f.field_id for s in metadata.specs.values() for f in s.fields), default=0),
-        "last-sequence-number": max((s.sequence_number for s in metadata.snapshots.values()), default=0),
-    }
-    for name, least in highest.items():
-        found = raw.get(name)
-        if found is not None and found < least:
-            yield error(name, "a higher one is in use", field=name, found=found, expected=f">= {least}")
 
 
 # --- schemas and specs ------------------------------------------------------------------------------------------------
@@ -206,7 +150,8 @@ def _specs(metadata: TableMetadata) -> Iterator[Finding]:
         for field in spec.fields:
             where = f"partition-specs.{spec_id}.{field.name}"
             transform = str(field.transform)
-            if transform != "void" and field.source_id not in metadata.all_fields:
+            is_default = spec_id == metadata.raw["default-spec-id"]  # a rule of writing looks at that one
+            if not is_default and transform != "void" and field.source_id not in metadata.all_fields:
                 yield error("partition-spec", "source column is in no schema", field=where, found=field.source_id)
             meaning = (field.source_id, transform)
             # v1 keeps a dropped field's id and makes it void; ids of v1 specs were given by position, so may repeat.
@@ -242,24 +187,10 @@ def _mapped_ids(mapping: Any) -> Iterator[int]:
         yield from _mapped_ids(item.get("fields") or ())
 
 
-def _field_ids(raw: Any) -> Iterator[int]:
-    if isinstance(raw, Mapping):
-        for key in ("id", "element-id", "key-id", "value-id"):
-            if key in raw:
-                yield raw[key]
-        for key in ("fields", "type", "element", "key", "value"):
-            yield from _field_ids(raw.get(key))
-    elif isinstance(raw, list):
-        for item in raw:
-            yield from _field_ids(item)
-
-
 _RULES: tuple[Callable[[TableMetadata], Iterator[Finding]], ...] = (
     _required_fields,
-    _ids_once,
+    _written_on,
     _references,
-    _refs,
-    _highest_ids,
     _schemas,
     _specs,
     _name_mapping,

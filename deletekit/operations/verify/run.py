@@ -7,16 +7,19 @@ Spec: https://iceberg.apache.org/spec/
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, get_args
 
+from deletekit.deletes.read import ReadContext
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.operations.context import engine_or_default
 from deletekit.operations.verify.content import check_files
-from deletekit.operations.verify.damage import guarded
+from deletekit.operations.verify.damage import DAMAGE, guarded
+from deletekit.operations.verify.dropped_deletes import check_dropped_deletes
 from deletekit.operations.verify.entry_rules import check_entries
 from deletekit.operations.verify.live_files import LiveFiles
 from deletekit.operations.verify.manifest_rules import check_listed, check_manifest
@@ -26,6 +29,7 @@ from deletekit.operations.verify.snapshot_rules import check_snapshot, live_file
 from deletekit.operations.verify.stored import StoredManifest, read_list, read_stored
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
 __all__ = ["verify"]
@@ -44,7 +48,8 @@ def verify(
     ----------
     level: `"metadata"` reads the metadata, manifest lists and manifests. `"deletes"` also looks for every live file,
         reads the live delete files whole, and the footers of the live data files. `"data"` also reads the live data
-        files, and counts rows, nulls and bounds anew.
+        files, counts rows, nulls and bounds anew, and looks for rows that came back because a rewrite removed an
+        equality delete that they need.
     snapshots: ids of the snapshots to check, `"heads"` for those that a branch or tag points to, or `"all"`: then the
         contents of files are checked of those only that are live in a head.
     engine: where files are read; see `deletekit.engine`.
@@ -90,7 +95,18 @@ class _Verification:
             self._checked |= checked
             for finding in findings:
                 self._findings.add([finding])
+            if self._level == "data":
+                self._dropped_deletes(opened)
         return VerifyReport(level=self._level, findings=tuple(self._repairable()), checked=self._checked)
+
+    def _dropped_deletes(self, opened: set[int]) -> None:
+        context, reader = ReadContext(self._io, self._metadata), SnapshotReader(self._io, self._metadata)
+        for snapshot_id in opened:
+            head = self._metadata.snapshots.get(snapshot_id)
+            # Where a file of the head cannot be read, the finding of that file says so.
+            with suppress(*DAMAGE):
+                found = [] if head is None else list(check_dropped_deletes(context, head, reader))
+                self._findings.add(found, (snapshot_id,))
 
     def _chosen(self, snapshots: Iterable[int] | str) -> list[Snapshot]:
         usable, findings = usable_snapshots(self._metadata)

@@ -1,0 +1,275 @@
+"""What table metadata contradicts itself in, of what a writer relies on: ids, references, sequence numbers, row ids.
+
+Law: rules from values to values, each one once: `verify` reports them, a commit refuses to go on, a read warns.
+Java's TableMetadata refuses most of them when it loads a table.
+Spec: "Table Metadata Fields", "Sequence Numbers", "Row Lineage", https://iceberg.apache.org/spec/
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
+
+from deletekit.errors import FormatError
+from deletekit.formats.manifest_list import ManifestContent, ManifestFile
+from deletekit.table.metadata import MAIN, TableMetadata
+
+__all__ = ["Contradiction", "check_manifest_list", "check_writable", "in_metadata", "warn_reader"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contradiction:
+    """One of them; the fields are as those of `verify`'s findings. `ambiguous`: a reader cannot know what is meant."""
+
+    kind: str
+    message: str
+    file: str | None = None
+    field: str
+    found: Any = None
+    expected: Any = None
+    snapshot_ids: tuple[int, ...] = ()
+    ambiguous: bool = False
+
+
+def check_writable(metadata: TableMetadata, location: str) -> None:
+    """Refuse to write on metadata that contradicts itself. Raises FormatError, which names the first contradiction."""
+    try:
+        for found in in_metadata(metadata):
+            raise _refusal(found, location)
+    except (TypeError, KeyError, AttributeError, LookupError) as e:
+        raise FormatError(
+            "table metadata has a value of another type, and is not written on",
+            kind="table-metadata",
+            file=location,
+            found=f"{type(e).__name__}: {e}",
+        ) from e
+
+
+def check_manifest_list(metadata: TableMetadata, listed: Iterable[ManifestFile], location: str) -> None:
+    """Refuse to build on a manifest list that is ahead of the metadata. `verify` has the same of each file in it."""
+    for found in _in_manifest_list(metadata, listed):
+        raise _refusal(found, location)
+
+
+def warn_reader(metadata: TableMetadata) -> None:
+    """Warn of contradictions that no commit will build on, and that a read does not depend on.
+
+    Raises FormatError where a reader cannot know what is meant: an id that is given to two different things.
+    """
+    for found in in_metadata(metadata):
+        if found.ambiguous:
+            raise _error(found, found.message, f"{metadata.location}/metadata")
+        said = f"{found.message}; field {found.field}; found {found.found}; expected {found.expected}"
+        warnings.warn(
+            f"metadata of the table at {metadata.location} contradicts itself, and commits are refused: {said}",
+            stacklevel=4,
+        )
+        return
+
+
+def in_metadata(metadata: TableMetadata) -> Iterator[Contradiction]:
+    """Every contradiction within the document."""
+    rules = (_missing, _ids_once, _references, _default_spec, _refs, _highest_ids, _below_parents, _row_ids)
+    yield from chain.from_iterable(rule(metadata) for rule in rules)
+
+
+def _in_manifest_list(metadata: TableMetadata, listed: Iterable[ManifestFile]) -> Iterator[Contradiction]:
+    """Contradictions between the document and the rows of a manifest list."""
+    for row in listed:
+        if row.sequence_number > metadata.last_sequence_number:
+            yield Contradiction(
+                kind="last-sequence-number",
+                message="a manifest has a higher one",
+                file=row.manifest_path,
+                field="last-sequence-number",
+                found=metadata.last_sequence_number,
+                expected=f">= {row.sequence_number}",
+            )
+        rows = (row.added_rows_count or 0) + (row.existing_rows_count or 0)
+        stop = (row.first_row_id or 0) + rows
+        is_data = row.content == ManifestContent.DATA and row.first_row_id is not None
+        if is_data and metadata.format_version >= 3 and stop > metadata.next_row_id:
+            yield Contradiction(
+                kind="next-row-id",
+                message="a manifest has row ids that were not given out",
+                file=row.manifest_path,
+                field="next-row-id",
+                found=metadata.next_row_id,
+                expected=f">= {stop}",
+            )
+
+
+def field_ids(raw: Any) -> Iterator[int]:
+    """Every field id of a schema or type as JSON."""
+    if isinstance(raw, Mapping):
+        for key in ("id", "element-id", "key-id", "value-id"):
+            if key in raw:
+                yield raw[key]
+        for key in ("fields", "type", "element", "key", "value"):
+            yield from field_ids(raw.get(key))
+    elif isinstance(raw, list):
+        for item in raw:
+            yield from field_ids(item)
+
+
+def _missing(metadata: TableMetadata) -> Iterator[Contradiction]:
+    names = ["last-column-id"]
+    if metadata.format_version >= 2:
+        names += ["last-sequence-number", "last-partition-id"]
+    if metadata.format_version >= 3:
+        names.append("next-row-id")
+    for name in names:
+        if metadata.raw.get(name) is None:
+            yield Contradiction(
+                kind="metadata-field", message="table metadata lacks a field", field=name, expected="a value"
+            )
+
+
+def _ids_once(metadata: TableMetadata) -> Iterator[Contradiction]:
+    raw = metadata.raw
+    for name, key in (
+        ("schemas", "schema-id"),
+        ("partition-specs", "spec-id"),
+        ("sort-orders", "order-id"),
+        ("snapshots", "snapshot-id"),
+    ):
+        known: dict[Any, Any] = {}
+        told = set()
+        for item in raw.get(name) or ():
+            value = item.get(key)
+            if value in known and value not in told:
+                told.add(value)
+                yield _twice("id is given twice", f"{name}.{key}", value, ambiguous=item != known[value])
+            known[value] = item
+    for schema in raw["schemas"]:
+        seen, told = set(), set()
+        for value in field_ids(schema):
+            if value in seen and value not in told:
+                told.add(value)
+                yield _twice("field id is given twice", f"schemas.{schema.get('schema-id')}", value, ambiguous=True)
+            seen.add(value)
+
+
+def _twice(message: str, field: str, found: Any, *, ambiguous: bool) -> Contradiction:
+    return Contradiction(
+        kind="duplicate-id", message=message, field=field, found=found, expected="once", ambiguous=ambiguous
+    )
+
+
+def _references(metadata: TableMetadata) -> Iterator[Contradiction]:
+    raw = metadata.raw
+    orders = {0, *(o.get("order-id") for o in raw.get("sort-orders") or ())}
+    checks: list[tuple[str, Any, Any]] = [
+        ("current-schema-id", raw["current-schema-id"], metadata.schemas),
+        ("default-spec-id", raw["default-spec-id"], metadata.specs),
+        ("default-sort-order-id", raw.get("default-sort-order-id", 0), orders),
+    ]
+    checks += [(f"refs.{name}", ref.get("snapshot-id"), metadata.snapshots) for name, ref in metadata.refs.items()]
+    current = raw.get("current-snapshot-id")
+    if current is not None:
+        checks.append(("current-snapshot-id", current, metadata.snapshots))
+    for field, found, known in checks:
+        if found not in known:
+            yield Contradiction(
+                kind="reference",
+                message="id does not resolve",
+                field=field,
+                found=found,
+                expected=sorted(islice(known, 20)),
+            )
+
+
+def _default_spec(metadata: TableMetadata) -> Iterator[Contradiction]:
+    """What new files are partitioned by is in the current schema; older specs may be about columns that are gone."""
+    spec_id = metadata.raw["default-spec-id"]
+    spec = metadata.specs.get(spec_id)
+    for field in spec.fields if spec is not None else ():
+        if str(field.transform) != "void" and metadata.schema.find_column_name(field.source_id) is None:
+            yield Contradiction(
+                kind="partition-spec",
+                message="source column of the default partition spec is not in the current schema",
+                field=f"partition-specs.{spec_id}.{field.name}",
+                found=field.source_id,
+            )
+
+
+def _refs(metadata: TableMetadata) -> Iterator[Contradiction]:
+    for name, ref in metadata.refs.items():
+        if ref.get("type") not in ("branch", "tag"):
+            where = f"refs.{name}.type"
+            yield Contradiction(
+                kind="ref", message="ref has no type", field=where, found=ref.get("type"), expected="branch, tag"
+            )
+    main = metadata.refs.get(MAIN, {})
+    if main.get("type") == "tag":
+        yield Contradiction(
+            kind="ref", message="main is a branch", field="refs.main.type", found="tag", expected="branch"
+        )
+    current = metadata.raw.get("current-snapshot-id")
+    if current != main.get("snapshot-id"):
+        yield Contradiction(
+            kind="current-snapshot",
+            message="current snapshot is not the head of main",
+            field="current-snapshot-id",
+            found=current,
+            expected=main.get("snapshot-id"),
+        )
+
+
+def _highest_ids(metadata: TableMetadata) -> Iterator[Contradiction]:
+    highest = {
+        "last-column-id": max(metadata.all_fields, default=0),
+        "last-partition-id": max((f.field_id for s in metadata.specs.values() for f in s.fields), default=0),
+        "last-sequence-number": max((s.sequence_number for s in metadata.snapshots.values()), default=0),
+    }
+    for name, least in highest.items():
+        found = metadata.raw.get(name)
+        if found is not None and found < least:
+            yield Contradiction(
+                kind=name, message="a higher one is in use", field=name, found=found, expected=f">= {least}"
+            )
+
+
+def _below_parents(metadata: TableMetadata) -> Iterator[Contradiction]:
+    """A number that is given twice, on two branches, misleads no writer; `verify` knows that rule alone."""
+    for snapshot in metadata.snapshots.values():
+        number, parent = snapshot.sequence_number, metadata.snapshots.get(snapshot.parent_snapshot_id or 0)
+        if parent is not None and number <= parent.sequence_number and (number or parent.sequence_number):
+            yield Contradiction(
+                kind="snapshot-sequence",
+                message="sequence number is not above that of the parent",
+                field="sequence-number",
+                found=number,
+                expected=f"above {parent.sequence_number}",
+                snapshot_ids=(snapshot.snapshot_id,),
+            )
+
+
+def _row_ids(metadata: TableMetadata) -> Iterator[Contradiction]:
+    if metadata.format_version < 3:
+        return
+    for snapshot in metadata.snapshots.values():
+        first, added = snapshot.first_row_id, snapshot.added_rows
+        if first is not None and added is not None and (min(first, added) < 0 or first + added > metadata.next_row_id):
+            yield Contradiction(
+                kind="next-row-id",
+                message="snapshot takes row ids that were not given out",
+                field="next-row-id",
+                found=metadata.next_row_id,
+                expected=f">= {first + added}",
+                snapshot_ids=(snapshot.snapshot_id,),
+            )
+
+
+def _refusal(found: Contradiction, location: str) -> FormatError:
+    message = f"table metadata contradicts itself, and nothing is written on it: {found.message} (see verify)"
+    return _error(found, message, found.file or location)
+
+
+def _error(found: Contradiction, message: str, file: str) -> FormatError:
+    return FormatError(
+        message, kind=found.kind, file=file, field=found.field, found=found.found, expected=found.expected
+    )
