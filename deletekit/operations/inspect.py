@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from deletekit.deletes.delete_loader import DeleteLoader
 from deletekit.deletes.field_path import FieldPaths
-from deletekit.errors import DeletekitError
+from deletekit.errors import DeletekitError, InvalidInputError
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
@@ -55,6 +55,8 @@ def inspect(
     Returns a dict with `metadata` (the document), `snapshot`, `manifest-list` (its rows), `manifests` (their entries,
     inherited values filled in) and, when asked for, `deletes`. Raises as `scan`; FormatError for damaged files.
     """
+    if positions < 0:
+        raise InvalidInputError("a limit below zero", kind="limit", field="positions", found=positions)
     snapshot, _ = resolve_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of=as_of)
     out: dict[str, Any] = {"metadata-location": table.metadata_location, "metadata": dict(table.metadata.raw)}
     if snapshot is None:

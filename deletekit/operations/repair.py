@@ -18,7 +18,7 @@ from deletekit.commit.commit import Attempt, Commit, commit
 from deletekit.commit.row_delta import RowDelta
 from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors
 from deletekit.engines.local import Engine
-from deletekit.errors import DeletekitError, FormatError, InvalidInputError, NotFoundError
+from deletekit.errors import FormatError, InvalidInputError, NotFoundError
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
@@ -300,7 +300,7 @@ def _has_footer(io: FileIO, path: str) -> bool:
         puffin_footer(io, path)
     except NotFoundError:
         return True
-    except DeletekitError:
+    except FormatError:
         return False
     return True
 
