@@ -8,6 +8,7 @@ serialise v3 metadata; REST and the rest take the same updates through pyiceberg
 from __future__ import annotations
 
 import time
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -375,9 +376,13 @@ def load_catalog(name: str, **properties: Any) -> Catalog:
     return _open(name, lambda: load_pyiceberg_catalog(name, **properties))
 
 
-def wrap_catalog(catalog: PyIcebergCatalog) -> Catalog:
-    """A deletekit catalog over a pyiceberg one."""
-    return SqlStore(catalog) if isinstance(catalog, SqlCatalog) else PyIcebergStore(catalog)
+def wrap_catalog(catalog: PyIcebergCatalog, *, owned: bool = False) -> Catalog:
+    """A deletekit catalog over a pyiceberg one, of which an owned one's SQL connections are closed when it goes."""
+    if not isinstance(catalog, SqlCatalog):
+        return PyIcebergStore(catalog)
+    if owned:
+        weakref.finalize(catalog, catalog.engine.dispose)  # at the latest when Python ends
+    return SqlStore(catalog)
 
 
 def _table_exists(identifier: Identifier) -> InvalidInputError:
@@ -389,5 +394,5 @@ def _open(name: str, make: Callable[[], PyIcebergCatalog]) -> Catalog:
         for _ in range(_OPENING_RACES):
             # pyiceberg looks for its SQL tables and creates them then; several processes may do so at once.
             with suppress(sa.exc.OperationalError, sa.exc.ProgrammingError, sa.exc.IntegrityError):
-                return wrap_catalog(make())
-        return wrap_catalog(make())
+                return wrap_catalog(make(), owned=True)
+        return wrap_catalog(make(), owned=True)
