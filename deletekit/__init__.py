@@ -1,10 +1,10 @@
 """deletekit writes and reads every row-level delete of Apache Iceberg: copy-on-write, equality deletes, v2 position
 deletes and v3 deletion vectors.
 
-Names are imported when they are first used: importing deletekit starts no Spark, no Jupyter and no catalog.
+Names are imported when they are first used: importing deletekit starts no Spark, no Jupyter and no catalog. Functions
+stand behind `deletekit.public`, which checks their arguments and makes their errors ours.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from deletekit.errors import FormatError as FormatError
     from deletekit.errors import InvalidInputError as InvalidInputError
     from deletekit.errors import NotFoundError as NotFoundError
+    from deletekit.errors import StorageError as StorageError
     from deletekit.errors import UnsupportedError as UnsupportedError
     from deletekit.operations import context as engine  # noqa: F401  # mypy sees it, `_MODULES` loads it
     from deletekit.operations import stream as stream
@@ -111,6 +112,7 @@ _HOMES = {
         "FormatError",
         "InvalidInputError",
         "NotFoundError",
+        "StorageError",
         "UnsupportedError",
     ),
     "deletekit.operations.convert_delta.clean_up": ("DeltaCleanUp", "clean_up_delta"),
@@ -174,11 +176,11 @@ __all__ = sorted([*(n for n in _HOME_OF if n != "__version__"), *_MODULES])  # n
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(_MODULES[name])
-    if name not in _HOME_OF:
+    if name not in _MODULES and name not in _HOME_OF:
         raise AttributeError(f"module 'deletekit' has no attribute {name!r}")
-    return getattr(import_module(_HOME_OF[name]), name)
+    from deletekit.public import load  # noqa: PLC0415  # which looks at every name as it is asked for
+
+    return load(_MODULES[name]) if name in _MODULES else load(_HOME_OF[name], name)
 
 
 def __dir__() -> list[str]:

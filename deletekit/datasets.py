@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deletekit.errors import NotFoundError
+from deletekit.public import public
 
 __all__ = ["animals", "flights", "path", "users"]
 
@@ -20,6 +21,7 @@ _PACKAGE = Path(__file__).parent
 _FOLDERS = (_PACKAGE / "_data", _PACKAGE.parent / "data")
 
 
+@public
 def flights() -> pa.Table:
     """Return the 336,776 flights that left New York City in 2013, in the order of their source.
 
@@ -42,6 +44,7 @@ def flights() -> pa.Table:
     return _read("flights")
 
 
+@public
 def users() -> pa.Table:
     """Return the four rows of the first lessons; every column is required.
 
@@ -52,6 +55,7 @@ def users() -> pa.Table:
     return _read("users")
 
 
+@public
 def animals() -> pa.Table:
     """Return four animals, two without a category: an equality delete on `category` must match NULL with NULL.
 
@@ -62,6 +66,7 @@ def animals() -> pa.Table:
     return _read("animals")
 
 
+@public
 def path(name: str) -> Path:
     """The Parquet file of a sample table: `flights`, `users` or `animals`.
 

@@ -7,6 +7,7 @@
     ├── FormatError             bytes or metadata on disk break the specification           (also ValueError)
     ├── CommitConflictError     another writer won: nothing was committed, retry is safe
     ├── CommitStateUnknownError the catalog did not say whether the commit landed: look before retrying
+    ├── StorageError            storage refused access, is full or does not answer          (also OSError)
     └── EnvironmentMissingError a program or package this feature needs is not installed    (also RuntimeError)
 
 Every error carries `kind` (a stable code to match on), and where they apply `file`, `field`, `found` and `expected`.
@@ -14,6 +15,8 @@ Every error carries `kind` (a stable code to match on), and where they apply `fi
 
 from __future__ import annotations
 
+import errno
+import re
 from typing import Any
 
 __all__ = [
@@ -25,8 +28,24 @@ __all__ = [
     "FormatError",
     "InvalidInputError",
     "NotFoundError",
+    "StorageError",
     "UnsupportedError",
+    "is_storage_failure",
+    "storage_error",
 ]
+
+_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_AWAY = {
+    errno.ECONNREFUSED,
+    errno.ECONNRESET,
+    errno.ECONNABORTED,
+    errno.EHOSTUNREACH,
+    errno.ENETUNREACH,
+    errno.ETIMEDOUT,
+}
+# pyarrow's clients of object stores set no errno, and are known by their words.
+_CLIENT = re.compile(r"AWS Error (\w+)|Azure Error|google::cloud|curlCode|HTTP status|HDFS")
 
 
 class DeletekitError(Exception):
@@ -134,10 +153,44 @@ class CommitStateUnknownError(DeletekitError):
     default_kind = "commit-state-unknown"
 
 
+class StorageError(DeletekitError, OSError):
+    """Storage refused access, is full, does not answer, or failed.
+
+    `kind` is `storage-permission`, `storage-full`, `storage-connection` or `storage`. The library's own error is the
+    cause.
+    """
+
+    default_kind = "storage"
+
+
 class EnvironmentMissingError(DeletekitError, RuntimeError):
     """Java, a jar or an optional Python package that the feature needs is missing or too old."""
 
     default_kind = "environment"
+
+
+def is_storage_failure(error: BaseException) -> bool:
+    """Whether an OSError says that storage failed. pyarrow also raises OSError, without an errno, for damaged bytes."""
+    if isinstance(error, StorageError):
+        return True
+    return isinstance(error, OSError) and (error.errno is not None or bool(_CLIENT.search(str(error))))
+
+
+def storage_error(error: Exception, file: str | None = None) -> StorageError:
+    """What a storage's library raised, as a StorageError that names the file where it is known."""
+    number, text = getattr(error, "errno", None), f"{type(error).__name__}: {error}"
+    words = _CLIENT.search(text)
+    kind, message = "storage", "storage failed"
+    if number in _REFUSED or isinstance(error, PermissionError) or (words and words[1] == "ACCESS_DENIED"):
+        kind, message = "storage-permission", "storage refuses access"
+    elif number in _FULL:
+        kind, message = "storage-full", "storage is full"
+    elif number in _AWAY or isinstance(error, ConnectionError | TimeoutError) or "NETWORK_CONNECTION" in text:
+        kind, message = "storage-connection", "storage cannot be reached"
+    named = getattr(error, "filename", None)
+    made = StorageError(message, kind=kind, file=file or (str(named) if named else None), found=text)
+    made.errno = number
+    return made
 
 
 UNREADABLE = (FormatError, NotFoundError, UnsupportedError)

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from deletekit.errors import EnvironmentMissingError, InvalidInputError
+from deletekit.public import public
 from deletekit.spark_catalogs import SparkCatalog, spark_catalog
 from deletekit.spark_defaults import announce, inherited
 
@@ -45,6 +46,7 @@ _ONE_THREAD = {
 JARS_FOLDER_VARIABLE = "DELETEKIT_JARS"
 
 
+@public
 def session(
     warehouse: str | Path | None = None,
     *,
@@ -107,6 +109,7 @@ def session(
     return started
 
 
+@public
 def fetch_jars(folder: str | Path) -> tuple[Path, ...]:
     """Put the jars of `JARS` and what they need into a folder that DELETEKIT_JARS can name; returns their paths.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -22,9 +24,11 @@ class CountingIO:
         self.opened: Counter[str] = Counter()
         self.bytes: Counter[str] = Counter()
 
-    def open(self, path: str) -> Any:
+    @contextmanager
+    def open(self, path: str) -> Iterator[Any]:
         self.opened[path] += 1
-        return pa.PythonFile(_Counted(self.inner.open(path), path, self.bytes), mode="r")
+        with self.inner.open(path) as stream:
+            yield pa.PythonFile(_Counted(stream, path, self.bytes), mode="r")
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         self.opened[path] += 1

@@ -24,6 +24,7 @@ import pytest
 from pyroaring import BitMap
 
 import deletekit as dk
+from deletekit.commit.metadata_commit import commit_metadata
 from tests.storage import ON_S3, catalog_on, files_below, server, stored_at
 
 Row = dict[str, Any]
@@ -66,6 +67,11 @@ def make(catalog: dk.Catalog, *files: Sequence[Row] | pa.Table, schema: Any = IT
     for rows in files:
         dk.append(table, rows)
     return table
+
+
+def set_by_another_writer(table: dk.Table, properties: Mapping[str, str]) -> None:
+    """Set properties as a writer does that looks at no value."""
+    commit_metadata(table, lambda _: [{"action": "set-properties", "updates": dict(properties)}])
 
 
 def items(*rows: tuple[Any, ...]) -> list[Row]:

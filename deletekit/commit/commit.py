@@ -31,6 +31,7 @@ from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.table.catalog import TableState
 from deletekit.table.consistency import check_manifest_list, check_writable
 from deletekit.table.metadata import MAIN, TableMetadata
+from deletekit.table.properties import value_of
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
@@ -166,10 +167,10 @@ class Waits:
     """Exponential back-off with jitter, by the table's `commit.retry.*` properties. Raises InvalidInputError."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        self._retries = _number(properties, "commit.retry.num-retries", "4")
-        self._min = _number(properties, "commit.retry.min-wait-ms", "100") / 1000
-        self._max = _number(properties, "commit.retry.max-wait-ms", "60000") / 1000
-        self._deadline = time.monotonic() + _number(properties, "commit.retry.total-timeout-ms", "1800000") / 1000
+        self._retries = value_of(properties, "commit.retry.num-retries")
+        self._min = value_of(properties, "commit.retry.min-wait-ms") / 1000
+        self._max = value_of(properties, "commit.retry.max-wait-ms") / 1000
+        self._deadline = time.monotonic() + value_of(properties, "commit.retry.total-timeout-ms") / 1000
 
     def again(self, failed: int) -> bool:
         """Sleep and say True, or False when the attempts or the time are used up."""
@@ -178,13 +179,6 @@ class Waits:
             return False
         time.sleep(wait)
         return True
-
-
-def _number(properties: Mapping[str, str], name: str, default: str) -> int:
-    text = properties.get(name, default)
-    if not text.isdecimal():
-        raise InvalidInputError("bad property", kind="property", field=name, found=text, expected="a whole number")
-    return int(text)
 
 
 @dataclass(slots=True)

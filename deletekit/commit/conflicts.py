@@ -30,13 +30,14 @@ from deletekit.deletes.delete_loader import DeleteLoader
 from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors
 from deletekit.deletes.scan_planning import files_that_may_match
 from deletekit.deletes.write_context import WriteContext
-from deletekit.errors import CommitConflictError, InvalidInputError
+from deletekit.errors import CommitConflictError
 from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.history import ancestors
 from deletekit.table.live_files import LiveFiles
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.properties import value_of
 
 __all__ = ["Carried", "IsolationLevel", "Overlap", "PlannedChange", "carry", "isolation_level", "judge"]
 
@@ -59,15 +60,8 @@ _MOVING = {
 
 def isolation_level(metadata: TableMetadata, verb: str) -> IsolationLevel:
     """`write.<verb>.isolation-level`, Iceberg's default being `serializable`. Raises InvalidInputError."""
-    name = f"write.{verb}.isolation-level"
-    found = metadata.properties.get(name, "serializable")
-    if found.lower() == "serializable":
-        return "serializable"
-    if found.lower() == "snapshot":
-        return "snapshot"
-    raise InvalidInputError(
-        "unknown isolation level", kind="property", field=name, found=found, expected="serializable or snapshot"
-    )
+    level: IsolationLevel = value_of(metadata.properties, f"write.{verb}.isolation-level")
+    return level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

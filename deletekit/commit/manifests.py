@@ -30,6 +30,7 @@ from deletekit.formats.manifest_schema import PartitionFieldType
 from deletekit.table.live_files import rows_with_paths
 from deletekit.table.metadata import spec_to_json
 from deletekit.table.partition import schema_of_spec
+from deletekit.table.properties import value_of
 from deletekit.table.snapshot import SnapshotReader, without_first_row_id
 from deletekit.table.types import partition_types, schema_to_json, single_value_of_stored
 
@@ -116,7 +117,7 @@ def write_entries(
     schema = schema_of_spec(metadata, spec)
     types = partition_types(spec, schema)
     content = entries[0].data_file.content
-    codec = _CODECS.get(metadata.properties.get("write.manifest.compression-codec", "gzip").lower(), "deflate")
+    codec = _CODECS[value_of(metadata.properties, "write.manifest.compression-codec")]
     data = write_manifest(
         entries,
         format_version=metadata.format_version,

@@ -33,7 +33,7 @@ def commit_metadata(
     metadata that contradicts itself.
     """
     catalog = table.require_catalog()
-    waits = Waits(table.properties)
+    waits: Waits | None = None
     number = 0
     while True:
         number += 1
@@ -47,6 +47,7 @@ def commit_metadata(
             table.adopt(catalog.commit(table.identifier, _requirements(metadata, sorted(refs)), updates))
             return
         except CommitConflictError:
+            waits = waits or Waits(table.properties)  # not before: a bad value must not keep one from setting another
             if not waits.again(number):
                 raise
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from deletekit.deletes.write_context import partition_path
 from deletekit.formats.content_file import ContentFile, DataFile, DeleteFile, partition_key
 from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.properties import value_of
 from deletekit.version import __version__
 
 if TYPE_CHECKING:
@@ -99,8 +100,7 @@ def _partitions(
 ) -> dict[str, str]:
     keys = {(f.spec_id, partition_key(f.partition)): (f.spec_id, f.partition) for f in (*added, *removed)}
     out = {"changed-partition-count": str(len(keys))}
-    limit = metadata.properties.get("write.summary.partition-limit", "0")
-    if not limit.isdigit() or not 0 < len(keys) <= int(limit):
+    if not 0 < len(keys) <= value_of(metadata.properties, "write.summary.partition-limit"):
         return out
     out["partition-summaries-included"] = "true"
     for key, (spec_id, partition) in keys.items():

@@ -17,13 +17,14 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from deletekit.deletes.equality_deletes import comparable
-from deletekit.deletes.write_context import DEFAULT_TARGET_BYTES, WriteContext
+from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.metrics import collect_metrics, to_optional
 from deletekit.formats.parquet import encode_parquet
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import partition_values, schema_of_spec
+from deletekit.table.properties import value_of
 from deletekit.table.types import arrow_field, partition_types, schema_to_json, stored_value
 
 __all__ = ["column_at", "group_codes", "partition_columns", "split_by_partition", "write_data_files"]
@@ -44,7 +45,7 @@ def write_data_files(
     lineage: row lineage columns stored in the file because the rows carry their own values.
     rows_per_file: where a file ends; by default where it is about to pass `write.target-file-size-bytes`.
     """
-    target = context.size_property("write.target-file-size-bytes", DEFAULT_TARGET_BYTES)
+    target = value_of(context.metadata.properties, "write.target-file-size-bytes")
     return [
         _write_file(context, part, spec, partition, lineage)
         for partition, rows in split_by_partition(context, table, spec)

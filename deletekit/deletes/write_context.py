@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Container
-from contextlib import suppress
+from collections.abc import Container, Mapping
 from typing import Any
 from urllib.parse import quote_plus
 
@@ -20,17 +19,15 @@ from pyiceberg.transforms import DayTransform
 
 from deletekit.errors import CommitConflictError, InvalidInputError
 from deletekit.formats.decimals import decimal_of_bytes
-from deletekit.formats.metrics import MetricsMode, metrics_mode
+from deletekit.formats.metrics import MetricsMode
 from deletekit.formats.parquet import ParquetOptions
-from deletekit.table.file_io import FileIO
+from deletekit.table.file_io import FileIO, try_delete
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import schema_of_spec
+from deletekit.table.properties import COLUMN_METRICS, value_of
 from deletekit.table.types import partition_types
 
 __all__ = ["WriteContext"]
-
-DEFAULT_TARGET_BYTES = 512 * 1024 * 1024
-DEFAULT_DELETE_TARGET_BYTES = 64 * 1024 * 1024
 
 
 class WriteContext:
@@ -77,13 +74,9 @@ class WriteContext:
             raise
 
     def discard(self, keep: Container[str] = ()) -> None:
-        """Remove the files written by this operation, but for some. Only what certainly was not committed.
-
-        What storage will not remove stays, for remove_orphan_files: the reason to discard is what the caller must hear.
-        """
+        """Remove the files written by this operation, but for some. Only what certainly was not committed."""
         for path in [p for p in self.written if p not in keep]:
-            with suppress(Exception):
-                self.io.delete(path)
+            try_delete(self.io, path)
             self.written.remove(path)
 
     def data_path(self, spec: PartitionSpec, partition: tuple[Any, ...], suffix: str) -> str:
@@ -91,39 +84,48 @@ class WriteContext:
         with self._lock:
             self._count += 1
             number = self._count
-        parts = [self.metadata.properties.get("write.data.path", f"{self.metadata.location}/data").rstrip("/")]
+        parts = [value_of(self.metadata.properties, "write.data.path") or f"{self.metadata.location}/data"]
         if spec.fields:
             parts.append(partition_path(spec, partition, self.metadata))
         return "/".join([*parts, f"{number:05d}-{self.operation_id}{suffix}"])
 
     def metadata_path(self, name: str) -> str:
         """A path under `write.metadata.path` or `<location>/metadata`."""
-        directory = self.metadata.properties.get("write.metadata.path", f"{self.metadata.location}/metadata")
-        return f"{directory.rstrip('/')}/{name}"
+        directory = value_of(self.metadata.properties, "write.metadata.path") or f"{self.metadata.location}/metadata"
+        return f"{directory}/{name}"
 
     @property
     def parquet(self) -> ParquetOptions:
-        return ParquetOptions.from_properties(self.metadata.properties)
+        return parquet_options(self.metadata.properties)
 
     @property
     def delete_parquet(self) -> ParquetOptions:
-        return ParquetOptions.from_properties(self.metadata.properties, "write.delete.parquet.")
+        return parquet_options(self.metadata.properties, "write.delete.parquet.")
 
     def metrics_mode(self, field_id: int, name: str) -> MetricsMode:
         """The mode of a column: `write.metadata.metrics.column.<name>`, else `...default`, else truncate(16)."""
         del field_id
         properties = self.metadata.properties
-        text = properties.get(f"write.metadata.metrics.column.{name}")
-        return metrics_mode(text or properties.get("write.metadata.metrics.default", "truncate(16)"))
+        own = COLUMN_METRICS + name
+        mode: MetricsMode = value_of(properties, own if own in properties else "write.metadata.metrics.default")
+        return mode
 
-    def size_property(self, name: str, default: int) -> int:
-        """A positive integer property. Raises InvalidInputError."""
-        text = self.metadata.properties.get(name, str(default))
-        if not text.isdigit() or int(text) <= 0:
-            raise InvalidInputError(
-                "bad property", kind="property", field=name, found=text, expected="a positive integer"
-            )
-        return int(text)
+
+def parquet_options(properties: Mapping[str, str], prefix: str = "write.parquet.") -> ParquetOptions:
+    """`<prefix>*`, else `write.parquet.*`. Raises InvalidInputError."""
+
+    def value(name: str) -> Any:
+        own = prefix + name
+        return value_of(properties, own if own in properties else "write.parquet." + name)
+
+    codec = value("compression-codec")
+    return ParquetOptions(
+        compression="none" if codec == "uncompressed" else codec,
+        compression_level=value("compression-level") if codec in {"zstd", "gzip", "brotli"} else None,
+        row_group_rows=value("row-group-limit"),
+        page_bytes=value("page-size-bytes"),
+        dictionary_bytes=value("dict-size-bytes"),
+    )
 
 
 def granularity_of(metadata: TableMetadata, granularity: str | None = None) -> str:
@@ -131,22 +133,15 @@ def granularity_of(metadata: TableMetadata, granularity: str | None = None) -> s
 
     Raises InvalidInputError for anything but `file` and `partition`.
     """
-    chosen = granularity or metadata.properties.get("write.delete.granularity", "partition")
-    if chosen not in ("file", "partition"):
-        raise InvalidInputError(
-            "unknown delete granularity",
-            kind="property",
-            field="write.delete.granularity",
-            found=chosen,
-            expected="file or partition",
-        )
+    given = {} if granularity is None else {"write.delete.granularity": granularity}
+    chosen: str = value_of({**metadata.properties, **given}, "write.delete.granularity")
     return chosen
 
 
 def check_parquet_only(metadata: TableMetadata, *names: str) -> None:
     """Raise InvalidInputError when a format property asks for files deletekit reads but does not write."""
     for name in names:
-        value = metadata.properties.get(name, "parquet").lower()
+        value = value_of(metadata.properties, name)
         if value != "parquet":
             raise InvalidInputError(
                 "file format cannot be written", kind="file-format", field=name, found=value, expected="parquet"

@@ -7,7 +7,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
+
+from deletekit.errors import InvalidInputError
 
 __all__ = ["Engine", "LocalEngine"]
 
@@ -15,6 +17,7 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
+@runtime_checkable
 class Engine(Protocol):
     """Where tasks run. `map` keeps the order of its tasks and raises the first error."""
 
@@ -26,6 +29,8 @@ class LocalEngine:
     """Runs tasks in `threads` threads (default: the machine's cores), at most one result more ahead of the reader."""
 
     def __init__(self, threads: int | None = None) -> None:
+        if threads is not None and threads < 1:
+            raise InvalidInputError("an engine needs a thread", kind="threads", field="threads", found=threads)
         self.threads = threads or os.cpu_count() or 1
 
     def map(self, fn: Callable[[_T], _R], tasks: Iterable[_T]) -> Iterator[_R]:

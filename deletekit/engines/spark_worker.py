@@ -23,7 +23,7 @@ RESULT_SCHEMA = "group long, place long, part long, data binary"
 
 _ARROW_SCHEMA = pa.schema([("group", pa.int64()), ("place", pa.int64()), ("part", pa.int64()), ("data", pa.binary())])
 _PART_BYTES = 8 << 20
-# What may go well the next time; ours are not among them, though a NotFoundError tells of storage too.
+# What may go well the next time; of ours only StorageError is among them, though a NotFoundError tells of storage too.
 _TRANSIENT = (OSError, MemoryError)
 
 

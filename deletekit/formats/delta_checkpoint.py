@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from deletekit.errors import FormatError
+from deletekit.errors import FormatError, is_storage_failure
 from deletekit.formats.delta_actions import Actions, parse_actions, parse_commit
 
 __all__ = ["CheckpointFiles", "LogFiles", "log_files", "read_checkpoint_json", "read_checkpoint_parquet"]
@@ -96,6 +96,8 @@ def read_checkpoint_parquet(source: Any) -> Actions:
     except FormatError:
         raise
     except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError, TypeError) as e:
+        if is_storage_failure(e):
+            raise
         raise FormatError("damaged Delta checkpoint", kind="delta-checkpoint", found=f"{type(e).__name__}: {e}") from e
     return parse_actions(rows)
 

@@ -6,7 +6,6 @@ Spec: "Parquet", https://iceberg.apache.org/spec/#parquet
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deletekit.errors import InvalidInputError
 from deletekit.formats.hidden_nulls import without_hidden_nulls
 from deletekit.formats.metrics import field_id_of
 
@@ -30,39 +28,6 @@ class ParquetOptions:
     row_group_rows: int = 1 << 20
     page_bytes: int = 1 << 20
     dictionary_bytes: int = 2 << 20
-
-    @classmethod
-    def from_properties(cls, properties: Mapping[str, str], prefix: str = "write.parquet.") -> ParquetOptions:
-        """Read `<prefix>*`, falling back to `write.parquet.*`.
-
-        Raises InvalidInputError for a codec pyarrow lacks, and for what is no number.
-        """
-
-        def get(name: str, default: str) -> str:
-            return properties.get(prefix + name, properties.get("write.parquet." + name, default))
-
-        def number(name: str, default: int, least: int = 1) -> int:
-            text = get(name, str(default))
-            if not re.fullmatch(r"-?\d{1,18}", text) or int(text) < least:
-                raise InvalidInputError(
-                    "property is not a number", kind="property", field=prefix + name, found=text, expected=f">= {least}"
-                )
-            return int(text)
-
-        codec = get("compression-codec", "zstd").lower()
-        codec = "none" if codec == "uncompressed" else codec
-        if codec not in {"zstd", "gzip", "snappy", "lz4", "brotli", "none"}:
-            raise InvalidInputError(
-                "unknown compression codec", kind="property", field=prefix + "compression-codec", found=codec
-            )
-        has_level = get("compression-level", "") and codec in {"zstd", "gzip", "brotli"}
-        return cls(
-            compression=codec,
-            compression_level=number("compression-level", 0, least=-100) if has_level else None,
-            row_group_rows=number("row-group-limit", 1 << 20),
-            page_bytes=number("page-size-bytes", 1 << 20),
-            dictionary_bytes=number("dict-size-bytes", 2 << 20),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

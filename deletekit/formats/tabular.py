@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
-from deletekit.errors import DeletekitError, FormatError, UnsupportedError
+from deletekit.errors import DeletekitError, FormatError, UnsupportedError, is_storage_failure, storage_error
 from deletekit.formats.avro_table import read_avro_table
 from deletekit.formats.content_file import file_format_of
 from deletekit.formats.orc_layout import check_orc
@@ -115,7 +115,9 @@ _DAMAGE = (
 )
 
 
-def _damaged(name: str, e: BaseException) -> FormatError:
+def _damaged(name: str, e: Exception) -> DeletekitError:
+    if is_storage_failure(e):
+        return storage_error(e)
     return FormatError(f"damaged {name} file", kind=f"{name.lower()}", found=f"{type(e).__name__}: {e}")
 
 
@@ -212,7 +214,9 @@ class _ParquetRows:
             return {
                 c.path_in_schema: _statistics(c) for c in chunks if c.path_in_schema in top_level and c.is_stats_set
             }
-        except _DAMAGE:
+        except _DAMAGE as e:
+            if is_storage_failure(e):
+                raise
             return {}  # statistics that cannot be decoded say nothing
 
 

@@ -30,6 +30,7 @@ from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DeleteFile, partition_key
 from deletekit.table.column_names import as_names, columns_like
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.properties import value_of
 from deletekit.table.types import arrow_field, arrow_type, struct_paths
 
 __all__ = ["DeleteMode", "choose_mode", "equality_fields_of", "merged_results", "planned_change", "run_change"]
@@ -45,11 +46,9 @@ def choose_mode(metadata: TableMetadata, verb: str, mode: str | None) -> RowMode
     Raises InvalidInputError for an unknown mode, or one the format version does not take.
     """
     name = f"write.{verb}.mode"
-    chosen = mode or metadata.properties.get(name, "copy-on-write")
+    chosen = value_of(metadata.properties, name) if mode is None else mode
     if chosen not in _MODES:
-        raise InvalidInputError(
-            "unknown mode", kind="mode", field="mode" if mode else name, found=chosen, expected=", ".join(_MODES)
-        )
+        raise InvalidInputError("unknown mode", kind="mode", field="mode", found=chosen, expected=", ".join(_MODES))
     if chosen == "merge-on-read":
         chosen = "deletion-vector" if metadata.format_version >= 3 else "position-delete"
     if chosen != "copy-on-write":

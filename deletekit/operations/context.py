@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from deletekit.engines.local import Engine, LocalEngine
+from deletekit.public import public
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,6 +20,7 @@ __all__ = ["engine_or_default", "local", "spark"]
 _current: ContextVar[Engine | None] = ContextVar("deletekit_engine", default=None)
 
 
+@public
 @contextmanager
 def local(threads: int | None = None) -> Iterator[LocalEngine]:
     """Run the verbs inside the `with` block in `threads` threads of this process."""
@@ -27,6 +29,7 @@ def local(threads: int | None = None) -> Iterator[LocalEngine]:
         yield engine
 
 
+@public
 @contextmanager
 def spark(session: SparkSession, threads: int | None = None) -> Iterator[SparkEngine]:
     """Run the verbs inside the `with` block on the executors of a Spark session; the driver plans and commits.
@@ -45,6 +48,7 @@ def spark(session: SparkSession, threads: int | None = None) -> Iterator[SparkEn
         yield engine
 
 
+@public
 def engine_or_default(engine: Engine | None) -> Engine:
     """`engine`, or that of the surrounding `with deletekit.engine...`, or a local one with a thread per core."""
     return engine or _current.get() or LocalEngine()

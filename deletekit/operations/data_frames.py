@@ -25,6 +25,7 @@ from deletekit.formats.content_file import DataFile
 from deletekit.operations.context import engine_or_default
 from deletekit.operations.spark_rows import from_spark
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.properties import value_of
 from deletekit.table.types import arrow_type
 
 if TYPE_CHECKING:
@@ -104,15 +105,7 @@ def distribution_mode(metadata: TableMetadata) -> str:
     An unpartitioned table has nothing to hash by. Raises InvalidInputError for any other.
     """
     partitioned = bool(metadata.spec.fields)
-    mode = metadata.properties.get("write.distribution-mode", "hash" if partitioned else "none")
-    if mode not in ("none", "hash", "range"):
-        raise InvalidInputError(
-            "unknown distribution mode",
-            kind="property",
-            field="write.distribution-mode",
-            found=mode,
-            expected="none, hash or range",
-        )
+    mode: str = value_of(metadata.properties, "write.distribution-mode") or "hash"
     return mode if partitioned else "none"
 
 

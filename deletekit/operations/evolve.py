@@ -23,6 +23,7 @@ from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.operations.write import partition_field
 from deletekit.table.column_names import columns_like
 from deletekit.table.metadata import MAIN, TableMetadata, check_schema_version, spec_to_json
+from deletekit.table.properties import check_properties
 from deletekit.table.table import Table
 from deletekit.table.types import schema_to_json
 
@@ -73,6 +74,7 @@ def add_column(
 
     Raises InvalidInputError for a name in use, an unknown type, or a default the format version lacks.
     """
+    _check_name(name.rpartition(".")[2], "name")
 
     def change(metadata: TableMetadata) -> tuple[Schema, int]:
         schema, new_id = metadata.schema, int(metadata.raw["last-column-id"]) + 1
@@ -112,6 +114,7 @@ def rename_column(table: Table, name: str, new_name: str) -> None:
 
     Raises NotFoundError for an unknown column, InvalidInputError for a name in use.
     """
+    _check_name(new_name, "new_name")
 
     def change(metadata: TableMetadata) -> tuple[Schema, int]:
         parent = name.rpartition(".")[0]
@@ -195,14 +198,15 @@ def drop_partition_field(table: Table, name: str) -> None:
 
 
 def set_properties(table: Table, properties: Mapping[str, str | None]) -> None:
-    """Set table properties; a value of None removes one. Raises InvalidInputError for a value that is not text."""
+    """Set table properties; a value of None removes one.
+
+    Raises InvalidInputError for a value that is not text, or that a property deletekit knows cannot have.
+    """
 
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
         del metadata
-        for key, value in properties.items():
-            if value is not None and not isinstance(value, str):
-                raise InvalidInputError("properties are text", kind="property", field=key, found=value, expected="str")
         sets = {k: v for k, v in properties.items() if v is not None}
+        check_properties(sets)
         gone = [k for k, v in properties.items() if v is None]
         updates: list[Mapping[str, Any]] = [{"action": "set-properties", "updates": sets}] if sets else []
         return updates + ([{"action": "remove-properties", "removals": gone}] if gone else [])
@@ -220,13 +224,15 @@ def upgrade_format_version(table: Table, format_version: int) -> None:
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
         if metadata.format_version == format_version:
             return []
-        if not metadata.format_version < format_version <= MAX_FORMAT_VERSION:
+        now = metadata.format_version
+        if not now < format_version <= MAX_FORMAT_VERSION:
+            higher = " or ".join(str(v) for v in range(now + 1, MAX_FORMAT_VERSION + 1))
             raise InvalidInputError(
-                "format version cannot be set",
+                "a format version can only be raised",
                 kind="format-version",
                 field="format_version",
-                found=f"{metadata.format_version} -> {format_version}",
-                expected=f"{metadata.format_version} .. {MAX_FORMAT_VERSION}",
+                found=f"{format_version}, of a table in format version {now}",
+                expected=higher or f"nothing: {now} is the newest that deletekit writes",
             )
         return [{"action": "upgrade-format-version", "format-version": format_version}]
 
@@ -266,7 +272,14 @@ def drop_ref(table: Table, name: str) -> None:
     commit_metadata(table, build, unchanged_ref=name)
 
 
+def _check_name(name: str, argument: str) -> None:
+    if not name:
+        raise InvalidInputError("a name has a letter at least", kind="name", field=argument, found="an empty name")
+
+
 def _create_ref(table: Table, name: str, snapshot_id: int | None, kind: str) -> None:
+    _check_name(name, "name")
+
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
         if name in metadata.refs:
             raise InvalidInputError("branch or tag exists already", kind="ref", field="name", found=name)

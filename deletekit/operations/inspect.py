@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from deletekit.deletes.delete_loader import DeleteLoader
 from deletekit.deletes.field_path import FieldPaths
-from deletekit.errors import UNREADABLE, DeletekitError
+from deletekit.errors import UNREADABLE, DeletekitError, InvalidInputError
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
@@ -58,6 +58,8 @@ def inspect(
     has an `error` in place of its contents; a delete manifest is then missing in `deletes`, too. Raises as `scan`, and
     FormatError or NotFoundError for a manifest list that cannot be read.
     """
+    if positions < 0:
+        raise InvalidInputError("a limit below zero", kind="limit", field="positions", found=positions)
     snapshot, _ = resolve_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of=as_of)
     out: dict[str, Any] = {"metadata-location": table.metadata_location, "metadata": dict(table.metadata.raw)}
     if snapshot is None:

@@ -23,6 +23,7 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.formats.content_file import FileContent
 from deletekit.operations.context import engine_or_default
+from deletekit.public import public
 from deletekit.table.column_names import as_names, columns_like
 from deletekit.table.consistency import warn_reader
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
@@ -107,6 +108,7 @@ class Scan:
                 out.append(pa.field(name, METADATA_COLUMNS[name]))
         return pa.schema([f.remove_metadata() for f in out])
 
+    @public
     def plan(self) -> Sequence[ScanTask]:
         """The data files to read, each with the deletes that apply to it; reads manifests only."""
         reader = SnapshotReader(self.table.io, self.table.metadata)
@@ -114,6 +116,7 @@ class Scan:
             self.table.metadata, self.snapshot, reader, unbound_filter(self.where, self.schema), self.schema
         )
 
+    @public
     def to_batches(self) -> Iterator[pa.Table]:
         """The rows, in manifest order, in Arrow tables of at most 1,048,576 rows; threads read ahead.
 
@@ -137,12 +140,14 @@ class Scan:
         for tables in self.engine.map(read, task_parts(_announced(self.plan(), context))):
             yield from tables
 
+    @public
     def to_arrow(self) -> pa.Table:
         """All rows as one Arrow table."""
         schema = self.arrow_schema  # its empty_table() fails with a uuid inside a struct or list
         empty = pa.Table.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
         return pa.concat_tables([empty, *self.to_batches()])
 
+    @public
     def count(self) -> int:
         """Number of rows, from metadata wherever that is exact.
 
@@ -217,23 +222,23 @@ def resolve_snapshot(
         snapshot = metadata.snapshot_by_id(snapshot_id)
         return snapshot, metadata.schema_of(snapshot)
     if as_of is not None:
-        snapshot = metadata.snapshot_as_of(milliseconds(as_of))
+        snapshot = metadata.snapshot_as_of(milliseconds(as_of, "as_of"))
         return snapshot, metadata.schema_of(snapshot)
     found = metadata.snapshot_of_ref(ref)
     is_tag = ref in metadata.refs and metadata.refs[ref].get("type") == "tag"
     return found, metadata.schema_of(found) if found is not None and is_tag else metadata.schema
 
 
-def milliseconds(as_of: int | str | datetime) -> int:
-    """A time as Iceberg counts it. Raises InvalidInputError for what is neither of the three."""
-    if isinstance(as_of, int):
-        return as_of
+def milliseconds(time: int | str | datetime, argument: str) -> int:
+    """A time as Iceberg counts it. Raises InvalidInputError, naming the argument, for what is none of the three."""
+    if isinstance(time, int):
+        return time
     try:
-        moment = datetime.fromisoformat(as_of) if isinstance(as_of, str) else as_of
+        moment = datetime.fromisoformat(time) if isinstance(time, str) else time
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, AttributeError) as e:
         raise InvalidInputError(
-            "bad time", kind="time-travel", field="as_of", found=as_of, expected="milliseconds, a datetime or ISO 8601"
+            "bad time", kind="time-travel", field=argument, found=time, expected="milliseconds, a datetime or ISO 8601"
         ) from e
     return (moment - _EPOCH) // timedelta(milliseconds=1)  # in integers: a float of seconds is off by one at times
 

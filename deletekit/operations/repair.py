@@ -21,7 +21,7 @@ from deletekit.deletes.hide_positions import hide_positions
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.scan_planning import ScanTask
 from deletekit.engines.local import Engine
-from deletekit.errors import DeletekitError, FormatError, InvalidInputError, NotFoundError
+from deletekit.errors import FormatError, InvalidInputError, NotFoundError
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
@@ -370,7 +370,7 @@ def _has_footer(io: FileIO, path: str) -> bool:
         puffin_footer(io, path)
     except NotFoundError:
         return True
-    except DeletekitError:
+    except FormatError:
         return False
     return True
 

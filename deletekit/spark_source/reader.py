@@ -30,14 +30,13 @@ from deletekit.spark_source.types import spark_field, spark_type, to_spark
 from deletekit.table.catalog import TableState
 from deletekit.table.column_names import columns_like
 from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.properties import value_of
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.types import arrow_type
 
 __all__ = ["TableReader", "spark_schema", "without_history"]
 
 # Iceberg's own defaults; properties and option of the same names.
-SPLIT_BYTES = 128 * 1024 * 1024
-OPEN_FILE_BYTES = 4 * 1024 * 1024
 # A batch lies in the JVM's direct memory whole, of which a driver of 512 MB has as much.
 BATCH_ROWS = 1 << 16
 _HISTORY = ("snapshots", "snapshot-log", "metadata-log", "statistics", "partition-statistics")
@@ -112,8 +111,9 @@ class TableReader(DataSourceReader):
         where = options.get("where")
         made = unbound_filter(where, self._schema)
         self._where: list[BooleanExpression] = [] if made is None else [made]
-        self._split = options.number("split-size") or _size(state.metadata, "read.split.target-size", SPLIT_BYTES)
-        self._open_cost = _size(state.metadata, "read.split.open-file-cost", OPEN_FILE_BYTES)
+        properties = state.metadata.properties
+        self._split = options.number("split-size") or value_of(properties, "read.split.target-size")
+        self._open_cost = value_of(properties, "read.split.open-file-cost")
 
     @property
     def pushFilters(self) -> Any:  # noqa: N802  # the method's name in Spark
@@ -191,13 +191,6 @@ def _packed(parts: Iterable[TaskPart], target: int, open_cost: int) -> Iterator[
         weight += own
     if pack:
         yield InputPartition(tuple(pack))
-
-
-def _size(metadata: TableMetadata, name: str, default: int) -> int:
-    text = metadata.properties.get(name, str(default))
-    if not text.isdecimal() or int(text) <= 0:
-        raise InvalidInputError("bad property", kind="property", field=name, found=text, expected="a positive integer")
-    return int(text)
 
 
 def _state(metadata: TableMetadata, options: SourceOptions) -> tuple[Snapshot | None, Schema]:

@@ -21,7 +21,7 @@ from deletekit.commit.conflicts import PlannedChange
 from deletekit.commit.row_delta import RowDelta
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.rows import align
-from deletekit.deletes.write_context import DEFAULT_TARGET_BYTES, WriteContext, check_parquet_only
+from deletekit.deletes.write_context import WriteContext, check_parquet_only
 from deletekit.errors import CommitStateUnknownError, InvalidInputError, NotFoundError, UnsupportedError
 from deletekit.formats.content_file import DataFile
 from deletekit.operations.spark_rows import from_spark
@@ -29,6 +29,7 @@ from deletekit.operations.upsert import UpsertRequest, check_upsert, upsert_file
 from deletekit.spark_source.options import SourceOptions, names_of
 from deletekit.spark_source.reader import without_history
 from deletekit.table.metadata import MAIN
+from deletekit.table.properties import value_of
 from deletekit.table.table import Table
 
 __all__ = ["TableWriter", "WrittenFiles"]
@@ -78,7 +79,7 @@ class TableWriter(DataSourceArrowWriter):
         context = WriteContext(self._io, self._metadata, str(uuid.uuid4()))
         files: list[DataFile] = []
         try:
-            target = context.size_property("write.target-file-size-bytes", DEFAULT_TARGET_BYTES)
+            target = value_of(context.metadata.properties, "write.target-file-size-bytes")
             for rows in _pieces(iterator, min(target, HELD_BYTES)):
                 aligned = align(from_spark(rows, self._metadata.schema), self._metadata.schema)
                 files += write_data_files(context, aligned, self._metadata.spec)

@@ -8,6 +8,7 @@ serialise v3 metadata; REST and the rest take the same updates through pyiceberg
 from __future__ import annotations
 
 import time
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -35,7 +36,7 @@ from deletekit.errors import (
 )
 from deletekit.table.catalog_errors import asking, committing, committing_row, opening, row_errors, state_after
 from deletekit.table.catalog_updates import creating_updates, has_defaults, is_applied, rehearse
-from deletekit.table.file_io import FileIO, PyIcebergIO
+from deletekit.table.file_io import FileIO, PyIcebergIO, try_delete
 from deletekit.table.identifier import Identifier, dotted, to_identifier
 from deletekit.table.metadata import TableMetadata, parse_metadata
 from deletekit.table.metadata_file import (
@@ -169,7 +170,7 @@ class SqlStore(Catalog):
         if not self._register(identifier, state, swap):
             raise CommitConflictError("another writer committed first", field="metadata_location", expected=old)
         for path in unlogged_files(current.metadata, changed):
-            _try_delete(state.io, path)
+            try_delete(state.io, path)
         return state
 
     def _register(self, identifier: Identifier, state: TableState, statement: Any) -> bool:
@@ -190,10 +191,10 @@ class SqlStore(Catalog):
         except CommitStateUnknownError as e:
             return state_after(e, lambda: self._landed(identifier, location), state.metadata.properties)
         except Exception:
-            _try_delete(state.io, location)
+            try_delete(state.io, location)
             raise
         if not changed:
-            _try_delete(state.io, location)
+            try_delete(state.io, location)
         return changed
 
     def _landed(self, identifier: Identifier, location: str) -> bool | None:
@@ -359,12 +360,13 @@ def local_catalog(path: str | Path, name: str = "local") -> Catalog:
     Holds format versions 1 to 3, and several processes may commit to it at once.
     """
     root = Path(path).absolute()
-    root.mkdir(parents=True, exist_ok=True)
+    with opening(name):
+        root.mkdir(parents=True, exist_ok=True)
     uri = sa.URL.create("sqlite", database=str(root / "catalog.db"), query={"timeout": "60"}).render_as_string()
     return _open(name, lambda: SqlCatalog(name, uri=uri, warehouse=str(root), init_catalog_tables="true"))
 
 
-def load_catalog(name: str, **properties: str) -> Catalog:
+def load_catalog(name: str, **properties: Any) -> Catalog:
     """Any pyiceberg catalog by its own properties (`type="rest"`, `uri=...`) or its configuration file.
 
     Format version 3 needs a REST or SQL catalog; others refuse it by name before anything is written.
@@ -374,19 +376,17 @@ def load_catalog(name: str, **properties: str) -> Catalog:
     return _open(name, lambda: load_pyiceberg_catalog(name, **properties))
 
 
-def wrap_catalog(catalog: PyIcebergCatalog) -> Catalog:
-    """A deletekit catalog over a pyiceberg one."""
-    return SqlStore(catalog) if isinstance(catalog, SqlCatalog) else PyIcebergStore(catalog)
+def wrap_catalog(catalog: PyIcebergCatalog, *, owned: bool = False) -> Catalog:
+    """A deletekit catalog over a pyiceberg one, of which an owned one's SQL connections are closed when it goes."""
+    if not isinstance(catalog, SqlCatalog):
+        return PyIcebergStore(catalog)
+    if owned:
+        weakref.finalize(catalog, catalog.engine.dispose)  # at the latest when Python ends
+    return SqlStore(catalog)
 
 
 def _table_exists(identifier: Identifier) -> InvalidInputError:
     return InvalidInputError("table exists already", kind="table-exists", found=dotted(identifier))
-
-
-def _try_delete(io: FileIO, path: str) -> None:
-    # What cannot be removed stays, for remove_orphan_files: the answer to the caller is another one.
-    with suppress(Exception):
-        io.delete(path)
 
 
 def _open(name: str, make: Callable[[], PyIcebergCatalog]) -> Catalog:
@@ -394,5 +394,5 @@ def _open(name: str, make: Callable[[], PyIcebergCatalog]) -> Catalog:
         for _ in range(_OPENING_RACES):
             # pyiceberg looks for its SQL tables and creates them then; several processes may do so at once.
             with suppress(sa.exc.OperationalError, sa.exc.ProgrammingError, sa.exc.IntegrityError):
-                return wrap_catalog(make())
-        return wrap_catalog(make())
+                return wrap_catalog(make(), owned=True)
+        return wrap_catalog(make(), owned=True)

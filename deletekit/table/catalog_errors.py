@@ -33,7 +33,10 @@ from deletekit.errors import (
     InvalidInputError,
     NotFoundError,
     UnsupportedError,
+    is_storage_failure,
+    storage_error,
 )
+from deletekit.table.properties import value_of
 
 __all__ = ["asking", "committing", "committing_row", "opening", "row_errors", "state_after"]
 
@@ -127,10 +130,10 @@ def state_after(error: DeletekitError, look: Callable[[], T | None], properties:
     once: that may be the answer to a request which an SDK or a gateway sent again, when the first one had landed.
     """
     unknown = isinstance(error, CommitStateUnknownError)
-    retries = _number(properties, "commit.status-check.num-retries", 3) if unknown else 0
-    wait = _number(properties, "commit.status-check.min-wait-ms", 1000) / 1000
-    longest = _number(properties, "commit.status-check.max-wait-ms", 60_000) / 1000
-    deadline = time.monotonic() + _number(properties, "commit.status-check.total-timeout-ms", 1_800_000) / 1000
+    retries = _number(properties, "commit.status-check.num-retries") if unknown else 0
+    wait = _number(properties, "commit.status-check.min-wait-ms") / 1000
+    longest = _number(properties, "commit.status-check.max-wait-ms") / 1000
+    deadline = time.monotonic() + _number(properties, "commit.status-check.total-timeout-ms") / 1000
     for number in range(retries + 1):
         if number:
             pause = min(wait * 2 ** min(number - 1, 30), longest)
@@ -179,6 +182,8 @@ def _unknown_state(error: Exception) -> CommitStateUnknownError:
 
 
 def _failed(error: Exception) -> DeletekitError:
+    if is_storage_failure(error):
+        return storage_error(error)
     return DeletekitError(
         "the catalog or its storage failed", kind="catalog-failed", found=f"{type(error).__name__}: {error}"
     )
@@ -188,7 +193,9 @@ def _text(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _number(properties: Mapping[str, str], name: str, default: int) -> int:
+def _number(properties: Mapping[str, str], name: str) -> int:
     # Not refused when malformed: the commit is out already.
-    text = properties.get(name, "")
-    return int(text) if text.isdecimal() else default
+    try:
+        return int(value_of(properties, name))
+    except InvalidInputError:
+        return int(value_of({}, name))

@@ -10,6 +10,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,18 +19,23 @@ from urllib.parse import urlparse
 
 import pyarrow as pa
 from pyarrow import fs
+from pyiceberg.exceptions import NotInstalledError
 from pyiceberg.io import FileIO as PyIcebergFileIO
 from pyiceberg.io import load_file_io
 
 from deletekit.errors import (
     CommitConflictError,
+    DeletekitError,
+    EnvironmentMissingError,
     FormatError,
     InvalidInputError,
     NotFoundError,
+    StorageError,
     UnsupportedError,
+    storage_error,
 )
 
-__all__ = ["FileIO", "FileInfo", "MemoryFileIO", "PyIcebergIO", "is_remote", "write_if_absent"]
+__all__ = ["FileIO", "FileInfo", "MemoryFileIO", "PyIcebergIO", "is_remote", "try_delete", "write_if_absent"]
 
 # What fsspec's file systems call the time of the last change.
 _FSSPEC_TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")
@@ -45,10 +51,13 @@ class FileInfo:
 
 
 class FileIO(Protocol):
-    """What deletekit needs of storage. Implementations are picklable, because tasks travel to workers."""
+    """What deletekit needs of storage. Implementations are picklable, because tasks travel to workers.
 
-    def open(self, path: str) -> Any:
-        """A seekable binary reader. Raises NotFoundError."""
+    Each method raises StorageError when storage refuses, is full or does not answer.
+    """
+
+    def open(self, path: str) -> AbstractContextManager[Any]:
+        """`with` this: a seekable binary reader. Raises NotFoundError."""
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         """`length` bytes from `offset` (None: to the end). Raises NotFoundError; FormatError when there are fewer."""
@@ -62,8 +71,8 @@ class FileIO(Protocol):
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         """Create a file with these bytes. Raises CommitConflictError when it exists: files are never overwritten."""
 
-    def create(self, path: str) -> Any:
-        """A binary writer of a new file, for what is too large to be held; the file is whole once it is closed.
+    def create(self, path: str) -> AbstractContextManager[Any]:
+        """`with` this: a binary writer of a new file, for what is too large to be held. It is whole after the block.
 
         Raises CommitConflictError when the file exists.
         """
@@ -86,33 +95,38 @@ class PyIcebergIO:
     ) -> None:
         self.properties = {k: str(v) for k, v in properties.items()}
         self.location = location
-        self._impl = impl if impl is not None else load_file_io(self.properties, location)
+        with _answering(location or "storage"):
+            self._impl = impl if impl is not None else load_file_io(self.properties, location)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PyIcebergIO, (self.properties, self.location)
 
-    def open(self, path: str) -> Any:
-        try:
-            return self._impl.new_input(path).open(seekable=True)
-        except (FileNotFoundError, NotADirectoryError, pa.ArrowInvalid) as e:  # the last: NUL in a damaged path
-            raise _missing(path) from e
+    @contextmanager
+    def open(self, path: str) -> Iterator[Any]:
+        with _answering(path):
+            stream = self._impl.new_input(path).open(seekable=True)
+        with _reading(path), stream:
+            yield stream
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        with self.open(path) as stream:
+        with self.open(path) as stream, _answering(path):
             stream.seek(offset)
             data = stream.read() if length is None else stream.read(length)
         return _whole(bytes(data), path, length)
 
     def size(self, path: str) -> int:
-        try:
+        with _answering(path):
             return len(self._impl.new_input(path))
-        except FileNotFoundError as e:
-            raise _missing(path) from e
 
     def exists(self, path: str) -> bool:
-        return bool(self._impl.new_input(path).exists())
+        with _answering(path):
+            return bool(self._impl.new_input(path).exists())
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
+        with _answering(prefix):
+            yield from self._files(prefix)
+
+    def _files(self, prefix: str) -> Iterator[FileInfo]:
         if urlparse(prefix).scheme in ("", "file"):
             return _local_files(prefix)
         if hasattr(self._impl, "fs_by_scheme"):
@@ -142,27 +156,23 @@ class PyIcebergIO:
             )
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
-        try:
-            with self._impl.new_output(path).create(overwrite=False) as stream:
-                stream.write(data)  # pyarrow's streams take buffers too
-        except FileExistsError as e:
-            raise _exists(path) from e
+        with _writing(path), self._impl.new_output(path).create(overwrite=False) as stream:
+            stream.write(data)  # pyarrow's streams take buffers too
 
-    def create(self, path: str) -> Any:
-        try:
-            return self._impl.new_output(path).create(overwrite=False)
-        except FileExistsError as e:
-            raise _exists(path) from e
+    @contextmanager
+    def create(self, path: str) -> Iterator[Any]:
+        with _writing(path):
+            stream = self._impl.new_output(path).create(overwrite=False)
+        with _reading(path), stream:
+            yield stream
 
     def delete(self, path: str) -> None:
         uri = urlparse(path)
         if uri.scheme and (uri.query or uri.fragment):
             # pyiceberg would cut the name there, and remove another file.
             raise UnsupportedError("name cannot be addressed in storage", kind="path", file=path, expected="no # or ?")
-        try:
+        with suppress(NotFoundError), _answering(path):
             self._impl.delete(path)
-        except FileNotFoundError:
-            return
 
 
 class MemoryFileIO:
@@ -172,7 +182,7 @@ class MemoryFileIO:
         self.files: dict[str, bytes] = {} if files is None else files
         self.modified_ms: dict[str, int] = {}
 
-    def open(self, path: str) -> Any:
+    def open(self, path: str) -> io.BytesIO:
         return io.BytesIO(self._bytes(path))
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
@@ -191,7 +201,7 @@ class MemoryFileIO:
         self.files[path] = data.to_pybytes() if isinstance(data, pa.Buffer) else bytes(data)
         self.modified_ms[path] = time.time_ns() // 1_000_000
 
-    def create(self, path: str) -> Any:
+    def create(self, path: str) -> io.BytesIO:
         if path in self.files:
             raise _exists(path)
         return _MemoryWriter(self, path)
@@ -223,6 +233,67 @@ class _MemoryWriter(io.BytesIO):
         super().close()
 
 
+@contextmanager
+def _answering(path: str) -> Iterator[None]:
+    """Around a call of a storage's library: whatever it raises is one of our errors, which names the path."""
+    try:
+        yield
+    except (DeletekitError, MemoryError):
+        raise
+    except (FileNotFoundError, NotADirectoryError) as e:
+        raise _missing(path) from e
+    except FileExistsError as e:
+        raise _exists(path) from e
+    except (ImportError, NotInstalledError) as e:
+        raise EnvironmentMissingError("a package for this storage is missing", file=path, found=str(e)) from e
+    except ValueError as e:
+        raise _unaddressed(path, e) from e
+    except Exception as e:  # clients of object stores have error classes of their own
+        raise storage_error(e, path) from e
+
+
+@contextmanager
+def _writing(path: str) -> Iterator[None]:
+    """The same around the making of a file: what is not there is its directory, which storage would not make."""
+    with _answering(path):
+        try:
+            yield
+        except (FileNotFoundError, NotADirectoryError) as e:
+            raise storage_error(e, path) from e
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """Around the use of an open file by others, whose own errors stay what they are."""
+    try:
+        yield
+    except StorageError as e:
+        raise e.in_file(path) from e
+    except DeletekitError:
+        raise
+    except OSError as e:
+        raise storage_error(e, path) from e
+
+
+def _unaddressed(path: str, error: ValueError) -> DeletekitError:
+    scheme = urlparse(path).scheme
+    if "\0" in path or not scheme or scheme == "file":  # a damaged path, which no file can have
+        return _missing(path)
+    return UnsupportedError(
+        "no storage for such a path",
+        kind="storage-scheme",
+        file=path,
+        found=str(error) or scheme,
+        expected="a scheme that pyiceberg's FileIO knows, such as file, s3, gs, abfs or hdfs",
+    )
+
+
+def try_delete(io: FileIO, path: str) -> None:
+    """Remove a file if storage will; one that stays is for remove_orphan_files."""
+    with suppress(Exception):
+        io.delete(path)
+
+
 def write_if_absent(path: str, data: bytes) -> None:
     """Create a file of a local disk whole, and only if there is none: of several writers, one wins.
 
@@ -231,15 +302,14 @@ def write_if_absent(path: str, data: bytes) -> None:
     if is_remote(path):
         raise UnsupportedError("storage cannot create a file only if there is none", kind="storage", file=path)
     target = Path(urlparse(path).path if path.startswith("file:") else path)
-    target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_name(f".{target.name}.{os.getpid()}.{time.time_ns()}.tmp")
-    try:
-        draft.write_bytes(data)
-        os.link(draft, target)
-    except FileExistsError as e:
-        raise _exists(path) from e
-    finally:
-        draft.unlink(missing_ok=True)
+    with _writing(path):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            draft.write_bytes(data)
+            os.link(draft, target)
+        finally:
+            draft.unlink(missing_ok=True)
 
 
 def is_remote(path: str) -> bool:

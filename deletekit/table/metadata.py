@@ -20,6 +20,7 @@ from pyiceberg.schema import Schema, index_by_id
 
 from deletekit.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from deletekit.formats.compression import decompress, json_limit
+from deletekit.table.properties import check_properties
 from deletekit.table.types import schema_from_json, schema_to_json
 
 __all__ = ["MAIN", "Snapshot", "TableMetadata", "new_metadata", "parse_metadata", "serialise_metadata"]
@@ -289,6 +290,7 @@ def new_metadata(
             expected="1, 2 or 3",
         )
     check_schema_version(schema, format_version)
+    check_properties(properties or {})
     raw: dict[str, Any] = {
         "format-version": format_version,
         "table-uuid": str(uuid.uuid4()),
@@ -330,12 +332,13 @@ def check_schema_version(schema: Schema, format_version: int) -> None:
         if column.initial_default is not None or column.write_default is not None:
             needs = max(needs, 3)
         if needs > format_version:
+            advice = ", or a type: Arrow's null is Iceberg's unknown" if str(column.field_type) == "unknown" else ""
             raise InvalidInputError(
                 "column needs a newer format version",
                 kind="format-version",
                 field=column.name,
                 found=f"{column.field_type} in format version {format_version}",
-                expected=f"format version {needs}",
+                expected=f"format version {needs}{advice}",
             )
 
 

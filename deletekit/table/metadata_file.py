@@ -9,8 +9,8 @@ from __future__ import annotations
 import gzip
 import uuid
 
-from deletekit.errors import InvalidInputError
 from deletekit.table.metadata import TableMetadata, serialise_metadata
+from deletekit.table.properties import value_of
 
 __all__ = [
     "logged_files",
@@ -23,7 +23,6 @@ __all__ = [
 
 # Java's names of codecs, and what each adds to the file's name.
 _SUFFIXES = {"none": "", "gzip": ".gz"}
-_DEFAULT_LOG_LENGTH = "100"
 
 
 def metadata_file_path(metadata: TableMetadata, version: int) -> str:
@@ -32,14 +31,9 @@ def metadata_file_path(metadata: TableMetadata, version: int) -> str:
     Raises InvalidInputError for a codec that Iceberg does not have.
     """
     properties = metadata.properties
-    directory = properties.get("write.metadata.path", f"{metadata.location}/metadata").rstrip("/")
-    name = "write.metadata.compression-codec"
-    codec = properties.get(name, "none").lower()
-    if codec not in _SUFFIXES:
-        raise InvalidInputError(
-            "unknown metadata codec", kind="property", field=name, found=codec, expected=" or ".join(_SUFFIXES)
-        )
-    return f"{directory}/{version:05d}-{uuid.uuid4()}{_SUFFIXES[codec]}.metadata.json"
+    directory = value_of(properties, "write.metadata.path") or f"{metadata.location}/metadata"
+    suffix = _SUFFIXES[value_of(properties, "write.metadata.compression-codec")]
+    return f"{directory}/{version:05d}-{uuid.uuid4()}{suffix}.metadata.json"
 
 
 def metadata_file_bytes(metadata: TableMetadata, path: str) -> bytes:
@@ -60,17 +54,14 @@ def with_metadata_log(metadata: TableMetadata, previous: str, timestamp_ms: int)
 
     Raises InvalidInputError when that is no whole number.
     """
-    name = "write.metadata.previous-versions-max"
-    text = metadata.properties.get(name, _DEFAULT_LOG_LENGTH)
-    if not text.isdecimal():
-        raise InvalidInputError("bad property", kind="property", field=name, found=text, expected="a whole number")
+    most = value_of(metadata.properties, "write.metadata.previous-versions-max")
     log = [*(metadata.raw.get("metadata-log") or ()), {"timestamp-ms": timestamp_ms, "metadata-file": previous}]
-    return TableMetadata({**metadata.raw, "metadata-log": log[-max(int(text), 1) :]})
+    return TableMetadata({**metadata.raw, "metadata-log": log[-max(most, 1) :]})
 
 
 def unlogged_files(before: TableMetadata, after: TableMetadata) -> set[str]:
     """Metadata files that `after` no longer remembers and may go, by `write.metadata.delete-after-commit.enabled`."""
-    if after.properties.get("write.metadata.delete-after-commit.enabled", "false").lower() != "true":
+    if not value_of(after.properties, "write.metadata.delete-after-commit.enabled"):
         return set()
     return logged_files(before) - logged_files(after)
 

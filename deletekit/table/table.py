@@ -8,8 +8,10 @@ from typing import Any
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table import Table as PyIcebergTable
 
 from deletekit.errors import InvalidInputError, NotFoundError
+from deletekit.public import public
 from deletekit.table.catalog import Catalog, Identifier, TableState, to_identifier, wrap_catalog
 from deletekit.table.file_io import FileIO, PyIcebergIO
 from deletekit.table.metadata import Snapshot, TableMetadata, parse_metadata
@@ -79,6 +81,7 @@ class Table:
         """The head of `main`, or None before the first commit."""
         return self.metadata.current_snapshot
 
+    @public
     def refresh(self) -> Table:
         """Read the current state from the catalog, in place; returns the handle. A read-only table stays as it is."""
         if self.catalog is not None:
@@ -109,14 +112,14 @@ def load_table(catalog: Catalog, identifier: str) -> Table:
     return Table(key, catalog.load(key), catalog)
 
 
-def from_pyiceberg(table: Any) -> Table:
+def from_pyiceberg(table: PyIcebergTable) -> Table:
     """The deletekit handle of a pyiceberg `Table`, on the same catalog and storage."""
     catalog = wrap_catalog(table.catalog)
     key = tuple(table.name())
     return Table(key, catalog.load(key), catalog)
 
 
-def from_metadata(location: str | Path, **properties: str) -> Table:
+def from_metadata(location: str | Path, **properties: Any) -> Table:
     """Open anyone's table read-only, by its metadata file or (on a local disk) by its directory.
 
     Parameters
@@ -127,9 +130,18 @@ def from_metadata(location: str | Path, **properties: str) -> Table:
     Raises NotFoundError when there is no metadata file.
     """
     path = str(location)
+    has_scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path) is not None
     if not path.endswith((".metadata.json", ".metadata.json.gz")):
+        if has_scheme and not path.startswith("file:"):
+            raise InvalidInputError(
+                "a directory can be opened on a local disk only",
+                kind="table-location",
+                field="location",
+                found=path,
+                expected="the *.metadata.json file of the table",
+            )
         path = _newest_metadata(Path(path))
-    elif not re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path):
+    elif not has_scheme:
         path = str(Path(path).absolute())
     io = PyIcebergIO(properties, path)
     metadata = parse_metadata(io.read(path), path)

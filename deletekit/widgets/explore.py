@@ -7,6 +7,7 @@ from typing import Any
 import traitlets
 from ipywidgets import VBox
 
+from deletekit.public import public
 from deletekit.views.explore import EXPLORED, explore_html
 from deletekit.views.messages import Messages
 from deletekit.views.page_html import page_html
@@ -91,6 +92,7 @@ class Explorer(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.rows.data_file = name
 
 
+@public
 def explore(table: Any, *, lang: str | None = None) -> Explorer:
     """Look at a table with all widgets at once, linked.
 

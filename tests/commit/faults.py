@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -82,8 +82,10 @@ class FaultyIO(PyIcebergIO):
 
     faults: Faults
 
-    def open(self, path: str) -> Any:
-        return self.faults.call("open", lambda: super(FaultyIO, self).open(path))
+    @contextmanager
+    def open(self, path: str) -> Iterator[Any]:
+        with ExitStack() as stack:
+            yield self.faults.call("open", lambda: stack.enter_context(super(FaultyIO, self).open(path)))
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         with PyIcebergIO.open(self, path) as stream:
@@ -99,8 +101,10 @@ class FaultyIO(PyIcebergIO):
             lambda: super(FaultyIO, self).write(path, whole[: len(whole) // 2]),
         )
 
-    def create(self, path: str) -> Any:
-        return self.faults.call("create", lambda: super(FaultyIO, self).create(path))
+    @contextmanager
+    def create(self, path: str) -> Iterator[Any]:
+        with ExitStack() as stack:
+            yield self.faults.call("create", lambda: stack.enter_context(super(FaultyIO, self).create(path)))
 
     def size(self, path: str) -> int:
         found: int = self.faults.call("size", lambda: super(FaultyIO, self).size(path))

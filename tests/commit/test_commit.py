@@ -34,6 +34,7 @@ from tests.tables import (
     make,
     manifest_list,
     metadata_json,
+    set_by_another_writer,
     snapshots_json,
     unchanged,
 )
@@ -363,7 +364,8 @@ def test_a_deadline(catalog: dk.Catalog) -> None:
 )
 @pytest.mark.parametrize("value", ["many", "-1", "", "1.5"])
 def test_retry_properties_that_are_no_numbers(catalog: dk.Catalog, name: str, value: str) -> None:
-    table = make(catalog, properties={name: value})
+    table = make(catalog)
+    set_by_another_writer(table, {name: value})
     with unchanged(table), pytest.raises(dk.InvalidInputError) as caught:
         dk.append(table, FIVE)
     assert (caught.value.kind, caught.value.field, caught.value.found) == ("property", name, value or "")

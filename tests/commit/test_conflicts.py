@@ -17,7 +17,20 @@ import pytest
 import deletekit as dk
 from tests.commit.racing import QUICK, racing
 from tests.invariants import check_table
-from tests.tables import ITEMS, Row, expected, ids, items, live, live_files, make, position_deletes, refused, vectors
+from tests.tables import (
+    ITEMS,
+    Row,
+    expected,
+    ids,
+    items,
+    live,
+    live_files,
+    make,
+    position_deletes,
+    refused,
+    set_by_another_writer,
+    vectors,
+)
 
 FIRST = items((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0))
 SECOND = items((4, "b", 4.0), (5, "b", 5.0))
@@ -463,7 +476,8 @@ def test_giving_up_names_what_was_in_the_way(catalog: dk.Catalog) -> None:
 @pytest.mark.parametrize("verb", ["delete", "update", "merge"])
 def test_an_isolation_level_that_there_is_not(catalog: dk.Catalog, verb: str) -> None:
     name = f"write.{verb}.isolation-level"
-    table = make(catalog, FIRST, properties={name: "read-committed"})
+    table = make(catalog, FIRST)
+    set_by_another_writer(table, {name: "read-committed"})
     verbs: dict[str, Callable[[], Any]] = {
         "delete": lambda: dk.delete(table, "id = 1"),
         "update": lambda: dk.update(table, {"value": 0.0}, where="id = 1"),

@@ -16,7 +16,7 @@ from pyiceberg.types import LongType, NestedField, StringType, StructType, UUIDT
 import deletekit as dk
 from tests.interop.rows import same_rows
 from tests.invariants import check_table
-from tests.tables import VERSION_AND_MODE, expected, live, make, refused
+from tests.tables import VERSION_AND_MODE, expected, live, make, refused, set_by_another_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -173,6 +173,7 @@ def test_distribution_mode(spark: SparkSession, shared: dk.Catalog, mode: str, f
 
 
 def test_an_unknown_distribution_mode(spark: SparkSession, shared: dk.Catalog) -> None:
-    table = make(shared, schema=SCHEMA, partition_by=["c"], properties={"write.distribution-mode": "magic"})
+    table = make(shared, schema=SCHEMA, partition_by=["c"])
+    set_by_another_writer(table, {"write.distribution-mode": "magic"})
     with refused(table, dk.InvalidInputError, "property", field="write.distribution-mode"):
         dk.append(table, spark.createDataFrame(BASE, DDL))  # type: ignore[type-var]

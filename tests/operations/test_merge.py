@@ -24,6 +24,7 @@ from tests.tables import (
     make,
     parquet,
     refused,
+    set_by_another_writer,
     unchanged,
     vectors,
 )
@@ -249,7 +250,8 @@ def test_a_merge_on_a_branch(catalog: dk.Catalog) -> None:
 
 
 def test_the_mode_property_of_merge(catalog: dk.Catalog) -> None:
-    table = make(catalog, FIVE, properties={"write.merge.mode": "merge-on-read", "write.delete.mode": "nonsense"})
+    table = make(catalog, FIVE, properties={"write.merge.mode": "merge-on-read"})
+    set_by_another_writer(table, {"write.delete.mode": "nonsense"})
     dk.merge(table, SOURCE, on=["id"])
     assert [d["content"] for d in live_files(table, 1)] == [1]
 

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deletekit.errors import DeletekitError, FormatError, UnsupportedError
+from deletekit.errors import DeletekitError, FormatError, UnsupportedError, is_storage_failure
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.delta_actions import AddFile
 from deletekit.formats.metrics import field_id_of, to_optional
@@ -72,6 +72,8 @@ class DataFiles:
                 footer = pq.read_metadata(source)
                 schema = footer.schema.to_arrow_schema()
         except _DAMAGE as e:
+            if is_storage_failure(e):
+                raise
             raise FormatError("damaged Parquet file", kind="parquet", found=f"{type(e).__name__}: {e}") from e
         records = int(footer.num_rows)
         if expected is not None and records != expected:

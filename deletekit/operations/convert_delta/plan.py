@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from deletekit.commit.row_delta import Base
-from deletekit.errors import FormatError, InvalidInputError
+from deletekit.errors import FormatError, InvalidInputError, is_storage_failure
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.delta_actions import AddFile
 from deletekit.formats.delta_path import storage_path
@@ -127,7 +127,9 @@ class VectorIds:
                 blobs = puffin_footer(self._io, file.file_path).blobs
                 self._puffins[file.file_path] = {b.offset: b.properties.get(VECTOR_ID) for b in blobs}
             return self._puffins[file.file_path].get(file.content_offset or 0)
-        except (FormatError, OSError, ValueError):
+        except (FormatError, OSError, ValueError) as e:
+            if is_storage_failure(e):
+                raise
             return None
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from deletekit.commit.commit import Attempt, Commit, check_request, commit
 from deletekit.commit.row_delta import Base, RowDelta
 from deletekit.deletes.delete_writers import POS_FIELD_ID
-from deletekit.deletes.write_context import DEFAULT_DELETE_TARGET_BYTES, WriteContext
+from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import DeletekitError, FormatError, InvalidInputError
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import decode_blob
@@ -31,6 +31,7 @@ from deletekit.operations.convert_delta.vectors import VECTOR_ID, referred_id
 from deletekit.operations.verify.delete_content import puffin_footer
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import MAIN, TableMetadata
+from deletekit.table.properties import value_of
 from deletekit.table.table import Table
 from deletekit.version import __version__
 
@@ -123,7 +124,7 @@ def _blobs(io: FileIO, path: str) -> frozenset[tuple[int, int]]:
 
 
 def _copied(write: WriteContext, io: FileIO, strays: Iterable[ManifestEntry]) -> Iterator[DeleteFile]:
-    target = write.size_property("write.delete.target-file-size-bytes", DEFAULT_DELETE_TARGET_BYTES)
+    target = value_of(write.metadata.properties, "write.delete.target-file-size-bytes")
     held: list[tuple[DeleteFile, bytes]] = []
     number = 0
     ordered = sorted((e.data_file for e in strays), key=lambda f: (f.file_path, getattr(f, "content_offset", 0)))

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from deletekit.deletes.blob_ranges import BlobRanges
 from deletekit.deletes.delete_writers import POS_FIELD_ID
 from deletekit.deletes.streamed_position_deletes import write_streamed_position_deletes
-from deletekit.deletes.write_context import DEFAULT_DELETE_TARGET_BYTES, WriteContext, granularity_of
+from deletekit.deletes.write_context import WriteContext, granularity_of
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent
@@ -35,6 +35,7 @@ from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin
 from deletekit.formats.roaring_stream import stream_positions
 from deletekit.table.delta_vectors import vector_offset
 from deletekit.table.file_io import FileIO
+from deletekit.table.properties import value_of
 from deletekit.version import __version__
 
 __all__ = ["VECTOR_ID", "VectorJob", "VectorMode", "convert_vectors", "referred_id"]
@@ -85,7 +86,7 @@ def convert_vectors(
         return list(engine.map(lambda pair: _position_deletes(write, *pair), named))
     out: list[DeleteFile] = []
     blobs = _Blobs(write, names)
-    for batch in _batches(ordered, write.size_property("write.delete.target-file-size-bytes", _TARGET)):
+    for batch in _batches(ordered, value_of(write.metadata.properties, _TARGET)):
         for job, blob in zip(batch, _verified(write.io, batch, engine), strict=True):
             if mode == "reference" and job.path is not None and not blob.encoded:
                 out.append(_reference(write.io, job))
@@ -94,7 +95,7 @@ def convert_vectors(
     return [*out, *blobs.finish()]
 
 
-_TARGET = DEFAULT_DELETE_TARGET_BYTES
+_TARGET = "write.delete.target-file-size-bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class _Blobs:
         self._write = write
         self._names = names
         self._one_each = granularity_of(write.metadata) == "file"
-        self._target = write.size_property("write.delete.target-file-size-bytes", _TARGET)
+        self._target = value_of(write.metadata.properties, _TARGET)
         self._held: list[tuple[VectorJob, bytes]] = []
         self._bytes = 0
 

@@ -19,7 +19,7 @@ from deletekit.deletes.file_rewrite import live_share, rewrite_data_files
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.scan_planning import ScanTask, plan_scan
-from deletekit.deletes.write_context import DEFAULT_TARGET_BYTES, WriteContext, check_parquet_only
+from deletekit.deletes.write_context import WriteContext, check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import CommitStateUnknownError, DeletekitError, InvalidInputError
 from deletekit.operations.context import engine_or_default
@@ -37,7 +37,7 @@ from deletekit.table.table import Table
 
 __all__ = ["CompactedFiles", "compact"]
 
-_TARGET = ("write.target-file-size-bytes", DEFAULT_TARGET_BYTES)
+_TARGET = "write.target-file-size-bytes"
 Group = tuple[ScanTask, ...]
 
 

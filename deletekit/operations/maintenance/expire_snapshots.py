@@ -184,7 +184,7 @@ def _request(
         )
     return ExpiryRequest(
         now_ms=time.time_ns() // 1_000_000,
-        older_than_ms=None if older_than is None else milliseconds(older_than),
+        older_than_ms=None if older_than is None else milliseconds(older_than, "older_than"),
         retain_last=retain_last,
         snapshot_ids=tuple(snapshot_ids),
     )

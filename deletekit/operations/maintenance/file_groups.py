@@ -15,6 +15,7 @@ from deletekit.deletes.scan_planning import ScanTask
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import FileContent, ManifestEntry, partition_key
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.properties import value_of
 
 __all__ = [
     "CompactOptions",
@@ -95,23 +96,17 @@ class RewriteOptions:
         return not self.min_file_size_bytes <= size <= self.max_file_size_bytes
 
 
-def rewrite_options(
-    metadata: TableMetadata, target_property: tuple[str, int], given: Mapping[str, Any]
-) -> RewriteOptions:
+def rewrite_options(metadata: TableMetadata, target_property: str, given: Mapping[str, Any]) -> RewriteOptions:
     """Options from those that a call gives (None: the default), and the table's target size.
 
     Parameters
     ----------
-    target_property: name and default of the property with the target size.
+    target_property: name of the property with the target size.
 
-    Raises InvalidInputError for options that contradict each other, or that no file could meet; TypeError for one that
-    there is not.
+    Raises InvalidInputError for options that contradict each other, or that no file could meet.
     """
-    name, default = target_property
-    text = metadata.properties.get(name, str(default))
-    if not text.isdecimal():
-        raise InvalidInputError("bad property", kind="property", field=name, found=text, expected="a positive integer")
-    target = int(text) if given.get("target_file_size_bytes") is None else given["target_file_size_bytes"]
+    target = given.get("target_file_size_bytes")
+    target = value_of(metadata.properties, target_property) if target is None else target
     values: dict[str, Any] = {
         "target_file_size_bytes": target,
         "min_file_size_bytes": int(target * _MIN_RATIO),

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from deletekit.errors import InvalidInputError
 
 __all__ = ["EQUAL_SCHEMES", "Location", "SpellingRules", "mismatches"]
 
@@ -33,8 +35,10 @@ class SpellingRules:
     def __init__(
         self, equal_schemes: Mapping[str, str] | None = None, equal_authorities: Mapping[str, str] | None = None
     ) -> None:
-        self._schemes = {k.lower(): v.lower() for k, v in _flat({**EQUAL_SCHEMES, **(equal_schemes or {})}).items()}
-        self._authorities = _flat(equal_authorities or {})
+        self._schemes = {
+            k.lower(): v.lower() for k, v in _flat({**EQUAL_SCHEMES, **(equal_schemes or {})}, "equal_schemes").items()
+        }
+        self._authorities = _flat(equal_authorities or {}, "equal_authorities")
 
     def parse(self, text: str) -> Location:
         """The location that a path in metadata or in a listing names."""
@@ -62,6 +66,15 @@ def mismatches(reference: Location, listed: Location) -> list[tuple[str, str, st
     return out
 
 
-def _flat(names: Mapping[str, str]) -> dict[str, str]:
-    """Java's maps: several names, separated by commas, that mean one."""
+def _flat(names: Mapping[Any, Any], argument: str) -> dict[str, str]:
+    """Java's maps: several names, separated by commas, that mean one. Raises InvalidInputError for what is no text."""
+    for name, meaning in names.items():
+        if not isinstance(name, str) or not isinstance(meaning, str):
+            raise InvalidInputError(
+                "names are text",
+                kind="argument",
+                field=argument,
+                found=f"{name!r}: {meaning!r}",
+                expected="a mapping of str to str",
+            )
     return {name.strip(): meaning.strip() for many, meaning in names.items() for name in many.split(",")}

@@ -68,7 +68,7 @@ def rollback(
         raise InvalidInputError(
             "name one of snapshot_id and as_of", kind="rollback", field="snapshot_id, as_of", expected="one of them"
         )
-    before = None if as_of is None else milliseconds(as_of)
+    before = None if as_of is None else milliseconds(as_of, "as_of")
 
     def target(metadata: TableMetadata) -> int:
         head = metadata.snapshot_of_ref(ref)

@@ -12,19 +12,19 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.properties import value_of
 
 __all__ = ["check_gc_enabled", "remove_files"]
 
 
 def check_gc_enabled(metadata: TableMetadata) -> None:
     """Raise InvalidInputError when `gc.enabled` says that other tables may use this one's files."""
-    value = metadata.properties.get("gc.enabled", "true")
-    if value.lower() != "true":
+    if not value_of(metadata.properties, "gc.enabled"):
         raise InvalidInputError(
             "files of this table may not be removed: other tables may use them",
             kind="gc-disabled",
             field="gc.enabled",
-            found=value,
+            found="false",
             expected="true",
         )
 

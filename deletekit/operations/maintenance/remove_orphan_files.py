@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Literal
 
 from deletekit.engines.local import Engine
-from deletekit.errors import DeletekitError, InvalidInputError
+from deletekit.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from deletekit.operations.context import engine_or_default
 from deletekit.operations.maintenance.locations import Location, SpellingRules, mismatches
 from deletekit.operations.maintenance.newest import on_newest
@@ -116,7 +116,7 @@ def remove_orphan_files(
 
 def _cut_off(older_than: int | str | datetime | None, force: bool) -> int:
     now = time.time_ns() // 1_000_000
-    before = now - _DEFAULT_AGE_MS if older_than is None else milliseconds(older_than)
+    before = now - _DEFAULT_AGE_MS if older_than is None else milliseconds(older_than, "older_than")
     if not force and before > now - _LEAST_AGE_MS:
         raise InvalidInputError(
             "files of a commit that is under way could be removed",
@@ -176,7 +176,7 @@ def _is_of(table: Table, path: str) -> bool:
     """Whether a metadata file is an older one of this table, from another `write.metadata.path`."""
     try:
         uuid = parse_metadata(table.io.read(path), path).table_uuid
-    except DeletekitError:
+    except (FormatError, NotFoundError, UnsupportedError):
         return False
     return uuid is not None and uuid == table.metadata.table_uuid
 

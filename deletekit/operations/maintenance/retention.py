@@ -13,13 +13,9 @@ from typing import Any
 from deletekit.errors import InvalidInputError
 from deletekit.table.history import ancestors
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
+from deletekit.table.properties import value_of
 
 __all__ = ["Expiry", "ExpiryRequest", "plan_expiry"]
-
-_FOREVER = 2**63 - 1
-_MAX_SNAPSHOT_AGE = ("history.expire.max-snapshot-age-ms", 5 * 24 * 60 * 60 * 1000)
-_MIN_SNAPSHOTS = ("history.expire.min-snapshots-to-keep", 1)
-_MAX_REF_AGE = ("history.expire.max-ref-age-ms", _FOREVER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +54,8 @@ def plan_expiry(metadata: TableMetadata, request: ExpiryRequest) -> Expiry:
         return Expiry(snapshots=tuple(s for i, s in metadata.snapshots.items() if i in wanted))
     older_than = request.older_than_ms
     if older_than is None:
-        older_than = request.now_ms - _number(metadata.properties, *_MAX_SNAPSHOT_AGE)
-    keep = request.retain_last or _number(metadata.properties, *_MIN_SNAPSHOTS)
+        older_than = request.now_ms - value_of(metadata.properties, "history.expire.max-snapshot-age-ms")
+    keep = request.retain_last or value_of(metadata.properties, "history.expire.min-snapshots-to-keep")
     refs = _retained_refs(metadata, request.now_ms)
     heads = {int(ref["snapshot-id"]): name for name, ref in refs.items()}
     for snapshot_id in request.snapshot_ids:
@@ -83,7 +79,7 @@ def plan_expiry(metadata: TableMetadata, request: ExpiryRequest) -> Expiry:
 
 
 def _retained_refs(metadata: TableMetadata, now_ms: int) -> dict[str, Mapping[str, Any]]:
-    longest = _number(metadata.properties, *_MAX_REF_AGE)
+    longest = value_of(metadata.properties, "history.expire.max-ref-age-ms")
     out = {}
     for name, ref in metadata.refs.items():
         allowed = ref.get("max-ref-age-ms")
@@ -106,10 +102,3 @@ def _kept_by_branch(metadata: TableMetadata, branch: Mapping[str, Any], older_th
         if i >= least and snapshot.timestamp_ms < older_than:
             return
         yield snapshot.snapshot_id
-
-
-def _number(properties: Mapping[str, str], name: str, default: int) -> int:
-    text = properties.get(name, str(default))
-    if not text.isdecimal() or (name == _MIN_SNAPSHOTS[0] and int(text) < 1):
-        raise InvalidInputError("bad property", kind="property", field=name, found=text, expected="a whole number")
-    return int(text)

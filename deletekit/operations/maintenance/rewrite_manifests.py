@@ -19,12 +19,11 @@ from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import ManifestEntry
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
+from deletekit.table.properties import value_of
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
 __all__ = ["RewrittenManifests", "rewrite_manifests"]
-
-_TARGET = ("commit.manifest.target-size-bytes", 8 * 1024 * 1024)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +113,7 @@ def _plan(
 ) -> ManifestRewrite:
     if snapshot is None:
         return ManifestRewrite()
-    target = _number(metadata.properties, *_TARGET)
+    target = value_of(metadata.properties, "commit.manifest.target-size-bytes")
     chosen = [m for m in reader.manifests(snapshot) if spec_id in (None, m.partition_spec_id)]
     chosen.sort(key=_group)
     replaced: list[ManifestFile] = []
@@ -161,10 +160,3 @@ def _is_same(
     old = {frozenset(e.data_file.identity for e in reader.entries(m)) for m in listed}
     new = {frozenset(e.data_file.identity for e in group) for group in manifests}
     return old == new and len(listed) == len(manifests)
-
-
-def _number(properties: Mapping[str, str], name: str, default: int) -> int:
-    text = properties.get(name, str(default))
-    if not text.isdecimal() or int(text) < 1:
-        raise InvalidInputError("bad property", kind="property", field=name, found=text, expected="a positive integer")
-    return int(text)

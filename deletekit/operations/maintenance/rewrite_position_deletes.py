@@ -21,7 +21,6 @@ from deletekit.deletes.file_rewrite import existing_positions
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.scan_planning import ScanTask, plan_scan
 from deletekit.deletes.write_context import (
-    DEFAULT_DELETE_TARGET_BYTES,
     WriteContext,
     check_parquet_only,
     granularity_of,
@@ -44,7 +43,7 @@ from deletekit.table.table import Table
 
 __all__ = ["RewrittenPositionDeletes", "position_delete_rewrite", "rewrite_position_deletes"]
 
-_TARGET = ("write.delete.target-file-size-bytes", DEFAULT_DELETE_TARGET_BYTES)
+_TARGET = "write.delete.target-file-size-bytes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,12 +13,14 @@ from deletekit.operations.maintenance.convert_equality_deletes import convert_eq
 from deletekit.operations.maintenance.head import Head
 from deletekit.operations.stream.batch_delta import Killed, by_position
 from deletekit.operations.stream.sink import Sink
+from deletekit.public import public
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 
 __all__ = ["convert"]
 
 
+@public
 def convert(table: Table | Sink, *, ref: str = MAIN) -> Commit:
     """Replace all equality deletes of a branch by deletion vectors (v3) or position deletes (v2), in one commit.
 

@@ -37,6 +37,7 @@ from deletekit.operations.stream.batch_delta import Killed, by_position, write_p
 from deletekit.operations.stream.branch_difference import Difference, difference, key_positions, keys_at, rewritten
 from deletekit.operations.stream.progress import PROMOTED_BRANCH, PROMOTED_SNAPSHOT, promoted_snapshot, tag_update
 from deletekit.operations.write import ensure_unpartitioned_spec
+from deletekit.public import public
 from deletekit.table.history import ancestors
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.snapshot import without_first_row_id
@@ -68,6 +69,7 @@ class Promotion:
     commit: Commit | None = None
 
 
+@public
 def promote(
     table: Table,
     branch: str,

@@ -20,6 +20,7 @@ from deletekit.operations.stream.changes import ChangeFormat
 from deletekit.operations.stream.progress import BatchId, check_sink_id, last_marker
 from deletekit.operations.stream.sink_state import SinkMode, SinkState
 from deletekit.operations.stream.table_index import TableIndex
+from deletekit.public import public
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 
@@ -28,6 +29,7 @@ __all__ = ["Sink", "sink"]
 _MODES = ("auto", "flink", "eq-only", "index-only")
 
 
+@public
 def sink(
     table: Table,
     sink_id: str,
@@ -99,6 +101,7 @@ class Sink:
     ) -> None:
         self.close()
 
+    @public
     def close(self) -> None:
         """Give back the index. The sink may be used again, and builds another."""
         self.state.close()
@@ -108,6 +111,7 @@ class Sink:
         """The index; None before the first batch that needs it."""
         return self.state.index
 
+    @public
     def last_batch(self) -> tuple[str, int] | None:
         """Query id and number of the newest batch of this sink in the branch; None when there is none."""
         state = self.state
@@ -115,6 +119,7 @@ class Sink:
         last = last_marker(metadata, metadata.snapshot_of_ref(state.ref), state.sink_id)
         return None if last is None else (last.query_id, last.batch_id)
 
+    @public
     def write(self, changes: Any, batch_id: int, *, query_id: str = "", ordered: bool = True) -> BatchProgress:
         """Apply one batch, unless it is in the table already.
 
@@ -143,6 +148,7 @@ class Sink:
         self.recent_progress.append(progress)
         return progress
 
+    @public
     def run(self, batches: Iterable[Any], *, query_id: str = "", first_batch_id: int = 0) -> Iterator[BatchProgress]:
         """Apply batches one after another, numbered from `first_batch_id`; those that are in the table are skipped.
 
@@ -153,6 +159,7 @@ class Sink:
         for batch_id, changes in enumerate(batches, first_batch_id):
             yield self.write(changes, batch_id, query_id=query_id)
 
+    @public
     def foreach_batch(self, frame: Any, batch_id: int) -> None:
         """Apply one micro-batch of Spark: `stream.writeStream.foreachBatch(sink.foreach_batch)`.
 

@@ -16,7 +16,7 @@ from deletekit.operations.verify.report import Finding, error, warning
 __all__ = ["DAMAGE", "from_error", "guarded"]
 
 DAMAGE = (
-    DeletekitError,
+    UnsupportedError,
     pa.ArrowException,
     struct.error,
     ValueError,
@@ -26,7 +26,7 @@ DAMAGE = (
     ArithmeticError,
     RecursionError,
 )
-"""What reading a damaged file raises; a storage that does not answer raises other errors, which are not findings."""
+"""What reading a damaged file raises, our errors among them but for StorageError, which is no finding."""
 
 
 def guarded(findings: Iterable[Finding], file: str | None, field: str) -> Iterator[Finding]:

@@ -36,6 +36,7 @@ from tests.tables import (
     make,
     metadata_json,
     refused,
+    set_by_another_writer,
     snapshots_json,
     unchanged,
     vectors,
@@ -252,11 +253,11 @@ def test_refusals(catalog: dk.Catalog) -> None:
     for i in snapshot_ids(table):
         with refused(table, dk.InvalidInputError, "referenced-snapshot"):
             dk.expire_snapshots(table, snapshot_ids=[i])
-    with refused(table, dk.InvalidInputError, "time-travel"):
+    with refused(table, dk.InvalidInputError, "time-travel", field="older_than"):
         dk.expire_snapshots(table, older_than="yesterday")
     with refused(dk.from_metadata(table.metadata_location, **io_properties()), dk.InvalidInputError, "read-only"):
         dk.expire_snapshots(dk.from_metadata(table.metadata_location, **io_properties()), older_than=FAR)
-    dk.set_properties(table, {"history.expire.min-snapshots-to-keep": "0"})
+    set_by_another_writer(table, {"history.expire.min-snapshots-to-keep": "0"})
     with refused(table, dk.InvalidInputError, "property", field="history.expire.min-snapshots-to-keep"):
         dk.expire_snapshots(table, older_than=FAR)
     dk.set_properties(table, {"gc.enabled": "false"})

@@ -22,6 +22,7 @@ from tests.tables import (
     make,
     manifest_list,
     refused,
+    set_by_another_writer,
     unchanged,
 )
 
@@ -205,7 +206,8 @@ def test_an_empty_table(catalog: dk.Catalog) -> None:
 
 
 def test_a_bad_target_size_is_refused(catalog: dk.Catalog) -> None:
-    table = many(catalog, 2, "copy-on-write", properties={"commit.manifest.target-size-bytes": "0"})
+    table = many(catalog, 2, "copy-on-write")
+    set_by_another_writer(table, {"commit.manifest.target-size-bytes": "0"})
     with refused(table, dk.InvalidInputError, "property"):
         dk.rewrite_manifests(table)
 

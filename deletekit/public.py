@@ -1,0 +1,250 @@
+"""The door of every public function: its arguments have the types that its signature names, and its errors are ours.
+
+Law: a wrong request, a missing package and a storage that fails leave a public function as a DeletekitError. Types are
+checked here, before anything is done; what a value may be is checked by the verb that knows it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache, wraps
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, requires
+from numbers import Integral, Real
+from pathlib import Path
+from reprlib import Repr
+from types import NoneType, UnionType
+from typing import Any, Literal, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
+
+from deletekit.errors import DeletekitError, EnvironmentMissingError, InvalidInputError, storage_error
+
+__all__ = ["load", "public"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NO = object()
+"""What `_fit` says of a value that does not fit; None may be one that does."""
+
+_PLAIN = (str, bytes, int, float, list, tuple, dict, set)
+_SHOWN = Repr()
+_SHOWN.maxstring = _SHOWN.maxother = 80
+
+_WORDS = {
+    "Table": "a deletekit Table (load_table gives one; from_pyiceberg makes one of pyiceberg's)",
+    "Catalog": "a deletekit Catalog (local_catalog or load_catalog gives one)",
+    "Engine": "an engine (an object with `map`, such as engine.local() gives)",
+    "Sink": "a Sink (stream.sink gives one)",
+    "BooleanExpression": "a pyiceberg expression",
+    "NoneType": "None",
+    "Any": "anything",
+}
+
+
+def public(function: Callable[P, R]) -> Callable[P, R]:
+    """The same function behind the door; `help`, `inspect.signature` and type checkers see it as it is."""
+    name = function.__name__
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        with _ours():
+            call = _checked(function, name, args, kwargs)
+            return function(*call.args, **call.kwargs)
+
+    @wraps(function)
+    def checked_rows(*args: P.args, **kwargs: P.kwargs) -> Any:
+        with _ours():
+            call = _checked(function, name, args, kwargs)
+            yield from function(*call.args, **call.kwargs)  # type: ignore[misc]
+
+    return checked_rows if inspect.isgeneratorfunction(function) else checked
+
+
+@cache
+def load(home: str, name: str | None = None) -> Any:
+    """What `deletekit.<name>` is: a module, or a name of one; a function is behind the door.
+
+    Raises EnvironmentMissingError when a package of an extra is missing.
+    """
+    with _ours():
+        module = import_module(home)
+    if name is None:
+        return module
+    found = getattr(module, name)
+    if not inspect.isfunction(found):
+        return found
+    behind = public(found)
+    behind.__module__, behind.__qualname__ = "deletekit", name  # where pickle finds this one
+    return behind
+
+
+@contextmanager
+def _ours() -> Iterator[None]:
+    """What the machine and its storage raise, as our errors. Other errors are bugs, and stay what they are."""
+    try:
+        yield
+    except DeletekitError:
+        raise
+    except ImportError as e:
+        if (e.name or "deletekit").partition(".")[0] == "deletekit":
+            raise
+        raise EnvironmentMissingError(
+            "a Python package is missing or too old", field=e.name, found=str(e), expected=_extra_of(e.name or "")
+        ) from e
+    except OSError as e:
+        raise storage_error(e) from e
+
+
+def _extra_of(module: str) -> str:
+    """How to get a package: by the extra that has it, if there is one."""
+    name = module.partition(".")[0].replace("_", "-").lower()
+    with suppress(PackageNotFoundError):
+        for need in requires("deletekit") or ():
+            if found := re.match(rf"{re.escape(name)}\b.*extra == [\"'](\w+)", need.lower()):
+                return f"pip install 'deletekit[{found[1]}]'"
+    return f"pip install {name}"
+
+
+# --- arguments --------------------------------------------------------------------------------------------------------
+
+
+def _checked(function: Any, name: str, args: Any, kwargs: Any) -> inspect.BoundArguments:
+    """The arguments, each fitted to its annotation. Raises InvalidInputError that names the argument."""
+    signature, hints = _signature(function)
+    try:
+        call = signature.bind(*args, **kwargs)
+    except TypeError as e:
+        known = [n for n, p in signature.parameters.items() if p.kind is not p.VAR_KEYWORD]
+        raise InvalidInputError(f"{name}() {e}", kind="argument", expected=", ".join(known)) from e
+    for parameter, value in call.arguments.items():
+        hint = hints[parameter]
+        kind = signature.parameters[parameter].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            call.arguments[parameter] = _options(name, value, hint)
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            call.arguments[parameter] = tuple(_argument(name, parameter, each, hint) for each in value)
+        else:
+            call.arguments[parameter] = _argument(name, parameter, value, hint)
+    return call
+
+
+@cache
+def _signature(function: Any) -> tuple[inspect.Signature, dict[str, Any]]:
+    """A function's signature, and its annotations as types; Any for one that only type checkers can resolve."""
+    signature = inspect.signature(function)
+    hints: dict[str, Any] = {}
+    for name, parameter in signature.parameters.items():
+        hint = parameter.annotation
+        if isinstance(hint, str):
+            try:
+                hint = eval(hint, function.__globals__)  # noqa: S307  # an annotation of our own
+            except NameError:
+                hint = Any
+        hints[name] = Any if hint is inspect.Parameter.empty else hint
+    return signature, hints
+
+
+def _options(name: str, given: Mapping[str, Any], hint: Any) -> dict[str, Any]:
+    """Keyword options: those of a TypedDict, where None asks for the default, or any names of one type."""
+    if get_origin(hint) is not Unpack:
+        return {option: _argument(name, option, value, hint) for option, value in given.items()}
+    known = get_type_hints(get_args(hint)[0])
+    for option in given:
+        if option not in known:
+            raise InvalidInputError(
+                f"{name}() has no such option", kind="argument", field=option, expected=", ".join(known)
+            )
+    return {option: _argument(name, option, value, known[option] | None) for option, value in given.items()}
+
+
+def _argument(name: str, parameter: str, value: Any, hint: Any) -> Any:
+    fitted = _fit(value, hint)
+    if fitted is _NO:
+        raise InvalidInputError(
+            f"{name}() cannot take this `{parameter}`",
+            kind="argument",
+            field=parameter,
+            found=_shown(value),
+            expected=_wanted(hint),
+        )
+    return fitted
+
+
+def _fit(value: Any, hint: Any) -> Any:
+    """The value as the type a hint names, or `_NO`. Numbers of numpy become Python's, and any iterable a tuple."""
+    kind = get_origin(hint) or hint
+    if kind in (Union, UnionType):
+        return next((fit for fit in (_fit(value, each) for each in get_args(hint)) if fit is not _NO), _NO)
+    if kind is Literal:
+        return value if isinstance(value, tuple(type(each) for each in get_args(hint))) else _NO
+    if kind is Mapping:
+        return value if isinstance(value, Mapping) else _NO  # its entries have names, by which the verb refuses them
+    if kind in (Sequence, Iterable):
+        return _several(value, kind, get_args(hint)[0])
+    if kind is Callable:
+        return value if callable(value) else _NO
+    return _single(value, NoneType if kind is None else kind)
+
+
+def _several(value: Any, kind: Any, each: Any) -> Any:
+    if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
+        return _NO
+    if kind is Iterable and each is Any:
+        return value  # may be endless, and is read as it comes
+    try:
+        items = list(value)
+    except (TypeError, ValueError, OSError):  # a 0-dimensional array, a closed file
+        return _NO
+    fitted = [_fit(item, each) for item in items]
+    if any(item is _NO for item in fitted):
+        return _NO
+    return fitted if isinstance(value, list) else tuple(fitted)
+
+
+def _single(value: Any, kind: Any) -> Any:
+    if kind in (bool, int, float):
+        is_bool = isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
+        if kind is bool:
+            return bool(value) if is_bool else _NO
+        if is_bool or not isinstance(value, Real):
+            return _NO
+        return value if kind is float else int(value) if isinstance(value, Integral) else _NO
+    if kind is Path:
+        return Path(value) if isinstance(value, os.PathLike) else _NO
+    if inspect.isclass(kind) and kind is not Any:
+        return value if isinstance(value, kind) else _NO
+    return value
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def _shown(value: Any) -> str:
+    """A value's type, and of plain values the value, cut short."""
+    kind = type(value)
+    name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    if value is None or kind is type:
+        return repr(value)
+    return f"{_SHOWN.repr(value)} ({name})" if isinstance(value, _PLAIN) else name
+
+
+def _wanted(hint: Any) -> str:
+    """What a hint asks for, in words."""
+    kind, args = get_origin(hint) or hint, get_args(hint)
+    if kind in (Union, UnionType):
+        return " or ".join(_wanted(each) for each in args)
+    if kind is Literal:
+        return " or ".join(repr(each) for each in args)
+    if kind is Mapping:
+        return f"a mapping of {_wanted(args[0])} to {_wanted(args[1])}"
+    if kind in (Sequence, Iterable):
+        return f"a list of {_wanted(args[0])}"
+    if kind is Callable:
+        return "a function"
+    return (
+        "anything" if kind is Any else _WORDS.get(getattr(kind, "__name__", ""), getattr(kind, "__name__", str(hint)))
+    )
