@@ -38,7 +38,6 @@ class Options:
     """How to sync; see `SyncOptions`."""
 
     time_zone: tzinfo
-    look: bool
     force: bool
     mode: VectorMode
 
@@ -91,7 +90,6 @@ class SyncChange:
             schema=schema,
             spec_id=metadata.spec.spec_id,
             time_zone=self.options.time_zone,
-            look=self.options.look,
         )
         pairs = list(plan.added.items())
         added = {

@@ -71,8 +71,6 @@ class SyncOptions(TypedDict, total=False):
     properties: of a new table.
     delete_directory: where delete files go; default `deletion-vectors` under the table's location. Remembered.
     time_zone: of timestamps in partition values that name none; default UTC.
-    check_data_files: open the footer of each data file that is added, and believe the log only where they agree;
-        default True.
     force: make the table what Delta has though someone else committed to it, or the Delta table was replaced by
         another; every file is compared then, and whatever Delta does not have is removed.
     commit_properties: extra entries of the snapshot summaries.
@@ -82,7 +80,6 @@ class SyncOptions(TypedDict, total=False):
     properties: Mapping[str, str]
     delete_directory: str
     time_zone: str
-    check_data_files: bool
     force: bool
     commit_properties: Mapping[str, str]
 
@@ -124,10 +121,12 @@ def sync_delta(
     older, folders that one would delete of the other, and counters that disagree; else as every commit. The table is
     then as it was.
     """
+    unknown = sorted(set(options) - set(SyncOptions.__annotations__))
+    if unknown:  # a misspelled one would be passed over in silence
+        raise TypeError(f"sync_delta() got an unexpected keyword argument {unknown[0]!r}")
     root = _location(source)
     chosen = Options(
         time_zone=time_zone_of(options.get("time_zone", "UTC")),
-        look=options.get("check_data_files", True),
         force=options.get("force", False),
         mode=_mode(deletion_vectors),
     )

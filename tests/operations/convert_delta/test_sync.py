@@ -91,7 +91,7 @@ def test_an_inline_vector_that_marks_what_its_last_group_lacks(
     """As in version 5 of delta-kernel-rs's test table `cdf-table-with-dv`: 34 bytes, of which `##093` are two."""
     text = "^Bg9^0rr910000000000iXQKl0rr91000005c8Xg##093"
     vector = {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": 34, "cardinality": 1}
-    delta.commit(with_vector(delta.data(range(10), modificationTime=1), vector))
+    delta.commit(with_vector(delta.data(range(10)), vector))
     table = sync(delta, catalog, format_version=format_version).table
     assert ids(table) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
     assert [row["id"] for row in by_deltalake(delta.path)] == ids(table)
