@@ -27,7 +27,7 @@ from deletekit.operations.convert_delta.target import (
     evolving_updates,
     schema_for,
 )
-from deletekit.operations.convert_delta.vectors import VectorJob, VectorMode, convert_vectors
+from deletekit.operations.convert_delta.vectors import VectorJob, VectorMode, check_empty, convert_vectors
 from deletekit.table.delta_log import DeltaCommit, DeltaLog, DeltaState
 
 __all__ = ["Options", "SyncChange"]
@@ -82,6 +82,9 @@ class SyncChange:
         self._check_checksum()
         wanted = wanted_files(self.state, self.log.root)
         plan = plan_sync(attempt.base, attempt.table.io, self.log.root, wanted, self._touched())
+        for path, add in plan.empty.items():
+            assert add.deletion_vector is not None
+            check_empty(attempt.table.io, add.deletion_vector, path, self.log.root, self.state.version)
         if plan.is_empty:
             check_counters(attempt.base, plan, wanted, {}, 0)
             return RowDelta()
@@ -117,14 +120,14 @@ class SyncChange:
         return {storage_path(path, self.log.root) for commit in self.commits for path in commit.paths}
 
     def _deletes(self, attempt: Attempt, plan: SyncPlan, added: Mapping[str, DataFile]) -> list[DeleteFile]:
-        jobs = []
+        jobs, version = [], self.state.version
         for path, add in plan.vectors.items():
             file = added[path] if path in added else plan.kept[path].data_file
             assert isinstance(file, DataFile)
             assert add.deletion_vector is not None
-            jobs.append(VectorJob(descriptor=add.deletion_vector, data_file=file, root=self.log.root))
+            jobs.append(VectorJob(descriptor=add.deletion_vector, data_file=file, root=self.log.root, version=version))
         mode: VectorMode = self.options.mode if attempt.base.metadata.format_version >= 3 else "position-delete"
-        prefix = f"delta-{self.state.version:020d}"
+        prefix = f"delta-{version:020d}"
         return convert_vectors(attempt.write, jobs, mode, self.directory, prefix, self.engine)
 
     def _operation(self, plan: SyncPlan, added: Iterable[DataFile], deletes: Sequence[DeleteFile]) -> str | None:

@@ -127,6 +127,7 @@ def check_field_ids(file: pa.Schema, schema: DeltaSchema) -> None:
     """
     by_name = dict(_paths(file, by_id=False))
     if all(field_id is None for field_id in by_name.values()):
+        _check_case(file.names, schema)
         return
     for path, field_id in by_name.items():
         if field_id is None and path[-1] in _NESTED and path[0] in schema.top_level_names:
@@ -146,6 +147,20 @@ def check_field_ids(file: pa.Schema, schema: DeltaSchema) -> None:
     for path, field_id in wanted.items():
         if in_file.get(path, field_id) != field_id:
             raise _other_ids(path, in_file[path], field_id)
+
+
+def _check_case(names: Sequence[str], schema: DeltaSchema) -> None:
+    """Spark finds columns of files in any case, delta-kernel and readers of Iceberg do not."""
+    by_case = {name.lower(): name for name in names}
+    for name in sorted(schema.top_level_names.difference(names)):
+        if name.lower() in by_case:
+            raise UnsupportedError(
+                "data file has the column in another case: readers do not agree on that",
+                kind="delta-column-case",
+                field=name,
+                found=by_case[name.lower()],
+                expected=name,
+            )
 
 
 _NESTED = ("<element>", "<key>", "<value>")

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -409,6 +410,55 @@ def test_what_is_no_z85_is_named_with_its_field_and_log(delta: HandMade, catalog
     assert str(e.value.file).endswith("_delta_log/00000000000000000000.json")
 
 
+VECTORS = ("lost vector", "cut vector", "flipped bit", "magic", "size", "cardinality", "offset", "far offset")
+
+
+@VERSIONS
+@pytest.mark.parametrize("name", VECTORS)
+def test_a_damaged_vector_is_named_with_its_data_file_and_version(
+    delta: HandMade, catalog: dk.Catalog, name: str, format_version: int
+) -> None:
+    delta.commit(delta.data(range(5)))
+    vector = delta.vector([1, 2])
+    delta.commit(with_vector(delta.data(range(10), "its.parquet"), vector))
+    bin_file = delta.bin_of(vector)
+    DAMAGE[name][0](delta, vector)
+    with pytest.raises(dk.DeletekitError) as e:
+        sync(delta, catalog, format_version=format_version)
+    assert e.value.file == str(bin_file)
+    assert f"{delta.path}/its.parquet at Delta version 1" in str(e.value)
+
+
+def test_a_lost_vector_without_an_offset_is_named_too(delta: HandMade, catalog: dk.Catalog) -> None:
+    vector = delta.vector([1])
+    del vector["offset"]
+    delta.commit(with_vector(delta.data(range(10), "its.parquet"), vector))
+    delta.bin_of(vector).unlink()
+    with pytest.raises(dk.NotFoundError, match=r"its.parquet at Delta version 0"):
+        sync(delta, catalog)
+
+
+@VERSIONS
+@pytest.mark.parametrize("first", [True, False], ids=["new file", "old file"])
+@pytest.mark.parametrize("place", ["inline", "file"])
+def test_a_vector_that_says_it_is_empty_and_is_not(
+    delta: HandMade, catalog: dk.Catalog, place: str, first: bool, format_version: int
+) -> None:
+    """Delta's readers hide its rows."""
+    plain = delta.data(range(5))
+    said = inline(body_of([1, 2]), 0) if place == "inline" else {**delta.vector([1, 2]), "cardinality": 0}
+    lying = with_vector(plain, said)
+    if not first:
+        delta.commit(plain)
+        sync(delta, catalog, format_version=format_version)
+    delta.commit(lying, *([] if first else [remove(plain)]))
+    assert [row["id"] for row in by_deltalake(delta.path)] == [0, 3, 4]
+    with pytest.raises(dk.FormatError) as e:
+        sync(delta, catalog, format_version=format_version)
+    assert (e.value.kind, e.value.field, e.value.found) == ("delta-deletion-vector", "cardinality", 2)
+    assert f"at Delta version {delta.version - 1}" in str(e.value)
+
+
 def test_ids_of_another_schema_in_a_file_are_refused(delta: HandMade, catalog: dk.Catalog) -> None:
     """Iceberg finds columns by the ids in a file; a table that was converted to Delta has files with others."""
     field = pa.field("other", pa.int64(), metadata={b"PARQUET:field_id": b"1"})
@@ -432,6 +482,104 @@ def test_lists_without_ids_in_a_file_that_has_ids_are_refused(delta: HandMade, c
     with pytest.raises(dk.UnsupportedError) as e:
         sync(delta, catalog)
     assert (e.value.kind, e.value.field) == ("delta-nested-ids", "p.element")
+
+
+SPELLINGS = [
+    ("x.parquet", "./x.parquet"),
+    ("a/x.parquet", "a//x.parquet"),
+    ("a/x.parquet", "a/./x.parquet"),
+    ("x-y.parquet", "x%2Dy.parquet"),
+    ("x%20y.parquet", "x y.parquet"),
+    ("é.parquet", "%C3%A9.parquet"),
+]
+
+
+@pytest.mark.parametrize("removed", [True, False], ids=["removed", "added"])
+@pytest.mark.parametrize("pair", [*SPELLINGS, *((b, a) for a, b in SPELLINGS)])
+def test_a_file_by_two_spellings_is_refused(
+    delta: HandMade, catalog: dk.Catalog, pair: tuple[str, str], removed: bool
+) -> None:
+    """Spark takes them for one file, delta-kernel for two."""
+    add = delta.data(range(3), unquote(pair[0]))
+    one, two = ({"add": {**add["add"], "path": path}} for path in pair)
+    delta.commit(one)
+    assert ids(sync(delta, catalog).table) == [0, 1, 2], "one spelling is right, whichever"
+    delta.commit(remove(two) if removed else two)
+    with pytest.raises(dk.FormatError) as e:
+        sync(delta, catalog)
+    assert (e.value.kind, e.value.found) == ("delta-path-spelling", f"{pair[0]} and {pair[1]}")
+    with pytest.raises(dk.FormatError):
+        dk.sync_delta(delta.path, catalog, "t.new")
+
+
+def test_a_spelling_that_is_gone_is_free_again(delta: HandMade, catalog: dk.Catalog) -> None:
+    add = delta.data(range(3), "x.parquet")
+    dotted = {"add": {**add["add"], "path": "./x.parquet"}}
+    delta.commit(dotted)
+    delta.commit(remove(dotted))
+    delta.commit(add)
+    assert ids(sync(delta, catalog).table) == [0, 1, 2]
+
+
+def test_a_relative_and_an_absolute_path_of_one_file_are_refused(delta: HandMade, catalog: dk.Catalog) -> None:
+    add = delta.data(range(3), "x.parquet")
+    delta.commit(add, {"add": {**add["add"], "path": f"file://{delta.path}/x.parquet"}})
+    with pytest.raises(dk.FormatError, match="live twice"):
+        sync(delta, catalog)
+
+
+@pytest.mark.parametrize("text", ["", "\n", " \n{}\n"])
+@pytest.mark.parametrize("first", [True, False], ids=["new table", "old table"])
+def test_an_empty_commit_is_waited_for(delta: HandMade, catalog: dk.Catalog, text: str, first: bool) -> None:
+    """Its writer has made the file and not filled it: what comes into it would be missed for ever."""
+    delta.commit(delta.data(range(3)))
+    if not first:
+        sync(delta, catalog)
+    late = delta.data(range(3, 5))
+    delta.log(1).write_text(text)
+    with pytest.raises(dk.FormatError) as e:
+        sync(delta, catalog)
+    assert (e.value.kind, e.value.file) == ("delta-commit-empty", str(delta.log(1)))
+    delta.log(1).write_text(json.dumps(late))
+    assert ids(sync(delta, catalog).table) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("name", ["metaData", "protocol"])
+@pytest.mark.parametrize("place", ["commit", "checkpoint", "parts"])
+def test_two_of_what_a_commit_has_one_of(delta: HandMade, catalog: dk.Catalog, name: str, place: str) -> None:
+    twice = delta.metadata("other") if name == "metaData" else delta.protocol()
+    if place == "commit":
+        delta.commit(twice, delta.data(range(3)))
+    else:
+        delta.commit(delta.data(range(3)))
+        state = [delta.protocol(), delta.metadata()]
+        write_checkpoint(delta, 0, *([[*state, twice]] if place == "checkpoint" else [state, [twice]]))
+        delta.log(0).unlink()
+    with pytest.raises(dk.FormatError) as e:
+        sync(delta, catalog)
+    assert e.value.field in (name, "metadata")
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_columns_that_differ_in_case_only(delta: HandMade, catalog: dk.Catalog, nested: bool) -> None:
+    fields = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in ("id", "ID")]
+    inner = {"type": "struct", "fields": fields}
+    if nested:
+        fields = [{"name": "s", "type": inner, "nullable": True, "metadata": {}}]
+    delta.schema = json.dumps({"type": "struct", "fields": fields})
+    row = {"id": 1, "ID": 2}
+    delta.commit(delta.data(pa.Table.from_pylist([{"s": row} if nested else row])))
+    with pytest.raises(dk.FormatError, match="differ in case only") as e:
+        sync(delta, catalog)
+    assert (e.value.field, e.value.found) == ("ID", "id and ID")
+
+
+def test_a_column_of_a_file_in_another_case(delta: HandMade, catalog: dk.Catalog) -> None:
+    """Spark reads it, delta-kernel and Iceberg take it for NULL."""
+    delta.commit(delta.data(pa.table({"ID": pa.array([7], pa.int64())})))
+    with pytest.raises(dk.UnsupportedError) as e:
+        sync(delta, catalog)
+    assert (e.value.kind, e.value.field, e.value.found) == ("delta-column-case", "id", "ID")
 
 
 class TestOthers:
