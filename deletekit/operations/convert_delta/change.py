@@ -75,7 +75,7 @@ class SyncChange:
         """The change on the head of an attempt. Raises as `sync_delta` does."""
         metadata = attempt.base.metadata
         schema = schema_for(self.state.metadata, metadata)
-        updates = evolving_updates(metadata, schema)
+        updates = evolving_updates(metadata, schema, self.log.root)
         if updates:
             metadata = evolved(metadata, updates)
             attempt.write.metadata = metadata
@@ -114,8 +114,8 @@ class SyncChange:
         )
 
     def _touched(self) -> set[str] | None:
-        """Storage paths that the commits since `before` are about; None when some of those are gone."""
-        if self.commits is None:
+        """Storage paths that the commits since `before` are about; None when every file has to be looked at."""
+        if self.before is None or self.before.rewritten or self.commits is None:
             return None
         return {storage_path(path, self.log.root) for commit in self.commits for path in commit.paths}
 

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
-from tests.commit.racing import Interfering
 from tests.counting_io import CountingIO
 from tests.operations.convert_delta.handmade import (
     HandMade,
@@ -582,85 +581,6 @@ def test_a_column_of_a_file_in_another_case(delta: HandMade, catalog: dk.Catalog
     assert (e.value.kind, e.value.field, e.value.found) == ("delta-column-case", "id", "ID")
 
 
-class TestOthers:
-    """Tables that somebody else had a hand in."""
-
-    def test_a_foreign_commit_is_refused_and_forced_over(self, delta: HandMade, catalog: dk.Catalog) -> None:
-        delta.commit(with_vector(delta.data(range(10)), delta.vector([1])))
-        table = sync(delta, catalog).table
-        dk.delete(table, "id = 5", mode="deletion-vector")
-        dk.append(table, pa.table({"id": pa.array([77], pa.int64())}))
-        delta.commit(delta.data(range(100, 101)))
-        with pytest.raises(dk.InvalidInputError) as e:
-            sync(delta, catalog)
-        assert e.value.kind == "delta-foreign-commit"
-        done = sync(delta, catalog, force=True)
-        assert ids(done.table) == [0, *range(2, 10), 100]
-        check_synced(done.table)
-
-    def test_an_equality_delete_is_forced_over(self, delta: HandMade, catalog: dk.Catalog) -> None:
-        delta.commit(delta.data(range(10)))
-        table = sync(delta, catalog).table
-        dk.delete_keys(table, [{"id": 3}])
-        done = sync(delta, catalog, force=True)
-        assert ids(done.table) == list(range(10))
-
-    def test_snapshots_that_move_no_file_are_nobodys(self, delta: HandMade, catalog: dk.Catalog) -> None:
-        delta.commit(delta.data(range(10)))
-        sync(delta, catalog)
-        delta.commit(delta.data(range(10, 20)))
-        table = sync(delta, catalog).table
-        dk.rewrite_manifests(table)
-        delta.commit(delta.data(range(20, 21)))
-        assert ids(sync(delta, catalog).table) == list(range(21))
-
-    def test_a_rollback_moves_the_watermark_back(self, delta: HandMade, catalog: dk.Catalog) -> None:
-        delta.commit(delta.data(range(10)))
-        first = sync(delta, catalog)
-        delta.commit(delta.data(range(10, 20)))
-        table = sync(delta, catalog).table
-        dk.rollback(table, first.commit.snapshot_id)
-        done = sync(delta, catalog)
-        assert (done.previous_version, done.version) == (0, 1)
-        assert ids(done.table) == list(range(20))
-
-    def test_another_delta_table_at_the_same_place(self, delta: HandMade, catalog: dk.Catalog) -> None:
-        delta.commit(delta.data(range(10)))
-        sync(delta, catalog)
-        delta.log(0).write_text(delta.log(0).read_text().replace("handmade", "another"))
-        with pytest.raises(dk.InvalidInputError) as e:
-            sync(delta, catalog)
-        assert e.value.kind == "delta-table-replaced"
-
-    def test_a_version_that_is_behind(self, delta: HandMade, catalog: dk.Catalog) -> None:
-        delta.commit(delta.data(range(10)))
-        delta.commit(delta.data(range(1)))
-        sync(delta, catalog)
-        with pytest.raises(dk.InvalidInputError) as e:
-            sync(delta, catalog, version=0)
-        assert e.value.kind == "delta-version-behind"
-        assert len(ids(sync(delta, catalog, version=0, force=True).table)) == 10
-
-    def test_a_table_that_was_never_deltas(self, delta: HandMade, catalog: dk.Catalog) -> None:
-        delta.commit(delta.data(range(10)))
-        dk.append(dk.create_table(catalog, "t.d", pa.schema([("id", pa.int64())])), [{"id": 1}])
-        with pytest.raises(dk.InvalidInputError) as e:
-            sync(delta, catalog)
-        assert e.value.kind == "delta-foreign-table"
-
-    @pytest.mark.parametrize("place", ["iceberg", "a/deletion-vectors", "_p=1/x", ""])
-    def test_no_folder_that_vacuum_empties(self, delta: HandMade, catalog: dk.Catalog, place: str) -> None:
-        delta.commit(delta.data(range(10)))
-        with pytest.raises(dk.InvalidInputError) as e:
-            sync(delta, catalog, location=str(delta.path / place))
-        assert e.value.kind == "delta-location"
-        with pytest.raises(dk.InvalidInputError):
-            sync(delta, catalog, delete_directory=str(delta.path / place))
-        with pytest.raises(dk.InvalidInputError):
-            sync(delta, catalog, location=str(delta.path.parent))
-        assert ids(sync(delta, catalog, location=str(delta.path / "_iceberg")).table) == list(range(10))
-
-
 def test_each_bin_is_opened_once_and_only_for_what_changed(
     delta: HandMade, catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -744,6 +664,31 @@ def test_clean_up_removes_our_files_and_none_of_deltas(delta: HandMade, catalog:
         dk.expire_snapshots(table)
 
 
+@pytest.mark.parametrize("place", ["metadata", "elsewhere"])
+def test_clean_up_removes_metadata_that_nothing_leads_to(
+    delta: HandMade, catalog: dk.Catalog, tmp_path: Path, place: str
+) -> None:
+    """What a killed sync leaves beside its delete files; younger files, and those of other names, stay."""
+    folder = tmp_path / place
+    properties = {} if place == "metadata" else {"write.metadata.path": str(folder)}
+    delta.commit(with_vector(delta.data(range(5)), delta.vector([1])))
+    table = sync(delta, catalog, properties=properties).table
+    folder = Path(table.metadata_location).parent
+    before = files(folder.parent) if place == "metadata" else files(folder)
+    left = [folder / name for name in ("x-m0.avro", "snap-7-1-x.avro", "00009-x.metadata.json")]
+    kept = [folder / name for name in ("version-hint.text", "note.txt", "sub/x-m0.avro")]
+    for path in (*left, *kept):
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"")
+    assert dk.clean_up_delta(table).deleted_files == (), "they may be of a sync that still runs"
+    assert dk.clean_up_delta(table, orphan_hours=-1, dry_run=True).deleted_files == tuple(sorted(map(str, left)))
+    assert dk.clean_up_delta(table, orphan_hours=-1).deleted_files == tuple(sorted(map(str, left)))
+    after = files(folder.parent) if place == "metadata" else files(folder)
+    assert after == before | {str(path): b"" for path in kept}
+    delta.commit(delta.data(range(5, 6)))
+    assert ids(sync(delta, catalog).table) == [0, 2, 3, 4, 5]
+
+
 def test_counters_that_disagree_are_refused(delta: HandMade, catalog: dk.Catalog) -> None:
     """The same file under another count: somebody rewrote it in place."""
     add = delta.data(range(10))
@@ -763,25 +708,6 @@ def test_crc_of_the_streamed_vector_is_looked_at(delta: HandMade, catalog: dk.Ca
     with pytest.raises(dk.FormatError) as e:
         sync(delta, catalog, format_version=2)
     assert e.value.kind == "deletion-vector-crc"
-
-
-def test_a_sync_that_loses_a_race_is_planned_anew(delta: HandMade, catalog: dk.Catalog) -> None:
-    """Another sync commits the same version first; then somebody else appends."""
-    add = delta.data(range(10))
-    delta.commit(add)
-    sync(delta, catalog)
-    delta.commit(with_vector(add, delta.vector([1])), remove(add))
-    racing = Interfering(catalog)
-    racing.others.append(lambda: sync(delta, catalog))
-    done = dk.sync_delta(delta.path, racing, "t.d")
-    assert done.commits == ()
-    assert ids(done.table) == [0, *range(2, 10)]
-    delta.commit(delta.data(range(20, 21)))
-    racing.others.append(lambda: dk.append(dk.load_table(catalog, "t.d"), [{"id": 5}]))
-    with pytest.raises(dk.InvalidInputError) as e:
-        dk.sync_delta(delta.path, racing, "t.d")
-    assert e.value.kind == "delta-foreign-commit"
-    assert ids(dk.load_table(catalog, "t.d")) == [0, *range(2, 6), *range(5, 10)]
 
 
 def test_schema_changes_go_with_their_rows(delta: HandMade, catalog: dk.Catalog) -> None:
