@@ -123,18 +123,14 @@ def sync_delta(
     elsewhere or older, folders that one would delete of the other, and counters that disagree; TypeError for an option
     that is not known; else as every commit. The table is then as it was.
     """
-    unknown = sorted(set(options) - set(SyncOptions.__annotations__))
-    if unknown:  # a misspelled one would be passed over in silence
-        raise TypeError(f"sync_delta() got an unexpected keyword argument {unknown[0]!r}")
-    root = location_of(source)
-    chosen = Options(
-        time_zone=time_zone_of(options.get("time_zone", "UTC")),
-        force=options.get("force", False),
-        mode=_mode(deletion_vectors),
-    )
-    key = to_identifier(identifier)
+    root, chosen, key = location_of(source), _chosen(deletion_vectors, options), to_identifier(identifier)
+
+    def follow() -> DeltaSync:
+        table = Table(key, catalog.load(key), catalog)
+        return _follow(table, root, version, format_version, commits, chosen, options)
+
     try:
-        return _follow(Table(key, catalog.load(key), catalog), root, version, format_version, commits, chosen, options)
+        return follow()
     except NotFoundError as e:
         if e.kind != "table-not-found":
             raise
@@ -144,8 +140,7 @@ def sync_delta(
     except InvalidInputError as e:
         if e.kind != "table-exists":
             raise
-    # Another sync was first.
-    return _follow(Table(key, catalog.load(key), catalog), root, version, format_version, commits, chosen, options)
+    return follow()  # another sync was first
 
 
 def _follow(
@@ -186,6 +181,14 @@ def _follow(
         previous_version=before.version if before else None,
         commits=tuple(c for c in done if c.snapshot_id is not None),
     )
+
+
+def _chosen(deletion_vectors: str, options: SyncOptions) -> Options:
+    unknown = sorted(set(options) - set(SyncOptions.__annotations__))
+    if unknown:  # a misspelled one would be passed over in silence
+        raise TypeError(f"sync_delta() got an unexpected keyword argument {unknown[0]!r}")
+    zone = time_zone_of(options.get("time_zone", "UTC"))
+    return Options(time_zone=zone, force=options.get("force", False), mode=_mode(deletion_vectors))
 
 
 def _mode(deletion_vectors: str) -> VectorMode:
