@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +24,7 @@ from rich.console import RenderableType
 
 from deletekit.cli.parts import grid
 from deletekit.cli.text import literal, plain
+from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.table.metadata import TableMetadata
 
 __all__ = ["StoredValues"]
@@ -111,7 +111,7 @@ def _decoded(kind: IcebergType, value: Any) -> Any:
         return value
     data = base64.b64decode(value)
     if isinstance(kind, DecimalType):
-        return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-kind.scale)
+        return decimal_of_bytes(data, kind.scale)
     return UUID(bytes=data) if isinstance(kind, UUIDType) else data
 
 

@@ -5,9 +5,9 @@ Law: no rounding. Python's default context keeps 28 digits and rounds in silence
 
 from __future__ import annotations
 
-from decimal import Context, Decimal
+from decimal import Context, Decimal, InvalidOperation
 
-__all__ = ["decimal_of_bytes", "unscaled_value"]
+__all__ = ["decimal_of_bytes", "fitted", "unscaled_value"]
 
 _EXACT = Context(prec=76)
 
@@ -20,3 +20,14 @@ def decimal_of_bytes(raw: bytes, scale: int) -> Decimal:
 def unscaled_value(value: Decimal, scale: int) -> int:
     """The integer that a decimal of `scale` is stored as."""
     return int(value.scaleb(scale, _EXACT))
+
+
+def fitted(value: Decimal, precision: int, scale: int) -> Decimal:
+    """The same number with the scale of a type. Raises ValueError for a number that the type cannot hold."""
+    try:
+        exact = value.quantize(Decimal((0, (1,), -scale)), context=_EXACT)
+    except InvalidOperation as e:
+        raise ValueError(str(value)) from e
+    if exact != value or len(exact.as_tuple().digits) > precision:
+        raise ValueError(str(value))
+    return exact

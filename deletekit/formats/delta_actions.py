@@ -124,14 +124,23 @@ class Actions:
 
 def parse_commit(data: bytes) -> Actions:
     """The actions of a commit: one JSON object on each line. Raises FormatError, UnsupportedError."""
-    return parse_actions(_lines(data), is_commit=True)
+    rows = list(_lines(data))
+    if not any(rows):
+        # Some writers create the file first: what they put into it later would never be read.
+        raise FormatError(
+            "empty commit in the Delta log: its writer has not finished, or died",
+            kind="delta-commit-empty",
+            found=f"{len(data)} bytes",
+            expected="an action",
+        )
+    return parse_actions(rows, is_commit=True)
 
 
 def parse_actions(rows: Iterable[Mapping[str, Any]], *, is_commit: bool = False) -> Actions:
     """Actions from JSON objects, or from the rows of a checkpoint, which have every field and null in most.
 
-    Raises FormatError for a field that lacks or is of another type, and in a commit for a path that is added or
-    removed twice; UnsupportedError for a kind of vector that this protocol does not have.
+    Raises FormatError for a field that lacks or is of another type, for a second `metaData` or `protocol`, and in a
+    commit for a path that is added twice; UnsupportedError for a kind of vector that this protocol does not have.
     """
     out = Actions()
     for row in rows:
@@ -164,6 +173,12 @@ def _check_once(name: str, paths: list[str]) -> None:
         if path in seen:
             raise _bad(name, path, "each path once in a commit")
         seen.add(path)
+
+
+def _check_only(name: str, known: object) -> None:
+    """Actions of a commit have no order: of two, nobody can say which one holds."""
+    if known is not None:
+        raise _bad(name, "two", "at most one in a commit or checkpoint")
 
 
 def _add(out: Actions, raw: Mapping[str, Any]) -> None:
@@ -212,6 +227,7 @@ def _vector(raw: Mapping[str, Any]) -> DeletionVectorDescriptor | None:
 
 
 def _metadata(out: Actions, raw: Mapping[str, Any]) -> None:
+    _check_only("metaData", out.metadata)
     configuration = raw.get("configuration") or {}
     configuration = dict(configuration)
     columns = raw.get("partitionColumns") or ()
@@ -229,6 +245,7 @@ def _metadata(out: Actions, raw: Mapping[str, Any]) -> None:
 
 
 def _protocol(out: Actions, raw: Mapping[str, Any]) -> None:
+    _check_only("protocol", out.protocol)
     out.protocol = Protocol(
         min_reader_version=_count(raw, "protocol", "minReaderVersion"),
         min_writer_version=_count(raw, "protocol", "minWriterVersion"),

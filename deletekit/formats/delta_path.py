@@ -12,9 +12,10 @@ from urllib.parse import quote, unquote
 
 from deletekit.errors import FormatError
 
-__all__ = ["delta_path", "is_hidden_below", "path_below", "plain_path", "storage_path"]
+__all__ = ["delta_path", "is_hidden_below", "path_below", "plain_path", "spelling_free", "storage_path"]
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+_ONE_SPELLING = re.compile(r"(?:[A-Za-z0-9_=-][A-Za-z0-9_=.-]*/)*[A-Za-z0-9_=-][A-Za-z0-9_=.-]*")
 _LOCAL = re.compile(r"file:(?://(?:localhost)?)?(?=/)")
 
 
@@ -45,6 +46,18 @@ def storage_path(path: str, root: str) -> str:
     # A path without a scheme, in a table that is not on the local disk, is on the table's own storage.
     authority = re.match(r"[^:]+://[^/]*", root)
     return decoded if local or authority is None else authority[0] + plain
+
+
+def spelling_free(path: str) -> str:
+    """What all spellings of a log's `path` have in common: no escapes, no `.` parts, one form for the local disk."""
+    if _ONE_SPELLING.fullmatch(path):
+        return path
+    plain = plain_path(unquote(path, errors="surrogateescape"))
+    scheme = _URI.match(plain)
+    if scheme is not None:  # object stores tell `a//b` from `a/b`
+        return plain
+    parts = [part for part in plain.split("/") if part not in ("", ".")]
+    return ("/" if plain.startswith("/") else "") + "/".join(parts)
 
 
 def delta_path(path: str, root: str) -> str:

@@ -8,7 +8,7 @@ Spec: Delta protocol, "Delta Log Entries", "Action Reconciliation".
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from deletekit.errors import DeletekitError, FormatError, NotFoundError
@@ -20,7 +20,7 @@ from deletekit.formats.delta_checkpoint import (
     read_checkpoint_json,
     read_checkpoint_parquet,
 )
-from deletekit.formats.delta_path import storage_path
+from deletekit.formats.delta_path import spelling_free, storage_path
 from deletekit.formats.delta_protocol import check_readable
 from deletekit.table.file_io import FileIO
 
@@ -56,7 +56,62 @@ class DeltaState:
     files: Mapping[str, AddFile] = field(repr=False)
 
 
-_Start = tuple[Metadata | None, Protocol | None, dict[str, AddFile], int]
+class _Replay:
+    """Live files by path, and the other spellings that paths of the log have."""
+
+    def __init__(self, adds: Iterable[AddFile] = ()) -> None:
+        self.files: dict[str, AddFile] = {}
+        self._spelled: dict[str, str] = {}
+        for add in adds:
+            self._put(add)
+
+    def copy(self) -> _Replay:
+        out = _Replay()
+        out.files, out._spelled = dict(self.files), dict(self._spelled)
+        return out
+
+    def apply(self, actions: Actions) -> None:
+        """Removes first: within a commit there is no order. What one names and is not live is an old tombstone."""
+        for remove in actions.removes:
+            self._check_spelling(remove.path)
+            live = self.files.get(remove.path)
+            if live is not None and live.vector_id == remove.vector_id:
+                del self.files[remove.path]
+        for add in actions.adds:
+            self._put(add)
+
+    def _put(self, add: AddFile) -> None:
+        key = self._check_spelling(add.path)
+        if key != add.path:
+            self._spelled[key] = add.path
+        live = self.files.get(add.path)
+        if live is not None and live.vector_id != add.vector_id:
+            raise FormatError(
+                "a data file is live with two deletion vectors",
+                kind="delta-log",
+                file=add.path,
+                field="deletionVector",
+                found=f"{live.vector_id} and {add.vector_id}",
+                expected="one",
+            )
+        self.files[add.path] = add
+
+    def _check_spelling(self, path: str) -> str:
+        """Delta's readers do not agree on two spellings: Spark takes them for one file, delta-kernel for two."""
+        key = spelling_free(path)
+        for other in (key, self._spelled.get(key, key)):
+            if other != path and other in self.files:
+                raise FormatError(
+                    "a data file has two spellings in the Delta log: its readers do not agree whether it is one file",
+                    kind="delta-path-spelling",
+                    field="path",
+                    found=f"{other} and {path}",
+                    expected="one spelling",
+                )
+        return key
+
+
+_Start = tuple[Metadata | None, Protocol | None, _Replay, int]
 
 
 class DeltaLog:
@@ -68,7 +123,7 @@ class DeltaLog:
         self._folder = f"{self.root}/_delta_log"
         self._modified: dict[str, int] = {}
         self._files = self._list()
-        self._last: DeltaState | None = None
+        self._last: tuple[DeltaState, _Replay] | None = None
 
     @property
     def latest(self) -> int:
@@ -83,12 +138,12 @@ class DeltaLog:
         Raises NotFoundError for a version that the log does not reach any more, or not yet; FormatError for a damaged
         log; UnsupportedError for a feature that is not known.
         """
-        last = self._last
-        if last is None or last.version > version or not self.has_commits(last.version + 1, version):
-            last = None
-        metadata, protocol, files, first = self._checkpointed(version) if last is None else _of_state(last)
+        metadata, protocol, replay, first = self._continued(version) or self._checkpointed(version)
         for commit in self.commits(first, version):
-            _apply(files, commit.actions)
+            try:
+                replay.apply(commit.actions)
+            except DeletekitError as e:
+                raise e.in_file(f"{self._folder}/{self._files.commits[commit.version]}") from e
             metadata, protocol = commit.actions.metadata or metadata, commit.actions.protocol or protocol
         if metadata is None or protocol is None:
             raise FormatError(
@@ -98,19 +153,26 @@ class DeltaLog:
             check_readable(protocol, metadata)
         except DeletekitError as e:
             raise e.in_file(self._folder) from e
-        self._last = DeltaState(version=version, metadata=metadata, protocol=protocol, files=files)
-        return self._last
+        state = DeltaState(version=version, metadata=metadata, protocol=protocol, files=replay.files)
+        self._last = state, replay
+        return state
+
+    def _continued(self, version: int) -> _Start | None:
+        """Where the state that was asked for last leaves off, if that is before `version`."""
+        if self._last is None:
+            return None
+        state, replay = self._last
+        if state.version > version or not self.has_commits(state.version + 1, version):
+            return None
+        return state.metadata, state.protocol, replay.copy(), state.version + 1
 
     def _checkpointed(self, version: int) -> _Start:
         """Where a replay begins: the newest checkpoint, or nothing; and the first commit to be read."""
         base = self._base(version)
         if base is None:
-            return None, None, {}, 0
+            return None, None, _Replay(), 0
         actions = self._checkpoint(base)
-        files: dict[str, AddFile] = {}
-        for add in actions.adds:
-            _put(files, add)
-        return actions.metadata, actions.protocol, files, base.version + 1
+        return actions.metadata, actions.protocol, _Replay(actions.adds), base.version + 1
 
     def has_commits(self, first: int, last: int) -> bool:
         """Whether every commit from `first` to `last` is still there."""
@@ -203,8 +265,14 @@ class DeltaLog:
             path = pending.pop()
             actions = self._checkpoint_file(path)
             merged.adds += actions.adds
-            merged.metadata = actions.metadata or merged.metadata
-            merged.protocol = actions.protocol or merged.protocol
+            for name in ("metadata", "protocol"):
+                found = getattr(actions, name)
+                if found is not None and getattr(merged, name) is not None:
+                    raise FormatError(
+                        "Delta checkpoint has two of one action", kind="delta-checkpoint", file=path, field=name
+                    )
+                if found is not None:
+                    setattr(merged, name, found)
             pending += [storage_path(s.path, f"{self._folder}/_sidecars") for s in actions.sidecars]
         return merged
 
@@ -232,31 +300,3 @@ class DeltaLog:
         if not isinstance(stamp, int):
             stamp = self._modified.get(name)
         return DeltaCommit(version=version, actions=actions, timestamp_ms=stamp)
-
-
-def _of_state(state: DeltaState) -> _Start:
-    return state.metadata, state.protocol, dict(state.files), state.version + 1
-
-
-def _apply(files: dict[str, AddFile], actions: Actions) -> None:
-    """Removes first: within a commit there is no order. What a remove names and is not live is an old tombstone."""
-    for remove in actions.removes:
-        live = files.get(remove.path)
-        if live is not None and live.vector_id == remove.vector_id:
-            del files[remove.path]
-    for add in actions.adds:
-        _put(files, add)
-
-
-def _put(files: dict[str, AddFile], add: AddFile) -> None:
-    live = files.get(add.path)
-    if live is not None and live.vector_id != add.vector_id:
-        raise FormatError(
-            "a data file is live with two deletion vectors",
-            kind="delta-log",
-            file=add.path,
-            field="deletionVector",
-            found=f"{live.vector_id} and {add.vector_id}",
-            expected="one",
-        )
-    files[add.path] = add

@@ -154,7 +154,16 @@ class _Builder:
         """Fields of a struct; `path` leads to it by physical names, None inside a list or map."""
         out = []
         names: set[str] = set()
+        spelled: dict[str, str] = {}
         for field in raw:
+            other = spelled.setdefault(field["name"].lower(), field["name"])
+            if other != field["name"]:
+                raise FormatError(
+                    "columns of the Delta schema differ in case only, which Delta's readers refuse",
+                    kind="delta-schema",
+                    field=field["name"],
+                    found=f"{other} and {field['name']}",
+                )
             old = self._old(field, known)
             field_id = self._id(field, old)
             physical = physical_name(field, self.mapped)

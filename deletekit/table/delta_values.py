@@ -11,7 +11,7 @@ import re
 import struct
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -19,7 +19,7 @@ import numpy as np
 from pyiceberg import types as it
 
 from deletekit.errors import FormatError, InvalidInputError
-from deletekit.formats.decimals import unscaled_value
+from deletekit.formats.decimals import fitted, unscaled_value
 from deletekit.formats.metrics import Metrics, upper_prefix
 from deletekit.table.delta_schema import DeltaColumn
 from deletekit.table.types import stored_value
@@ -92,7 +92,7 @@ def _parsed(text: str, kind: it.IcebergType, time_zone: tzinfo) -> Any:
     if isinstance(kind, it.TimestampType):
         return _micros(text.removesuffix("Z"), UTC)
     if isinstance(kind, it.DecimalType):
-        return stored_value(_exact(Decimal(text), kind), str(kind))
+        return stored_value(fitted(Decimal(text), kind.precision, kind.scale), str(kind))
     if isinstance(kind, it.FloatType | it.DoubleType):
         return float(np.float32(text)) if isinstance(kind, it.FloatType) else float(text)
     if isinstance(kind, it.BinaryType) and "\ufffd" not in text:  # bytes that were no UTF-8 are lost in the log
@@ -155,7 +155,7 @@ def _bound_bytes(value: Any, kind: it.IcebergType, *, upper: bool) -> bytes | No
     if isinstance(kind, it.TimestamptzType | it.TimestampType):
         return struct.pack("<q", _stat_micros(value, kind) + (_MILLISECOND_REST if upper else 0))
     if isinstance(kind, it.DecimalType) and isinstance(value, Decimal | int):
-        number = unscaled_value(_exact(Decimal(value), kind), kind.scale)
+        number = unscaled_value(fitted(Decimal(value), kind.precision, kind.scale), kind.scale)
         return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
     if isinstance(kind, it.FloatType | it.DoubleType):
         return _float_bound(float(value), kind, upper=upper)
@@ -191,17 +191,6 @@ def _micros(text: str, time_zone: tzinfo) -> int:
 
 def _days(text: str) -> int:
     return date.fromisoformat(text).toordinal() - _EPOCH_DAY
-
-
-def _exact(value: Decimal, kind: it.DecimalType) -> Decimal:
-    """The value at the type's scale. Raises ValueError when it does not fit."""
-    try:
-        exact = value.quantize(Decimal(1).scaleb(-kind.scale))
-    except InvalidOperation as e:
-        raise ValueError(str(value)) from e
-    if exact != value or len(exact.as_tuple().digits) > kind.precision:
-        raise ValueError(str(value))
-    return exact
 
 
 def _checked_int(value: int, kind: it.IcebergType) -> int:

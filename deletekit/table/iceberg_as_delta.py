@@ -8,6 +8,7 @@ Spec: Delta protocol, "Schema Serialization Format", "Column Mapping", "Partitio
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -57,7 +58,7 @@ def metadata_action(metadata: TableMetadata, mode: ColumnMapping) -> Json:
     _check_types(metadata)
     if mode == "none":
         _check_names(metadata)
-    fields = [_field(f, mode) for f in metadata.schema.fields]
+    fields = _fields(metadata.schema.fields, mode)
     raw: Json = {
         "id": metadata.table_uuid,
         "format": {"provider": "parquet", "options": {}},
@@ -110,6 +111,20 @@ def _physical(field: it.NestedField, mode: ColumnMapping) -> str:
     return field.name if mode == "none" else f"col-{field.field_id}"
 
 
+def _fields(fields: Sequence[it.NestedField], mode: ColumnMapping) -> list[Json]:
+    known: dict[str, str] = {}
+    for field in fields:
+        other = known.setdefault(field.name.lower(), field.name)
+        if other != field.name:
+            raise UnsupportedError(
+                "columns differ in case only, which Delta's readers refuse",
+                kind="delta-schema",
+                field=field.name,
+                found=f"{other} and {field.name}",
+            )
+    return [_field(f, mode) for f in fields]
+
+
 def _field(field: it.NestedField, mode: ColumnMapping) -> Json:
     if field.initial_default is not None:
         raise UnsupportedError(
@@ -129,7 +144,7 @@ def _field(field: it.NestedField, mode: ColumnMapping) -> Json:
 
 def _type(kind: it.IcebergType, name: str, mode: ColumnMapping) -> Any:
     if isinstance(kind, it.StructType):
-        return {"type": "struct", "fields": [_field(f, mode) for f in kind.fields]}
+        return {"type": "struct", "fields": _fields(kind.fields, mode)}
     if isinstance(kind, it.ListType):
         element = _type(kind.element_type, f"{name}.element", mode)
         return {"type": "array", "elementType": element, "containsNull": not kind.element_required}

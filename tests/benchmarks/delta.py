@@ -160,16 +160,14 @@ def memory(folder: Path, large: int, settings: Settings) -> str:
 
 
 def open_sync() -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """In the worker: a sync that believes the log, since there is no data file."""
+    """In the worker: a sync."""
     import deletekit as dk
 
     catalogs = []
 
     def sync(job: dict[str, Any]) -> dict[str, Any]:
         catalogs.append(dk.local_catalog(job["warehouse"]))
-        done = dk.sync_delta(
-            job["path"], catalogs[-1], "t.d", format_version=job["version"], check_data_files=False
-        ).commit
+        done = dk.sync_delta(job["path"], catalogs[-1], "t.d", format_version=job["version"]).commit
         files = done.added_delete_files
         return {"deleted": sum(f.record_count for f in files), "bytes": sum(f.file_size_in_bytes for f in files)}
 
@@ -210,7 +208,9 @@ def _change(delta: Any, adds: list[Any], changed: int) -> int:
 
 
 def _large(path: Path, deleted: int) -> Path:
-    """A table of one file whose every other row is deleted; the file itself is not there."""
+    """A table of one file whose every other row is deleted."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
     from pyroaring import BitMap
 
     from tests.operations.convert_delta.handmade import HandMade
@@ -220,8 +220,13 @@ def _large(path: Path, deleted: int) -> Path:
     body = struct.pack("<IQI", 1681511377, 1, 0) + bitmap
     vector = {**delta.vector_file(body)[0], "cardinality": deleted}
     assert zlib.crc32(body)
-    stats = json.dumps({"numRecords": 2 * deleted})
-    add = {"path": "gone.parquet", "partitionValues": {}, "size": 1, "dataChange": True, "stats": stats}
+    file, schema = path / "nulls.parquet", pa.schema([("id", pa.int64())])
+    with pq.ParquetWriter(file, schema) as writer:
+        for start in range(0, 2 * deleted, 10_000_000):
+            rows = min(10_000_000, 2 * deleted - start)
+            writer.write_table(pa.table([pa.nulls(rows, pa.int64())], schema), row_group_size=rows)
+    stats, size = json.dumps({"numRecords": 2 * deleted}), file.stat().st_size
+    add = {"path": file.name, "partitionValues": {}, "size": size, "dataChange": True, "stats": stats}
     delta.commit({"add": {**add, "deletionVector": vector}})
     return path
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deletekit.formats.decimals import decimal_of_bytes, unscaled_value
+import deletekit
+from deletekit.formats.decimals import decimal_of_bytes, fitted, unscaled_value
 
 WIDEST = 10**38 - 1
 
@@ -37,3 +40,25 @@ def test_bytes_are_big_endian_and_signed(raw: str, scale: int, value: str) -> No
 def test_all_38_digits_survive(unscaled: int, scale: int) -> None:
     value = decimal_of_bytes(unscaled.to_bytes(16, "big", signed=True), scale)
     assert unscaled_value(value, scale) == unscaled
+
+
+@settings(deadline=None)
+@given(st.integers(-WIDEST, WIDEST), st.integers(0, 38), st.integers(0, 5))
+def test_a_number_that_fits_keeps_every_digit(unscaled: int, scale: int, zeros: int) -> None:
+    text = f"{unscaled}{'0' * zeros}E-{scale + zeros}"
+    value = fitted(Decimal(text), 38, scale)
+    assert unscaled_value(value, scale) == unscaled
+    assert value.as_tuple().exponent == -scale
+
+
+@pytest.mark.parametrize("text", ["1.001", "12345678.00", "1E+100", "1E-100", "NaN", "Infinity", f"{10**200}"])
+def test_a_number_that_does_not_fit_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)):
+        fitted(Decimal(text), 9, 2)
+
+
+def test_nothing_computes_in_pythons_own_context() -> None:
+    """It rounds to 28 digits: whatever is done to a decimal names the exact one."""
+    rounds = re.compile(r"\.(quantize|scaleb|normalize|to_integral\w*)\((?!.*_EXACT)")
+    package = Path(deletekit.__file__).parent
+    assert [str(p) for p in package.rglob("*.py") if rounds.search(p.read_text())] == []

@@ -38,6 +38,25 @@ def test_partition_values(text: str | None, kind: it.IcebergType, expected: Any)
     assert partition_tuple({"c": text}, [column(kind)]) == (expected,)
 
 
+DIGITS = "12345678901234567890123456789012345678"
+"""As many as a decimal has at most; Python's own context keeps 28."""
+
+
+@pytest.mark.parametrize("scale", [0, 1, 10, 19, 37, 38])
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_decimals_keep_every_digit(scale: int, sign: str) -> None:
+    kind = it.DecimalType(38, scale)
+    text = f"{sign}{DIGITS[: 38 - scale] or '0'}.{DIGITS[38 - scale :]}".rstrip(".")
+    unscaled = int(sign + DIGITS)
+    assert partition_tuple({"c": text}, [column(kind)]) == (unscaled.to_bytes(16, "big", signed=True),)
+    low, high = bounds(Decimal(text), Decimal(text), kind)
+    assert low is not None
+    assert low == high
+    assert int.from_bytes(low, "big", signed=True) == unscaled
+    with pytest.raises(FormatError):
+        partition_tuple({"c": f"{text}{'' if '.' in text else '.'}1"}, [column(kind)])
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
@@ -62,7 +81,8 @@ def test_a_zone_for_timestamps_without_one() -> None:
 
 
 def bounds(low: Any, high: Any, kind: it.IcebergType) -> tuple[bytes | None, bytes | None]:
-    stats = json.loads(json.dumps({"minValues": {"c": low}, "maxValues": {"c": high}}), parse_float=Decimal)
+    raw = {"minValues": {"c": low}, "maxValues": {"c": high}}
+    stats = raw if isinstance(low, Decimal) else json.loads(json.dumps(raw), parse_float=Decimal)
     found = metrics_of(stats, [column(kind)])
     return found.lower_bounds.get(1), found.upper_bounds.get(1)
 

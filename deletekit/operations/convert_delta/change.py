@@ -27,7 +27,7 @@ from deletekit.operations.convert_delta.target import (
     evolving_updates,
     schema_for,
 )
-from deletekit.operations.convert_delta.vectors import VectorJob, VectorMode, convert_vectors
+from deletekit.operations.convert_delta.vectors import VectorJob, VectorMode, check_empty, convert_vectors
 from deletekit.table.delta_log import DeltaCommit, DeltaLog, DeltaState
 
 __all__ = ["Options", "SyncChange"]
@@ -38,7 +38,6 @@ class Options:
     """How to sync; see `SyncOptions`."""
 
     time_zone: tzinfo
-    look: bool
     force: bool
     mode: VectorMode
 
@@ -76,13 +75,16 @@ class SyncChange:
         """The change on the head of an attempt. Raises as `sync_delta` does."""
         metadata = attempt.base.metadata
         schema = schema_for(self.state.metadata, metadata)
-        updates = evolving_updates(metadata, schema)
+        updates = evolving_updates(metadata, schema, self.log.root)
         if updates:
             metadata = evolved(metadata, updates)
             attempt.write.metadata = metadata
         self._check_checksum()
         wanted = wanted_files(self.state, self.log.root)
         plan = plan_sync(attempt.base, attempt.table.io, self.log.root, wanted, self._touched())
+        for path, add in plan.empty.items():
+            assert add.deletion_vector is not None
+            check_empty(attempt.table.io, add.deletion_vector, path, self.log.root, self.state.version)
         if plan.is_empty:
             check_counters(attempt.base, plan, wanted, {}, 0)
             return RowDelta()
@@ -91,7 +93,6 @@ class SyncChange:
             schema=schema,
             spec_id=metadata.spec.spec_id,
             time_zone=self.options.time_zone,
-            look=self.options.look,
         )
         pairs = list(plan.added.items())
         added = {
@@ -113,20 +114,20 @@ class SyncChange:
         )
 
     def _touched(self) -> set[str] | None:
-        """Storage paths that the commits since `before` are about; None when some of those are gone."""
-        if self.commits is None:
+        """Storage paths that the commits since `before` are about; None when every file has to be looked at."""
+        if self.before is None or self.before.rewritten or self.commits is None:
             return None
         return {storage_path(path, self.log.root) for commit in self.commits for path in commit.paths}
 
     def _deletes(self, attempt: Attempt, plan: SyncPlan, added: Mapping[str, DataFile]) -> list[DeleteFile]:
-        jobs = []
+        jobs, version = [], self.state.version
         for path, add in plan.vectors.items():
             file = added[path] if path in added else plan.kept[path].data_file
             assert isinstance(file, DataFile)
             assert add.deletion_vector is not None
-            jobs.append(VectorJob(descriptor=add.deletion_vector, data_file=file, root=self.log.root))
+            jobs.append(VectorJob(descriptor=add.deletion_vector, data_file=file, root=self.log.root, version=version))
         mode: VectorMode = self.options.mode if attempt.base.metadata.format_version >= 3 else "position-delete"
-        prefix = f"delta-{self.state.version:020d}"
+        prefix = f"delta-{version:020d}"
         return convert_vectors(attempt.write, jobs, mode, self.directory, prefix, self.engine)
 
     def _operation(self, plan: SyncPlan, added: Iterable[DataFile], deletes: Sequence[DeleteFile]) -> str | None:

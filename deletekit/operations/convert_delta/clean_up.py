@@ -1,6 +1,7 @@
 """CLEAN UP DELTA: what syncs wrote and no snapshot needs any more; never a file of Delta's.
 
-Law: a file goes that lies where syncs write, has a name as they give, is old, and that nothing leads to.
+Law: a file goes that lies where syncs write, has a name as they give, is old, and that nothing leads to. Folders are
+listed first and metadata read afterwards, so that whatever was committed in between is known.
 Spec: Iceberg, "Snapshot Retention Policy".
 """
 
@@ -13,17 +14,20 @@ from datetime import datetime
 
 from deletekit.engines.local import LocalEngine
 from deletekit.errors import InvalidInputError
-from deletekit.formats.delta_path import path_below
+from deletekit.formats.delta_path import path_below, plain_path
 from deletekit.operations.convert_delta.target import DELETE_DIRECTORY, DELTA_LOCATION
 from deletekit.operations.maintenance.expire_snapshots import expire_owned
+from deletekit.operations.maintenance.newest import on_newest
 from deletekit.operations.maintenance.reachable import Reachability
 from deletekit.operations.maintenance.removal import remove_files
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.metadata_file import logged_files
 from deletekit.table.table import Table
 
 __all__ = ["DeltaCleanUp", "clean_up_delta"]
 
 PREFIXES = ("delta-", "repack-")
+METADATA_SUFFIXES = (".avro", ".metadata.json")
 DEFAULT_ORPHAN_HOURS = 72
 
 
@@ -34,7 +38,7 @@ class DeltaCleanUp:
     Attributes
     ----------
     snapshot_ids: expired snapshots.
-    deleted_files: delete files, manifests and manifest lists that are gone, in order.
+    deleted_files: delete files, manifests, manifest lists and metadata files that are gone, in order.
     failed_files: those that storage would not remove, with the reason.
     """
 
@@ -97,18 +101,27 @@ def _is_own(path: str, metadata: TableMetadata, directory: str) -> bool:
     below = path_below(path, directory)
     if below is not None:
         return "/" not in below and below.startswith(PREFIXES)
-    return path_below(path, f"{metadata.location}/metadata") is not None
+    below = path_below(path, _metadata_directory(metadata))
+    return below is not None and "/" not in below and below.endswith(METADATA_SUFFIXES)
+
+
+def _metadata_directory(metadata: TableMetadata) -> str:
+    return metadata.properties.get("write.metadata.path", f"{metadata.location}/metadata").rstrip("/")
 
 
 def _orphans(table: Table, directory: str, hours: float) -> list[str]:
-    """Old delete files of syncs that nothing leads to: those of processes that were killed."""
+    """Old files of syncs that nothing leads to: those of processes that were killed."""
     limit = time.time() * 1000 - hours * 3_600_000
-    old = [
-        info.path
-        for info in table.io.list(directory)
-        if info.modified_ms < limit and _is_own(info.path, table.metadata, directory)
-    ]
+    metadata = table.metadata
+    old = {
+        plain_path(info.path): info.path
+        for folder in dict.fromkeys((directory, _metadata_directory(metadata)))
+        for info in table.io.list(folder)
+        if info.modified_ms < limit and _is_own(info.path, metadata, directory)
+    }
     if not old:
         return []
-    live = Reachability(table.io, LocalEngine()).files(table.refresh().metadata)
-    return [path for path in old if path not in live]
+    reachability = Reachability(table.io, LocalEngine())
+    known = on_newest(table, lambda now: {*reachability.files(now), *logged_files(now), table.metadata_location})
+    live = {plain_path(path) for path in known}
+    return sorted(path for plain, path in old.items() if plain not in live)

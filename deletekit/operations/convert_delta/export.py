@@ -70,14 +70,15 @@ def export_delta(
     column_mapping: `none`, for tables whose columns were never renamed; or `id`, which finds columns by their field
         ids: Spark reads that right, deltalake 1.6 takes such columns for NULL without a word.
 
-    Spark with Delta and deltalake read it. It refers to the Iceberg table's data files by absolute path: expiring
-    snapshots there takes them from older versions here.
+    Spark with Delta reads it, and `DeltaTable.scan()` and `QueryBuilder` of deltalake 1.6 do; its other readers refuse
+    deletion vectors. It refers to the Iceberg table's data files by absolute path: expiring snapshots there takes them
+    from older versions here.
 
     Refused with UnsupportedError, by name: equality deletes and position delete files (`convert_equality_deletes`,
     `rewrite_position_deletes` make vectors of them), ORC and Avro data files, types and partition values that Delta has
-    not, promoted columns, defaults of existing rows, and a change of partitioning. Raises InvalidInputError for a
-    folder that holds another Delta table; CommitConflictError when another writer made the version first; FormatError
-    for a vector that is damaged. The Delta table is then as it was.
+    not, promoted columns, columns that differ in case only, defaults of existing rows, and a change of partitioning.
+    Raises InvalidInputError for a folder that holds another Delta table; CommitConflictError when another writer made
+    the version first; FormatError for a vector that is damaged. The Delta table is then as it was.
     """
     root = str(Path(path).absolute())
     metadata = table.refresh().metadata

@@ -32,12 +32,17 @@ __all__ = ["SyncPlan", "check_counters", "plan_sync", "wanted_files"]
 
 @dataclass(slots=True, kw_only=True)
 class SyncPlan:
-    """Differences by storage path. `vectors` are to be written for these data files, new and kept ones."""
+    """Differences by storage path.
+
+    `vectors` are to be written for these data files, new and kept ones; `empty` are said to have no row, and have to be
+    looked at.
+    """
 
     added: dict[str, AddFile] = field(default_factory=dict)
     kept: dict[str, ManifestEntry] = field(default_factory=dict)
     removed: list[ManifestEntry] = field(default_factory=list)
     vectors: dict[str, AddFile] = field(default_factory=dict)
+    empty: dict[str, AddFile] = field(default_factory=dict)
     removed_deletes: list[ManifestEntry] = field(default_factory=list)
 
     @property
@@ -80,6 +85,8 @@ def plan_sync(
                 plan.removed.append(entry)
             plan.removed_deletes += own
             continue
+        if add.deletion_vector is not None and not add.deleted:
+            plan.empty[path] = add
         if entry is None:
             plan.added[path] = add
         else:

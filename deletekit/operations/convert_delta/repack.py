@@ -94,7 +94,7 @@ def repack(table: Table, *, ref: str = MAIN, commit_properties: Mapping[str, str
 def _watermark(metadata: TableMetadata, ref: str) -> dict[str, str]:
     """So that a sync goes on from here: the table is at the Delta version that it was at."""
     found = watermark_of(metadata, metadata.snapshot_of_ref(ref))
-    if found is None or found.foreign is not None:
+    if found is None or found.foreign is not None or found.rewritten:
         return {}
     out = {DELTA_VERSION: str(found.version), DELTA_TABLE_ID: found.table_id or ""}
     return out | {k: metadata.properties[k] for k in (DELTA_LOCATION,) if k in metadata.properties}

@@ -7,9 +7,8 @@ Spec: Delta protocol; Iceberg, "Snapshots", "Row-level Deletes".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack
 
@@ -19,6 +18,7 @@ from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.commit.row_delta import RowDelta
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.operations.convert_delta.change import Options, SyncChange
+from deletekit.operations.convert_delta.same_table import as_known, check_same_delta, checked_watermark, location_of
 from deletekit.operations.convert_delta.target import (
     DELETE_DIRECTORY,
     DELTA_LOCATION,
@@ -71,10 +71,8 @@ class SyncOptions(TypedDict, total=False):
     properties: of a new table.
     delete_directory: where delete files go; default `deletion-vectors` under the table's location. Remembered.
     time_zone: of timestamps in partition values that name none; default UTC.
-    check_data_files: open the footer of each data file that is added, and believe the log only where they agree;
-        default True.
-    force: make the table what Delta has though someone else committed to it, or the Delta table was replaced by
-        another; every file is compared then, and whatever Delta does not have is removed.
+    force: make the table what Delta has though someone else committed to it, or the Delta table was moved or replaced
+        by another; every file is compared then, and whatever Delta does not have is removed.
     commit_properties: extra entries of the snapshot summaries.
     """
 
@@ -82,7 +80,6 @@ class SyncOptions(TypedDict, total=False):
     properties: Mapping[str, str]
     delete_directory: str
     time_zone: str
-    check_data_files: bool
     force: bool
     commit_properties: Mapping[str, str]
 
@@ -114,29 +111,48 @@ def sync_delta(
     options: see `SyncOptions`.
 
     How far the table is stands in its snapshots' summaries (`deletekit.delta-version`), so a rollback of it is followed
-    by another sync of the same versions. Whatever Delta writes is read: replaced, shrunk and cleared vectors, files
-    added again, restored or rewritten, clones, column mapping, all kinds of checkpoints, a log whose beginning is gone.
-    The data files remain Delta's: the table has `gc.enabled` false, and `clean_up_delta` removes what is its own.
+    by another sync of the same versions. Of two syncs at the same time, the one that is behind has nothing to do.
+    Whatever Delta writes is read: replaced, shrunk and cleared vectors, files added again, restored or rewritten,
+    clones, column mapping, all kinds of checkpoints, a log whose beginning is gone. The footer of each data file that
+    is added is read. The data files remain Delta's: the table has `gc.enabled` false, and `clean_up_delta` removes what
+    is its own.
 
     Raises NotFoundError without a Delta table or version, or when a file it needs is gone; UnsupportedError, by name,
     for a table feature, type or change of type that Iceberg or deletekit does not have; FormatError for a damaged log,
-    vector or data file; InvalidInputError for a table that someone else changed, a Delta table that is another or
-    older, folders that one would delete of the other, and counters that disagree; else as every commit. The table is
-    then as it was.
+    vector or data file; InvalidInputError for a table that someone else changed, a Delta table that is another,
+    elsewhere or older, folders that one would delete of the other, and counters that disagree; TypeError for an option
+    that is not known; else as every commit. The table is then as it was.
     """
-    root = _location(source)
-    chosen = Options(
-        time_zone=time_zone_of(options.get("time_zone", "UTC")),
-        look=options.get("check_data_files", True),
-        force=options.get("force", False),
-        mode=_mode(deletion_vectors),
-    )
-    key = to_identifier(identifier)
-    try:
+    root, chosen, key = location_of(source), _chosen(deletion_vectors, options), to_identifier(identifier)
+
+    def follow() -> DeltaSync:
         table = Table(key, catalog.load(key), catalog)
-    except NotFoundError:
-        log = DeltaLog(PyIcebergIO(catalog.pyiceberg.properties, root), root)
+        return _follow(table, root, version, format_version, commits, chosen, options)
+
+    try:
+        return follow()
+    except NotFoundError as e:
+        if e.kind != "table-not-found":
+            raise
+    log = DeltaLog(PyIcebergIO(catalog.pyiceberg.properties, root), root)
+    try:
         return _create(log, catalog, key, version, format_version or 3, chosen, options)
+    except InvalidInputError as e:
+        if e.kind != "table-exists":
+            raise
+    return follow()  # another sync was first
+
+
+def _follow(
+    table: Table,
+    root: str,
+    version: int | None,
+    format_version: int | None,
+    commits: str,
+    chosen: Options,
+    options: SyncOptions,
+) -> DeltaSync:
+    """Take a table that is there to a version. The log is listed after the table was read: it is never behind that."""
     if table.format_version < 2 or format_version not in (None, table.format_version):
         raise InvalidInputError(
             "the table has another format version",
@@ -145,38 +161,34 @@ def sync_delta(
             found=table.format_version,
             expected=format_version or "2 or 3",
         )
-    return _follow(table, DeltaLog(table.io, root), version, commits, chosen, options)
-
-
-def _follow(
-    table: Table, log: DeltaLog, version: int | None, commits: str, chosen: Options, options: SyncOptions
-) -> DeltaSync:
-    """Take a table that is there to a version."""
-    wanted = log.latest if version is None else version
     check_request(table, MAIN, options.get("commit_properties"))
-    before = _checked_watermark(table.metadata, log, wanted, chosen)
+    log = DeltaLog(table.io, as_known(root, table.metadata))
+    wanted = log.latest if version is None else version
+    before = checked_watermark(table.metadata, log, wanted, force=chosen.force)
     directory = options.get("delete_directory") or _directory(table.metadata)
     check_folders(log.root, table.location, directory)
     done = []
-    for step in _steps(log, before, wanted, commits):
+    step = _Step(table, log, directory, chosen, options, begun=table.metadata, newest=version is None)
+    for number in _steps(log, before, wanted, commits):
         try:
-            done.append(_step(table, log, step, directory, chosen, options))
+            done.append(step.commit(number))
         except NotFoundError:
-            if step == wanted:
+            if number == wanted:
                 raise  # else a version whose files were vacuumed: the next one takes its changes along
     return DeltaSync(
         table=table,
-        version=wanted,
+        version=max(wanted, step.overtaken),
         previous_version=before.version if before else None,
         commits=tuple(c for c in done if c.snapshot_id is not None),
     )
 
 
-def _location(source: str | Path) -> str:
-    text = str(source)
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", text):
-        return text.rstrip("/")
-    return str(Path(text).absolute())
+def _chosen(deletion_vectors: str, options: SyncOptions) -> Options:
+    unknown = sorted(set(options) - set(SyncOptions.__annotations__))
+    if unknown:  # a misspelled one would be passed over in silence
+        raise TypeError(f"sync_delta() got an unexpected keyword argument {unknown[0]!r}")
+    zone = time_zone_of(options.get("time_zone", "UTC"))
+    return Options(time_zone=zone, force=options.get("force", False), mode=_mode(deletion_vectors))
 
 
 def _mode(deletion_vectors: str) -> VectorMode:
@@ -233,52 +245,6 @@ def _create(
     return DeltaSync(table=table, version=wanted, commits=(done,) if done.snapshot_id is not None else ())
 
 
-def _checked_watermark(metadata: TableMetadata, log: DeltaLog, wanted: int, chosen: Options) -> Watermark | None:
-    """How far the table is; None when every file has to be compared.
-
-    Raises InvalidInputError for a table that does not follow this Delta table, or not alone.
-    """
-    found = watermark_of(metadata, metadata.current_snapshot)
-    if chosen.force:
-        return None
-    if found is None:
-        if metadata.current_snapshot is None and metadata.properties.get(DELTA_LOCATION) == log.root:
-            return None  # an empty Delta table was synced
-        raise InvalidInputError(
-            "the table was not made by sync_delta from this Delta table",
-            kind="delta-foreign-table",
-            field=DELTA_LOCATION,
-            found=metadata.properties.get(DELTA_LOCATION),
-            expected=f"{log.root}, or force",
-        )
-    if found.foreign is not None:
-        raise InvalidInputError(
-            "someone else has committed to the table since the last sync",
-            kind="delta-foreign-commit",
-            field="snapshot-id",
-            found=found.foreign.snapshot_id,
-            expected="none, or force",
-        )
-    if found.version > wanted:
-        raise InvalidInputError(
-            "the table is at a later Delta version",
-            kind="delta-version-behind",
-            field="version",
-            found=wanted,
-            expected=f">= {found.version}, or force",
-        )
-    table_id = log.state(wanted).metadata.id
-    if found.table_id not in (None, table_id):
-        raise InvalidInputError(
-            "another Delta table is at this place now",
-            kind="delta-table-replaced",
-            field="metaData.id",
-            found=table_id,
-            expected=f"{found.table_id}, or force",
-        )
-    return found
-
-
 def _steps(log: DeltaLog, before: Watermark | None, wanted: int, commits: str) -> Sequence[int]:
     """The versions to commit."""
     if commits not in ("coalesce", "each"):
@@ -292,22 +258,56 @@ def _steps(log: DeltaLog, before: Watermark | None, wanted: int, commits: str) -
     return [v for v in range(before.version + 1, wanted) if log.constructable(v)] + [wanted]
 
 
-def _step(table: Table, log: DeltaLog, version: int, directory: str, chosen: Options, options: SyncOptions) -> Commit:
-    """Commit one version, on whatever head the table has then."""
-    state = log.state(version)
+@dataclass(slots=True)
+class _Step:
+    """Commits one version after the other, each on whatever head the table has then.
 
-    def build(attempt: Attempt) -> RowDelta:
-        before = _checked_watermark(attempt.base.metadata, log, version, chosen)
-        change = SyncChange(log=log, state=state, before=before, directory=directory, options=chosen)
-        return change.build(attempt)
+    `begun` is the table's metadata before the first; `newest`: no version was asked for. `overtaken` is the later
+    version that another sync has brought the table to meanwhile, else -1.
+    """
 
-    summary = SyncChange(log=log, state=state, before=None, directory=directory, options=chosen).summary()
-    done = commit(table, build, properties={**options.get("commit_properties", {}), **summary})
-    if done.snapshot_id is None:
-        # A column renamed, a property set: there is no snapshot to carry it.
+    table: Table
+    log: DeltaLog
+    directory: str
+    chosen: Options
+    options: SyncOptions
+    _: KW_ONLY
+    begun: TableMetadata
+    newest: bool
+    overtaken: int = -1
+
+    def commit(self, version: int) -> Commit:
+        state = self.log.state(version)
+
+        def change(before: Watermark | None) -> SyncChange:
+            return SyncChange(log=self.log, state=state, before=before, directory=self.directory, options=self.chosen)
+
+        def build(attempt: Attempt) -> RowDelta:
+            metadata = attempt.base.metadata
+            if self._is_overtaken(metadata, version):
+                return RowDelta()
+            return change(checked_watermark(metadata, self.log, version, force=self.chosen.force)).build(attempt)
+
         def updates(metadata: TableMetadata) -> Sequence[Mapping[str, object]]:
-            schema = schema_for(state.metadata, metadata)
-            return evolving_updates(metadata, schema)
+            if self._is_overtaken(metadata, version):
+                return ()
+            return evolving_updates(metadata, schema_for(state.metadata, metadata), self.log.root)
 
-        commit_metadata(table, updates, unchanged_ref=MAIN)
-    return done
+        properties = {**self.options.get("commit_properties", {}), **change(None).summary()}
+        done = commit(self.table, build, properties=properties)
+        if done.snapshot_id is None:
+            # A column renamed, a property set: there is no snapshot to carry it.
+            commit_metadata(self.table, updates, unchanged_ref=MAIN)
+        return done
+
+    def _is_overtaken(self, metadata: TableMetadata, version: int) -> bool:
+        """Whether another sync, since this one began, took the table further: there is nothing left to do."""
+        head = metadata.current_snapshot
+        if not self.newest or head == self.begun.current_snapshot:
+            return False
+        found = watermark_of(metadata, head)
+        if found is None or found.foreign is not None or found.version <= version:
+            return False
+        check_same_delta(found, self.log, version)
+        self.overtaken = found.version
+        return True

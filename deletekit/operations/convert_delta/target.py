@@ -41,26 +41,49 @@ DELTA_LOCATION = "deletekit.delta-location"
 DELETE_DIRECTORY = "deletekit.delta-delete-directory"
 """Table property: where the delete files of `sync_delta` are; all but the first of these are in summaries."""
 NAME_MAPPING = "schema.name-mapping.default"
-_CHANGES = ("added-data-files", "deleted-data-files", "added-delete-files", "removed-delete-files")
+_DELETE_CHANGES = {"added-delete-files", "removed-delete-files"}
+_CHANGES = {"added-data-files", "deleted-data-files"} | _DELETE_CHANGES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watermark:
-    """The Delta version that a table is at, and whether someone else has changed it since."""
+    """The Delta version that a table is at, and what others did to it since.
+
+    Attributes
+    ----------
+    table_id, location: of the Delta table.
+    foreign: the first commit of someone else that may have changed rows.
+    rewritten: delete files were rewritten, so which Delta vector they were made of is not known.
+    """
 
     version: int
     table_id: str | None
+    location: str | None = None
     foreign: Snapshot | None = None
+    rewritten: bool = False
 
 
 def watermark_of(metadata: TableMetadata, snapshot: Snapshot | None) -> Watermark | None:
-    """How far a table is; None when no snapshot in its head's history says. Those that move no file do not count."""
+    """How far a table is; None when no snapshot in its head's history says.
+
+    Snapshots that move no file do not count, nor do those that replace delete files by others of the same rows.
+    """
     foreign: Snapshot | None = None
+    rewritten = False
     for ancestor in ancestors(metadata, snapshot.snapshot_id if snapshot else None):
         version = ancestor.summary.get(DELTA_VERSION, "")
         if version.isdecimal():
-            return Watermark(version=int(version), table_id=ancestor.summary.get(DELTA_TABLE_ID), foreign=foreign)
-        if any(ancestor.summary.get(name, "0") != "0" for name in _CHANGES):
+            return Watermark(
+                version=int(version),
+                table_id=ancestor.summary.get(DELTA_TABLE_ID),
+                location=ancestor.summary.get(DELTA_LOCATION) or metadata.properties.get(DELTA_LOCATION),
+                foreign=foreign,
+                rewritten=rewritten,
+            )
+        moved = {name for name in _CHANGES if ancestor.summary.get(name, "0") != "0"}
+        if moved and ancestor.operation == "replace" and moved <= _DELETE_CHANGES:
+            rewritten = True
+        elif moved:
             foreign = ancestor
     return None
 
@@ -119,8 +142,11 @@ def schema_for(source: Metadata, metadata: TableMetadata) -> DeltaSchema:
     return delta_schema(source, metadata.schema, set(metadata.all_fields), mapping)
 
 
-def evolving_updates(metadata: TableMetadata, schema: DeltaSchema) -> tuple[Mapping[str, Any], ...]:
-    """The updates that bring a table's schema, spec and name mapping to those of a Delta version; often none."""
+def evolving_updates(metadata: TableMetadata, schema: DeltaSchema, root: str) -> tuple[Mapping[str, Any], ...]:
+    """The updates that bring a table's schema, spec and name mapping to those of a Delta version; often none.
+
+    `root` is where the Delta table is now.
+    """
     updates: list[Mapping[str, Any]] = []
     wanted = schema_to_json(schema.schema)
     if schema_to_json(metadata.schema)["fields"] != wanted["fields"]:
@@ -135,7 +161,7 @@ def evolving_updates(metadata: TableMetadata, schema: DeltaSchema) -> tuple[Mapp
             {"action": "add-spec", "spec": spec_to_json(spec)},
             {"action": "set-default-spec", "spec-id": -1},
         ]
-    properties = {NAME_MAPPING: schema.name_mapping, "gc.enabled": "false"}
+    properties = {NAME_MAPPING: schema.name_mapping, "gc.enabled": "false", DELTA_LOCATION: root}
     changed = {k: v for k, v in properties.items() if metadata.properties.get(k) != v}
     if changed:
         updates.append({"action": "set-properties", "updates": changed})

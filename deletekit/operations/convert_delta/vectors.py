@@ -33,12 +33,12 @@ from deletekit.formats.delta_deletion_vector import (
 )
 from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin
 from deletekit.formats.roaring_stream import stream_positions
-from deletekit.table.delta_vectors import vector_offset
+from deletekit.table.delta_vectors import read_frame, vector_offset
 from deletekit.table.file_io import FileIO
 from deletekit.table.properties import value_of
 from deletekit.version import __version__
 
-__all__ = ["VECTOR_ID", "VectorJob", "VectorMode", "convert_vectors", "referred_id"]
+__all__ = ["VECTOR_ID", "VectorJob", "VectorMode", "check_empty", "convert_vectors", "referred_id"]
 
 VECTOR_ID = "delta-dv-id"
 """Property of a Puffin blob, and of a position delete file's footer: `uniqueId` of the vector that it was made of."""
@@ -50,15 +50,45 @@ _PIECE = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorJob:
-    """One vector, the data file that it is about, and the root of the Delta table."""
+    """One vector, the data file that it is about, the root of the Delta table, and the version that has them."""
 
     descriptor: DeletionVectorDescriptor
     data_file: DataFile
     root: str
+    version: int
 
     @property
     def path(self) -> str | None:
         return self.descriptor.file_path(self.root)
+
+    def offset(self, storage: FileIO) -> int:
+        """Where it begins in its file. Raises NotFoundError."""
+        path = self.path
+        assert path is not None
+        try:
+            return vector_offset(storage, path, self.descriptor)
+        except DeletekitError as e:
+            raise self.named(e) from e
+
+    def named(self, error: DeletekitError) -> DeletekitError:
+        """The same error, naming what it is about."""
+        return _named(error, self.path, self.data_file.file_path, self.version)
+
+
+def check_empty(storage: FileIO, descriptor: DeletionVectorDescriptor, data_file: str, root: str, version: int) -> None:
+    """Raise FormatError, or NotFoundError, for a vector of cardinality 0 that is not one: Delta's readers apply it."""
+    try:
+        blob_of_frame(read_frame(storage, root, descriptor)[2], descriptor, None)
+    except DeletekitError as e:
+        raise _named(e, descriptor.file_path(root), data_file, version) from e
+
+
+def _named(error: DeletekitError, file: str | None, data_file: str, version: int) -> DeletekitError:
+    message = f"{error.message} (of data file {data_file} at Delta version {version})"
+    named = type(error)(
+        message, kind=error.kind, file=error.file, field=error.field, found=error.found, expected=error.expected
+    )
+    return named.in_file(file or data_file)
 
 
 def referred_id(path: str, offset: int) -> str:
@@ -108,7 +138,7 @@ def _verified(storage: FileIO, jobs: Sequence[VectorJob], engine: Engine) -> Ite
     """The blobs of some vectors, which are read together where they lie together."""
     ranges = BlobRanges(storage)
     of_files = ((j, path) for j in jobs if (path := j.path) is not None)
-    ranges.expect((path, vector_offset(storage, path, j.descriptor), _frame_size(j)) for j, path in of_files)
+    ranges.expect((path, j.offset(storage), _frame_size(j)) for j, path in of_files)
     return engine.map(lambda job: _blob(storage, ranges, job), jobs)
 
 
@@ -168,7 +198,7 @@ def _blob(storage: FileIO, ranges: BlobRanges, job: VectorJob) -> _VerifiedBlob:
         blob = blob_of_frame(frame, job.descriptor, job.data_file.record_count)
         return _VerifiedBlob(blob, blob is not frame)
     except DeletekitError as e:
-        raise e.in_file(path or job.data_file.file_path) from e
+        raise job.named(e) from e
 
 
 def _puffin_blob(job: VectorJob, data: bytes) -> Blob:
@@ -187,7 +217,7 @@ def _puffin_blob(job: VectorJob, data: bytes) -> Blob:
 def _reference(storage: FileIO, job: VectorJob) -> DeleteFile:
     path = job.path
     assert path is not None
-    return _delete_file(job, path, storage.size(path), vector_offset(storage, path, job.descriptor), _frame_size(job))
+    return _delete_file(job, path, storage.size(path), job.offset(storage), _frame_size(job))
 
 
 def _delete_file(job: VectorJob, path: str, file_size: int, offset: int, size: int) -> DeleteFile:
@@ -217,7 +247,7 @@ def _position_deletes(write: WriteContext, job: VectorJob, path: str) -> DeleteF
             pieces = _Frame(stream, job, framed=True).positions()
             return write_streamed_position_deletes(write, path, job.data_file, pieces, footer)
     except DeletekitError as e:
-        raise e.in_file(source or job.data_file.file_path) from e
+        raise job.named(e) from e
 
 
 class _Frame:

@@ -109,8 +109,8 @@ class HandMade:
         if "id" in table.column_names and table.num_rows:
             ids = table["id"].to_pylist()
             stats |= {"minValues": {"id": min(ids)}, "maxValues": {"id": max(ids)}, "nullCount": {"id": 0}}
-        add = {"path": quote(name), "partitionValues": {}, "size": size, "dataChange": True, "stats": json.dumps(stats)}
-        return {"add": {**add, **extra}}
+        add = {"path": quote(name), "partitionValues": {}, "size": size, "modificationTime": 1, "dataChange": True}
+        return {"add": {**add, "stats": json.dumps(stats), **extra}}
 
     def vector_file(self, *bodies: bytes) -> list[Json]:
         """Write a file of vectors; a descriptor for each."""

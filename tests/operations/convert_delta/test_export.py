@@ -98,6 +98,33 @@ def test_deltalake_reads_each_export(catalog: dk.Catalog, tmp_path: Path, partit
     history(catalog, tmp_path / "delta", by_deltalake, partitioned=partitioned)
 
 
+@pytest.mark.peers
+def test_readme_says_which_readers_of_peers_take_vectors(catalog: dk.Catalog, tmp_path: Path) -> None:
+    """A version of a peer that reads more, or less, makes the sentence in README wrong."""
+    import polars as pl  # noqa: PLC0415  # peers
+    from deltalake import DeltaTable  # noqa: PLC0415
+    from deltalake.exceptions import DeltaProtocolError  # noqa: PLC0415
+
+    path = tmp_path / "delta"
+    table = dk.create_table(catalog, "t.x", pa.schema([("id", pa.int64())]), format_version=3)
+    dk.append(table, pa.table({"id": range(10)}))
+    dk.delete(table, "id < 3", mode="deletion-vector")
+    dk.export_delta(table, path)
+    delta = DeltaTable(path)
+    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+    live = [{"id": i} for i in range(3, 10)]
+    assert pa.table(delta.scan()).sort_by("id").to_pylist() == live
+    assert sorted(by_deltalake(path), key=lambda row: row["id"]) == live
+    assert "`DeltaTable.scan()` and `QueryBuilder` of deltalake 1.6 do" in readme
+    for name in ("to_pyarrow_table", "to_pyarrow_dataset", "to_pandas"):
+        with pytest.raises(DeltaProtocolError, match="deletionVectors"):
+            getattr(delta, name)()
+        assert f"`{name}`" in readme
+    assert delta.count() == 10, "README says that this counts deleted rows"
+    with pytest.raises(FileNotFoundError):
+        pl.read_delta(str(path))
+
+
 def test_there_and_back(catalog: dk.Catalog, tmp_path: Path) -> None:
     """The exported table, synced into another Iceberg table."""
     table = dk.create_table(catalog, "t.x", SCHEMA.remove(6), format_version=3, partition_by=["p"])
@@ -135,6 +162,10 @@ def name_used_again(table: dk.Table) -> None:
     dk.add_column(table, "small", "int")
 
 
+def named_alike(table: dk.Table) -> None:
+    dk.add_column(table, "Small", "int")
+
+
 def parted_anew(table: dk.Table) -> None:
     dk.add_partition_field(table, "small")
     dk.append(table, [{"id": 9, "small": 9}])
@@ -147,6 +178,7 @@ REFUSED = {
     "type": (timed, "delta-type"),
     "renamed": (renamed, "delta-renamed-column"),
     "name used again": (name_used_again, "delta-renamed-column"),
+    "case": (named_alike, "delta-schema"),
     "specs": (parted_anew, "delta-partition"),
 }
 

@@ -14,6 +14,7 @@ import pytest
 
 import deletekit as dk
 from tests.commit.faults import KILLED, WHEN, FaultError, Faults
+from tests.invariants import reachable
 from tests.operations.convert_delta.handmade import HandMade, remove, with_vector
 from tests.operations.convert_delta.killing import NAME, run
 from tests.operations.convert_delta.reading import check_synced
@@ -75,9 +76,7 @@ class Scene:
             table = dk.sync_delta(self.path, catalog, NAME, format_version=self.version).table
             assert sorted(dk.scan(table).to_arrow()["id"].to_pylist()) == AFTER
             dk.clean_up_delta(table, orphan_hours=-1)
-            left = [path for path in files_of(table) if "deletion-vectors" in path]
-            live = {e["data_file"]["file_path"] for m in dk.inspect(table)["manifests"] for e in m["entries"]}
-            assert set(left) <= live
+            assert files_of(table) <= reachable(table), "nothing stays of what was killed"
             assert dk.verify(table).ok
 
 

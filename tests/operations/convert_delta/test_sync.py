@@ -7,13 +7,13 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
-from tests.commit.racing import Interfering
 from tests.counting_io import CountingIO
 from tests.operations.convert_delta.handmade import (
     HandMade,
@@ -91,7 +91,7 @@ def test_an_inline_vector_that_marks_what_its_last_group_lacks(
     """As in version 5 of delta-kernel-rs's test table `cdf-table-with-dv`: 34 bytes, of which `##093` are two."""
     text = "^Bg9^0rr910000000000iXQKl0rr91000005c8Xg##093"
     vector = {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": 34, "cardinality": 1}
-    delta.commit(with_vector(delta.data(range(10), modificationTime=1), vector))
+    delta.commit(with_vector(delta.data(range(10)), vector))
     table = sync(delta, catalog, format_version=format_version).table
     assert ids(table) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
     assert [row["id"] for row in by_deltalake(delta.path)] == ids(table)
@@ -409,6 +409,55 @@ def test_what_is_no_z85_is_named_with_its_field_and_log(delta: HandMade, catalog
     assert str(e.value.file).endswith("_delta_log/00000000000000000000.json")
 
 
+VECTORS = ("lost vector", "cut vector", "flipped bit", "magic", "size", "cardinality", "offset", "far offset")
+
+
+@VERSIONS
+@pytest.mark.parametrize("name", VECTORS)
+def test_a_damaged_vector_is_named_with_its_data_file_and_version(
+    delta: HandMade, catalog: dk.Catalog, name: str, format_version: int
+) -> None:
+    delta.commit(delta.data(range(5)))
+    vector = delta.vector([1, 2])
+    delta.commit(with_vector(delta.data(range(10), "its.parquet"), vector))
+    bin_file = delta.bin_of(vector)
+    DAMAGE[name][0](delta, vector)
+    with pytest.raises(dk.DeletekitError) as e:
+        sync(delta, catalog, format_version=format_version)
+    assert e.value.file == str(bin_file)
+    assert f"{delta.path}/its.parquet at Delta version 1" in str(e.value)
+
+
+def test_a_lost_vector_without_an_offset_is_named_too(delta: HandMade, catalog: dk.Catalog) -> None:
+    vector = delta.vector([1])
+    del vector["offset"]
+    delta.commit(with_vector(delta.data(range(10), "its.parquet"), vector))
+    delta.bin_of(vector).unlink()
+    with pytest.raises(dk.NotFoundError, match=r"its.parquet at Delta version 0"):
+        sync(delta, catalog)
+
+
+@VERSIONS
+@pytest.mark.parametrize("first", [True, False], ids=["new file", "old file"])
+@pytest.mark.parametrize("place", ["inline", "file"])
+def test_a_vector_that_says_it_is_empty_and_is_not(
+    delta: HandMade, catalog: dk.Catalog, place: str, first: bool, format_version: int
+) -> None:
+    """Delta's readers hide its rows."""
+    plain = delta.data(range(5))
+    said = inline(body_of([1, 2]), 0) if place == "inline" else {**delta.vector([1, 2]), "cardinality": 0}
+    lying = with_vector(plain, said)
+    if not first:
+        delta.commit(plain)
+        sync(delta, catalog, format_version=format_version)
+    delta.commit(lying, *([] if first else [remove(plain)]))
+    assert [row["id"] for row in by_deltalake(delta.path)] == [0, 3, 4]
+    with pytest.raises(dk.FormatError) as e:
+        sync(delta, catalog, format_version=format_version)
+    assert (e.value.kind, e.value.field, e.value.found) == ("delta-deletion-vector", "cardinality", 2)
+    assert f"at Delta version {delta.version - 1}" in str(e.value)
+
+
 def test_ids_of_another_schema_in_a_file_are_refused(delta: HandMade, catalog: dk.Catalog) -> None:
     """Iceberg finds columns by the ids in a file; a table that was converted to Delta has files with others."""
     field = pa.field("other", pa.int64(), metadata={b"PARQUET:field_id": b"1"})
@@ -434,83 +483,102 @@ def test_lists_without_ids_in_a_file_that_has_ids_are_refused(delta: HandMade, c
     assert (e.value.kind, e.value.field) == ("delta-nested-ids", "p.element")
 
 
-class TestOthers:
-    """Tables that somebody else had a hand in."""
+SPELLINGS = [
+    ("x.parquet", "./x.parquet"),
+    ("a/x.parquet", "a//x.parquet"),
+    ("a/x.parquet", "a/./x.parquet"),
+    ("x-y.parquet", "x%2Dy.parquet"),
+    ("x%20y.parquet", "x y.parquet"),
+    ("é.parquet", "%C3%A9.parquet"),
+]
 
-    def test_a_foreign_commit_is_refused_and_forced_over(self, delta: HandMade, catalog: dk.Catalog) -> None:
-        delta.commit(with_vector(delta.data(range(10)), delta.vector([1])))
-        table = sync(delta, catalog).table
-        dk.delete(table, "id = 5", mode="deletion-vector")
-        dk.append(table, pa.table({"id": pa.array([77], pa.int64())}))
-        delta.commit(delta.data(range(100, 101)))
-        with pytest.raises(dk.InvalidInputError) as e:
-            sync(delta, catalog)
-        assert e.value.kind == "delta-foreign-commit"
-        done = sync(delta, catalog, force=True)
-        assert ids(done.table) == [0, *range(2, 10), 100]
-        check_synced(done.table)
 
-    def test_an_equality_delete_is_forced_over(self, delta: HandMade, catalog: dk.Catalog) -> None:
-        delta.commit(delta.data(range(10)))
-        table = sync(delta, catalog).table
-        dk.delete_keys(table, [{"id": 3}])
-        done = sync(delta, catalog, force=True)
-        assert ids(done.table) == list(range(10))
-
-    def test_snapshots_that_move_no_file_are_nobodys(self, delta: HandMade, catalog: dk.Catalog) -> None:
-        delta.commit(delta.data(range(10)))
+@pytest.mark.parametrize("removed", [True, False], ids=["removed", "added"])
+@pytest.mark.parametrize("pair", [*SPELLINGS, *((b, a) for a, b in SPELLINGS)])
+def test_a_file_by_two_spellings_is_refused(
+    delta: HandMade, catalog: dk.Catalog, pair: tuple[str, str], removed: bool
+) -> None:
+    """Spark takes them for one file, delta-kernel for two."""
+    add = delta.data(range(3), unquote(pair[0]))
+    one, two = ({"add": {**add["add"], "path": path}} for path in pair)
+    delta.commit(one)
+    assert ids(sync(delta, catalog).table) == [0, 1, 2], "one spelling is right, whichever"
+    delta.commit(remove(two) if removed else two)
+    with pytest.raises(dk.FormatError) as e:
         sync(delta, catalog)
-        delta.commit(delta.data(range(10, 20)))
-        table = sync(delta, catalog).table
-        dk.rewrite_manifests(table)
-        delta.commit(delta.data(range(20, 21)))
-        assert ids(sync(delta, catalog).table) == list(range(21))
+    assert (e.value.kind, e.value.found) == ("delta-path-spelling", f"{pair[0]} and {pair[1]}")
+    with pytest.raises(dk.FormatError):
+        dk.sync_delta(delta.path, catalog, "t.new")
 
-    def test_a_rollback_moves_the_watermark_back(self, delta: HandMade, catalog: dk.Catalog) -> None:
-        delta.commit(delta.data(range(10)))
-        first = sync(delta, catalog)
-        delta.commit(delta.data(range(10, 20)))
-        table = sync(delta, catalog).table
-        dk.rollback(table, first.commit.snapshot_id)
-        done = sync(delta, catalog)
-        assert (done.previous_version, done.version) == (0, 1)
-        assert ids(done.table) == list(range(20))
 
-    def test_another_delta_table_at_the_same_place(self, delta: HandMade, catalog: dk.Catalog) -> None:
-        delta.commit(delta.data(range(10)))
+def test_a_spelling_that_is_gone_is_free_again(delta: HandMade, catalog: dk.Catalog) -> None:
+    add = delta.data(range(3), "x.parquet")
+    dotted = {"add": {**add["add"], "path": "./x.parquet"}}
+    delta.commit(dotted)
+    delta.commit(remove(dotted))
+    delta.commit(add)
+    assert ids(sync(delta, catalog).table) == [0, 1, 2]
+
+
+def test_a_relative_and_an_absolute_path_of_one_file_are_refused(delta: HandMade, catalog: dk.Catalog) -> None:
+    add = delta.data(range(3), "x.parquet")
+    delta.commit(add, {"add": {**add["add"], "path": f"file://{delta.path}/x.parquet"}})
+    with pytest.raises(dk.FormatError, match="live twice"):
         sync(delta, catalog)
-        delta.log(0).write_text(delta.log(0).read_text().replace("handmade", "another"))
-        with pytest.raises(dk.InvalidInputError) as e:
-            sync(delta, catalog)
-        assert e.value.kind == "delta-table-replaced"
 
-    def test_a_version_that_is_behind(self, delta: HandMade, catalog: dk.Catalog) -> None:
-        delta.commit(delta.data(range(10)))
-        delta.commit(delta.data(range(1)))
+
+@pytest.mark.parametrize("text", ["", "\n", " \n{}\n"])
+@pytest.mark.parametrize("first", [True, False], ids=["new table", "old table"])
+def test_an_empty_commit_is_waited_for(delta: HandMade, catalog: dk.Catalog, text: str, first: bool) -> None:
+    """Its writer has made the file and not filled it: what comes into it would be missed for ever."""
+    delta.commit(delta.data(range(3)))
+    if not first:
         sync(delta, catalog)
-        with pytest.raises(dk.InvalidInputError) as e:
-            sync(delta, catalog, version=0)
-        assert e.value.kind == "delta-version-behind"
-        assert len(ids(sync(delta, catalog, version=0, force=True).table)) == 10
+    late = delta.data(range(3, 5))
+    delta.log(1).write_text(text)
+    with pytest.raises(dk.FormatError) as e:
+        sync(delta, catalog)
+    assert (e.value.kind, e.value.file) == ("delta-commit-empty", str(delta.log(1)))
+    delta.log(1).write_text(json.dumps(late))
+    assert ids(sync(delta, catalog).table) == [0, 1, 2, 3, 4]
 
-    def test_a_table_that_was_never_deltas(self, delta: HandMade, catalog: dk.Catalog) -> None:
-        delta.commit(delta.data(range(10)))
-        dk.append(dk.create_table(catalog, "t.d", pa.schema([("id", pa.int64())])), [{"id": 1}])
-        with pytest.raises(dk.InvalidInputError) as e:
-            sync(delta, catalog)
-        assert e.value.kind == "delta-foreign-table"
 
-    @pytest.mark.parametrize("place", ["iceberg", "a/deletion-vectors", "_p=1/x", ""])
-    def test_no_folder_that_vacuum_empties(self, delta: HandMade, catalog: dk.Catalog, place: str) -> None:
-        delta.commit(delta.data(range(10)))
-        with pytest.raises(dk.InvalidInputError) as e:
-            sync(delta, catalog, location=str(delta.path / place))
-        assert e.value.kind == "delta-location"
-        with pytest.raises(dk.InvalidInputError):
-            sync(delta, catalog, delete_directory=str(delta.path / place))
-        with pytest.raises(dk.InvalidInputError):
-            sync(delta, catalog, location=str(delta.path.parent))
-        assert ids(sync(delta, catalog, location=str(delta.path / "_iceberg")).table) == list(range(10))
+@pytest.mark.parametrize("name", ["metaData", "protocol"])
+@pytest.mark.parametrize("place", ["commit", "checkpoint", "parts"])
+def test_two_of_what_a_commit_has_one_of(delta: HandMade, catalog: dk.Catalog, name: str, place: str) -> None:
+    twice = delta.metadata("other") if name == "metaData" else delta.protocol()
+    if place == "commit":
+        delta.commit(twice, delta.data(range(3)))
+    else:
+        delta.commit(delta.data(range(3)))
+        state = [delta.protocol(), delta.metadata()]
+        write_checkpoint(delta, 0, *([[*state, twice]] if place == "checkpoint" else [state, [twice]]))
+        delta.log(0).unlink()
+    with pytest.raises(dk.FormatError) as e:
+        sync(delta, catalog)
+    assert e.value.field in (name, "metadata")
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_columns_that_differ_in_case_only(delta: HandMade, catalog: dk.Catalog, nested: bool) -> None:
+    fields = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in ("id", "ID")]
+    inner = {"type": "struct", "fields": fields}
+    if nested:
+        fields = [{"name": "s", "type": inner, "nullable": True, "metadata": {}}]
+    delta.schema = json.dumps({"type": "struct", "fields": fields})
+    row = {"id": 1, "ID": 2}
+    delta.commit(delta.data(pa.Table.from_pylist([{"s": row} if nested else row])))
+    with pytest.raises(dk.FormatError, match="differ in case only") as e:
+        sync(delta, catalog)
+    assert (e.value.field, e.value.found) == ("ID", "id and ID")
+
+
+def test_a_column_of_a_file_in_another_case(delta: HandMade, catalog: dk.Catalog) -> None:
+    """Spark reads it, delta-kernel and Iceberg take it for NULL."""
+    delta.commit(delta.data(pa.table({"ID": pa.array([7], pa.int64())})))
+    with pytest.raises(dk.UnsupportedError) as e:
+        sync(delta, catalog)
+    assert (e.value.kind, e.value.field, e.value.found) == ("delta-column-case", "id", "ID")
 
 
 def test_each_bin_is_opened_once_and_only_for_what_changed(
@@ -596,6 +664,31 @@ def test_clean_up_removes_our_files_and_none_of_deltas(delta: HandMade, catalog:
         dk.expire_snapshots(table)
 
 
+@pytest.mark.parametrize("place", ["metadata", "elsewhere"])
+def test_clean_up_removes_metadata_that_nothing_leads_to(
+    delta: HandMade, catalog: dk.Catalog, tmp_path: Path, place: str
+) -> None:
+    """What a killed sync leaves beside its delete files; younger files, and those of other names, stay."""
+    folder = tmp_path / place
+    properties = {} if place == "metadata" else {"write.metadata.path": str(folder)}
+    delta.commit(with_vector(delta.data(range(5)), delta.vector([1])))
+    table = sync(delta, catalog, properties=properties).table
+    folder = Path(table.metadata_location).parent
+    before = files(folder.parent) if place == "metadata" else files(folder)
+    left = [folder / name for name in ("x-m0.avro", "snap-7-1-x.avro", "00009-x.metadata.json")]
+    kept = [folder / name for name in ("version-hint.text", "note.txt", "sub/x-m0.avro")]
+    for path in (*left, *kept):
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"")
+    assert dk.clean_up_delta(table).deleted_files == (), "they may be of a sync that still runs"
+    assert dk.clean_up_delta(table, orphan_hours=-1, dry_run=True).deleted_files == tuple(sorted(map(str, left)))
+    assert dk.clean_up_delta(table, orphan_hours=-1).deleted_files == tuple(sorted(map(str, left)))
+    after = files(folder.parent) if place == "metadata" else files(folder)
+    assert after == before | {str(path): b"" for path in kept}
+    delta.commit(delta.data(range(5, 6)))
+    assert ids(sync(delta, catalog).table) == [0, 2, 3, 4, 5]
+
+
 def test_counters_that_disagree_are_refused(delta: HandMade, catalog: dk.Catalog) -> None:
     """The same file under another count: somebody rewrote it in place."""
     add = delta.data(range(10))
@@ -615,25 +708,6 @@ def test_crc_of_the_streamed_vector_is_looked_at(delta: HandMade, catalog: dk.Ca
     with pytest.raises(dk.FormatError) as e:
         sync(delta, catalog, format_version=2)
     assert e.value.kind == "deletion-vector-crc"
-
-
-def test_a_sync_that_loses_a_race_is_planned_anew(delta: HandMade, catalog: dk.Catalog) -> None:
-    """Another sync commits the same version first; then somebody else appends."""
-    add = delta.data(range(10))
-    delta.commit(add)
-    sync(delta, catalog)
-    delta.commit(with_vector(add, delta.vector([1])), remove(add))
-    racing = Interfering(catalog)
-    racing.others.append(lambda: sync(delta, catalog))
-    done = dk.sync_delta(delta.path, racing, "t.d")
-    assert done.commits == ()
-    assert ids(done.table) == [0, *range(2, 10)]
-    delta.commit(delta.data(range(20, 21)))
-    racing.others.append(lambda: dk.append(dk.load_table(catalog, "t.d"), [{"id": 5}]))
-    with pytest.raises(dk.InvalidInputError) as e:
-        dk.sync_delta(delta.path, racing, "t.d")
-    assert e.value.kind == "delta-foreign-commit"
-    assert ids(dk.load_table(catalog, "t.d")) == [0, *range(2, 6), *range(5, 10)]
 
 
 def test_schema_changes_go_with_their_rows(delta: HandMade, catalog: dk.Catalog) -> None:
