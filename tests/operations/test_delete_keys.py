@@ -279,6 +279,41 @@ def test_a_spec_of_void_fields_is_global(catalog: dk.Catalog) -> None:
     assert [specs[e["listed"]["partition_spec_id"]] for e in entries(table, 1)] == [0, 1, 1]
 
 
+@VERSIONS
+@pytest.mark.parametrize("partition_by", [["category", "void(id)"], ["void(id)", "truncate(1, category)"]], ids=str)
+def test_a_void_field_beside_another_needs_no_key_column(
+    catalog: dk.Catalog, version: int, partition_by: list[str]
+) -> None:
+    table = make(catalog, FIVE, format_version=version, partition_by=partition_by)
+    dk.delete_keys(table, [{"category": "b"}], scope="partition")
+    assert ids(table) == [1, 2, 4, 5]
+    dk.delete(table, "category = 'a'", mode="equality-delete")
+    assert ids(table) == [2, 5]
+    dk.upsert(table, items((6, None, None), (7, "a", None)), key=["category"], mode="equality-delete")
+    assert ids(table) == [6, 7]
+    dk.update(table, {"value": 9.0}, where="category = 'a'", mode="equality-delete")
+    for number, mode in enumerate(("eq-only", "flink", "auto")):
+        with dk.stream.sink(table, mode, equality_fields=["category"], mode=mode) as sink:
+            sink.write([{"id": 8 + number, "category": None, "value": 1.0, "_change_type": "INSERT"}], 0)
+        assert ids(table) == [7, 8 + number]
+    assert {f["partition"].get("id_null") for f in live_files(table, 1)} == {None}
+    assert len(metadata_json(table)["partition-specs"]) == 1, "no delete needs the whole table"
+
+
+def test_a_void_field_whose_column_is_gone(catalog: dk.Catalog) -> None:
+    """Its schema has other names than today's, by which the rows of a file are found."""
+    table = make(catalog, FIVE, format_version=1, partition_by=["category"])
+    dk.add_partition_field(table, "void(value)")
+    dk.append(table, FIVE)
+    dk.upgrade_format_version(table, 2)
+    dk.drop_partition_field(table, "value_null")
+    dk.drop_column(table, "value")
+    dk.rename_column(table, "category", "kind")
+    dk.delete_keys(table, [{"kind": "a"}, {"kind": None}], scope="partition")
+    assert ids(table) == [3, 3]
+    assert {e["listed"]["partition_spec_id"] for e in entries(table, 1)} == {0, 1}
+
+
 # --- evolution --------------------------------------------------------------------------------------------------------
 
 
