@@ -83,13 +83,20 @@ def partition_columns(metadata: TableMetadata, table: pa.Table, spec: PartitionS
 
 
 def column_at(table: pa.Table, schema: Schema, field_id: int) -> pa.ChunkedArray:
-    """A top-level column or nested leaf of `table` by the id it has in `schema`."""
+    """A top-level column or nested leaf of `table` by the id it has in `schema`.
+
+    Raises InvalidInputError for an id that the schema does not know, KeyError for a column that the table lacks.
+    """
     names = schema.find_column_name(field_id)
     if names is None:
         raise InvalidInputError("no such column", kind="column-not-found", field=str(field_id))
     top = next(f for f in schema.fields if names == f.name or names.startswith(f.name + "."))
     column = table.column(top.name)
     for name in names[len(top.name) + 1 :].split(".") if names != top.name else []:
+        if pa.types.is_null(column.type):  # structs that are all NULL, given without a type
+            return column
+        if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
+            raise KeyError(names)
         column = pc.struct_field(column, name)
     return column
 

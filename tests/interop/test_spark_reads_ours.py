@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import deletekit as dk
@@ -86,6 +87,52 @@ def test_spark_shows_positions_and_deleted_rows(spark: SparkSession, catalog: dk
         spark_rows(spark, query.format(name)),
         dk.scan(table, columns=["id", "_pos", "_deleted"]).to_arrow().to_pylist(),
     )
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_null_structs_and_structs_with_a_null_key(spark: SparkSession, catalog: dk.Catalog, version: int) -> None:
+    """By the spec the key of a row is NULL in both. Java compares structs, so the deletes name both."""
+    inner = pa.struct([("k", pa.int32()), ("v", pa.string())])
+    place = pa.struct([("in", inner), ("z", pa.int32())])
+    schema = pa.schema([("id", pa.int32()), ("s", inner), ("p", place), ("n", pa.int32())])
+    structs = [None, {"k": None, "v": "x"}, {"k": None, "v": None}, {"k": 1, "v": "x"}]
+    places = [None, {"in": None, "z": 1}, {"in": {"k": None, "v": "y"}, "z": None}, {"in": {"k": 2, "v": None}, "z": 3}]
+    rows = [{"id": 10 * i + j, "s": structs[i], "p": places[j], "n": i} for i in range(4) for j in range(4)]
+
+    def key(row: Any, *path: str) -> Any:
+        for name in path:
+            row = None if row is None else row[name]
+        return row
+
+    def by_keys(table: dk.Table) -> None:
+        dk.delete_keys(table, pa.table({"s.k": pa.nulls(1, pa.int32())}))
+
+    def by_deep_keys(table: dk.Table) -> None:
+        keys = {"p.in.k": pa.array([None, 2, None], pa.int32()), "s.k": pa.array([1, None, None], pa.int32())}
+        dk.delete_keys(table, pa.table(keys))
+
+    def by_filter(table: dk.Table) -> None:
+        dk.delete(table, "p.in.k is null and n > 1", mode="equality-delete", equality_fields=["p.in.k", "id"])
+
+    def by_stream(table: dk.Table) -> None:
+        with dk.stream.sink(table, "s", equality_fields=["p.in.k", "n"], mode="eq-only") as sink:
+            sink.write([{"p": None, "n": 0, "_change_type": "DELETE"}], 0)
+
+    cases = {
+        by_keys: [r for r in rows if key(r, "s", "k") is not None],
+        by_deep_keys: [
+            r for r in rows if (key(r, "p", "in", "k"), key(r, "s", "k")) not in {(None, 1), (2, None), (None, None)}
+        ],
+        by_filter: [r for r in rows if key(r, "p", "in", "k") is not None or r["n"] <= 1],
+        by_stream: [r for r in rows if key(r, "p", "in", "k") is not None or r["n"] != 0],
+    }
+    for delete, expected in cases.items():
+        name = f"ours.null_structs_v{version}_{delete.__name__}"
+        table = dk.create_table(catalog, name, schema, format_version=version)
+        dk.append(table, rows)
+        delete(table)
+        same_rows(dk.scan(table).to_arrow().to_pylist(), expected)
+        same_rows(spark_rows(spark, f"SELECT * FROM local.{name}"), expected)
 
 
 @pytest.mark.parametrize(
