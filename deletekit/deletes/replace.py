@@ -29,7 +29,7 @@ from deletekit.errors import FormatError
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 
-__all__ = ["HiddenRows", "Replacement", "existing", "own_deletes", "replace_deletes", "write_positions"]
+__all__ = ["HiddenRows", "Replacement", "check_rows", "existing", "own_deletes", "replace_deletes", "write_positions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,9 @@ def replace_deletes(
     removed: list[ManifestEntry] = []
     dropped: list[ManifestEntry] = []
     for one in hidden:
-        _check_end(one)
         file = one.task.data_file
+        if one.positions.count_in(0, file.record_count) < len(one.positions):
+            check_rows(file, int(one.positions.to_numpy()[-1]) + 1)
         positions, replaced = _merged(write, loader, one, granularity)
         gone = positions if one.hidden is None else positions | one.hidden
         if drops and len(existing(gone, file)) == file.record_count:
@@ -130,6 +131,19 @@ def own_deletes(task: ScanTask) -> list[ManifestEntry]:
     return [entry for entry in task.deletes if _is_only_about(entry, task.data_file.file_path)]
 
 
+def check_rows(file: DataFile, rows: int) -> None:
+    """Raise FormatError when a data file has more rows than its entry says: they could get lost, or come back."""
+    if rows > file.record_count:
+        raise FormatError(
+            "data file has more rows than its manifest entry says",
+            kind="record-count",
+            file=file.file_path,
+            field="record_count",
+            found=f"{rows} rows or more",
+            expected=f"{file.record_count} rows",
+        )
+
+
 def _is_only_about(entry: ManifestEntry, path: str) -> bool:
     delete = entry.data_file
     return isinstance(delete, DeleteFile) and delete.kind != "equality-delete" and referenced_path(delete) == path
@@ -151,17 +165,3 @@ def _merged(
         assert isinstance(entry.data_file, DeleteFile)
         positions = positions | loader.positions_of(entry.data_file, task.data_file.file_path)
     return positions, own
-
-
-def _check_end(one: HiddenRows) -> None:
-    """A row that was found behind the end is there: leaving its position out would let it come back."""
-    file = one.task.data_file
-    if one.positions.count_in(0, file.record_count) != len(one.positions):
-        raise FormatError(
-            "data file has more rows than its manifest entry says",
-            kind="record-count",
-            file=file.file_path,
-            field="record_count",
-            found=f"a row at position {one.positions.to_numpy()[-1]}",
-            expected=f"{file.record_count} rows",
-        )

@@ -27,7 +27,7 @@ from deletekit.deletes.read import (
     ReadRequest,
     read_task,
 )
-from deletekit.deletes.replace import HiddenRows, own_deletes, replace_deletes
+from deletekit.deletes.replace import HiddenRows, check_rows, own_deletes, replace_deletes
 from deletekit.deletes.scan_planning import ScanTask
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
@@ -146,6 +146,7 @@ def _find(context: ReadContext, task: ScanTask, change: Change) -> _Found:
     parts: list[npt.NDArray[np.int64]] = []
     indexes: list[npt.NDArray[np.int64]] = []
     for batch in read_task(context, task, replace(change.request, only_live=True)):
+        check_rows(task.data_file, batch.first_position + len(batch))
         mask, index = change.match(batch)
         parts.append(batch.positions(mask))
         if index is not None:

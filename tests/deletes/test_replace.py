@@ -21,8 +21,8 @@ from tests.commit.racing import QUICK, racing
 from tests.invariants import check_table
 from tests.operations.damage import edit_file, edit_list, findings
 from tests.tables import (
+    MODES,
     Row,
-    entries,
     head_json,
     ids,
     items,
@@ -214,10 +214,17 @@ def test_position_deletes_of_a_partition_stay_beside_a_file_of_one_data_file(cat
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_row_behind_the_end_that_the_manifest_tells_is_not_let_back_in(catalog: dk.Catalog, version: int) -> None:
+@pytest.mark.parametrize("where", ["id = 4", "id < 3", "id in (0, 3, 4)"])
+def test_a_data_file_with_more_rows_than_its_entry_says(catalog: dk.Catalog, where: str, version: int) -> None:
+    """A row behind the end is not let back in, and a file is not dropped for as many rows as it is said to have."""
     table = make(catalog, FIVE, format_version=version)
     edit_file(table, 0, record_count=3)
-    with pytest.raises(dk.FormatError) as caught:
-        dk.delete(table.refresh(), "id = 4", mode=MODE[version])
-    assert (caught.value.kind, caught.value.field, caught.value.expected) == ("record-count", "record_count", "3 rows")
-    assert [e for e in entries(table, 1) if e["status"] != 2] == []
+    for mode in MODES[version]:
+        with pytest.raises(dk.FormatError) as caught:
+            dk.update(table.refresh(), {"value": 9.0}, where=where, mode=mode)
+        assert (caught.value.kind, caught.value.field, caught.value.expected) == (
+            "record-count",
+            "record_count",
+            "3 rows",
+        )
+    assert live_files(table, 1) == []
