@@ -106,6 +106,13 @@ def test_one_module_talks_to_catalogs() -> None:
     assert importers("pyiceberg.catalog") <= {"deletekit/table/catalog.py"}
 
 
+def test_one_module_replaces_what_hides_rows_by_position() -> None:
+    # The incident writes what writers wrote that did not know the rule.
+    allowed = {"deletekit/deletes/replace.py", "deletekit/course/incident.py"}
+    for writer in ("write_deletion_vectors", "write_position_deletes"):
+        assert importers(f"deletekit.deletes.delete_writers.{writer}") <= allowed
+
+
 def test_what_is_imported_is_declared() -> None:
     # What comes along with a dependency today may not tomorrow.
     declared = {canonicalize_name(requirement.name) for requirement in requirements()}

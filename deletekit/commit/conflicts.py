@@ -27,11 +27,11 @@ from pyiceberg.expressions import AlwaysFalse, BooleanExpression
 from deletekit.commit.row_delta import Base, RowDelta
 from deletekit.deletes.delete_file_index import DeleteFileIndex, is_global, referenced_path
 from deletekit.deletes.delete_loader import DeleteLoader
-from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors
-from deletekit.deletes.scan_planning import files_that_may_match
+from deletekit.deletes.replace import HiddenRows, replace_deletes
+from deletekit.deletes.scan_planning import ScanTask, files_that_may_match
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import CommitConflictError
-from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
+from deletekit.formats.content_file import DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.history import ancestors
@@ -74,7 +74,7 @@ class PlannedChange:
         covers with positions, are among them without being named.
     reads: unbound filter: a data file that lands and may hold such rows makes the change stale. `AlwaysFalse` for what
         no new row can change: an append, keys deleted unseen, everything under snapshot isolation.
-    granularity: of its delete files, as `write_deletion_vectors` takes it; vectors that are united keep to it.
+    granularity: of its delete files, as `replace_deletes` takes it; vectors that are united keep to it.
     """
 
     delta: RowDelta
@@ -91,7 +91,7 @@ class PlannedChange:
 class Overlap:
     """Two deletion vectors of one data file: the one that was written here, and the one that landed first."""
 
-    data_file: DataFile
+    data: ManifestEntry
     ours: DeleteFile
     theirs: ManifestEntry
 
@@ -134,22 +134,22 @@ def judge(planned: PlannedChange, base: Base, head: Base) -> CommitConflictError
 def carry(carried: Carried, write: WriteContext, loader: DeleteLoader) -> RowDelta:
     """The change for the new head: each vector that overlaps is written anew as the union, its predecessor removed.
 
-    One that would add no position to what landed is left out.
+    One that would add no position to what landed is left out. A data file of which the two leave no row is removed.
     """
-    unions, replaced = [], []
+    overlapping = []
     for overlap in carried.overlaps:
-        theirs = loader.vector(_delete(overlap.theirs))
-        union = loader.vector(overlap.ours) | theirs
-        if len(union) > len(theirs):
-            unions.append(FilePositions(overlap.data_file, union))
-            replaced.append(overlap.theirs)
-    ours = {o.ours.identity for o in carried.overlaps}
+        ours, theirs = loader.vector(overlap.ours), loader.vector(_delete(overlap.theirs))
+        if ours - theirs:
+            overlapping.append(HiddenRows(ScanTask(overlap.data, (overlap.theirs,)), ours, theirs))
+    done = replace_deletes(write, loader, overlapping, granularity=carried.granularity)
+    united = {o.ours.identity for o in carried.overlaps}
     delta = carried.delta
-    kept = [f for f in delta.added_delete_files if f.identity not in ours]
+    kept = [f for f in delta.added_delete_files if f.identity not in united]
     return replace(
         delta,
-        added_delete_files=(*kept, *write_deletion_vectors(write, unions, carried.granularity)),
-        removed_delete_files=(*delta.removed_delete_files, *replaced),
+        removed_data_files=(*delta.removed_data_files, *done.removed_data_files),
+        added_delete_files=(*kept, *done.added_delete_files),
+        removed_delete_files=(*delta.removed_delete_files, *done.removed_delete_files),
     )
 
 
@@ -293,10 +293,8 @@ def _carried(
         for theirs in positional:
             if not _delete(theirs).is_deletion_vector:
                 return _not_live("a position delete file landed beside a deletion vector", theirs)
-            file = targets[path].data_file
-            assert isinstance(file, DataFile)
-            overlaps.append(Overlap(file, ours, theirs))
-    covered = {o.data_file.file_path for o in overlaps} | {e.data_file.file_path for e in delta.removed_data_files}
+            overlaps.append(Overlap(targets[path], ours, theirs))
+    covered = {o.data.data_file.file_path for o in overlaps} | {e.data_file.file_path for e in delta.removed_data_files}
     removed = delta.removed_delete_files
     live = {
         e.data_file.identity

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import NestedField
 
 from deletekit.deletes.equality_deletes import comparable
@@ -74,24 +75,35 @@ def split_by_partition(
 
 
 def partition_columns(metadata: TableMetadata, table: pa.Table, spec: PartitionSpec) -> list[pa.Array]:
-    """The partition values of rows, a column for each field of `spec`."""
-    schema = schema_of_spec(metadata, spec)
-    return [_partition_column(table, schema, field) for field in spec.fields]
+    """The partition values of rows, a column for each field of `spec`.
+
+    `table` has the columns of the current schema that the fields need; a `void` field needs none, not even a live one.
+    """
+    return [_partition_column(table, metadata.schema, field) for field in spec.fields]
 
 
 def column_at(table: pa.Table, schema: Schema, field_id: int) -> pa.ChunkedArray:
-    """A top-level column or nested leaf of `table` by the id it has in `schema`."""
+    """A top-level column or nested leaf of `table` by the id it has in `schema`.
+
+    Raises InvalidInputError for an id that the schema does not know, KeyError for a column that the table lacks.
+    """
     names = schema.find_column_name(field_id)
     if names is None:
         raise InvalidInputError("no such column", kind="column-not-found", field=str(field_id))
     top = next(f for f in schema.fields if names == f.name or names.startswith(f.name + "."))
     column = table.column(top.name)
     for name in names[len(top.name) + 1 :].split(".") if names != top.name else []:
+        if pa.types.is_null(column.type):  # structs that are all NULL, given without a type
+            return column
+        if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
+            raise KeyError(names)
         column = pc.struct_field(column, name)
     return column
 
 
-def _partition_column(table: pa.Table, schema: Schema, field: Any) -> pa.Array:
+def _partition_column(table: pa.Table, schema: Schema, field: PartitionField) -> pa.Array:
+    if isinstance(field.transform, VoidTransform):
+        return pa.nulls(len(table), pa.string())
     source = schema.find_field(field.source_id)
     column = column_at(table, schema, field.source_id).combine_chunks()
     if isinstance(column, pa.ChunkedArray):

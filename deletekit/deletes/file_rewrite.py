@@ -15,6 +15,7 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.read import LINEAGE_FIELDS, ReadContext, ReadRequest, read_task
+from deletekit.deletes.replace import existing
 from deletekit.deletes.scan_planning import ScanTask
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile
@@ -88,4 +89,4 @@ def deleted_positions(context: ReadContext, task: ScanTask) -> PositionBitmap:
 
 def existing_positions(context: ReadContext, task: ScanTask) -> PositionBitmap:
     """What deletes by position hide of a data file, without positions behind its end, which some writers leave."""
-    return context.loader.positions(task).below(task.data_file.record_count)
+    return existing(context.loader.positions(task), task.data_file)

@@ -7,8 +7,9 @@ Spec: "Row-level Deletes", "Deletion Vectors", "Row Lineage"; Java SparkPosition
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -18,8 +19,6 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.types import NestedField
 
 from deletekit.deletes.data_file_writer import write_data_files
-from deletekit.deletes.delete_file_index import referenced_path
-from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors, write_position_deletes
 from deletekit.deletes.read import (
     LAST_UPDATED_FIELD,
     ROW_ID_FIELD,
@@ -28,6 +27,7 @@ from deletekit.deletes.read import (
     ReadRequest,
     read_task,
 )
+from deletekit.deletes.replace import HiddenRows, check_rows, own_deletes, replace_deletes
 from deletekit.deletes.scan_planning import ScanTask
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
@@ -105,7 +105,24 @@ def change_files(
     instead of being covered whole.
     """
     result = ChangeResult()
-    to_hide: list[FilePositions] = []
+    hidden = _changed(context, write, tasks, change, options, result)
+    rows = partial(_rows_at, context) if options.with_rows else None
+    done = replace_deletes(write, context.loader, hidden, granularity=options.granularity, rows=rows)
+    result.added_delete_files += done.added_delete_files
+    result.removed_delete_files += done.removed_delete_files
+    result.removed_data_files += done.removed_data_files
+    return result
+
+
+def _changed(
+    context: ReadContext,
+    write: WriteContext,
+    tasks: Iterable[ScanTask],
+    change: Change,
+    options: ChangeOptions,
+    result: ChangeResult,
+) -> Iterator[HiddenRows]:
+    """Do what the mode calls for to each data file, but for the rows to hide by position, which come out."""
     for task in tasks:
         found = _find(context, task, change)
         result.matched_rows += len(found.positions)
@@ -113,14 +130,8 @@ def change_files(
             result.seen.append(found.index)
         if found.positions or (found.index is not None and len(found.index)):
             result.targets.append(task.data_file.file_path)
-        if not found.positions:
-            continue
-        _apply(context, write, task, found, change, options, result, to_hide)
-    if options.mode == "deletion-vector":
-        result.added_delete_files += write_deletion_vectors(write, to_hide, options.granularity)
-    elif options.mode == "position-delete":
-        result.added_delete_files += write_position_deletes(write, to_hide, options.granularity)
-    return result
+        if found.positions and _apply(context, write, task, found, change, options, result):
+            yield HiddenRows(task, found.positions)
 
 
 @dataclass(frozen=True)
@@ -135,6 +146,7 @@ def _find(context: ReadContext, task: ScanTask, change: Change) -> _Found:
     parts: list[npt.NDArray[np.int64]] = []
     indexes: list[npt.NDArray[np.int64]] = []
     for batch in read_task(context, task, replace(change.request, only_live=True)):
+        check_rows(task.data_file, batch.first_position + len(batch))
         mask, index = change.match(batch)
         parts.append(batch.positions(mask))
         if index is not None:
@@ -162,8 +174,9 @@ def _apply(
     change: Change,
     options: ChangeOptions,
     result: ChangeResult,
-    to_hide: list[FilePositions],
-) -> None:
+) -> bool:
+    """Write what becomes of the rows, and remove the file or name their keys; whether they are yet to be hidden."""
+    hides = False
     replaced = _changed_rows(context, task, found, change, keep_lineage=options.mode != "equality-delete")
     if options.mode == "equality-delete":
         fields = ReadRequest(options.key_fields)
@@ -177,43 +190,17 @@ def _apply(
         _drop(task, result)
         replaced = _with_kept_rows(context, task, found.positions, replaced)
     else:
-        to_hide.append(_hidden(context, task, found.positions, options, result))
+        hides = True
     if replaced is not None and len(replaced):
         lineage = LINEAGE if LINEAGE[0].name in replaced.column_names else ()
         result.added_data_files += write_data_files(write, replaced, context.metadata.spec, lineage)
+    return hides
 
 
 def _drop(task: ScanTask, result: ChangeResult) -> None:
     """Remove a data file, and with it the deletes that name it alone."""
     result.removed_data_files.append(task.data)
-    result.removed_delete_files += [d for d in task.deletes if only_about(d, task.data_file.file_path)]
-
-
-def only_about(entry: ManifestEntry, path: str) -> bool:
-    delete = entry.data_file
-    return isinstance(delete, DeleteFile) and delete.kind != "equality-delete" and referenced_path(delete) == path
-
-
-def _hidden(
-    context: ReadContext, task: ScanTask, positions: PositionBitmap, options: ChangeOptions, result: ChangeResult
-) -> FilePositions:
-    """The positions to write for a file, merged with what the new delete replaces.
-
-    A vector takes in everything that hides rows of the file by position, and replaces its predecessor and the file's
-    own position deletes; those of a whole partition stay, for they may be about other files too.
-    """
-    replaces = [d for d in task.deletes if only_about(d, task.data_file.file_path)]
-    if options.mode == "deletion-vector":
-        positions = positions | context.loader.positions(task)
-    elif options.granularity == "file":
-        for entry in replaces:
-            assert isinstance(entry.data_file, DeleteFile)
-            positions = positions | context.loader.positions_of(entry.data_file, task.data_file.file_path)
-    else:
-        replaces = []
-    result.removed_delete_files += replaces
-    rows = _rows_at(context, task, positions) if options.with_rows else None
-    return FilePositions(task.data_file, positions, rows)
+    result.removed_delete_files += own_deletes(task)
 
 
 def _rows_at(context: ReadContext, task: ScanTask, positions: PositionBitmap) -> pa.Table:

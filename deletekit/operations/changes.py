@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
@@ -163,14 +164,21 @@ def equality_fields_of(schema: Schema, names: str | Iterable[str] | Iterable[int
 def nested_keys(schema: Schema, fields: Sequence[NestedField], columns: Sequence[Any]) -> tuple[pa.Table, Schema]:
     """Key columns given flat, as the table of an equality delete file and its schema, ids kept.
 
-    A nested leaf goes inside structs that are never null. The leaf of a NULL struct is NULL even if it is required, so
-    the file's field is optional where a key holds NULL.
+    A nested leaf goes inside its structs. A leaf is NULL in a NULL struct too, by the spec; but Java compares structs,
+    and tells a NULL struct from one whose leaf is NULL. So a key with such a leaf gets a row of each kind, and every
+    reader hides the same rows. The file's field is optional where a key holds NULL, even if it is required.
     """
-    by_id = {f.field_id: c for f, c in zip(fields, columns, strict=True)}
+    by_id = {f.field_id: _flat(c) for f, c in zip(fields, columns, strict=True)}
     pruned = prune_columns(schema, set(by_id), select_full_types=False)
     pruned = Schema(*(_optional_where_null(f, by_id) for f in pruned.fields), schema_id=schema.schema_id)
-    arrays = [_nest(f, by_id) for f in pruned.fields]
+    rows, null_structs = _null_structs(pruned, by_id)
+    by_id = {i: c.take(pa.array(rows)) for i, c in by_id.items()}
+    arrays = [_nest(f, by_id, null_structs) for f in pruned.fields]
     return pa.Table.from_arrays(arrays, schema=pa.schema([arrow_field(f) for f in pruned.fields])), pruned
+
+
+def _flat(column: Any) -> Any:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _optional_where_null(field: NestedField, by_id: Mapping[int, Any]) -> NestedField:
@@ -180,14 +188,44 @@ def _optional_where_null(field: NestedField, by_id: Mapping[int, Any]) -> Nested
     return field.model_copy(update={"required": field.required and not by_id[field.field_id].null_count})
 
 
-def _nest(field: NestedField, by_id: Mapping[int, Any]) -> Any:
+def _null_structs(
+    schema: Schema, by_id: Mapping[int, Any]
+) -> tuple[npt.NDArray[np.int64], dict[int, npt.NDArray[np.bool_]]]:
+    """Numbers of keys, each again for every NULL struct that its NULL leaves may come of; where structs are NULL."""
+    rows = np.arange(len(next(iter(by_id.values()))))
+    nulls: dict[int, npt.NDArray[np.bool_]] = {}
+    for field_id, struct in _optional_structs(schema.fields):
+        inside = _ids_in(struct)
+        again = np.logical_and.reduce([by_id[i].is_null().to_numpy(False) for i in inside & by_id.keys()])[rows]
+        again = again & ~np.logical_or.reduce([nulls[i] for i in inside & nulls.keys()], initial=False)
+        nulls = {i: np.concatenate([mask, mask[again]]) for i, mask in nulls.items()}
+        nulls[field_id] = np.repeat([False, True], [len(rows), int(again.sum())])
+        rows = np.concatenate([rows, rows[again]])
+    return rows, nulls
+
+
+def _optional_structs(fields: Sequence[NestedField]) -> Iterator[tuple[int, StructType]]:
+    """Optional structs by id, inner ones before those that they are in."""
+    for field in fields:
+        if isinstance(field.field_type, StructType):
+            yield from _optional_structs(field.field_type.fields)
+            if not field.required:
+                yield field.field_id, field.field_type
+
+
+def _ids_in(struct: StructType) -> set[int]:
+    inner = [_ids_in(f.field_type) for f in struct.fields if isinstance(f.field_type, StructType)]
+    return {f.field_id for f in struct.fields}.union(*inner)
+
+
+def _nest(field: NestedField, by_id: Mapping[int, Any], null_structs: Mapping[int, Any]) -> Any:
     if field.field_id in by_id:
-        column = by_id[field.field_id]
-        return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        return by_id[field.field_id]
     assert isinstance(field.field_type, StructType)
-    children = [_nest(c, by_id) for c in field.field_type.fields]
-    children = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in children]
-    return pa.StructArray.from_arrays(children, fields=list(arrow_type(field.field_type)))
+    children = [_nest(c, by_id, null_structs) for c in field.field_type.fields]
+    mask = null_structs.get(field.field_id)
+    nulls = None if mask is None else pa.array(mask)
+    return pa.StructArray.from_arrays(children, fields=list(arrow_type(field.field_type)), mask=nulls)
 
 
 def _check_key_field(schema: Schema, field: NestedField) -> None:

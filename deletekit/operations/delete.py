@@ -146,8 +146,8 @@ def delete_keys(
 
     Parameters
     ----------
-    keys: pyarrow Table, or a list of dicts. Nested fields are columns named `parent.child`. NULL in a key matches NULL.
-        Or a Spark DataFrame, whose rows Spark's executors write.
+    keys: pyarrow Table, or a list of dicts. Nested fields are columns named `parent.child`. NULL in a key matches NULL,
+        also a field's in a NULL struct. Or a Spark DataFrame, whose rows Spark's executors write.
     equality_fields: the key columns; default all columns of `keys`. Other columns of `keys` are ignored.
     scope: `"partition"` writes one file per partition, which needs keys that determine the partition in every spec that
         has data; `"global"` writes one file for the whole table under an unpartitioned spec (added to the table when it

@@ -16,9 +16,9 @@ from typing import Any
 
 from deletekit.commit.commit import Attempt, Commit, commit
 from deletekit.commit.row_delta import RowDelta
-from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors
 from deletekit.deletes.hide_positions import hide_positions
 from deletekit.deletes.read import ReadContext
+from deletekit.deletes.replace import HiddenRows, existing, replace_deletes
 from deletekit.deletes.scan_planning import ScanTask
 from deletekit.engines.local import Engine
 from deletekit.errors import FormatError, InvalidInputError, NotFoundError
@@ -187,7 +187,7 @@ class _Plan:
     kinds: frozenset[str]
     named: bool
     removed: dict[tuple[Any, ...], ManifestEntry] = field(default_factory=dict)
-    written: list[FilePositions] = field(default_factory=list)
+    written: list[HiddenRows] = field(default_factory=list)
     actions: list[RepairAction] = field(default_factory=list)
     refused: list[RepairAction] = field(default_factory=list)
     totals: dict[str, int] | None = None
@@ -219,11 +219,12 @@ class _Plan:
 
     def delta(self, attempt: Attempt) -> RowDelta:
         """Write the new vectors; the change as the commit layer takes it."""
-        again = hide_positions(ReadContext(self.io, self.metadata), attempt.write, self.hidden.values())
-        added = [*write_deletion_vectors(attempt.write, self.written), *again.added_delete_files]
+        context = ReadContext(self.io, self.metadata)
+        again = hide_positions(context, attempt.write, self.hidden.values())
+        done = replace_deletes(attempt.write, context.loader, self.written, drops=False)
         removed = {e.data_file.identity: e for e in (*self.removed.values(), *again.removed_delete_files)}
         return RowDelta(
-            added_delete_files=tuple(added),
+            added_delete_files=(*done.added_delete_files, *again.added_delete_files),
             removed_delete_files=tuple(removed.values()),
             removed_data_files=tuple(again.removed_data_files),
             operation=None if self.hidden else "replace",
@@ -325,12 +326,12 @@ class _Plan:
             self._refuse(kind, file, action, str(e))
             return
         self.removed |= {e.data_file.identity: e for e in entries}
-        self.written.append(FilePositions(data, positions))
+        self.written.append(HiddenRows(ScanTask(data, tuple(entries)), positions, PositionBitmap()))
         self.actions.append(RepairAction(kind=kind, file=file, action=f"{action}, with {len(positions)} positions"))
 
     def _vector(
         self, target: str, entries: list[ManifestEntry], live: LiveFiles, twice: set[tuple[Any, ...]]
-    ) -> tuple[DataFile, PositionBitmap]:
+    ) -> tuple[ManifestEntry, PositionBitmap]:
         """The data file and all positions. Raises FormatError and NotFoundError for whatever leaves a doubt."""
         data = live.by_path.get(target)
         if data is None:
@@ -355,10 +356,11 @@ class _Plan:
                     expected=delete.record_count,
                 )
             positions = positions | found
+        positions = existing(positions, data.data_file)
         if not positions:
             # Writing nothing in its place would let position delete files apply again.
-            raise FormatError("the deletion vector is empty", file=target)
-        return data.data_file, positions
+            raise FormatError("the deletion vector hides no row", file=target)
+        return data, positions
 
     def _refuse(self, kind: str, file: str, action: str, why: str) -> None:
         self.refused.append(RepairAction(kind=kind, file=file, action=action, refused=why))

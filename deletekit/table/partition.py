@@ -24,11 +24,9 @@ __all__ = ["partition_values", "schema_of_spec", "tuples_with_current_decimals",
 
 
 def partition_values(field: PartitionField, source_type: IcebergType, column: pa.Array) -> pa.Array:
-    """The partition value of each row of a source column (spec, Partition Transforms); NULL for `void`."""
+    """The partition value of each row of a source column (spec, Partition Transforms), by any transform but `void`."""
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.storage
-    if str(field.transform) == "void":
-        return pa.nulls(len(column), pa.string())
     if str(field.transform) == "hour" and pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         # pyiceberg-core 0.10 has no hours of nanoseconds. Floored first: a cast would round -1 ns towards 1970.
         column = pc.floor_temporal(column, unit="microsecond").cast(pa.timestamp("us", column.type.tz))

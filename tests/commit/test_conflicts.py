@@ -218,13 +218,26 @@ def test_the_union_of_vectors_takes_the_place_of_what_landed(catalog: dk.Catalog
 
 @pytest.mark.parametrize(("granularity", "puffins"), [("file", 2), ("partition", 1)])
 def test_united_vectors_keep_the_granularity_of_the_call(catalog: dk.Catalog, granularity: str, puffins: int) -> None:
-    table = make(catalog, FIRST, SECOND, format_version=3, properties=QUICK)
+    table = make(catalog, FIRST, [*SECOND, *items((6, "c", 6.0))], format_version=3, properties=QUICK)
     late = racing(catalog, table, lambda t: dk.delete(t, "id in (2, 5)", mode="deletion-vector"))
     done = dk.delete(late, "id in (1, 4)", mode="deletion-vector", granularity=granularity)
-    assert (done.plans, done.attempts, ids(table.refresh())) == (1, 2, [3])
+    assert (done.plans, done.attempts, ids(table.refresh())) == (1, 2, [3, 6])
     assert len(done.added_delete_files) == 2
     assert len({f.file_path for f in done.added_delete_files}) == puffins
     check_table(table)
+
+
+def test_a_data_file_of_which_two_deletes_leave_no_row_is_dropped(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIRST, SECOND, format_version=3, properties=QUICK)
+    late = racing(catalog, table, lambda t: dk.delete(t, "id in (2, 5)", mode="deletion-vector"))
+    done = dk.delete(late, "id in (1, 4)", mode="deletion-vector")
+    assert (done.plans, done.attempts, ids(table.refresh())) == (1, 2, [3])
+    (left,) = live_files(table, 0)
+    assert vectors(table) == {left["file_path"]: {0, 1}}
+    assert [f.record_count for f in done.removed_data_files] == [2]
+    assert (len(done.removed_delete_files), done.operation) == (2, "delete")
+    check_table(table)
+    assert dk.verify(table, level="data").ok
 
 
 def test_a_delete_that_others_did_is_not_done_again(catalog: dk.Catalog) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import deletekit as dk
 from tests.interop.rows import same_rows
-from tests.interop.scenarios import SCENARIOS, Scenario
+from tests.interop.scenarios import MODES, SCENARIOS, Scenario
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,6 +90,52 @@ def test_spark_shows_positions_and_deleted_rows(spark: SparkSession, catalog: dk
     )
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_null_structs_and_structs_with_a_null_key(spark: SparkSession, catalog: dk.Catalog, version: int) -> None:
+    """By the spec the key of a row is NULL in both. Java compares structs, so the deletes name both."""
+    inner = pa.struct([("k", pa.int32()), ("v", pa.string())])
+    place = pa.struct([("in", inner), ("z", pa.int32())])
+    schema = pa.schema([("id", pa.int32()), ("s", inner), ("p", place), ("n", pa.int32())])
+    structs = [None, {"k": None, "v": "x"}, {"k": None, "v": None}, {"k": 1, "v": "x"}]
+    places = [None, {"in": None, "z": 1}, {"in": {"k": None, "v": "y"}, "z": None}, {"in": {"k": 2, "v": None}, "z": 3}]
+    rows = [{"id": 10 * i + j, "s": structs[i], "p": places[j], "n": i} for i in range(4) for j in range(4)]
+
+    def key(row: Any, *path: str) -> Any:
+        for name in path:
+            row = None if row is None else row[name]
+        return row
+
+    def by_keys(table: dk.Table) -> None:
+        dk.delete_keys(table, pa.table({"s.k": pa.nulls(1, pa.int32())}))
+
+    def by_deep_keys(table: dk.Table) -> None:
+        keys = {"p.in.k": pa.array([None, 2, None], pa.int32()), "s.k": pa.array([1, None, None], pa.int32())}
+        dk.delete_keys(table, pa.table(keys))
+
+    def by_filter(table: dk.Table) -> None:
+        dk.delete(table, "p.in.k is null and n > 1", mode="equality-delete", equality_fields=["p.in.k", "id"])
+
+    def by_stream(table: dk.Table) -> None:
+        with dk.stream.sink(table, "s", equality_fields=["p.in.k", "n"], mode="eq-only") as sink:
+            sink.write([{"p": None, "n": 0, "_change_type": "DELETE"}], 0)
+
+    cases = {
+        by_keys: [r for r in rows if key(r, "s", "k") is not None],
+        by_deep_keys: [
+            r for r in rows if (key(r, "p", "in", "k"), key(r, "s", "k")) not in {(None, 1), (2, None), (None, None)}
+        ],
+        by_filter: [r for r in rows if key(r, "p", "in", "k") is not None or r["n"] <= 1],
+        by_stream: [r for r in rows if key(r, "p", "in", "k") is not None or r["n"] != 0],
+    }
+    for delete, expected in cases.items():
+        name = f"ours.null_structs_v{version}_{delete.__name__}"
+        table = dk.create_table(catalog, name, schema, format_version=version)
+        dk.append(table, rows)
+        delete(table)
+        same_rows(dk.scan(table).to_arrow().to_pylist(), expected)
+        same_rows(spark_rows(spark, f"SELECT * FROM local.{name}"), expected)
+
+
 @pytest.mark.parametrize(
     ("version", "mode"), [(2, "position-delete"), (2, "equality-delete"), (3, "deletion-vector"), (3, "copy-on-write")]
 )
@@ -125,6 +173,66 @@ def test_branches_and_tags_are_spark_s_too(spark: SparkSession, catalog: dk.Cata
     assert [r["id"] for r in spark_rows(spark, ids.format("VERSION AS OF 'audit'"))] == [2, 3, 4]
     assert [r["id"] for r in spark_rows(spark, ids.format("VERSION AS OF 'before'"))] == [1, 2, 3, 4]
     assert [r["id"] for r in spark_rows(spark, ids.format(""))] == [1, 4]
+
+
+EVOLUTION = (
+    ("s", "void(n)"),
+    ("bucket(2, id)", "-s"),  # which leaves a void field in v1
+    ("truncate(2, s)", "year(d)"),
+    ("-d_year", "month(d)", "truncate(10, n)"),
+    ("-d_month", "day(ts)", "-id_bucket"),
+    ("-ts_day", "hour(ts)", "bucket(3, d)"),
+)
+"""Fields that come and go (`-`) between appends."""
+
+
+@pytest.mark.parametrize(("version", "mode"), [(v, m) for v, modes in MODES.items() for m in modes])
+def test_every_partition_transform_in_every_mode(
+    spark: SparkSession, catalog: dk.Catalog, version: int, mode: str
+) -> None:
+    """Void fields beside others, specs that evolved, NULL in each partition column: against a plain list."""
+    schema = pa.schema(
+        [("id", pa.int32()), ("s", pa.string()), ("n", pa.int32()), ("d", pa.date32()), ("ts", pa.timestamp("us"))]
+    )
+    times = [None, *map(dt.datetime.fromisoformat, ("1969-12-31T23:59:59.999999", "1970-01-01", "2024-02-29T12:30"))]
+    kinds = [
+        {"s": s, "n": n, "d": None if t is None else t.date(), "ts": None if t is None or s is None else t}
+        for s, n, t in zip([None, "a", "abc", ""], [7, None, -3, 12], times, strict=True)
+    ]
+    name = f"ours.transforms_v{version}_{mode.replace('-', '_')}"
+    first, *later = EVOLUTION
+    table = dk.create_table(catalog, name, schema, format_version=1, partition_by=list(first))
+    expected: list[dict[str, Any]] = []
+    for stage, fields in enumerate((first, *later)):
+        for field in fields if stage else ():
+            if field.startswith("-"):
+                dk.drop_partition_field(table, field[1:])
+            else:
+                dk.add_partition_field(table, field)
+        rows = [{"id": 10 * stage + i, **kinds[i % 4]} for i in range(8)]
+        dk.append(table, rows)
+        expected += rows
+    dk.upgrade_format_version(table, version)
+
+    def check() -> None:
+        same_rows(dk.scan(table).to_arrow().to_pylist(), expected)
+        spark.sql(f"REFRESH TABLE local.{name}")
+        same_rows(spark_rows(spark, f"SELECT * FROM local.{name}"), expected)
+
+    dk.delete(table, "s is null and id < 25", mode=mode)
+    dk.update(table, {"n": 99}, where="ts = '1970-01-01T00:00:00' and id < 35", mode=mode)
+    dk.upsert(table, [{"id": i, **kinds[0]} for i in (1, 30, 57)], key=["id"], mode=mode)
+    expected = [r for r in expected if (r["s"] is not None or r["id"] >= 25) and r["id"] not in (1, 30, 57)]
+    expected = [{**r, "n": 99} if r["ts"] == times[2] and r["id"] < 35 else r for r in expected]
+    expected += [{"id": i, **kinds[0]} for i in (1, 30, 57)]
+    check()
+    if mode == "equality-delete":
+        keys = [{k: r[k] for k in ("id", "s", "n", "d", "ts")} for r in expected[::3]]
+        dk.delete_keys(table, keys, scope="partition")
+        expected = [r for r in expected if {k: r[k] for k in ("id", "s", "n", "d", "ts")} not in keys]
+        dk.delete_keys(table, [{"s": "", "d": times[3].date()}])
+        expected = [r for r in expected if (r["s"], r["d"]) != ("", times[3].date())]
+        check()
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])

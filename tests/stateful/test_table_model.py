@@ -6,6 +6,7 @@ ones for about that long, and prints how to repeat one that fails.
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
+from deletekit.operations.stream.progress import sink_tag
 from tests.invariants import check_table, reachable
 from tests.storage import ON_S3, stored_at
 from tests.tables import MODES, Row, files_of, make, metadata_json, new_catalog, order, vectors
@@ -39,15 +41,33 @@ SETTINGS = settings(
 )
 
 # `uid` says which row is which, whatever becomes of its other columns.
-START = pa.schema([("uid", pa.int64()), ("id", pa.int32()), ("num", pa.int32()), ("cat", pa.string())])
+START = pa.schema(
+    [
+        ("uid", pa.int64()),
+        ("id", pa.int32()),
+        ("num", pa.int32()),
+        ("cat", pa.string()),
+        ("at", pa.timestamp("us")),
+        ("day", pa.date32()),
+    ]
+)
 FIXED = ("uid", "id")
 IDS = st.integers(0, 9)
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "int": st.integers(0, 3),
     "long": st.sampled_from([0, 1, 2, 3, 2**40]),
     "string": st.sampled_from(["", "a", "ab", "b"]),
+    "timestamp": st.sampled_from(
+        [*map(dt.datetime.fromisoformat, ("1969-12-31T23:59:59.999999", "1970-01-01", "2024-02-29T12:30:00"))]
+    ),
+    "date": st.sampled_from([dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(2024, 2, 29)]),
 }
-PARTITIONS = ["cat", "num", "bucket(2, id)", "truncate(1, cat)", "truncate(2, num)", "void(num)", "bucket(3, uid)"]
+# Every transform, of several types.
+PARTITIONS = [
+    "cat", "num", "day", "bucket(2, id)", "bucket(3, uid)", "bucket(2, cat)", "bucket(2, at)", "truncate(1, cat)",
+    "truncate(2, num)", "year(at)", "month(day)", "day(at)", "hour(at)", "void(num)", "void(cat)", "void(id)",
+]  # fmt: skip
+FIRST_PARTITIONS: list[list[str]] = [[], ["cat"], ["id"], ["cat", "void(id)"], ["void(at)", "day(day)"], ["hour(at)"]]
 THREADS = st.sampled_from([1, 3])
 LOG = {"write.metadata.previous-versions-max": "1000"}  # what is logged no longer is an orphan
 FAR = 4_102_444_800_000  # 2100, in milliseconds
@@ -72,7 +92,9 @@ class TableMachine(RuleBasedStateMachine):
         self._stack = ExitStack()
         directory = self._stack.enter_context(tempfile.TemporaryDirectory())
         self.catalog = self._stack.enter_context(new_catalog(Path(directory)))
-        self.types = {"uid": "long", "id": "int", "num": "int", "cat": "string"}
+        self.types = {
+            "uid": "long", "id": "int", "num": "int", "cat": "string", "at": "timestamp", "day": "date",
+        }  # fmt: skip
         self.branches = {"main": Branch()}
         self.history: dict[int, list[Row]] = {}
         # What a branch would hold that goes back to a snapshot: its rows, with the columns of today.
@@ -88,7 +110,7 @@ class TableMachine(RuleBasedStateMachine):
         finally:
             self._stack.close()
 
-    @initialize(version=st.sampled_from([2, 3, 1, 2, 3]), partition_by=st.sampled_from([[], ["cat"], ["id"]]))
+    @initialize(version=st.sampled_from([2, 3, 1, 2, 3]), partition_by=st.sampled_from(FIRST_PARTITIONS))
     def create(self, version: int, partition_by: list[str]) -> None:
         self.table = self._make(schema=START, format_version=version, partition_by=partition_by, properties=LOG)
 
@@ -114,7 +136,7 @@ class TableMachine(RuleBasedStateMachine):
     @rule(data=st.data(), scope=st.sampled_from([None, "global"]))
     def delete_keys(self, data: st.DataObject, scope: Any) -> None:
         ref = self._ref(data)
-        names = data.draw(st.lists(st.sampled_from([n for n in self.types if n != "uid"]), min_size=1, unique=True))
+        names = self._key_names(data)
         keys = data.draw(st.lists(st.fixed_dictionaries({n: self._values(n) for n in names}), min_size=1, max_size=4))
         gone = {tuple(key[n] for n in names) for key in keys}
         left = [row for row in self.branches[ref].rows if tuple(row[n] for n in names) not in gone]
@@ -159,6 +181,33 @@ class TableMachine(RuleBasedStateMachine):
             after += [row for row in source if not counts[row["id"]]]
         self._commit(ref, done, after, changed, keeps=mode != "equality-delete")
 
+    @rule(data=st.data(), count=st.integers(1, 4), threads=THREADS)
+    def upsert(self, data: st.DataObject, count: int, threads: int) -> None:
+        ref, mode, names = self._ref(data), self._mode(data), self._key_names(data)
+        rows = list({self._key(row, names): row for row in (self._row(data) for _ in range(count))}.values())
+        done = dk.upsert(self.table, rows, key=names, mode=mode, ref=ref, engine=LocalEngine(threads))
+        after, changed = self._put(ref, rows, names)
+        self._commit(ref, done, after, changed, keeps=mode != "equality-delete")
+
+    @precondition(lambda self: self.table.format_version > 1)
+    @rule(data=st.data(), count=st.integers(1, 4), mode=st.sampled_from(["auto", "flink", "eq-only", "index-only"]))
+    def stream(self, data: st.DataObject, count: int, mode: Any) -> None:
+        """A batch of a sink: rows that are put, and keys that go."""
+        ref, names = self._ref(data), self._key_names(data)
+        rows = list({self._key(row, names): row for row in (self._row(data) for _ in range(count))}.values())
+        deletes = data.draw(st.integers(0, len(rows)), label="deletes")
+        changes = [row | {"_change_type": "DELETE" if i < deletes else "INSERT"} for i, row in enumerate(rows)]
+        sink_id = self._name()
+        with dk.stream.sink(self.table, sink_id, equality_fields=names, mode=mode, ref=ref) as sink:
+            done = sink.write(changes, 0).commit
+        dk.drop_ref(self.table, sink_tag(sink_id))
+        assert done is not None
+        after, changed = self._put(ref, rows, names)
+        gone = {row["uid"] for row in rows[:deletes]}
+        after = [row for row in after if row["uid"] not in gone]
+        changed = {new: old for new, old in changed.items() if new not in gone}
+        self._commit(ref, done, after, changed, keeps=mode in ("auto", "index-only"))
+
     # --- the table ---------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.table.format_version < 3)
@@ -166,7 +215,7 @@ class TableMachine(RuleBasedStateMachine):
     def upgrade(self, by: int) -> None:
         dk.upgrade_format_version(self.table, min(self.table.format_version + by, 3))
 
-    @precondition(lambda self: len(self.types) < 7)
+    @precondition(lambda self: len(self.types) < 8)
     @rule(data=st.data(), kind=st.sampled_from(["int", "string"]))
     def add_column(self, data: st.DataObject, kind: str) -> None:
         name = self._name()
@@ -459,6 +508,24 @@ class TableMachine(RuleBasedStateMachine):
         self.names += 1
         return f"c{self.names}"
 
+    def _key_names(self, data: st.DataObject) -> list[str]:
+        names = st.sampled_from([n for n in self.types if n != "uid"])
+        return data.draw(st.lists(names, min_size=1, max_size=3, unique=True), label="key")
+
+    def _key(self, row: Row, names: Sequence[str]) -> tuple[Any, ...]:
+        return tuple(row[n] for n in names)
+
+    def _put(self, ref: str, rows: Sequence[Row], names: Sequence[str]) -> tuple[list[Row], dict[int, int]]:
+        """The rows when these are put in the place of those with their keys, and which one each alone replaces."""
+        before, keys = self.branches[ref].rows, {self._key(row, names) for row in rows}
+        after = [row for row in before if self._key(row, names) not in keys]
+        changed = {}
+        for row in rows:
+            replaced = [old["uid"] for old in before if self._key(old, names) == self._key(row, names)]
+            if len(replaced) == 1:
+                changed[row["uid"]] = replaced[0]
+        return [*after, *rows], changed
+
     def _values(self, name: str) -> st.SearchStrategy[Any]:
         return IDS if name == "id" else st.none() | VALUES[self.types[name]]
 
@@ -471,7 +538,7 @@ class TableMachine(RuleBasedStateMachine):
         name = data.draw(st.sampled_from([n for n in self.types if n != "uid"]), label="column")
         one = data.draw(IDS if name == "id" else VALUES[self.types[name]], label="value")
         low = data.draw(IDS, label="id")
-        written = f"'{one}'" if isinstance(one, str) else str(one)
+        written = str(one) if isinstance(one, int) else f"'{one if isinstance(one, str) else one.isoformat()}'"
         choices: list[tuple[str, Test]] = [
             (f"{name} = {written}", lambda row: row[name] == one),
             (f"{name} != {written}", lambda row: row[name] not in (None, one)),
@@ -499,7 +566,7 @@ def test_the_model_would_notice(tmp_path: Path) -> None:
     machine = TableMachine()
     machine.create(2, [])
     try:
-        rows = [{"uid": 1, "id": 1, "num": None, "cat": "a"}]
+        rows = [{"uid": 1, "id": 1, "num": None, "cat": "a", "at": None, "day": None}]
         machine._commit("main", dk.append(machine.table, rows), rows)
         machine.branches_hold_their_rows()
         before = files_of(machine.table)

@@ -1,24 +1,24 @@
 """CONVERT EQUALITY DELETES: deletion vectors (v3) or position deletes (v2) in place of equality deletes.
 
-Law: no data file is rewritten and no row changes. An equality delete file is removed only when every data file that it
-applies to, of any spec if it is global, has its hits as positions now. A lost race is planned anew.
+Law: no data file is rewritten and no row changes; a data file without a row left is dropped. An equality delete file is
+removed only when every data file that it applies to, of any spec if it is global, has its hits as positions now. A lost
+race is planned anew.
 Spec: "Equality Delete Files", "Scan Planning"; Iceberg ConvertEqualityDeleteFiles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from deletekit.commit.commit import Attempt, Commit, check_request, commit
 from deletekit.commit.row_delta import Base, RowDelta
-from deletekit.deletes.delete_file_index import referenced_path
-from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors, write_position_deletes
-from deletekit.deletes.file_rewrite import deleted_positions, existing_positions
+from deletekit.deletes.file_rewrite import deleted_positions
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.read import ReadContext
+from deletekit.deletes.replace import HiddenRows, Replacement, replace_deletes
 from deletekit.deletes.scan_planning import ScanTask, plan_scan
-from deletekit.deletes.write_context import WriteContext, check_parquet_only, granularity_of
+from deletekit.deletes.write_context import check_parquet_only, granularity_of
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
 from deletekit.operations.changes import group_tasks
@@ -72,7 +72,8 @@ def convert_equality_deletes(
     commit_properties: extra entries of the snapshot summary.
 
     A v3 table gets one deletion vector for each data file with hits, which takes in what hid rows of it by position; a
-    v2 table position delete files of `write.delete.granularity`. Equality deletes that apply to no data file go too.
+    v2 table position delete files of `write.delete.granularity`. Equality deletes that apply to no data file go too,
+    and data files that have no row left.
 
     Raises InvalidInputError for a bad filter, ref or file format; CommitConflictError, CommitStateUnknownError as every
     commit; FormatError for files that cannot be read.
@@ -142,46 +143,30 @@ def _by_value(task: ScanTask) -> list[DeleteFile]:
 
 
 def _delta(attempt: Attempt, context: ReadContext, plan: _Plan, engine: Engine) -> RowDelta:
-    metadata, write = attempt.base.metadata, attempt.write
-    granularity = "vector" if metadata.format_version >= 3 else granularity_of(metadata)
+    write = attempt.write
 
-    def convert(tasks: Sequence[ScanTask]) -> tuple[list[DeleteFile], list[ManifestEntry]]:
-        return _converted(context, write, tasks, granularity)
+    def convert(tasks: Sequence[ScanTask]) -> Replacement:
+        return replace_deletes(write, context.loader, _hits(context, tasks))
 
     added: list[DeleteFile] = []
     removed = {e.data_file.identity: e for e in plan.converted}
-    for new, old in engine.map(convert, group_tasks(plan.tasks, getattr(engine, "threads", 1))):
-        added += new
-        removed |= {e.data_file.identity: e for e in old}
-    return RowDelta(added_delete_files=tuple(added), removed_delete_files=tuple(removed.values()), operation="replace")
+    dropped: list[ManifestEntry] = []
+    for done in engine.map(convert, group_tasks(plan.tasks, getattr(engine, "threads", 1))):
+        added += done.added_delete_files
+        removed |= {e.data_file.identity: e for e in done.removed_delete_files}
+        dropped += done.removed_data_files
+    return RowDelta(
+        removed_data_files=tuple(dropped),
+        added_delete_files=tuple(added),
+        removed_delete_files=tuple(removed.values()),
+        operation="replace",
+    )
 
 
-def _converted(
-    context: ReadContext, write: WriteContext, tasks: Sequence[ScanTask], granularity: str
-) -> tuple[list[DeleteFile], list[ManifestEntry]]:
-    """Positions of what equality deletes hide of some data files, and the deletes that the new ones replace."""
-    hidden: list[FilePositions] = []
-    replaced: list[ManifestEntry] = []
+def _hits(context: ReadContext, tasks: Sequence[ScanTask]) -> Iterator[HiddenRows]:
+    """The rows of data files that nothing but equality deletes hides."""
     for task in tasks:
         before = context.loader.positions(task)
         new = deleted_positions(context, task) - before
-        if not new:
-            continue
-        own = [d for d in task.deletes if isinstance(d.data_file, DeleteFile) and _is_own(d.data_file, task)]
-        if granularity == "vector":
-            new |= existing_positions(context, task)
-        elif granularity == "file":
-            for entry in own:
-                assert isinstance(entry.data_file, DeleteFile)
-                new |= context.loader.positions_of(entry.data_file, task.data_file.file_path)
-        else:
-            own = []
-        hidden.append(FilePositions(task.data_file, new))
-        replaced += own
-    if granularity == "vector":
-        return write_deletion_vectors(write, hidden), replaced
-    return write_position_deletes(write, hidden, granularity), replaced
-
-
-def _is_own(delete: DeleteFile, task: ScanTask) -> bool:
-    return delete.kind != "equality-delete" and referenced_path(delete) == task.data_file.file_path
+        if new:
+            yield HiddenRows(task, new, before)

@@ -15,10 +15,9 @@ from typing import Unpack
 
 from deletekit.commit.commit import Attempt, Commit, check_request, commit
 from deletekit.commit.row_delta import Base, RowDelta
-from deletekit.deletes.delete_file_index import referenced_path
-from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors, write_position_deletes
-from deletekit.deletes.file_rewrite import existing_positions
+from deletekit.deletes.delete_writers import FilePositions
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
+from deletekit.deletes.replace import HiddenRows, replace_deletes, write_positions
 from deletekit.deletes.scan_planning import ScanTask, plan_scan
 from deletekit.deletes.write_context import (
     WriteContext,
@@ -188,7 +187,7 @@ def _to_files(
     count = min(options.output_files(size) if options else 1, len(deletes)) or 1
     bounds = [len(deletes) * i // count for i in range(count + 1)]
     parts = [deletes[a:b] for a, b in pairwise(bounds)]
-    return [f for part in parts for f in write_position_deletes(write, part, granularity)]
+    return [f for part in parts for f in write_positions(write, part, granularity)]
 
 
 def _to_vectors(
@@ -201,14 +200,9 @@ def _to_vectors(
     """
     tasks = {task.data_file.file_path: task for task, _ in _applying(head, group)}
     chosen = [t for t in tasks.values() if not any(d.is_deletion_vector for d in t.delete_files)]
-    vectors = [FilePositions(t.data_file, existing_positions(head.context, t)) for t in chosen]
-    files = write_deletion_vectors(write, vectors)
-    own = [d for t in chosen for d in t.deletes if isinstance(d.data_file, DeleteFile) and _is_own(d.data_file, t)]
-    return files, [*group, *own]
-
-
-def _is_own(delete: DeleteFile, task: ScanTask) -> bool:
-    return delete.kind == "position-delete" and referenced_path(delete) == task.data_file.file_path
+    hidden = [HiddenRows(task, PositionBitmap()) for task in chosen]
+    done = replace_deletes(write, head.context.loader, hidden, drops=False)
+    return list(done.added_delete_files), [*group, *done.removed_delete_files]
 
 
 def _applying(head: Head, group: Iterable[ManifestEntry]) -> Iterator[tuple[ScanTask, PositionBitmap]]:

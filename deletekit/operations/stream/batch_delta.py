@@ -25,11 +25,12 @@ from pyiceberg.types import NestedField
 from deletekit.commit.commit import Attempt
 from deletekit.commit.row_delta import RowDelta
 from deletekit.deletes.data_file_writer import split_by_partition, write_data_files
-from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors, write_position_deletes
-from deletekit.deletes.row_change import LINEAGE, only_about
-from deletekit.deletes.scan_planning import ScanTask
-from deletekit.deletes.write_context import WriteContext, granularity_of
-from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
+from deletekit.deletes.delete_writers import FilePositions
+from deletekit.deletes.read import ReadContext
+from deletekit.deletes.replace import HiddenRows, replace_deletes, write_positions
+from deletekit.deletes.row_change import LINEAGE
+from deletekit.deletes.write_context import WriteContext
+from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.operations.delete import specs_in_use, write_blind
 from deletekit.operations.stream.changes import Changes, Folded
@@ -38,12 +39,10 @@ from deletekit.operations.stream.table_index import Hits, TableIndex, by_file
 
 __all__ = [
     "BatchDelta",
-    "Killed",
     "by_position",
     "equality_delta",
     "flink_delta",
     "indexed_delta",
-    "write_positions",
     "write_rows",
 ]
 
@@ -84,7 +83,7 @@ def indexed_delta(attempt: Attempt, changes: Changes, folded: Folded, index: Tab
         own = None if row_ids is None else row_ids.take(pa.array(numbers))
         written[file.file_path] = FileKeys(columns=columns, row_ids=own)
     gone = [(n, PositionBitmap(hits.positions[at])) for n, at in by_file(hits.files)]
-    killed = [Killed(index.task(n), positions, index.hidden(n) | positions) for n, positions in gone]
+    killed = [HiddenRows(index.task(n), positions, index.hidden(n)) for n, positions in gone]
     unknown = np.flatnonzero(~found) if not index.is_complete else np.empty(0, np.int64)
     delta = by_position(attempt, killed)
     delta = replace(
@@ -119,41 +118,20 @@ def flink_delta(attempt: Attempt, changes: Changes, folded: Folded, fields: Sequ
         files.append(file)
         hidden.append(FilePositions(file, PositionBitmap(np.flatnonzero(~np.isin(numbers[rows], folded.put)))))
     deletes = _by_value(attempt, folded, np.arange(len(folded)), fields)
-    deletes += write_positions(attempt, hidden)
+    deletes += write_positions(attempt.write, hidden)
     hits = sum(len(h.positions) for h in hidden)
     delta = RowDelta(added_data_files=tuple(files), added_delete_files=tuple(deletes))
     return BatchDelta(delta=delta, hits=hits, misses=len(folded))
 
 
-@dataclass(frozen=True, slots=True)
-class Killed:
-    """Rows of a live data file that go, and all that is hidden then of it."""
-
-    task: ScanTask
-    positions: PositionBitmap
-    hidden: PositionBitmap
-
-
-def by_position(attempt: Attempt, killed: Sequence[Killed]) -> RowDelta:
+def by_position(attempt: Attempt, killed: Sequence[HiddenRows]) -> RowDelta:
     """Deletion vectors (v3) or position deletes (v2) for rows that go; a data file that has no row left goes whole."""
-    metadata = attempt.base.metadata
-    merges = metadata.format_version >= 3 or granularity_of(metadata) == "file"
-    removed: list[ManifestEntry] = []
-    replaced: list[ManifestEntry] = []
-    hidden: list[FilePositions] = []
-    for kill in killed:
-        file = kill.task.data_file
-        own = [d for d in kill.task.deletes if only_about(d, file.file_path)]
-        if len(kill.hidden) == file.record_count:
-            removed.append(kill.task.data)
-            replaced += own
-        else:
-            hidden.append(FilePositions(file, kill.hidden if merges else kill.positions))
-            replaced += own if merges else []
+    loader = ReadContext(attempt.table.io, attempt.base.metadata).loader
+    done = replace_deletes(attempt.write, loader, killed)
     return RowDelta(
-        removed_data_files=tuple(removed),
-        added_delete_files=tuple(write_positions(attempt, hidden)),
-        removed_delete_files=tuple({e.data_file.identity: e for e in replaced}.values()),
+        removed_data_files=done.removed_data_files,
+        added_delete_files=done.added_delete_files,
+        removed_delete_files=done.removed_delete_files,
     )
 
 
@@ -175,13 +153,6 @@ def write_rows(
         for file in write_data_files(write, part.drop_columns("_pos"), spec, lineage):
             yield file, numbers[start : start + file.record_count]
             start += file.record_count
-
-
-def write_positions(attempt: Attempt, hidden: Sequence[FilePositions]) -> list[DeleteFile]:
-    """Deletes by position, of the kind that the table's format version takes."""
-    if attempt.base.metadata.format_version >= 3:
-        return write_deletion_vectors(attempt.write, hidden)
-    return write_position_deletes(attempt.write, hidden)
 
 
 def _by_value(attempt: Attempt, folded: Folded, numbers: Numbers, fields: Sequence[NestedField]) -> list[DeleteFile]:

@@ -26,6 +26,7 @@ from deletekit.deletes.equality_deletes import comparable
 from deletekit.deletes.rows import align, as_table
 from deletekit.errors import InvalidInputError
 from deletekit.operations.delete import key_column
+from deletekit.table.types import arrow_type
 
 __all__ = ["ChangeFormat", "ChangeType", "Changes", "Folded", "fold", "read_changes"]
 
@@ -136,7 +137,7 @@ def read_changes(rows: Any, schema: Schema, form: ChangeFormat) -> Changes:
     keys = tuple(_key(table, schema, f) for f in form.fields)
     is_put = (types == ChangeType.INSERT) | (types == ChangeType.UPDATE_AFTER)
     dropped = [n for n in (form.change_type, form.order) if n in table.column_names and n not in schema.column_names]
-    puts = align(table.drop_columns(dropped).filter(pa.array(is_put)), schema)
+    puts = _puts(table.drop_columns(dropped).filter(pa.array(is_put)), schema)
     codes = group_codes([p for c in keys for p in comparable(c)]) if len(table) else np.empty(0, np.int64)
     first = 0 if form.ordered else types != ChangeType.UPDATE_BEFORE
     rank = np.lexsort((np.broadcast_to(first, order.shape), order))
@@ -163,6 +164,14 @@ def fold(changes: Changes) -> Folded:
     renewed[changes.codes[changes.types == ChangeType.DELETE]] = True
     keys = tuple(c.take(pa.array(last)) for c in changes.keys)
     return Folded(keys=keys, put=changes.put_of[last], renewed=renewed)
+
+
+def _puts(rows: pa.Table, schema: Schema) -> pa.Table:
+    """The rows that are put, aligned to the table. Where there is none, columns may be missing, required ones too."""
+    if len(rows):
+        return align(rows, schema)
+    given = {name: pa.nulls(0) for name in rows.column_names}
+    return align(pa.table(given | {f.name: pa.nulls(0, arrow_type(f.field_type)) for f in schema.fields}), schema)
 
 
 def _types(table: pa.Table, form: ChangeFormat) -> npt.NDArray[np.int8]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from deletekit.commit.commit import Attempt, Commit, commit
 from deletekit.commit.row_delta import RowDelta
+from deletekit.deletes.replace import HiddenRows
 from deletekit.formats.content_file import FileContent
 from deletekit.operations.maintenance.convert_equality_deletes import convert_equality_deletes
 from deletekit.operations.maintenance.head import Head
-from deletekit.operations.stream.batch_delta import Killed, by_position
+from deletekit.operations.stream.batch_delta import by_position
 from deletekit.operations.stream.sink import Sink
 from deletekit.public import public
 from deletekit.table.metadata import MAIN
@@ -45,7 +46,7 @@ def convert(table: Table | Sink, *, ref: str = MAIN) -> Commit:
         hit = [n for n in index.numbers() if any(d.kind == "equality-delete" for d in index.task(n).delete_files)]
         hidden = [(index.task(n), index.hidden(n)) for n in hit]
         before = [head.context.loader.positions(task) for task, _ in hidden]
-        killed = [Killed(t, h - b, h) for (t, h), b in zip(hidden, before, strict=True) if h - b]
+        killed = [HiddenRows(t, h - b, h) for (t, h), b in zip(hidden, before, strict=True) if h - b]
         delta = by_position(attempt, killed)
         return RowDelta(
             removed_data_files=delta.removed_data_files,

@@ -23,6 +23,7 @@ from deletekit.commit.commit import Attempt, Commit, check_request, commit
 from deletekit.commit.conflicts import PlannedChange
 from deletekit.commit.row_delta import RefUpdate, RowDelta
 from deletekit.deletes.delete_writers import FilePositions
+from deletekit.deletes.replace import HiddenRows, write_positions
 from deletekit.deletes.scan_planning import ScanTask
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
@@ -33,7 +34,7 @@ from deletekit.formats.manifest_list import ManifestContent
 from deletekit.operations.changes import distinct, equality_fields_of
 from deletekit.operations.context import engine_or_default
 from deletekit.operations.delete import partitionable, specs_in_use, write_blind
-from deletekit.operations.stream.batch_delta import Killed, by_position, write_positions
+from deletekit.operations.stream.batch_delta import by_position
 from deletekit.operations.stream.branch_difference import Difference, difference, key_positions, keys_at, rewritten
 from deletekit.operations.stream.progress import PROMOTED_BRANCH, PROMOTED_SNAPSHOT, promoted_snapshot, tag_update
 from deletekit.operations.write import ensure_unpartitioned_spec
@@ -162,14 +163,14 @@ class _Promote:
         return replace(
             delta,
             added_data_files=files,
-            added_delete_files=(*delta.added_delete_files, *write_positions(attempt, hidden)),
+            added_delete_files=(*delta.added_delete_files, *write_positions(attempt.write, hidden)),
         )
 
     def _by_value(self, attempt: Attempt, found: Difference) -> RowDelta:
         files, hidden = _staged(found)
         keys = self._touched(found)
         deletes = write_blind(attempt.write, specs_in_use(attempt), keys, self.fields, None) if len(keys) else []
-        return RowDelta(added_data_files=files, added_delete_files=(*deletes, *write_positions(attempt, hidden)))
+        return RowDelta(added_data_files=files, added_delete_files=(*deletes, *write_positions(attempt.write, hidden)))
 
     def _copied(self, attempt: Attempt, found: Difference) -> RowDelta:
         killed = {k.task.data_file.file_path: k for k in self._killed(found)}
@@ -187,7 +188,7 @@ class _Promote:
             removed_delete_files=tuple(deletes),
         )
 
-    def _killed(self, found: Difference) -> list[Killed]:
+    def _killed(self, found: Difference) -> list[HiddenRows]:
         """Rows that go: by their place where the data file is still there, and by their key everywhere else."""
         gone = {path: k.positions for path, k in found.killed.items() if path in found.there}
         apart = [t for path, t in found.there.items() if path not in found.before]
@@ -199,7 +200,7 @@ class _Promote:
             hidden = found.hidden(found.there[path])
             new = positions - hidden
             if new:
-                killed.append(Killed(found.there[path], new, new | hidden))
+                killed.append(HiddenRows(found.there[path], new, hidden))
         assert self.report is not None
         self.report = replace(self.report, deleted_rows=sum(len(k.positions) for k in killed))
         return killed

@@ -27,6 +27,7 @@ from deletekit.deletes.key_columns import KeyColumns
 from deletekit.deletes.key_hash import KeyHasher, KeyHashes, same_keys
 from deletekit.deletes.key_index import KeyIndex, Locations, pack, unpack
 from deletekit.deletes.read import ReadContext
+from deletekit.deletes.replace import existing
 from deletekit.deletes.scan_planning import ScanTask, plan_scan
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import DeleteFile
@@ -304,7 +305,8 @@ class TableIndex:
         for delete in deletes:
             known = self._expected_bits.get(delete.identity)
             if known is None:
-                known = _packed(context.loader.positions_of(delete, task.data_file.file_path), length)
+                found = context.loader.positions_of(delete, task.data_file.file_path)
+                known = _packed(existing(found, task.data_file), length)
             bits |= known
         return bits
 
