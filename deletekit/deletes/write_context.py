@@ -24,6 +24,7 @@ from deletekit.formats.metrics import MetricsMode, metrics_mode
 from deletekit.formats.parquet import ParquetOptions
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.metadata_file import metadata_folder
 from deletekit.table.partition import schema_of_spec
 from deletekit.table.types import partition_types
 
@@ -98,8 +99,7 @@ class WriteContext:
 
     def metadata_path(self, name: str) -> str:
         """A path under `write.metadata.path` or `<location>/metadata`."""
-        directory = self.metadata.properties.get("write.metadata.path", f"{self.metadata.location}/metadata")
-        return f"{directory.rstrip('/')}/{name}"
+        return f"{metadata_folder(self.metadata)}/{name}"
 
     @property
     def parquet(self) -> ParquetOptions:

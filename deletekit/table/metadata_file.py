@@ -16,8 +16,8 @@ __all__ = [
     "logged_files",
     "metadata_file_bytes",
     "metadata_file_path",
+    "metadata_folder",
     "metadata_version",
-    "unlogged_files",
     "with_metadata_log",
 ]
 
@@ -32,14 +32,18 @@ def metadata_file_path(metadata: TableMetadata, version: int) -> str:
     Raises InvalidInputError for a codec that Iceberg does not have.
     """
     properties = metadata.properties
-    directory = properties.get("write.metadata.path", f"{metadata.location}/metadata").rstrip("/")
     name = "write.metadata.compression-codec"
     codec = properties.get(name, "none").lower()
     if codec not in _SUFFIXES:
         raise InvalidInputError(
             "unknown metadata codec", kind="property", field=name, found=codec, expected=" or ".join(_SUFFIXES)
         )
-    return f"{directory}/{version:05d}-{uuid.uuid4()}{_SUFFIXES[codec]}.metadata.json"
+    return f"{metadata_folder(metadata)}/{version:05d}-{uuid.uuid4()}{_SUFFIXES[codec]}.metadata.json"
+
+
+def metadata_folder(metadata: TableMetadata) -> str:
+    """Where metadata files, manifests and manifest lists go: `write.metadata.path` or `<location>/metadata`."""
+    return metadata.properties.get("write.metadata.path", f"{metadata.location}/metadata").rstrip("/")
 
 
 def metadata_file_bytes(metadata: TableMetadata, path: str) -> bytes:
@@ -66,13 +70,6 @@ def with_metadata_log(metadata: TableMetadata, previous: str, timestamp_ms: int)
         raise InvalidInputError("bad property", kind="property", field=name, found=text, expected="a whole number")
     log = [*(metadata.raw.get("metadata-log") or ()), {"timestamp-ms": timestamp_ms, "metadata-file": previous}]
     return TableMetadata({**metadata.raw, "metadata-log": log[-max(int(text), 1) :]})
-
-
-def unlogged_files(before: TableMetadata, after: TableMetadata) -> set[str]:
-    """Metadata files that `after` no longer remembers and may go, by `write.metadata.delete-after-commit.enabled`."""
-    if after.properties.get("write.metadata.delete-after-commit.enabled", "false").lower() != "true":
-        return set()
-    return logged_files(before) - logged_files(after)
 
 
 def logged_files(metadata: TableMetadata) -> set[str]:

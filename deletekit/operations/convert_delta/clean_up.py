@@ -17,8 +17,10 @@ from deletekit.formats.delta_path import path_below
 from deletekit.operations.convert_delta.target import DELETE_DIRECTORY, DELTA_LOCATION
 from deletekit.operations.maintenance.expire_snapshots import expire_owned
 from deletekit.operations.maintenance.reachable import Reachability
-from deletekit.operations.maintenance.removal import remove_files
+from deletekit.operations.maintenance.removal import check_not_needed, remove_files
+from deletekit.table.locations import KnownFiles, SpellingRules
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.own_places import check_own_metadata
 from deletekit.table.table import Table
 
 __all__ = ["DeltaCleanUp", "clean_up_delta"]
@@ -61,8 +63,8 @@ def clean_up_delta(
 
     Data files, and Delta's own vectors, stay whatever nothing leads to them: they are Delta's, and its VACUUM's.
 
-    Raises InvalidInputError for a table that `sync_delta` did not make, or one without a catalog; else as
-    `expire_snapshots`.
+    Raises InvalidInputError for a table that `sync_delta` did not make, one without a catalog, or one whose metadata
+    file does not lie where its location says; else as `expire_snapshots`.
     """
     table.require_catalog()
     metadata = table.refresh().metadata
@@ -71,6 +73,8 @@ def clean_up_delta(
         raise InvalidInputError(
             "the table was not made by sync_delta", kind="delta-foreign-table", field=DELETE_DIRECTORY
         )
+
+    check_own_metadata(metadata, table.metadata_location)
 
     def owned(path: str) -> bool:
         return _is_own(path, metadata, directory)
@@ -83,8 +87,9 @@ def clean_up_delta(
         *expired.deleted_manifest_files,
         *expired.deleted_manifest_lists,
     )
-    orphans = [path for path in _orphans(table, directory, orphan_hours) if path not in gone]
-    failed = {} if dry_run else remove_files(table.io, orphans, engine)
+    known = KnownFiles(SpellingRules(), gone)
+    orphans = [path for path in _orphans(table, directory, orphan_hours) if path not in known]
+    failed = {} if dry_run else remove_files(table.io, metadata, orphans, engine)
     return DeltaCleanUp(
         snapshot_ids=expired.snapshot_ids,
         deleted_files=tuple(sorted({*gone, *(p for p in orphans if p not in failed)})),
@@ -111,4 +116,7 @@ def _orphans(table: Table, directory: str, hours: float) -> list[str]:
     if not old:
         return []
     live = Reachability(table.io, LocalEngine()).files(table.refresh().metadata)
-    return [path for path in old if path not in live]
+    known = KnownFiles(SpellingRules(), live)
+    orphans = [path for path in old if path not in known]
+    check_not_needed(orphans, (*live, table.metadata_location))
+    return orphans
