@@ -67,5 +67,9 @@ def test_erase(run: Run, busy: Path) -> None:
     assert "Not erased" in tagged.output
     assert "Still in v1" in tagged.output
     told = run(*command[:-1], "id = 3", "--all-refs")
-    assert (told.exit_code, "Erased from demo.users" in told.output, "Tags dropped (1)" in told.output) == (0, True, True)
+    assert (told.exit_code, "Erased from demo.users" in told.output, "Tags dropped (1)" in told.output) == (
+        0,
+        True,
+        True,
+    )
     assert rows(busy) == [4]

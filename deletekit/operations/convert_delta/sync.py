@@ -7,7 +7,6 @@ Spec: Delta protocol; Iceberg, "Snapshots", "Row-level Deletes".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +34,7 @@ from deletekit.table.delta_log import DeltaLog
 from deletekit.table.delta_schema import delta_schema
 from deletekit.table.delta_values import time_zone_of
 from deletekit.table.file_io import PyIcebergIO
+from deletekit.table.locations import SpellingRules, normalised
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
 
@@ -145,7 +145,7 @@ def sync_delta(
             found=table.format_version,
             expected=format_version or "2 or 3",
         )
-    return _follow(table, DeltaLog(table.io, root), version, commits, chosen, options)
+    return _follow(table, DeltaLog(table.io, _as_known(table.metadata, root)), version, commits, chosen, options)
 
 
 def _follow(
@@ -155,7 +155,7 @@ def _follow(
     wanted = log.latest if version is None else version
     check_request(table, MAIN, options.get("commit_properties"))
     before = _checked_watermark(table.metadata, log, wanted, chosen)
-    directory = options.get("delete_directory") or _directory(table.metadata)
+    directory = normalised(options.get("delete_directory") or _directory(table.metadata), "delete_directory")
     check_folders(log.root, table.location, directory)
     done = []
     for step in _steps(log, before, wanted, commits):
@@ -172,11 +172,15 @@ def _follow(
     )
 
 
+def _as_known(metadata: TableMetadata, root: str) -> str:
+    """The Delta table's folder as the last sync spelled it: the table's data files are named by it."""
+    known = metadata.properties.get(DELTA_LOCATION, root)
+    rules = SpellingRules()
+    return known if rules.folder(known) == rules.folder(root) else root
+
+
 def _location(source: str | Path) -> str:
-    text = str(source)
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", text):
-        return text.rstrip("/")
-    return str(Path(text).absolute())
+    return normalised(str(source), "source")
 
 
 def _mode(deletion_vectors: str) -> VectorMode:
@@ -207,12 +211,13 @@ def _create(
     options: SyncOptions,
 ) -> DeltaSync:
     wanted = log.latest if version is None else version
-    location = (options.get("location") or catalog.default_location(key)).rstrip("/")
+    location = options.get("location") or catalog.default_location(key)
     if not location:
         raise InvalidInputError(
             "this catalog chooses locations when it creates a table; name one", kind="location", field="location"
         )
-    directory = options.get("delete_directory") or f"{location}/deletion-vectors"
+    location = normalised(location)
+    directory = normalised(options.get("delete_directory") or f"{location}/deletion-vectors", "delete_directory")
     check_folders(log.root, location, directory)
     state = log.state(wanted)
     metadata = target_metadata(

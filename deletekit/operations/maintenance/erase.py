@@ -108,11 +108,10 @@ def erase(
     Parameters
     ----------
     where: the rows, by columns of the current schema; `"true"` is every row.
-    refs: branches to clean. The rows are not erased while another branch, or a tag, still holds them: `remaining` names
-        those.
+    refs: branches to clean. While another branch or a tag holds the rows, they are not erased; `remaining` names it.
     all_refs: clean every branch, whatever `refs` says, and drop tags that hold the rows: a tag cannot be rewritten.
-    unreferenced: expire snapshots that no ref leads to as well, if they hold the rows; otherwise they are listed, for
-        they may be staged, to be published later.
+    unreferenced: expire snapshots that no ref leads to as well, if they hold the rows; else they are listed: they may
+        be staged.
     other_locations: as in `expire_snapshots`. A file that stays because it lies elsewhere is not erased.
     dry_run: look, and say which files hold the rows of each ref; change nothing.
     engine: where files are read, rewritten and removed.
@@ -128,13 +127,11 @@ def erase(
     bounds of live files, other partition values, names of files and directories, snapshot summaries, table properties,
     statistics files of snapshots that stay, files that no snapshot leads to, and copies outside of the table.
 
-    Raises InvalidInputError for no filter, a bad one, a tag in `refs`, `gc.enabled` false, or a metadata file that does
-    not lie where the table's location says, before anything changes; then as every commit. What was committed until
-    then stays; calling again goes on.
+    Raises InvalidInputError for no filter, a bad one, a tag in `refs`, or as `expire_snapshots`, before anything
+    changes; then as every commit. What was committed until then stays; calling again goes on.
     """
     bound = _checked(table, where, refs, commit_properties)
-    if all_refs:
-        refs = [name for name, ref in table.metadata.refs.items() if ref.get("type") != "tag"]
+    refs = _branches(table.metadata) if all_refs else refs
     runner = engine_or_default(engine)
     holding = HoldingFiles(table.io, bound, runner)
     if dry_run:
@@ -170,6 +167,10 @@ def _checked(
     if where is None or (isinstance(where, str) and not where.strip()):
         raise InvalidInputError('no filter; "true" means every row', kind="filter", field="where", found=where)
     return parse_filter(where, table.schema)
+
+
+def _branches(metadata: TableMetadata) -> list[str]:
+    return [name for name, ref in metadata.refs.items() if ref.get("type") != "tag"]
 
 
 class _Erasing:

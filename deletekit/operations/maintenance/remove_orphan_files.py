@@ -91,11 +91,7 @@ def remove_orphan_files(
     metadata = table.refresh().metadata
     check_gc_enabled(metadata)
     check_own_metadata(metadata, table.metadata_location)
-    mode = str(prefix_mismatch_mode).lower()
-    if mode not in _MODES:
-        raise InvalidInputError(
-            "unknown mode", kind="mode", field="prefix_mismatch_mode", found=mode, expected=", ".join(_MODES)
-        )
+    mode = _mode(prefix_mismatch_mode)
     before_ms = _cut_off(older_than, force)
     rules = SpellingRules(equal_schemes, equal_authorities)
     root = _location(metadata, location, rules)
@@ -118,6 +114,15 @@ def remove_orphan_files(
         listed_files=len(listed),
         dry_run=dry_run,
     )
+
+
+def _mode(wanted: str) -> str:
+    mode = str(wanted).lower()
+    if mode not in _MODES:
+        raise InvalidInputError(
+            "unknown mode", kind="mode", field="prefix_mismatch_mode", found=mode, expected=", ".join(_MODES)
+        )
+    return mode
 
 
 def _cut_off(older_than: int | str | datetime | None, force: bool) -> int:

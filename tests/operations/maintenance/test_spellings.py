@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from typing import Any
 import pytest
 
 import deletekit as dk
+from deletekit.commit.commit import commit
+from deletekit.commit.conflicts import PlannedChange
+from deletekit.commit.row_delta import RowDelta
 from deletekit.operations.maintenance.removal import check_not_needed
 from deletekit.table.file_io import FileInfo
 from tests.operations.maintenance.model import FAR, edit_metadata, history, needed, snapshot_ids
@@ -326,6 +330,22 @@ def test_a_listing_by_other_names_is_refused(local: dk.Catalog, monkeypatch: pyt
     monkeypatch.setattr(type(table.io), "list", listing)
     with refused(table, dk.InvalidInputError, "listing-mismatch", file=table.metadata_location):
         dk.remove_orphan_files(table)
+
+
+def test_one_file_under_two_names_is_found(local: dk.Catalog) -> None:
+    """Readers return its rows twice; expiry keeps it while one of the names is live."""
+    table = make(local, format_version=2)
+    (file,) = dk.append(table, ROWS).added_data_files
+    again = replace(file, file_path=f"file:{file.file_path}")
+    commit(table, lambda _: PlannedChange(delta=RowDelta(added_data_files=(again,))))
+    (seen,) = [f for f in dk.verify(table).findings if f.kind == "duplicate-file"]
+    assert seen.found == 2
+    assert {seen.file, seen.message.rpartition(" named ")[2]} == {file.file_path, again.file_path}
+    dk.rollback(table, snapshot_ids(table)[0])
+    commit(table, lambda _: PlannedChange(delta=RowDelta(added_data_files=(again,))))
+    done = dk.expire_snapshots(table, older_than=FAR)
+    assert done.deleted_data_files == ()
+    assert ids(table) == [1, 1, 2, 2, 3, 3, 4, 4]
 
 
 # --- folders ----------------------------------------------------------------------------------------------------------
