@@ -45,13 +45,15 @@ def is_below(place: Location, home: Location) -> bool:
     return same and (place.path == home.path or place.path.startswith(home.path.rstrip("/") + "/"))
 
 
-def check_own_metadata(metadata: TableMetadata, metadata_location: str, others: Iterable[str] = ()) -> OwnPlaces:
+def check_own_metadata(
+    metadata: TableMetadata, metadata_location: str, others: Iterable[str] = (), rules: SpellingRules | None = None
+) -> OwnPlaces:
     """The table's folders, and `others`, of which files may be removed.
 
     Raises InvalidInputError when the current metadata file does not lie where its own metadata says, so that another
     table's folder may be named there; and for a folder that readers take for two.
     """
-    places = OwnPlaces(metadata, others=others)
+    places = OwnPlaces(metadata, rules, others)
     for folder in places.folders:
         if is_ambiguous(folder):
             raise InvalidInputError(

@@ -73,7 +73,7 @@ def remove_orphan_files(
     older_than: only files last written before (milliseconds, a datetime or ISO 8601); default: 3 days ago. A commit
         that is under way has files that nothing leads to yet, so less than 24 hours ago is refused without `force`.
     location: a directory to look in, the table's location or below it, or one that a `write.*.path` property names;
-        default: the table's location. Other tables must not write there.
+        default: the table's location, if its metadata file lies below it. Other tables must not write there.
     dry_run: list, remove nothing.
     prefix_mismatch_mode: what to do with a file whose path is known under another scheme or authority: `error` refuses,
         `ignore` keeps it, `delete` takes it for an orphan.
@@ -90,11 +90,11 @@ def remove_orphan_files(
     table.require_catalog()
     metadata = table.refresh().metadata
     check_gc_enabled(metadata)
-    check_own_metadata(metadata, table.metadata_location)
+    rules = SpellingRules(equal_schemes, equal_authorities)
+    check_own_metadata(metadata, table.metadata_location, rules=rules)
     mode = _mode(prefix_mismatch_mode)
     before_ms = _cut_off(older_than, force)
-    rules = SpellingRules(equal_schemes, equal_authorities)
-    root = _location(metadata, location, rules)
+    root = _location(table, location, rules)
     current = table.metadata_location
     everything = list(table.io.list(root))
     _check_seen(table, current, root, (f.path for f in everything), rules)
@@ -139,8 +139,18 @@ def _cut_off(older_than: int | str | datetime | None, force: bool) -> int:
     return before
 
 
-def _location(metadata: TableMetadata, wanted: str | None, rules: SpellingRules) -> str:
+def _location(table: Table, wanted: str | None, rules: SpellingRules) -> str:
+    metadata = table.metadata
     if wanted is None:
+        # A `write.metadata.path` may name any folder, and then the location is only metadata's word.
+        if not is_below(rules.key(table.metadata_location), rules.folder(metadata.location)):
+            raise InvalidInputError(
+                "the table's metadata file does not lie below its location: name the location to look in",
+                kind="orphan-location",
+                field="location",
+                file=table.metadata_location,
+                expected=metadata.location,
+            )
         return metadata.location
     homes = [metadata.location, *(metadata.properties[n] for n in WRITE_PATHS if n in metadata.properties)]
     place = rules.folder(wanted)

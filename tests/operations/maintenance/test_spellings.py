@@ -228,6 +228,11 @@ def test_a_location_that_is_not_where_the_metadata_lies(local: dk.Catalog, tmp_p
         for verb in VERBS:
             with refused(table, dk.InvalidInputError, "metadata-elsewhere", file=table.metadata_location):
                 verb(table)
+    # Where a property names the metadata's folder, nothing but metadata's word stands for the location.
+    properties = {"write.metadata.path": f"{folder_of(table)}/metadata"}
+    edit_metadata(table, lambda m: m.update(location=victim.location, properties=properties))
+    with refused(table, dk.InvalidInputError, "orphan-location", file=table.metadata_location):
+        dk.remove_orphan_files(table, older_than=FAR, force=True)
     assert ids(victim) == [2, 4]
     assert dk.verify(victim).ok
 
