@@ -23,6 +23,7 @@ from deletekit.errors import EnvironmentMissingError, InvalidInputError
 from deletekit.public import public
 from deletekit.spark_catalogs import SparkCatalog, spark_catalog
 from deletekit.spark_defaults import announce, inherited
+from deletekit.table.locations import normalised
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,14 +89,14 @@ def session(
         from pyspark.sql import SparkSession  # noqa: PLC0415  # pyspark is an extra
     except ImportError as e:
         raise EnvironmentMissingError("pyspark is not installed: pip install 'deletekit[spark]'", kind="pyspark") from e
-    properties = catalog if catalog is not None else {"warehouse": str(Path(str(warehouse)).absolute())}
+    properties = catalog if catalog is not None else {"warehouse": normalised(str(warehouse), "warehouse")}
     opened = spark_catalog(catalog_name, catalog) if catalog is not None else _embedded(properties, catalog_name)
     running = running_session()
     if running is not None:
         _add_catalog(running, opened.settings, catalog_name)
         announce(catalog_name, properties, alone=False)
         return running
-    root = Path(tempfile.mkdtemp(prefix="deletekit-spark-")) if warehouse is None else Path(warehouse).absolute()
+    root = Path(tempfile.mkdtemp(prefix="deletekit-spark-") if warehouse is None else properties["warehouse"])
     # Python workers of another version than the driver's refuse to start.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder.master(master).appName("deletekit")

@@ -14,6 +14,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.table.locations import normalised
 
 __all__ = ["AWS_JAR", "POSTGRESQL_JAR", "SparkCatalog", "spark_catalog"]
 
@@ -101,6 +102,8 @@ def spark_catalog(name: str, properties: Mapping[str, str]) -> SparkCatalog:
         jars.append(AWS_JAR)
     elif kind == "glue":
         jars.append(AWS_JAR)
+    if plain.get("warehouse", "").startswith(("/", ".", "file:")):  # a REST catalog's may be a name
+        plain["warehouse"] = normalised(plain["warehouse"], "warehouse")
     # Another writer, deletekit, commits to the same tables.
     settings = {"type": _TYPES[kind], "cache-enabled": "false", **plain}
     prefix = f"spark.sql.catalog.{name}"

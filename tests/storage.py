@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,7 +34,10 @@ def server() -> S3:
 
 def stored_at(location: str | Path) -> Any:
     """A file of a table: a `Path`, or what does the same to an object of S3."""
-    return S3Path(location) if str(location).startswith("s3://") else Path(location)
+    text = str(location)
+    if text.startswith("s3://"):
+        return S3Path(location)
+    return Path(re.sub(r"^file:(//(localhost)?)?(?=/)", "", text, flags=re.IGNORECASE))
 
 
 def files_below(location: str) -> set[str]:

@@ -15,6 +15,7 @@ from deletekit.cli.opening import open_table
 from deletekit.cli.options import (
     TableSource,
     dry_run_option,
+    other_locations_option,
     output_options,
     table_options,
     time_of,
@@ -24,7 +25,7 @@ from deletekit.cli.parts import Unbroken, heading, nothing_changed
 from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import count, first, plain, short
 
-__all__ = ["document", "expire_snapshots", "failures", "lists", "remove_orphan_files", "rewrite_manifests"]
+__all__ = ["document", "expire_snapshots", "failures", "kept", "lists", "remove_orphan_files", "rewrite_manifests"]
 
 _MOST_FILES = 20
 
@@ -52,6 +53,7 @@ _KINDS = {
     help="Newest snapshots that a branch keeps whatever their age.  [default: the table's]",
 )
 @click.option("--snapshot", "snapshot_ids", type=int, multiple=True, metavar="ID", help="This one too; repeatable.")
+@other_locations_option
 @dry_run_option
 @output_options
 def expire_snapshots(
@@ -60,6 +62,7 @@ def expire_snapshots(
     """Remove snapshots that are too old and refs that are, then the files that no other snapshot needs.
 
     Without --older-than, the table's history.expire.* properties say what is old: 5 days.
+    Files outside of the table's own folders stay, and are listed.
 
     \b
     Examples:
@@ -80,6 +83,7 @@ def expire_snapshots(
     show(
         Text(plain(f"{count(len(done.snapshot_ids), 'snapshot')}{refs} of {table.name} {verb}"), style="bold"),
         *lists({title: getattr(done, name) for name, title in _KINDS.items()}, table.location, dry_run),
+        *kept(done.kept_files, table.location, dry_run),
         *failures(done.failed_files, table.location),
         *nothing_changed(dry_run),
     )
@@ -198,6 +202,12 @@ def _some(paths: Sequence[str], location: str) -> Iterator[RenderableType]:
     yield from (Padding(Unbroken(short(path, location)), (0, 0, 0, 2), expand=False) for path in shown)
     if left:
         yield Text(f"  … and {left:,} more; --json lists all", style="dim")
+
+
+def kept(files: Sequence[str], location: str, dry_run: bool) -> Iterator[RenderableType]:
+    """Files that nothing leads to, and that stay for where they lie."""
+    where = "Files outside of the table's folders (--other-location says that a folder is the table's too)"
+    yield from lists({where: files}, location, dry_run, verb="kept")
 
 
 def failures(failed: Mapping[str, str], location: str) -> Iterator[RenderableType]:

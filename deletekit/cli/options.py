@@ -17,6 +17,7 @@ __all__ = [
     "dry_run_option",
     "interrupted",
     "key_values",
+    "other_locations_option",
     "output_options",
     "snapshot_options",
     "table_options",
@@ -139,6 +140,17 @@ def time_of(text: str | None) -> int | str | None:
 def dry_run_option(command: Command) -> Command:
     """`--dry-run`."""
     return click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")(command)
+
+
+def other_locations_option(command: Command) -> Command:
+    """`--other-location`, handed on as `other_locations`."""
+    return click.option(
+        "--other-location",
+        "other_locations",
+        multiple=True,
+        metavar="DIR",
+        help="Files of this folder are the table's too, and may be removed; repeatable.",
+    )(command)
 
 
 def output_options(command: Command) -> Command:

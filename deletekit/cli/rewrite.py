@@ -10,9 +10,16 @@ import click
 from rich.text import Text
 
 import deletekit as dk
-from deletekit.cli.clean_up import document, failures, lists
+from deletekit.cli.clean_up import document, failures, kept, lists
 from deletekit.cli.opening import open_table
-from deletekit.cli.options import TableSource, dry_run_option, output_options, table_options, when_interrupted
+from deletekit.cli.options import (
+    TableSource,
+    dry_run_option,
+    other_locations_option,
+    output_options,
+    table_options,
+    when_interrupted,
+)
 from deletekit.cli.parts import heading, nothing_changed
 from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import count, plain
@@ -176,23 +183,23 @@ def remove_dangling_deletes(source: TableSource, *, dry_run: bool, output: Outpu
 @table_options
 @click.argument("where", metavar="FILTER")
 @click.option("--ref", "refs", multiple=True, metavar="BRANCH", help="Branch to clean; repeatable.  [default: main]")
+@click.option("--all-refs", is_flag=True, help="Clean every branch, and drop tags that hold the rows.")
 @click.option("--unreferenced", is_flag=True, help="Expire staged snapshots that hold the rows, too.")
+@other_locations_option
 @dry_run_option
 @output_options
-def erase(
-    source: TableSource, *, where: str, refs: tuple[str, ...], unreferenced: bool, dry_run: bool, output: Output
-) -> None:
+def erase(source: TableSource, *, where: str, refs: tuple[str, ...], dry_run: bool, output: Output, **how: Any) -> None:
     """Remove rows from every file that branches lead to, of old snapshots too.
 
-    Then look, and list what still holds the rows: exit code 1 when that is a file
-    that the branches lead to.
+    Then look, and list what still holds the rows: exit code 1 while any branch, tag
+    or snapshot does, also one that was not to be cleaned.
 
     \b
     Examples:
       deletekit erase --warehouse wh demo.users "email = 'a@example.org'"
       deletekit erase --catalog prod demo.users "id = 1" --ref main --ref audit
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    how = {"where": where, "refs": refs or ("main",), "unreferenced": unreferenced}
+    how |= {"where": where, "refs": refs or ("main",)}
     table, done = _run(dk.erase, source, output, "Erasing", dry_run=dry_run, **how)
     held = {ref or "no ref": sorted({h.file for h in found}) for ref, found in done.remaining.items()}
     if output.as_json:
@@ -207,6 +214,8 @@ def erase(
                 for ref, files in held.items()
                 for part in lists({f"Still in {ref}": files}, table.location, False, "held")
             ),
+            *(lists({"Tags": done.dropped_tags}, table.location, dry_run, "dropped")),
+            *(kept(done.expired.kept_files, table.location, dry_run) if done.expired else ()),
             *failures(done.expired.failed_files if done.expired else {}, table.location),
             heading("Not looked into"),
             *(Text(plain(f"  {place}")) for place in done.not_inspected),

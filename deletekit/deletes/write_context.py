@@ -23,6 +23,7 @@ from deletekit.formats.metrics import MetricsMode
 from deletekit.formats.parquet import ParquetOptions
 from deletekit.table.file_io import FileIO, try_delete
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.metadata_file import metadata_folder
 from deletekit.table.partition import schema_of_spec
 from deletekit.table.properties import COLUMN_METRICS, value_of
 from deletekit.table.types import partition_types
@@ -91,8 +92,7 @@ class WriteContext:
 
     def metadata_path(self, name: str) -> str:
         """A path under `write.metadata.path` or `<location>/metadata`."""
-        directory = value_of(self.metadata.properties, "write.metadata.path") or f"{self.metadata.location}/metadata"
-        return f"{directory}/{name}"
+        return f"{metadata_folder(self.metadata)}/{name}"
 
     @property
     def parquet(self) -> ParquetOptions:

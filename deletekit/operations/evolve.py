@@ -22,6 +22,7 @@ from deletekit.deletes.rows import align
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.operations.write import partition_field
 from deletekit.table.column_names import columns_like
+from deletekit.table.locations import normalised_properties
 from deletekit.table.metadata import MAIN, TableMetadata, check_schema_version, spec_to_json
 from deletekit.table.properties import check_properties
 from deletekit.table.table import Table
@@ -200,13 +201,15 @@ def drop_partition_field(table: Table, name: str) -> None:
 def set_properties(table: Table, properties: Mapping[str, str | None]) -> None:
     """Set table properties; a value of None removes one.
 
-    Raises InvalidInputError for a value that is not text, or that a property deletekit knows cannot have.
+    Raises InvalidInputError for a value that is not text, or that a property deletekit knows cannot have, and for a
+    `write.*.path` that not all readers take for the same folder.
     """
 
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
         del metadata
         sets = {k: v for k, v in properties.items() if v is not None}
         check_properties(sets)
+        sets = normalised_properties(sets)
         gone = [k for k, v in properties.items() if v is None]
         updates: list[Mapping[str, Any]] = [{"action": "set-properties", "updates": sets}] if sets else []
         return updates + ([{"action": "remove-properties", "removals": gone}] if gone else [])

@@ -38,16 +38,17 @@ from deletekit.table.catalog_errors import asking, committing, committing_row, o
 from deletekit.table.catalog_updates import creating_updates, has_defaults, is_applied, rehearse
 from deletekit.table.file_io import FileIO, PyIcebergIO, try_delete
 from deletekit.table.identifier import Identifier, dotted, to_identifier
+from deletekit.table.locations import normalised
 from deletekit.table.metadata import TableMetadata, parse_metadata
 from deletekit.table.metadata_file import (
     logged_files,
     metadata_file_bytes,
     metadata_file_path,
     metadata_version,
-    unlogged_files,
     with_metadata_log,
 )
 from deletekit.table.metadata_update import apply_updates, check_requirements
+from deletekit.table.own_places import unlogged_files
 
 __all__ = ["Catalog", "Identifier", "TableState", "load_catalog", "local_catalog", "to_identifier", "wrap_catalog"]
 
@@ -169,7 +170,7 @@ class SqlStore(Catalog):
         swap = swap.values(metadata_location=location, previous_metadata_location=old)
         if not self._register(identifier, state, swap):
             raise CommitConflictError("another writer committed first", field="metadata_location", expected=old)
-        for path in unlogged_files(current.metadata, changed):
+        for path in unlogged_files(current.metadata, changed, location):
             try_delete(state.io, path)
         return state
 
@@ -359,7 +360,7 @@ def local_catalog(path: str | Path, name: str = "local") -> Catalog:
 
     Holds format versions 1 to 3, and several processes may commit to it at once.
     """
-    root = Path(path).absolute()
+    root = Path(normalised(str(path), "path"))
     with opening(name):
         root.mkdir(parents=True, exist_ok=True)
     uri = sa.URL.create("sqlite", database=str(root / "catalog.db"), query={"timeout": "60"}).render_as_string()

@@ -34,8 +34,20 @@ from deletekit.errors import (
     UnsupportedError,
     storage_error,
 )
+from deletekit.table.locations import local_path
 
-__all__ = ["FileIO", "FileInfo", "MemoryFileIO", "PyIcebergIO", "is_remote", "try_delete", "write_if_absent"]
+__all__ = [
+    "FileIO",
+    "FileInfo",
+    "MemoryFileIO",
+    "PyIcebergIO",
+    "is_remote",
+    "remove_empty_folder",
+    "try_delete",
+    "write_if_absent",
+]
+
+_LOST_FOLDERS = 3
 
 # What fsspec's file systems call the time of the last change.
 _FSSPEC_TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")
@@ -104,7 +116,7 @@ class PyIcebergIO:
     @contextmanager
     def open(self, path: str) -> Iterator[Any]:
         with _answering(path):
-            stream = self._impl.new_input(path).open(seekable=True)
+            stream = self._input(path).open(seekable=True)
         with _reading(path), stream:
             yield stream
 
@@ -116,19 +128,20 @@ class PyIcebergIO:
 
     def size(self, path: str) -> int:
         with _answering(path):
-            return len(self._impl.new_input(path))
+            return len(self._input(path))
 
     def exists(self, path: str) -> bool:
         with _answering(path):
-            return bool(self._impl.new_input(path).exists())
+            return bool(self._input(path).exists())
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
         with _answering(prefix):
             yield from self._files(prefix)
 
     def _files(self, prefix: str) -> Iterator[FileInfo]:
-        if urlparse(prefix).scheme in ("", "file"):
-            return _local_files(prefix)
+        local = local_path(_opened(prefix))
+        if local is not None:
+            return _local_files(prefix, local)
         if hasattr(self._impl, "fs_by_scheme"):
             return self._arrow_files(prefix.rstrip("/"))
         if hasattr(self._impl, "get_fs"):
@@ -156,23 +169,34 @@ class PyIcebergIO:
             )
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
-        with _writing(path), self._impl.new_output(path).create(overwrite=False) as stream:
+        with _writing(path), self._new(path) as stream:
             stream.write(data)  # pyarrow's streams take buffers too
 
     @contextmanager
     def create(self, path: str) -> Iterator[Any]:
         with _writing(path):
-            stream = self._impl.new_output(path).create(overwrite=False)
+            stream = self._new(path)
         with _reading(path), stream:
             yield stream
 
+    def _new(self, path: str) -> Any:
+        for _ in range(_LOST_FOLDERS):
+            # Its folder was empty, and another process removed it just now.
+            with suppress(FileNotFoundError):
+                return self._impl.new_output(_opened(path)).create(overwrite=False)
+        return self._impl.new_output(_opened(path)).create(overwrite=False)
+
     def delete(self, path: str) -> None:
-        uri = urlparse(path)
+        opened = _opened(path)
+        uri = urlparse(opened)
         if uri.scheme and (uri.query or uri.fragment):
             # pyiceberg would cut the name there, and remove another file.
             raise UnsupportedError("name cannot be addressed in storage", kind="path", file=path, expected="no # or ?")
         with suppress(NotFoundError), _answering(path):
-            self._impl.delete(path)
+            self._impl.delete(opened)
+
+    def _input(self, path: str) -> Any:
+        return self._impl.new_input(_opened(path))
 
 
 class MemoryFileIO:
@@ -301,7 +325,7 @@ def write_if_absent(path: str, data: bytes) -> None:
     """
     if is_remote(path):
         raise UnsupportedError("storage cannot create a file only if there is none", kind="storage", file=path)
-    target = Path(urlparse(path).path if path.startswith("file:") else path)
+    target = Path(_opened(path))
     draft = target.with_name(f".{target.name}.{os.getpid()}.{time.time_ns()}.tmp")
     with _writing(path):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -318,9 +342,29 @@ def is_remote(path: str) -> bool:
     return scheme.lower() != "file"
 
 
-def _local_files(prefix: str) -> Iterator[FileInfo]:
+def remove_empty_folder(path: str) -> bool:
+    """Remove a folder of a local disk, if it is one and nothing is in it. Whether it is gone."""
+    try:
+        Path(path).rmdir()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _opened(path: str) -> str:
+    """A path as pyiceberg takes it for what it is: of a `file:` URI it would cut `#` and `?`, and keep the host.
+
+    Raises UnsupportedError for a file of another host.
+    """
+    local = local_path(path)
+    if local is None and path.lower().startswith("file:"):
+        raise UnsupportedError("file on another host", kind="path", file=path, expected="file:/...")
+    return path if local is None else local
+
+
+def _local_files(prefix: str, local: str) -> Iterator[FileInfo]:
     """Files of a local directory. Not through pyarrow, which follows links out of it."""
-    root = Path(urlparse(prefix).path if prefix.startswith("file:") else prefix).absolute()
+    root = Path(local).absolute()
     # A directory that vanishes meanwhile has no files; one that may not be read is an error.
     for folder, _, names in os.walk(root, onerror=_unless_missing, followlinks=False):
         for name in names:

@@ -20,6 +20,7 @@ from pyiceberg.schema import Schema, index_by_id
 
 from deletekit.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from deletekit.formats.compression import decompress, json_limit
+from deletekit.table.locations import normalised, normalised_properties
 from deletekit.table.properties import check_properties
 from deletekit.table.types import schema_from_json, schema_to_json
 
@@ -294,7 +295,7 @@ def new_metadata(
     raw: dict[str, Any] = {
         "format-version": format_version,
         "table-uuid": str(uuid.uuid4()),
-        "location": location.rstrip("/"),
+        "location": normalised(location) if location else "",
         "last-sequence-number": 0,
         "last-updated-ms": int(time.time() * 1000),
         "last-column-id": schema.highest_field_id,
@@ -305,7 +306,7 @@ def new_metadata(
         "last-partition-id": max([999, *(f.field_id for f in spec.fields)]),
         "default-sort-order-id": 0,
         "sort-orders": [{"order-id": 0, "fields": []}],
-        "properties": dict(properties or {}),
+        "properties": normalised_properties(properties or {}),
         "current-snapshot-id": None,
         "refs": {},
         "snapshots": [],

@@ -16,8 +16,8 @@ __all__ = [
     "logged_files",
     "metadata_file_bytes",
     "metadata_file_path",
+    "metadata_folder",
     "metadata_version",
-    "unlogged_files",
     "with_metadata_log",
 ]
 
@@ -30,10 +30,13 @@ def metadata_file_path(metadata: TableMetadata, version: int) -> str:
 
     Raises InvalidInputError for a codec that Iceberg does not have.
     """
-    properties = metadata.properties
-    directory = value_of(properties, "write.metadata.path") or f"{metadata.location}/metadata"
-    suffix = _SUFFIXES[value_of(properties, "write.metadata.compression-codec")]
-    return f"{directory}/{version:05d}-{uuid.uuid4()}{suffix}.metadata.json"
+    suffix = _SUFFIXES[value_of(metadata.properties, "write.metadata.compression-codec")]
+    return f"{metadata_folder(metadata)}/{version:05d}-{uuid.uuid4()}{suffix}.metadata.json"
+
+
+def metadata_folder(metadata: TableMetadata) -> str:
+    """Where metadata files, manifests and manifest lists go: `write.metadata.path` or `<location>/metadata`."""
+    return value_of(metadata.properties, "write.metadata.path") or f"{metadata.location}/metadata"
 
 
 def metadata_file_bytes(metadata: TableMetadata, path: str) -> bytes:
@@ -57,13 +60,6 @@ def with_metadata_log(metadata: TableMetadata, previous: str, timestamp_ms: int)
     most = value_of(metadata.properties, "write.metadata.previous-versions-max")
     log = [*(metadata.raw.get("metadata-log") or ()), {"timestamp-ms": timestamp_ms, "metadata-file": previous}]
     return TableMetadata({**metadata.raw, "metadata-log": log[-max(most, 1) :]})
-
-
-def unlogged_files(before: TableMetadata, after: TableMetadata) -> set[str]:
-    """Metadata files that `after` no longer remembers and may go, by `write.metadata.delete-after-commit.enabled`."""
-    if not value_of(after.properties, "write.metadata.delete-after-commit.enabled"):
-        return set()
-    return logged_files(before) - logged_files(after)
 
 
 def logged_files(metadata: TableMetadata) -> set[str]:

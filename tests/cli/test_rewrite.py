@@ -62,3 +62,14 @@ def test_erase(run: Run, busy: Path) -> None:
         table = dk.load_table(catalog, "demo.users")
         dk.create_tag(table, "v1")
     assert run(*command[:-1], "id = 3", "--ref", "v1").exit_code == 1
+    tagged = run(*command[:-1], "id = 3")
+    assert tagged.exit_code == 1
+    assert "Not erased" in tagged.output
+    assert "Still in v1" in tagged.output
+    told = run(*command[:-1], "id = 3", "--all-refs")
+    assert (told.exit_code, "Erased from demo.users" in told.output, "Tags dropped (1)" in told.output) == (
+        0,
+        True,
+        True,
+    )
+    assert rows(busy) == [4]

@@ -319,7 +319,8 @@ class TableMachine(RuleBasedStateMachine):
         others = set(self.table.refresh().metadata.refs) - {ref}
         done = dk.erase(self.table, where, refs=[ref], unreferenced=unreferenced)
         left = [row for row in self.branches[ref].rows if not test(row)]
-        assert done.is_erased or (done.remaining.get("") and not unreferenced)
+        assert done.is_erased == (not done.remaining)
+        assert not (done.remaining.get("") and unreferenced)
         assert done.remaining.keys() <= others | {""}
         if done.expired is not None:
             assert (done.expired.failed_files, done.expired.refs) == ({}, ())

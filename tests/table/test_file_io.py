@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
+from pyarrow.fs import LocalFileSystem
 from pyiceberg.io.fsspec import FsspecFileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
@@ -42,7 +44,13 @@ def check_listing(io: FileIO, prefix: str) -> None:
 @pytest.mark.parametrize(
     ("scheme", "impl"),
     # fsspec does not write to file:/path.
-    [("", PyArrowFileIO), ("file:", PyArrowFileIO), ("file://", PyArrowFileIO), ("", FsspecFileIO)],
+    [
+        ("", PyArrowFileIO),
+        ("file:", PyArrowFileIO),
+        ("file://", PyArrowFileIO),
+        ("FILE://localhost", PyArrowFileIO),
+        ("", FsspecFileIO),
+    ],
 )
 def test_local(tmp_path: Path, scheme: str, impl: type) -> None:
     (tmp_path / "sub" / "deeper").mkdir(parents=True)
@@ -51,6 +59,38 @@ def test_local(tmp_path: Path, scheme: str, impl: type) -> None:
     for folder in ("sub/deeper", "sub/x=1", "_hidden"):
         (tmp_path.with_name(tmp_path.name + "-beside") / folder).mkdir(parents=True)
     check_listing(PyIcebergIO({}, impl=impl({})), f"{scheme}{tmp_path}")
+
+
+def test_letters_of_a_uri_are_letters_of_the_file(tmp_path: Path) -> None:
+    """`#`, `?` and `%` end no name; and a file of another host is not one of the working directory."""
+    io = PyIcebergIO({})
+    for name in ("a#1", "a#2", "a?b", "a%20b", "a b"):
+        io.write(f"file:{tmp_path}/{name}", name.encode())
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {n: n for n in ("a#1", "a#2", "a?b", "a%20b", "a b")}
+    io.delete(f"file://{tmp_path}/a#1")
+    assert not io.exists(f"file:{tmp_path}/a#1")
+    assert io.read(f"file:{tmp_path}/a#2") == b"a#2"
+    for act in (io.read, io.exists, io.size, io.delete, io.list):
+        with pytest.raises(dk.UnsupportedError):
+            act(f"file://elsewhere{tmp_path}/a#2")
+
+
+def test_a_folder_that_goes_meanwhile(tmp_path: Path) -> None:
+    """Maintenance removes empty folders; a writer makes its folder again."""
+
+    class Unlucky(PyArrowFileIO):
+        left = 2
+
+        def new_output(self, location: str) -> Any:
+            made = super().new_output(location)
+            if self.left:
+                self.left -= 1
+                made._filesystem = LocalFileSystem()  # makes no folders
+            return made
+
+    io = PyIcebergIO({}, impl=Unlucky({}))
+    io.write(f"{tmp_path}/gone/a", b"a")
+    assert io.read(f"{tmp_path}/gone/a") == b"a"
 
 
 def test_memory() -> None:

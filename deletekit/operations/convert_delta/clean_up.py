@@ -14,14 +14,16 @@ from datetime import datetime
 
 from deletekit.engines.local import LocalEngine
 from deletekit.errors import InvalidInputError
-from deletekit.formats.delta_path import path_below, plain_path
+from deletekit.formats.delta_path import path_below
 from deletekit.operations.convert_delta.target import DELETE_DIRECTORY, DELTA_LOCATION
 from deletekit.operations.maintenance.expire_snapshots import expire_owned
 from deletekit.operations.maintenance.newest import on_newest
 from deletekit.operations.maintenance.reachable import Reachability
-from deletekit.operations.maintenance.removal import remove_files
+from deletekit.operations.maintenance.removal import check_not_needed, remove_files
+from deletekit.table.locations import KnownFiles, SpellingRules
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.metadata_file import logged_files
+from deletekit.table.own_places import check_own_metadata
 from deletekit.table.table import Table
 
 __all__ = ["DeltaCleanUp", "clean_up_delta"]
@@ -65,8 +67,8 @@ def clean_up_delta(
 
     Data files, and Delta's own vectors, stay whatever nothing leads to them: they are Delta's, and its VACUUM's.
 
-    Raises InvalidInputError for a table that `sync_delta` did not make, or one without a catalog; else as
-    `expire_snapshots`.
+    Raises InvalidInputError for a table that `sync_delta` did not make, one without a catalog, or one whose metadata
+    file does not lie where its location says; else as `expire_snapshots`.
     """
     table.require_catalog()
     metadata = table.refresh().metadata
@@ -75,6 +77,8 @@ def clean_up_delta(
         raise InvalidInputError(
             "the table was not made by sync_delta", kind="delta-foreign-table", field=DELETE_DIRECTORY
         )
+
+    check_own_metadata(metadata, table.metadata_location)
 
     def owned(path: str) -> bool:
         return _is_own(path, metadata, directory)
@@ -87,8 +91,9 @@ def clean_up_delta(
         *expired.deleted_manifest_files,
         *expired.deleted_manifest_lists,
     )
-    orphans = [path for path in _orphans(table, directory, orphan_hours) if path not in gone]
-    failed = {} if dry_run else remove_files(table.io, orphans, engine)
+    known = KnownFiles(SpellingRules(), gone)
+    orphans = [path for path in _orphans(table, directory, orphan_hours) if path not in known]
+    failed = {} if dry_run else remove_files(table.io, metadata, orphans, engine)
     return DeltaCleanUp(
         snapshot_ids=expired.snapshot_ids,
         deleted_files=tuple(sorted({*gone, *(p for p in orphans if p not in failed)})),
@@ -114,7 +119,7 @@ def _orphans(table: Table, directory: str, hours: float) -> list[str]:
     limit = time.time() * 1000 - hours * 3_600_000
     metadata = table.metadata
     old = {
-        plain_path(info.path): info.path
+        info.path
         for folder in dict.fromkeys((directory, _metadata_directory(metadata)))
         for info in table.io.list(folder)
         if info.modified_ms < limit and _is_own(info.path, metadata, directory)
@@ -122,6 +127,8 @@ def _orphans(table: Table, directory: str, hours: float) -> list[str]:
     if not old:
         return []
     reachability = Reachability(table.io, LocalEngine())
-    known = on_newest(table, lambda now: {*reachability.files(now), *logged_files(now), table.metadata_location})
-    live = {plain_path(path) for path in known}
-    return sorted(path for plain, path in old.items() if plain not in live)
+    live = on_newest(table, lambda now: {*reachability.files(now), *logged_files(now), table.metadata_location})
+    known = KnownFiles(SpellingRules(), live)
+    orphans = sorted(path for path in old if path not in known)
+    check_not_needed(orphans, tuple(live))
+    return orphans

@@ -6,28 +6,13 @@ Spec: Delta protocol, "Change Metadata" (`id`).
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 from deletekit.errors import InvalidInputError
-from deletekit.formats.delta_path import plain_path
 from deletekit.operations.convert_delta.target import DELTA_LOCATION, Watermark, watermark_of
 from deletekit.table.delta_log import DeltaLog
+from deletekit.table.locations import SpellingRules
 from deletekit.table.metadata import TableMetadata
 
-__all__ = ["as_known", "check_same_delta", "checked_watermark", "location_of"]
-
-
-def location_of(source: str | Path) -> str:
-    """A Delta table's folder as storage has it; a local one without `.` and `..`."""
-    text = str(source)
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", text) and not text.lower().startswith("file:"):
-        return text.rstrip("/")
-    plain = plain_path(text)
-    scheme = text[: text.index(plain)]
-    path = Path(plain)
-    # What `..` leads to behind a symbolic link, only the disk knows.
-    return scheme + str(path.resolve() if ".." in path.parts else path.absolute())
+__all__ = ["as_known", "check_same_delta", "checked_watermark"]
 
 
 def as_known(root: str, metadata: TableMetadata) -> str:
@@ -38,13 +23,8 @@ def as_known(root: str, metadata: TableMetadata) -> str:
 
 
 def _is_same_folder(one: str, other: str) -> bool:
-    plain = plain_path(one), plain_path(other)
-    if plain[0] == plain[1]:
-        return True
-    try:
-        return all(path.startswith("/") for path in plain) and Path(plain[0]).samefile(plain[1])
-    except OSError:
-        return False  # one of them is not there
+    rules = SpellingRules()
+    return rules.folder(one) == rules.folder(other)
 
 
 def checked_watermark(metadata: TableMetadata, log: DeltaLog, wanted: int, *, force: bool) -> Watermark | None:

@@ -18,7 +18,7 @@ from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.commit.row_delta import RowDelta
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.operations.convert_delta.change import Options, SyncChange
-from deletekit.operations.convert_delta.same_table import as_known, check_same_delta, checked_watermark, location_of
+from deletekit.operations.convert_delta.same_table import as_known, check_same_delta, checked_watermark
 from deletekit.operations.convert_delta.target import (
     DELETE_DIRECTORY,
     DELTA_LOCATION,
@@ -35,6 +35,7 @@ from deletekit.table.delta_log import DeltaLog
 from deletekit.table.delta_schema import delta_schema
 from deletekit.table.delta_values import time_zone_of
 from deletekit.table.file_io import PyIcebergIO
+from deletekit.table.locations import normalised
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
 
@@ -123,7 +124,7 @@ def sync_delta(
     elsewhere or older, folders that one would delete of the other, and counters that disagree; TypeError for an option
     that is not known; else as every commit. The table is then as it was.
     """
-    root, chosen, key = location_of(source), _chosen(deletion_vectors, options), to_identifier(identifier)
+    root, chosen, key = normalised(str(source), "source"), _chosen(deletion_vectors, options), to_identifier(identifier)
 
     def follow() -> DeltaSync:
         table = Table(key, catalog.load(key), catalog)
@@ -165,7 +166,7 @@ def _follow(
     log = DeltaLog(table.io, as_known(root, table.metadata))
     wanted = log.latest if version is None else version
     before = checked_watermark(table.metadata, log, wanted, force=chosen.force)
-    directory = options.get("delete_directory") or _directory(table.metadata)
+    directory = normalised(options.get("delete_directory") or _directory(table.metadata), "delete_directory")
     check_folders(log.root, table.location, directory)
     done = []
     step = _Step(table, log, directory, chosen, options, begun=table.metadata, newest=version is None)
@@ -219,12 +220,13 @@ def _create(
     options: SyncOptions,
 ) -> DeltaSync:
     wanted = log.latest if version is None else version
-    location = (options.get("location") or catalog.default_location(key)).rstrip("/")
+    location = options.get("location") or catalog.default_location(key)
     if not location:
         raise InvalidInputError(
             "this catalog chooses locations when it creates a table; name one", kind="location", field="location"
         )
-    directory = options.get("delete_directory") or f"{location}/deletion-vectors"
+    location = normalised(location)
+    directory = normalised(options.get("delete_directory") or f"{location}/deletion-vectors", "delete_directory")
     check_folders(log.root, location, directory)
     state = log.state(wanted)
     metadata = target_metadata(

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
 from deletekit.commit.commit import Attempt, Commit, check_request, commit
 from deletekit.commit.manifest_rewrite import ManifestRewrite
+from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.commit.row_delta import RowDelta
 from deletekit.deletes.file_rewrite import rewrite_data_files
 from deletekit.deletes.filter import Filter, parse_filter
@@ -34,6 +36,7 @@ from deletekit.operations.maintenance.rewrite_position_deletes import position_d
 from deletekit.operations.verify.live_files import scope
 from deletekit.table.history import ancestors
 from deletekit.table.metadata import MAIN, TableMetadata
+from deletekit.table.own_places import check_own_metadata
 from deletekit.table.table import Table
 
 __all__ = ["Erasure", "erase"]
@@ -62,6 +65,7 @@ class Erasure:
     Attributes
     ----------
     refs: the branches that were to be cleaned.
+    dropped_tags: tags that held the rows, and are gone.
     commits: that rewrote files.
     expired: the snapshots that went and the files that were removed from storage; None when there were none.
     remaining: ref -> files that still hold the rows, or may; under "" those of snapshots that no ref leads to (staged
@@ -71,6 +75,7 @@ class Erasure:
     """
 
     refs: tuple[str, ...] = ()
+    dropped_tags: tuple[str, ...] = ()
     commits: tuple[Commit, ...] = ()
     expired: ExpiredSnapshots | None = None
     remaining: Mapping[str, tuple[Holding, ...]] = field(default_factory=dict)
@@ -81,9 +86,9 @@ class Erasure:
 
     @property
     def is_erased(self) -> bool:
-        """Whether no file of the named refs, or of no ref, holds the rows, and every file to be removed was."""
-        failed = self.expired.failed_files if self.expired else {}
-        return not self.dry_run and not failed and not any(self.remaining.get(ref) for ref in ("", *self.refs))
+        """Whether no file that any ref or snapshot leads to holds the rows, and every file to be removed was."""
+        left = (self.expired.failed_files or self.expired.kept_files) if self.expired else ()
+        return not self.dry_run and not left and not any(self.remaining.values())
 
 
 def erase(
@@ -91,7 +96,9 @@ def erase(
     where: Filter,
     *,
     refs: Sequence[str] = (MAIN,),
+    all_refs: bool = False,
     unreferenced: bool = False,
+    other_locations: Sequence[str] = (),
     dry_run: bool = False,
     engine: Engine | None = None,
     commit_properties: Mapping[str, str] | None = None,
@@ -101,9 +108,11 @@ def erase(
     Parameters
     ----------
     where: the rows, by columns of the current schema; `"true"` is every row.
-    refs: branches to clean. Drop a tag, or name a branch, that `remaining` lists.
-    unreferenced: expire snapshots that no ref leads to as well, if they hold the rows; otherwise they are listed, for
-        they may be staged, to be published later.
+    refs: branches to clean. While another branch or a tag holds the rows, they are not erased; `remaining` names it.
+    all_refs: clean every branch, whatever `refs` says, and drop tags that hold the rows: a tag cannot be rewritten.
+    unreferenced: expire snapshots that no ref leads to as well, if they hold the rows; else they are listed: they may
+        be staged.
+    other_locations: as in `expire_snapshots`. A file that stays because it lies elsewhere is not erased.
     dry_run: look, and say which files hold the rows of each ref; change nothing.
     engine: where files are read, rewritten and removed.
     commit_properties: extra entries of the snapshot summaries.
@@ -118,10 +127,11 @@ def erase(
     bounds of live files, other partition values, names of files and directories, snapshot summaries, table properties,
     statistics files of snapshots that stay, files that no snapshot leads to, and copies outside of the table.
 
-    Raises InvalidInputError for no filter, a bad one, a tag, or `gc.enabled` false, before anything changes; then as
-    every commit. What was committed until then stays; calling again goes on.
+    Raises InvalidInputError for no filter, a bad one, a tag in `refs`, or as `expire_snapshots`, before anything
+    changes; then as every commit. What was committed until then stays; calling again goes on.
     """
     bound = _checked(table, where, refs, commit_properties)
+    refs = _branches(table.metadata) if all_refs else refs
     runner = engine_or_default(engine)
     holding = HoldingFiles(table.io, bound, runner)
     if dry_run:
@@ -130,10 +140,12 @@ def erase(
     work = _Erasing(table, bound, holding, runner, commit_properties)
     for ref in refs:
         work.clean(ref)
-    expired = _expire(table, ("", *refs) if unreferenced else refs, holding, runner)
+    tags = _drop_tags(table, holding) if all_refs else {}
+    expired = _expire(table, ("", *refs) if unreferenced else refs, holding, runner, tags, other_locations)
     remaining = on_newest(table, lambda now: _by_ref(now, holding))
     return Erasure(
         refs=tuple(refs),
+        dropped_tags=tuple(sorted(tags)),
         commits=tuple(work.commits),
         expired=expired,
         remaining=remaining,
@@ -150,10 +162,15 @@ def _checked(
     for ref in refs:
         check_request(table, ref, properties)
     check_gc_enabled(table.metadata)
+    check_own_metadata(table.metadata, table.metadata_location)
     check_parquet_only(table.metadata, "write.format.default", "write.delete.format.default")
     if where is None or (isinstance(where, str) and not where.strip()):
         raise InvalidInputError('no filter; "true" means every row', kind="filter", field="where", found=where)
     return parse_filter(where, table.schema)
+
+
+def _branches(metadata: TableMetadata) -> list[str]:
+    return [name for name, ref in metadata.refs.items() if ref.get("type") != "tag"]
 
 
 class _Erasing:
@@ -238,12 +255,34 @@ def _without_removed(attempt: Attempt) -> ManifestRewrite:
     return ManifestRewrite(replaced=tuple(old), manifests=tuple(entries for entries in live if entries))
 
 
-def _expire(table: Table, refs: Sequence[str], holding: HoldingFiles, engine: Engine) -> ExpiredSnapshots | None:
-    """Expire snapshots that hold the rows: of the history of these branches; "" is no ref. No head of any ref goes."""
+def _drop_tags(table: Table, holding: HoldingFiles) -> dict[str, set[int]]:
+    """Drop tags whose history holds the rows; the snapshots that hold them, by tag."""
+    dropped: dict[str, set[int]] = {}
+
+    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
+        dropped.clear()
+        for name, held in _by_ref(metadata, holding).items():
+            if metadata.refs.get(name, {}).get("type") == "tag":
+                dropped[name] = {h.snapshot_id for h in held}
+        return [{"action": "remove-snapshot-ref", "ref-name": name} for name in dropped]
+
+    commit_metadata(table, build, unchanged_refs=None)
+    return dropped
+
+
+def _expire(
+    table: Table,
+    refs: Sequence[str],
+    holding: HoldingFiles,
+    engine: Engine,
+    tags: Mapping[str, set[int]],
+    other_locations: Sequence[str],
+) -> ExpiredSnapshots | None:
+    """Expire snapshots that hold the rows: of these branches' history and dropped tags'; "" is no ref. No head goes."""
     found = on_newest(table, lambda now: _by_ref(now, holding))
     heads = {int(ref["snapshot-id"]) for ref in table.metadata.refs.values()}
-    ids = {h.snapshot_id for ref in refs for h in found.get(ref, ())} - heads
-    return expire_only(table, sorted(ids), engine) if ids else None
+    ids = {h.snapshot_id for ref in refs for h in found.get(ref, ())}.union(*tags.values()) - heads
+    return expire_only(table, sorted(ids), engine, other_locations) if ids else None
 
 
 def _by_ref(metadata: TableMetadata, holding: HoldingFiles) -> dict[str, tuple[Holding, ...]]:

@@ -8,7 +8,7 @@ Spec: "Snapshot Retention Policy"; Java RemoveSnapshots and ReachableFileCleanup
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,6 @@ from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.operations.context import engine_or_default
-from deletekit.operations.maintenance.locations import SpellingRules
 from deletekit.operations.maintenance.newest import on_newest
 from deletekit.operations.maintenance.reachable import (
     DATA,
@@ -27,10 +26,13 @@ from deletekit.operations.maintenance.reachable import (
     Reachability,
     statistics_files,
 )
-from deletekit.operations.maintenance.removal import check_gc_enabled, remove_files
+from deletekit.operations.maintenance.removal import check_gc_enabled, check_not_needed, remove_files
 from deletekit.operations.maintenance.retention import Expiry, ExpiryRequest, plan_expiry
 from deletekit.operations.read import milliseconds
-from deletekit.table.metadata import TableMetadata
+from deletekit.table.locations import KnownFiles, SpellingRules
+from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.metadata_file import logged_files
+from deletekit.table.own_places import check_own_metadata
 from deletekit.table.table import Table
 
 __all__ = ["ExpiredSnapshots", "expire_only", "expire_owned", "expire_snapshots"]
@@ -44,6 +46,7 @@ class ExpiredSnapshots:
     ----------
     snapshot_ids, refs: removed from the table's metadata.
     deleted_data_files, ...: paths removed from storage, by what they were; a Puffin file counts once.
+    kept_files: that no snapshot leads to any more, and that stay: they lie outside of the table's folders.
     failed_files: path -> reason, of files that could not be removed. They are orphans now.
     """
 
@@ -56,6 +59,7 @@ class ExpiredSnapshots:
     deleted_manifest_files: tuple[str, ...] = ()
     deleted_manifest_lists: tuple[str, ...] = ()
     deleted_statistics_files: tuple[str, ...] = ()
+    kept_files: tuple[str, ...] = ()
     failed_files: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
 
@@ -78,6 +82,7 @@ def expire_snapshots(
     older_than: int | str | datetime | None = None,
     retain_last: int | None = None,
     snapshot_ids: Sequence[int] = (),
+    other_locations: Sequence[str] = (),
     dry_run: bool = False,
     engine: Engine | None = None,
 ) -> ExpiredSnapshots:
@@ -91,15 +96,19 @@ def expire_snapshots(
     retain_last: how many of its newest snapshots a branch keeps whatever their age; default: the table's
         `history.expire.min-snapshots-to-keep`, 1. A branch's own `min-snapshots-to-keep` comes before both.
     snapshot_ids: these expire too, whatever their age.
+    other_locations: folders whose files are this table's too. Without them, files outside of the table's location and
+        of its `write.data.path` and `write.metadata.path` stay, and are listed in `kept_files`: metadata may name any
+        file, another table's too.
     dry_run: decide everything, change nothing.
     engine: where manifests are read and files removed.
 
     Refs older than their `max-ref-age-ms` (else `history.expire.max-ref-age-ms`) expire, but for `main`.
 
-    Raises InvalidInputError when `gc.enabled` is false, for a snapshot that is the head of a retained ref, and for a
-    read-only table; NotFoundError for an unknown snapshot; CommitConflictError when other commits kept coming first;
-    CommitStateUnknownError when the catalog could not say, and then no file is removed; FormatError when metadata that
-    has to be read is damaged, before anything changes.
+    Raises InvalidInputError when `gc.enabled` is false, for a snapshot that is the head of a retained ref, for a table
+    whose metadata file does not lie where its location says, and for a read-only table; NotFoundError for an unknown
+    snapshot; CommitConflictError when other commits kept coming first; CommitStateUnknownError when the catalog could
+    not say, and then no file is removed; FormatError when metadata that has to be read is damaged, before anything
+    changes.
     """
     table.require_catalog()
     metadata = table.refresh().metadata
@@ -107,10 +116,13 @@ def expire_snapshots(
     request = _request(older_than, retain_last, snapshot_ids)
     for snapshot_id in request.snapshot_ids:
         metadata.snapshot_by_id(snapshot_id)
-    return _expired(table, request, engine_or_default(engine), dry_run=dry_run)
+    places = check_own_metadata(metadata, table.metadata_location, other_locations)
+    return _expired(table, request, engine_or_default(engine), dry_run=dry_run, owned=places.hold)
 
 
-def expire_only(table: Table, snapshot_ids: Sequence[int], engine: Engine) -> ExpiredSnapshots:
+def expire_only(
+    table: Table, snapshot_ids: Sequence[int], engine: Engine, other_locations: Sequence[str] = ()
+) -> ExpiredSnapshots:
     """Remove these snapshots, whatever the table's and its refs' policies say of them and of others; heads stay.
 
     Raises as `expire_snapshots`, but not for snapshots that are gone or are heads.
@@ -118,7 +130,8 @@ def expire_only(table: Table, snapshot_ids: Sequence[int], engine: Engine) -> Ex
     metadata = table.refresh().metadata
     check_gc_enabled(metadata)
     request = ExpiryRequest(now_ms=time.time_ns() // 1_000_000, snapshot_ids=tuple(snapshot_ids), by_policy=False)
-    return _expired(table, request, engine, dry_run=False)
+    places = check_own_metadata(metadata, table.metadata_location, other_locations)
+    return _expired(table, request, engine, dry_run=False, owned=places.hold)
 
 
 def expire_owned(
@@ -130,7 +143,7 @@ def expire_owned(
     dry_run: bool,
 ) -> ExpiredSnapshots:
     """Expire as `expire_snapshots`, also of a table with `gc.enabled` false, and remove `owned` files alone."""
-    return _expired(table, _request(older_than, None, ()), engine, dry_run=dry_run, owned=owned)
+    return _expired(table, _request(older_than, None, ()), engine, dry_run=dry_run, owned=owned, others_files=True)
 
 
 def _expired(
@@ -139,32 +152,37 @@ def _expired(
     engine: Engine,
     *,
     dry_run: bool,
-    owned: Callable[[str], bool] | None = None,
+    owned: Callable[[str], bool],
+    others_files: bool = False,
 ) -> ExpiredSnapshots:
-    """Expire; `owned` says which files may be removed, where not all of them may."""
+    """Expire; `owned` says which files may be removed, and `others_files` that the rest is known to be another's."""
     reachability = Reachability(table.io, engine)
 
-    def plan(metadata: TableMetadata) -> tuple[Expiry, dict[str, str]]:
+    def plan(metadata: TableMetadata) -> tuple[Expiry, _Unreachable]:
         expiry = plan_expiry(metadata, request)
-        return expiry, _unreachable(reachability, metadata, expiry, _without(metadata, expiry))
+        after = _without(metadata, expiry)
+        return expiry, _unreachable(reachability, metadata, expiry, after, _metadata_files(table))
 
     # Read before the commit: what cannot be read must be known before the way to it is gone.
     expiry, unreachable = on_newest(table, plan)
     if not dry_run and (expiry.snapshots or expiry.refs):
-        before, expiry = _commit(table, request, others_files=owned is not None)
+        before, expiry = _commit(table, request, others_files=others_files)
         # Once more, on the state of this moment: a commit may have landed since, and a file that had been removed from
         # the table and was added again by it is live (apache/iceberg#17304).
-        unreachable = on_newest(table, lambda now: _unreachable(reachability, before, expiry, now))
-    if owned is not None:
-        unreachable = {path: kind for path, kind in unreachable.items() if owned(path)}
-    failed = {} if dry_run else remove_files(table.io, unreachable, engine)
+        unreachable = on_newest(
+            table, lambda now: _unreachable(reachability, before, expiry, now, _metadata_files(table))
+        )
+    removable = {path: kind for path, kind in unreachable.files.items() if owned(path)}
+    check_not_needed(removable, unreachable.needed)
+    failed = {} if dry_run else remove_files(table.io, table.metadata, removable, engine)
     removed: dict[str, list[str]] = {}
-    for path, kind in unreachable.items():
+    for path, kind in removable.items():
         if path not in failed:
             removed.setdefault(_FIELDS[kind], []).append(path)
     return ExpiredSnapshots(
         snapshot_ids=tuple(s.snapshot_id for s in expiry.snapshots),
         refs=expiry.refs,
+        kept_files=() if others_files else tuple(sorted(unreachable.files.keys() - removable.keys())),
         failed_files=failed,
         dry_run=dry_run,
         **{name: tuple(sorted(paths)) for name, paths in removed.items()},
@@ -220,27 +238,47 @@ def _without(metadata: TableMetadata, expiry: Expiry) -> TableMetadata:
     return TableMetadata(raw)
 
 
+def _metadata_files(table: Table) -> set[str]:
+    return {table.metadata_location, *logged_files(table.metadata)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Unreachable:
+    """Files that no snapshot leads to any more, with their kinds, in removal order; and what is needed."""
+
+    files: Mapping[str, str]
+    needed: Collection[str]
+
+
 def _unreachable(
-    reachability: Reachability, before: TableMetadata, expiry: Expiry, after: TableMetadata
-) -> dict[str, str]:
-    """Files of the expired snapshots that no snapshot leads to afterwards, with their kinds, in removal order.
+    reachability: Reachability, before: TableMetadata, expiry: Expiry, after: TableMetadata, metadata_files: set[str]
+) -> _Unreachable:
+    """Files of the expired snapshots that no snapshot leads to afterwards, however they are spelled.
 
     Files that an expired snapshot ought to have and that are gone lead to nothing; those of a remaining one are missed.
     """
     if not expiry.snapshots:
-        return {}
+        return _Unreachable({}, ())
+    rules = SpellingRules()
     expired = reachability.manifests(before, expiry.snapshots, missing_ok=True)
     kept = reachability.manifests(after, after.snapshots.values())
-    candidates = reachability.content([m for p, m in expired.items() if p not in kept], missing_ok=True)
-    if candidates:
-        rules = SpellingRules()
-        live = {rules.key(path) for path in reachability.content(kept.values())}
-        candidates = {path: kind for path, kind in candidates.items() if rules.key(path) not in live}
-    candidates |= dict.fromkeys(expired.keys() - kept.keys(), MANIFEST)
-    lists = {s.manifest_list for s in after.snapshots.values()}
-    gone = {s.manifest_list for s in expiry.snapshots if s.manifest_list is not None} - lists
-    candidates |= dict.fromkeys(gone, MANIFEST_LIST)
+    needed = {*kept, *_lists(after.snapshots.values()), *statistics_files(after), *metadata_files}
+    known = KnownFiles(rules, needed)
     ids = [s.snapshot_id for s in expiry.snapshots]
-    candidates |= dict.fromkeys(statistics_files(before, ids) - statistics_files(after), STATISTICS)
+    others = dict.fromkeys(expired, MANIFEST) | dict.fromkeys(_lists(expiry.snapshots), MANIFEST_LIST)
+    others |= dict.fromkeys(statistics_files(before, ids), STATISTICS)
+    others = {path: kind for path, kind in others.items() if path not in known}
+    candidates = reachability.content([m for p, m in expired.items() if p in others], missing_ok=True)
+    # A manifest list was read, and so is no live data file by another name; anything else may be.
+    if candidates or not {*others.values()} <= {MANIFEST_LIST}:
+        live = reachability.content(kept.values())
+        needed |= live.keys()
+        known.add(live)
+    found = {rules.key(path): (path, kind) for path, kind in (candidates | others).items()}
     order = list(_FIELDS)
-    return dict(sorted(candidates.items(), key=lambda item: (order.index(item[1]), item[0])))
+    files = sorted(found.values(), key=lambda item: (order.index(item[1]), item[0]))
+    return _Unreachable({path: kind for path, kind in files if path not in known}, needed)
+
+
+def _lists(snapshots: Iterable[Snapshot]) -> set[str]:
+    return {s.manifest_list for s in snapshots if s.manifest_list is not None}

@@ -16,13 +16,14 @@ from typing import Literal
 from deletekit.engines.local import Engine
 from deletekit.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from deletekit.operations.context import engine_or_default
-from deletekit.operations.maintenance.locations import Location, SpellingRules, mismatches
 from deletekit.operations.maintenance.newest import on_newest
 from deletekit.operations.maintenance.reachable import Reachability
-from deletekit.operations.maintenance.removal import check_gc_enabled, remove_files
+from deletekit.operations.maintenance.removal import check_gc_enabled, check_not_needed, remove_files
 from deletekit.operations.read import milliseconds
+from deletekit.table.locations import WRITE_PATHS, KnownFiles, SpellingRules, is_ambiguous, mismatches
 from deletekit.table.metadata import TableMetadata, parse_metadata
 from deletekit.table.metadata_file import logged_files
+from deletekit.table.own_places import check_own_metadata, is_below
 from deletekit.table.table import Table
 
 __all__ = ["OrphanFiles", "remove_orphan_files"]
@@ -31,7 +32,6 @@ _HOUR_MS = 60 * 60 * 1000
 _DEFAULT_AGE_MS = 3 * 24 * _HOUR_MS
 _LEAST_AGE_MS = 24 * _HOUR_MS
 _MODES = ("error", "ignore", "delete")
-_WRITE_PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 
 PrefixMismatchMode = Literal["error", "ignore", "delete"]
 
@@ -73,7 +73,7 @@ def remove_orphan_files(
     older_than: only files last written before (milliseconds, a datetime or ISO 8601); default: 3 days ago. A commit
         that is under way has files that nothing leads to yet, so less than 24 hours ago is refused without `force`.
     location: a directory to look in, the table's location or below it, or one that a `write.*.path` property names;
-        default: the table's location. Other tables must not write there.
+        default: the table's location, if its metadata file lies below it. Other tables must not write there.
     dry_run: list, remove nothing.
     prefix_mismatch_mode: what to do with a file whose path is known under another scheme or authority: `error` refuses,
         `ignore` keeps it, `delete` takes it for an orphan.
@@ -82,29 +82,31 @@ def remove_orphan_files(
     engine: where manifests are read and files removed.
 
     Raises InvalidInputError when `gc.enabled` is false, for a cut-off that is too recent, a location that is not the
-    table's, another table inside of it, a read-only table, and paths that differ by scheme or authority only;
-    FormatError or NotFoundError when metadata cannot be read; UnsupportedError when storage cannot be listed. Nothing
+    table's, another table inside of it, a table whose metadata file does not lie where its location says, a location
+    that readers take for two folders, a read-only table, and paths that differ by scheme or authority only; FormatError
+    or NotFoundError when metadata cannot be read; UnsupportedError when storage cannot be listed. Nothing
     is removed then.
     """
     table.require_catalog()
     metadata = table.refresh().metadata
     check_gc_enabled(metadata)
-    mode = str(prefix_mismatch_mode).lower()
-    if mode not in _MODES:
-        raise InvalidInputError(
-            "unknown mode", kind="mode", field="prefix_mismatch_mode", found=mode, expected=", ".join(_MODES)
-        )
-    before_ms = _cut_off(older_than, force)
     rules = SpellingRules(equal_schemes, equal_authorities)
-    root = _location(metadata, location, rules)
-    listed = [f for f in table.io.list(root) if not _is_hidden(f.path, root, metadata)]
+    check_own_metadata(metadata, table.metadata_location, rules=rules)
+    mode = _mode(prefix_mismatch_mode)
+    before_ms = _cut_off(older_than, force)
+    root = _location(table, location, rules)
+    current = table.metadata_location
+    everything = list(table.io.list(root))
+    _check_seen(table, current, root, (f.path for f in everything), rules)
+    listed = [f for f in everything if not _is_hidden(f.path, root, metadata)]
     runner = engine_or_default(engine)
     _check_alone(table.refresh(), [f.path for f in listed], rules)
     reachability = Reachability(table.io, runner)
     known = on_newest(table, lambda now: {*reachability.files(now), *logged_files(now), table.metadata_location})
     old = (f.path for f in listed if f.modified_ms < before_ms)
     orphans = sorted(_orphans(old, known, mode, rules))
-    failed = {} if dry_run else remove_files(table.io, orphans, runner)
+    check_not_needed(orphans, known)
+    failed = {} if dry_run else remove_files(table.io, table.metadata, orphans, runner)
     return OrphanFiles(
         location=root,
         orphan_files=tuple(path for path in orphans if path not in failed),
@@ -112,6 +114,15 @@ def remove_orphan_files(
         listed_files=len(listed),
         dry_run=dry_run,
     )
+
+
+def _mode(wanted: str) -> str:
+    mode = str(wanted).lower()
+    if mode not in _MODES:
+        raise InvalidInputError(
+            "unknown mode", kind="mode", field="prefix_mismatch_mode", found=mode, expected=", ".join(_MODES)
+        )
+    return mode
 
 
 def _cut_off(older_than: int | str | datetime | None, force: bool) -> int:
@@ -128,22 +139,40 @@ def _cut_off(older_than: int | str | datetime | None, force: bool) -> int:
     return before
 
 
-def _location(metadata: TableMetadata, wanted: str | None, rules: SpellingRules) -> str:
+def _location(table: Table, wanted: str | None, rules: SpellingRules) -> str:
+    metadata = table.metadata
     if wanted is None:
+        # A `write.metadata.path` may name any folder, and then the location is only metadata's word.
+        if not is_below(rules.key(table.metadata_location), rules.folder(metadata.location)):
+            raise InvalidInputError(
+                "the table's metadata file does not lie below its location: name the location to look in",
+                kind="orphan-location",
+                field="location",
+                file=table.metadata_location,
+                expected=metadata.location,
+            )
         return metadata.location
-    homes = [metadata.location, *(metadata.properties[n] for n in _WRITE_PATHS if n in metadata.properties)]
-    place = rules.key(wanted.rstrip("/"))
-    outside = ".." in place.path.split("/") or not any(_is_below(place, rules.key(h.rstrip("/"))) for h in homes)
-    if outside:
+    homes = [metadata.location, *(metadata.properties[n] for n in WRITE_PATHS if n in metadata.properties)]
+    place = rules.folder(wanted)
+    if is_ambiguous(wanted) or not any(is_below(place, rules.folder(home)) for home in homes):
         raise InvalidInputError(
             "not a directory of this table", kind="orphan-location", field="location", found=wanted, expected=homes
         )
     return wanted.rstrip("/")
 
 
-def _is_below(place: Location, home: Location) -> bool:
-    same = (place.scheme, place.authority) == (home.scheme, home.authority)
-    return same and (place.path == home.path or place.path.startswith(home.path + "/"))
+def _check_seen(table: Table, current: str, root: str, listed: Iterable[str], rules: SpellingRules) -> None:
+    """Refuse a listing that lacks the table's own metadata file: it names files otherwise than the table does."""
+    wanted = rules.names(current)
+    here = any(is_below(place._replace(scheme=place.scheme or "file"), rules.folder(root)) for place in wanted)
+    if here and rules.key(current) not in map(rules.key, listed) and table.io.exists(current):
+        raise InvalidInputError(
+            "storage does not list the table's own metadata file: no file may be removed",
+            kind="listing-mismatch",
+            file=current,
+            field="location",
+            found=root,
+        )
 
 
 def _is_hidden(path: str, root: str, metadata: TableMetadata) -> bool:
@@ -156,7 +185,7 @@ def _is_hidden(path: str, root: str, metadata: TableMetadata) -> bool:
 def _check_alone(table: Table, listed: Iterable[str], rules: SpellingRules) -> None:
     """Refuse when another table lives below the location: all its files would be orphans."""
     known = {rules.key(path).path for path in (table.metadata_location, *logged_files(table.metadata))}
-    own = {path.rpartition("/")[0] for path in known} | {rules.key(table.location).path + "/metadata"}
+    own = {path.rpartition("/")[0] for path in known} | {rules.folder(table.location).path + "/metadata"}
     for path in listed:
         if path.endswith((".metadata.json", ".metadata.json.gz")):
             folder = rules.key(path).path.rpartition("/")[0]
@@ -182,17 +211,14 @@ def _is_of(table: Table, path: str) -> bool:
 
 
 def _orphans(paths: Iterable[str], known: Iterable[str], mode: str, rules: SpellingRules) -> Iterator[str]:
-    references: dict[str, list[Location]] = {}
-    for path in known:
-        reference = rules.parse(path)
-        references.setdefault(reference.path, []).append(reference)
+    files = KnownFiles(rules, known)
     conflicts: set[tuple[str, str, str]] = set()
     for path in paths:
-        location = rules.parse(path)
+        location = rules.key(path)
         # Hadoop's catalog finds its tables by this file, and nothing names it.
         if location.path.endswith("/metadata/version-hint.text"):
             continue
-        differences = [mismatches(reference, location) for reference in references.get(location.path, ())]
+        differences = [mismatches(reference, location) for reference in files.at(path)]
         if not differences or (mode == "delete" and all(differences)):
             yield path
         elif all(differences):

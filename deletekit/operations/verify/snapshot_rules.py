@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.operations.verify.live_files import LiveFiles, dangling_kind, scope
 from deletekit.operations.verify.report import Finding, error, warning
 from deletekit.operations.verify.stored import StoredManifest
+from deletekit.table.locations import SpellingRules
 from deletekit.table.metadata import Snapshot, TableMetadata
 
 __all__ = ["check_snapshot", "commit_counters", "live_files"]
@@ -44,16 +46,24 @@ def check_snapshot(
 
 
 def _duplicates(live: LiveFiles) -> Iterator[Finding]:
+    """Two spellings of one path are one file, whose rows are there twice."""
+    rules = SpellingRules()
     for entries in (live.data, live.deletes):
-        for identity, times in Counter(e.data_file.identity for e in entries).items():
-            if times > 1:
-                at = "" if len(identity) == 1 or identity[1] is None else f" at {identity[1]}"
+        found: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+        for identity in (e.data_file.identity for e in entries):
+            found.setdefault((rules.key(identity[0]), *identity[1:]), []).append(identity)
+        for same in found.values():
+            if len(same) > 1:
+                path, *place = same[0]
+                others = sorted({other[0] for other in same} - {path})
                 yield error(
                     "duplicate-file",
-                    f"file is live more than once{at}",
-                    file=identity[0],
+                    "file is live more than once"
+                    + (f" at {place[0]}" if place and place[0] is not None else "")
+                    + (f", also named {', '.join(others)}" if others else ""),
+                    file=path,
                     field="file_path",
-                    found=times,
+                    found=len(same),
                     expected=1,
                 )
 

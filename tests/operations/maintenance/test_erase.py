@@ -82,7 +82,7 @@ def test_other_refs_are_named(catalog: dk.Catalog) -> None:
     where = f"category = '{NAME}'"
     done = dk.erase(table, where)
     assert live(table) == expected(rows)
-    assert done.is_erased
+    assert not done.is_erased
     assert set(done.remaining) == {"v1", "side"}
     data = {h.file for held in done.remaining.values() for h in held if h.content == "data"}
     assert data == {p for p in holders(table) if p.endswith(".parquet") and "eq-deletes" not in p}
@@ -91,6 +91,29 @@ def test_other_refs_are_named(catalog: dk.Catalog) -> None:
     assert (done.is_erased, done.remaining) == (True, {})
     assert live(table, ref="side") == expected(rows + rows_of(50))
     assert holders(table) == set()
+    clean(table)
+
+
+def test_all_refs_at_once(catalog: dk.Catalog) -> None:
+    """Every branch is cleaned; tags that hold the rows go, and others stay."""
+    table = make(catalog, rows_of(0), format_version=3)
+    dk.create_tag(table, "early")
+    dk.append(table, items((700, NAME, 1.0)))
+    dk.create_tag(table, "v1")
+    dk.create_branch(table, "side")
+    dk.append(table, rows_of(50), ref="side")
+    dk.delete(table, "id = 700")
+    dk.create_tag(table, "later")  # of a snapshot that hides the row, and has it in its history
+    where = f"category = '{NAME}'"
+    with unchanged(table):
+        assert set(dk.erase(table, where, all_refs=True, dry_run=True).remaining) == {"main", "v1", "side", "later"}
+    done = dk.erase(table, where, all_refs=True)
+    assert (done.is_erased, done.remaining, done.dropped_tags) == (True, {}, ("later", "v1"))
+    assert set(done.refs) == {"main", "side"}
+    assert set(table.refresh().metadata.refs) == {"main", "side", "early"}
+    assert holders(table) == set()
+    assert live(table) == expected(rows_of(0))
+    assert live(table, ref="side") == expected(rows_of(0) + rows_of(50))
     clean(table)
 
 

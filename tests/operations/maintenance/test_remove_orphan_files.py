@@ -13,8 +13,8 @@ import pytest
 
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
-from deletekit.operations.maintenance.locations import Location, SpellingRules
 from deletekit.operations.maintenance.remove_orphan_files import _orphans
+from deletekit.table.locations import Location, SpellingRules
 from tests.operations.maintenance.model import FAR, edit_metadata, history, needed, now_ms, other, snapshot_ids, staged
 from tests.s3 import S3
 from tests.storage import stored_at

@@ -1,0 +1,225 @@
+"""When two spellings of a path are one file, and how a location is stored.
+
+Law: every decision to remove a file compares paths here, and nowhere as text. On a local disk `.`, `..`, doubled
+slashes and links are spelling: Java normalises the paths that it writes, and the system follows links. In an object
+store `.` and `..` are letters of the key, and Java's file systems disagree about them: such a location is refused. `%`,
+`#`, `?`, case and Unicode's forms are letters everywhere. Schemes and authorities that are said to be equal are equal.
+A delete file finds its data file by the exact text of its path, as the specification says; that is not decided here.
+Spec: none; Java DeleteOrphanFilesSparkAction (`equal_schemes`, `equal_authorities`), Hadoop's Path.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from deletekit.errors import InvalidInputError
+
+__all__ = [
+    "EQUAL_SCHEMES",
+    "WRITE_PATHS",
+    "KnownFiles",
+    "Location",
+    "SpellingRules",
+    "is_ambiguous",
+    "local_path",
+    "mismatches",
+    "normalised",
+    "normalised_properties",
+]
+
+EQUAL_SCHEMES: Mapping[str, str] = {"s3n,s3a": "s3"}
+"""Java's default."""
+
+WRITE_PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
+"""Properties that name folders of a table beside its location."""
+
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(.*)", re.DOTALL)
+_DOTS = re.compile(r"(?:^|/)\.\.?(?:/|$)")
+
+
+class Location(NamedTuple):
+    """A path without its spelling. `scheme` and `authority` are "" where they are not named."""
+
+    scheme: str
+    authority: str
+    path: str
+
+
+def local_path(text: str) -> str | None:
+    """The path on the local disk that a location names, character for character; None for other storage."""
+    match = _URI.fullmatch(text)
+    if match is None:
+        return text
+    is_local = match[1].lower() == "file" and (match[2] or "").lower() in ("", "localhost")
+    return match[3] if is_local else None
+
+
+def normalised(location: str, field: str = "location") -> str:
+    """A location as a table stores it: on a local disk absolute, without `.`, `..` and doubled slashes.
+
+    Raises InvalidInputError for a location that not all readers take for the same folder: `.`, `..`, `#` or `?` in an
+    object store's, a `file:` one that names another host or no folder.
+    """
+    match = _URI.fullmatch(location)
+    path = local_path(location)
+    if match is None:
+        return _without_dots(location)
+    if path is not None and path.startswith("/"):
+        return f"file:{'' if match[2] is None else '//'}{_without_dots(path)}"
+    is_file = match[1].lower() == "file"
+    if is_file or _DOTS.search(match[3]) or "#" in match[3] or "?" in match[3]:
+        raise InvalidInputError(
+            "location is not the same folder to all who read it",
+            kind="location",
+            field=field,
+            found=location,
+            expected="file:/... on this machine" if is_file else "none of . and .. as names, no # and no ?",
+        )
+    return location.rstrip("/")
+
+
+def normalised_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Table properties, with the folders that they name as `normalised` has them. Raises InvalidInputError."""
+    return {name: normalised(text, name) if name in WRITE_PATHS else text for name, text in properties.items()}
+
+
+def is_ambiguous(text: str) -> bool:
+    """Whether readers take a path for different files: dots in an object store, or `..` behind a link on a disk."""
+    path = local_path(text)
+    if path is None:
+        return _DOTS.search(text) is not None
+    return _DOTS.search(path) is not None and _real(path) != _real(posixpath.normpath(path))
+
+
+class SpellingRules:
+    """Which schemes and authorities count as one; and where folders are, for which links are followed once."""
+
+    def __init__(
+        self, equal_schemes: Mapping[str, str] | None = None, equal_authorities: Mapping[str, str] | None = None
+    ) -> None:
+        schemes = _flat({**EQUAL_SCHEMES, **(equal_schemes or {})}, "equal_schemes")
+        self._schemes = {k.lower(): v.lower() for k, v in schemes.items()}
+        self._authorities = _flat(equal_authorities or {}, "equal_authorities")
+        self._folders: dict[str, str] = {}
+
+    def parse(self, text: str) -> Location:
+        """The location that a path in metadata or in a listing names, by its letters alone, as Java normalises it."""
+        match = _URI.fullmatch(text)
+        scheme, authority, path = (match[1].lower(), match[2] or "", match[3]) if match else ("", "", text)
+        scheme = self._schemes.get(scheme, scheme)
+        if scheme == "file" and authority.lower() == "localhost":
+            authority = ""
+        path = re.sub("/{2,}", "/", "/" + path)
+        if scheme in ("", "file") and _DOTS.search(path):
+            path = posixpath.normpath(path)
+        return Location(scheme, self._authorities.get(authority, authority), path)
+
+    def key(self, text: str) -> Location:
+        """Equal for two spellings of one file: the links to its folder are followed, and a local disk is `file`."""
+        path = local_path(text)
+        if path is None:
+            return self.parse(text)
+        name = path.rpartition("/")[2]
+        if name in ("", ".", ".."):
+            return self.folder(text)
+        return Location("file", "", f"{self._real(path[: -len(name)]).rstrip('/')}/{name}")
+
+    def folder(self, text: str) -> Location:
+        """As `key`, for a folder: where it is a link itself, that is followed too."""
+        path = local_path(text)
+        if path is not None:
+            return Location("file", "", self._real(path))
+        location = self.parse(text)
+        return location._replace(path=location.path.rstrip("/"))
+
+    def names(self, text: str) -> set[Location]:
+        """Every file that a path may stand for: as the system reads it, as Java does, and what it is a link to.
+
+        The scheme stays as it is named: a path without one may be of any, as in Java.
+        """
+        path, letters = local_path(text), self.parse(text)
+        if path is None:
+            return {letters}
+        found = {letters.path, self.key(text).path, *([_real(path)] if _is_link(path) else [])}
+        return {letters._replace(path=each) for each in found}
+
+    def _real(self, folder: str) -> str:
+        if folder not in self._folders:
+            self._folders[folder] = _real(folder)
+        return self._folders[folder]
+
+
+class KnownFiles:
+    """Files that are needed, found by any spelling of their paths."""
+
+    def __init__(self, rules: SpellingRules, paths: Iterable[str] = ()) -> None:
+        self.rules = rules
+        self._by_path: dict[str, set[Location]] = {}
+        self.add(paths)
+
+    def add(self, paths: Iterable[str]) -> None:
+        """Know more files."""
+        for path in paths:
+            for name in self.rules.names(path):
+                self._by_path.setdefault(name.path, set()).add(name)
+
+    def at(self, path: str) -> Collection[Location]:
+        """The known files whose path is that of this one, on whatever storage."""
+        return self._by_path.get(self.rules.key(path).path, ())
+
+    def __contains__(self, path: str) -> bool:
+        """Whether a file may be a known one: one of the two that names no storage may be on the other's."""
+        key, is_named = self.rules.key(path), self.rules.parse(path).scheme != ""
+        return any(not is_named or not mismatches(reference, key) for reference in self.at(path))
+
+
+def mismatches(reference: Location, listed: Location) -> list[tuple[str, str, str]]:
+    """(`"scheme"` or `"authority"`, the reference's, the listed file's), where they differ though the path is one."""
+    out = []
+    # A listing without a scheme is one of the local disk.
+    if reference.scheme and reference.scheme != (listed.scheme or "file"):
+        out.append(("scheme", reference.scheme, listed.scheme or "file"))
+    if reference.authority and reference.authority.lower() != listed.authority.lower():
+        out.append(("authority", reference.authority, listed.authority))
+    return out
+
+
+def _flat(names: Mapping[Any, Any], argument: str) -> dict[str, str]:
+    """Java's maps: several names, separated by commas, that mean one. Raises InvalidInputError for what is no text."""
+    for name, meaning in names.items():
+        if not isinstance(name, str) or not isinstance(meaning, str):
+            raise InvalidInputError(
+                "names are text",
+                kind="argument",
+                field=argument,
+                found=f"{name!r}: {meaning!r}",
+                expected="a mapping of str to str",
+            )
+    return {name.strip(): meaning.strip() for many, meaning in names.items() for name in many.split(",")}
+
+
+def _without_dots(path: str) -> str:
+    """The same folder to the system and to Java: a `..` goes where the system goes, which follows links first."""
+    parts = posixpath.join(Path.cwd().as_posix(), path).split("/")
+    if ".." in parts:
+        last = len(parts) - parts[::-1].index("..")
+        parts = [*_real("/".join(parts[:last])).split("/"), *parts[last:]]
+    return "/" + "/".join(part for part in parts if part not in ("", "."))
+
+
+def _real(path: str) -> str:
+    try:
+        return posixpath.realpath(path)
+    except ValueError:  # NUL in a damaged path, which leads to no file
+        return posixpath.normpath(path)
+
+
+def _is_link(path: str) -> bool:
+    try:
+        return posixpath.islink(path)
+    except ValueError:
+        return False
