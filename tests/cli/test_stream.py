@@ -39,13 +39,13 @@ def test_files_are_applied_once(run: Run, tmp_path: Path) -> None:
     command = ("stream", "--warehouse", tmp_path / "wh", "demo.users", *make(tmp_path), "--key", "id")
     first = run(*command)
     assert first.exit_code == 0, first.output
-    assert "batch 0 committed: 1 row, 1 key, 1 found" in first.output
+    assert "batch 1 committed (0.parquet): 1 row, 1 key, 1 found" in first.output
     assert rows(tmp_path) == [(1, "new"), (3, "c")]
     again = json.loads(run(*command, "--json").output)
     assert [b["status"] for b in again["batches"]] == ["skipped"] * 3
     fewer = json.loads(run(*command[:5], *command[6:], "--json").output)
     assert [b["status"] for b in fewer["batches"]] == ["skipped"] * 2, "a file is known by its path"
-    assert [Path(b["file"]).name for b in fewer["batches"]] == ["0.parquet", "1.jsonl"]
+    assert [Path(b["file"]).name for b in fewer["batches"]] == ["2.parquet", "1.jsonl"]
     pq.write_table(pa.Table.from_pylist([{"_change_type": "INSERT", "id": 3, "name": "d"}]), tmp_path / "2.parquet")
     changed = run(*command)
     assert changed.exit_code == 1
@@ -60,7 +60,7 @@ def test_a_later_file_of_the_same_keys_is_not_taken_for_an_old_one(run: Run, tmp
         pq.write_table(pa.Table.from_pylist([row]), tmp_path / f"{number}.parquet")
     assert run(*command, tmp_path / "0.parquet", tmp_path / "1.parquet").exit_code == 0
     later = run(*command, tmp_path / "2.parquet")
-    assert "batch 2 (2.parquet) committed" in later.output
+    assert "batch 2 committed (2.parquet)" in later.output
     assert rows(tmp_path)[0] == (1, "z")
     with new_catalog(tmp_path / "wh") as catalog:
         dk.expire_snapshots(dk.load_table(catalog, "demo.users"), older_than=2**62, retain_last=1)
@@ -82,7 +82,7 @@ def test_the_order_of_files(run: Run, tmp_path: Path) -> None:
     assert "10.csv before 2.csv" in asked.output
     for number, given in enumerate((files, [tmp_path / "csv"], [tmp_path / "csv" / "*.csv"])):
         done = run(*command, *given, "--sink-id", f"s{number}")
-        assert done.output.index("(2.csv) committed") < done.output.index("(10.csv) committed")
+        assert done.output.index("committed (2.csv)") < done.output.index("committed (10.csv)")
         assert rows(tmp_path)[0] == (1, "0010")
     assert run(*command, *files[::-1], "--as-given").exit_code == 0
     assert rows(tmp_path)[0] == (1, "002")
