@@ -1,4 +1,4 @@
-"""`deletekit stream` and `deletekit promote`."""
+"""`deletekit stream`, `deletekit sinks` and `deletekit promote`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from deletekit.cli.parts import pairs
 from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import count, json_ready, plain
 
-__all__ = ["promote", "stream"]
+__all__ = ["promote", "sinks", "stream"]
 
 _INTERRUPTED = "Start it again: batches that are in the table are skipped."
 _key = click.option(
@@ -82,6 +82,40 @@ def stream(
                 show(Text(plain(_line(progress))))
     if output.as_json:
         show_json({"table": table.name, "batches": [_json(p) for p in done]})
+
+
+@click.command("sinks", short_help="List a table's sinks, or drop one.")
+@table_options
+@click.option("--drop", metavar="NAME", help="Drop the tag of a sink that is over; its rows stay.")
+@output_options
+def sinks(source: TableSource, *, drop: str | None, output: Output) -> None:
+    """List the sinks of TABLE, each with its newest batch, whose snapshot its tag keeps from expiring.
+
+    \b
+    Examples:
+      deletekit sinks --warehouse wh demo.users
+      deletekit sinks --warehouse wh demo.users --drop old-stream
+    """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    table = open_table(source)
+    if drop is not None:
+        dk.stream.drop_sink(table, drop)
+    found = dk.stream.sinks(table)
+    if output.as_json:
+        show_json({"table": table.name, "dropped": drop, "sinks": [json_ready(s) for s in found]})
+        return
+    if drop is not None:
+        show(Text(plain(f"sink {drop} of {table.name} dropped"), style="bold"))
+    show(Text(plain(f"{table.name} has {count(len(found), 'sink')}"), style="bold"))
+    for sink in found:
+        facts = {
+            "key": ", ".join(sink.key) or None,
+            "newest batch": sink.batch_id,
+            "query": sink.query_id or None,
+            "file": sink.file,
+            "committed at": sink.committed_at.isoformat(sep=" ", timespec="seconds"),
+            "snapshot": sink.snapshot_id,
+        }
+        show(Text(plain(sink.sink_id)), pairs({name: v for name, v in facts.items() if v is not None}))
 
 
 @click.command("promote", short_help="Bring a staging branch to main.")

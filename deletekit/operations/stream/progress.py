@@ -23,6 +23,7 @@ from deletekit.operations.stream.file_names import highest_name, name_total
 from deletekit.table.metadata import Snapshot, TableMetadata
 
 __all__ = [
+    "SINK_TAG",
     "BatchId",
     "Marker",
     "check_owner",
@@ -32,6 +33,7 @@ __all__ = [
     "marker_of",
     "markers",
     "newest_marker",
+    "rewound_sinks",
     "sink_tag",
     "summary_of",
     "tag_update",
@@ -200,6 +202,13 @@ def is_committed(
         check_owner(metadata, marker, batch.key)
     if allow_rewind:
         return last is not None and _has_number(last, batch) and batch.is_in(last)
+    if tagged is None and sink_tag(batch.sink_id) in metadata.refs:
+        raise _error(
+            "the branch was rolled back from the last batch of this sink",
+            "branch-rewound",
+            None if last is None else last.batch_id,
+            "a tag of the sink on its last batch",
+        )
     if tagged is not None and (last is None or last.snapshot.sequence_number < tagged.snapshot.sequence_number):
         if last is not None or _is_complete(metadata, head):
             raise _error(
@@ -257,6 +266,22 @@ def tag_update(metadata: TableMetadata, name: str, snapshot_id: int | None = Non
     there = metadata.refs.get(name)
     found = None if there is None else int(there["snapshot-id"])
     return RefUpdate(name=name, type="tag", found=found, snapshot_id=snapshot_id, retention=KEPT_FOR_EVER)
+
+
+def rewound_sinks(metadata: TableMetadata) -> Mapping[str, int]:
+    """Tags of sinks whose newest batch no branch has any more, and where they remember it when history expires.
+
+    A tag that is there and whose snapshot holds no batch of its sink says that the branch was rolled back.
+    """
+    heads = [metadata.snapshot_of_ref(n) for n, ref in metadata.refs.items() if ref.get("type") == "branch"]
+    tags: dict[str, int] = {}
+    for name in metadata.refs:
+        sink_id = name.removeprefix(SINK_TAG)
+        marker = tagged_marker(metadata, sink_id) if name == sink_tag(sink_id) else None
+        free = [h.snapshot_id for h in heads if h is not None and h.summary.get(SINK_ID) != sink_id]
+        if marker is not None and free and all(_certainly_without(metadata, h, marker.snapshot) for h in heads):
+            tags[name] = free[0]
+    return tags
 
 
 def sink_tag(sink_id: str) -> str:
@@ -320,6 +345,16 @@ def tagged_marker(metadata: TableMetadata, sink_id: str) -> Marker | None:
     snapshot = None if ref is None else metadata.snapshots.get(int(ref["snapshot-id"]))
     marker = None if snapshot is None else marker_of(snapshot)
     return marker if marker is not None and marker.sink_id == sink_id else None
+
+
+def _certainly_without(metadata: TableMetadata, head: Snapshot | None, snapshot: Snapshot) -> bool:
+    for older in history(metadata, head):
+        if older.sequence_number < snapshot.sequence_number:
+            return True
+        known = (older.parent_snapshot_id, promoted_snapshot(older))
+        if older.snapshot_id == snapshot.snapshot_id or any(i is not None and i not in metadata.snapshots for i in known):
+            return False
+    return True
 
 
 def _has_number(marker: Marker, batch: BatchId) -> bool:
