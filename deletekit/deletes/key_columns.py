@@ -1,7 +1,7 @@
 """Columns of data files, kept on the local disk, so that the rows at some positions can be looked at at once.
 
-Law: a copy of what is in data files, which never change; it may be thrown away at any time. Each row has a checksum, and
-one that does not have it any more is never given out. Only small files stay in memory, up to a limit.
+Law: a copy of what is in data files, which never change; it may be thrown away at any time. A row on the disk has a
+checksum, and one that does not match it is never given out. Only small files stay in memory, up to a limit.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class KeyColumns:
         self._bytes = 0
 
     def put(self, file_number: int, table: pa.Table) -> None:
-        """Keep the rows of a data file, all of them, in order. Raises DamagedCopyError when the disk does not take it."""
+        """Keep the rows of a data file, all of them, in order. Raises DamagedCopyError if they cannot be written."""
         if table.nbytes + self._bytes <= _MEMORY_BYTES and table.nbytes <= _SMALL_BYTES:
             self._small[file_number] = table.combine_chunks()
             self._bytes += table.nbytes

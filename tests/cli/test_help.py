@@ -20,7 +20,7 @@ def test_the_commands() -> None:
         "cherry-pick", "clean-up-delta", "compact", "convert-equality-deletes", "delete", "doctor", "erase",
         "expire-snapshots", "explain", "explore", "fast-forward", "inspect", "lab", "pipeline", "promote",
         "remove-dangling-deletes", "remove-orphan-files", "repack", "repair", "rewrite-manifests",
-        "rewrite-position-deletes", "rollback", "set-current-snapshot", "stream", "sync-delta", "tour", "verify",
+        "rewrite-position-deletes", "rollback", "set-current-snapshot", "sinks", "stream", "sync-delta", "tour", "verify",
         "workshop-bundle",
     ]  # fmt: skip
 

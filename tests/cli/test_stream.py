@@ -117,3 +117,21 @@ def test_what_cannot_be_streamed(run: Run, tmp_path: Path) -> None:
     assert "changes cannot be read" in run("stream", *where, tmp_path / "x.parquet", "--key", "id").output
     (tmp_path / "x.txt").write_text("x", encoding="utf-8")
     assert "Parquet, CSV and JSON" in run("stream", *where, tmp_path / "x.txt", "--key", "id").output
+
+
+def test_sinks_are_listed_and_dropped(run: Run, tmp_path: Path) -> None:
+    files = make(tmp_path)
+    where = ("--warehouse", tmp_path / "wh", "demo.users")
+    assert "has 0 sinks" in run("sinks", *where).output
+    for sink_id in ("one", "two"):
+        assert run("stream", *where, *files, "--key", "id", "--sink-id", sink_id).exit_code == 0
+    shown = run("sinks", *where).output
+    assert shown.index("two") < shown.index("one")
+    listed = json.loads(run("sinks", *where, "--json").output)["sinks"]
+    assert [(s["sink_id"], s["batch_id"], s["key"], s["file"]) for s in listed] == [
+        (name, 2, ["id"], files[2]) for name in ("two", "one")
+    ]
+    assert "sink one of demo.users dropped" in run("sinks", *where, "--drop", "one").output
+    again = run("sinks", *where, "--drop", "one")
+    assert again.exit_code == 1
+    assert "no such sink" in again.output

@@ -352,7 +352,8 @@ def _certainly_without(metadata: TableMetadata, head: Snapshot | None, snapshot:
         if older.sequence_number < snapshot.sequence_number:
             return True
         known = (older.parent_snapshot_id, promoted_snapshot(older))
-        if older.snapshot_id == snapshot.snapshot_id or any(i is not None and i not in metadata.snapshots for i in known):
+        has_expired = any(i is not None and i not in metadata.snapshots for i in known)
+        if has_expired or older.snapshot_id == snapshot.snapshot_id:
             return False
     return True
 

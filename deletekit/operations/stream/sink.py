@@ -1,7 +1,7 @@
 """THE SINK: batches of change rows into one branch of a table, each batch once and in one commit.
 
-Law: a sink is its table, its id and its key, and its batches say so; whatever else it keeps makes it faster, and nothing
-depends on it. Another process with the same id goes on where this one ended. Threads take turns.
+Law: a sink is its table, its id and its key, and its batches say so; whatever else it keeps makes it faster, and
+nothing depends on it. Another process with the same id goes on where this one ended. Threads take turns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Sink", "sink"]
 _MODES = ("auto", "flink", "eq-only", "index-only")
 
 
-def sink(
+def sink(  # noqa: PLR0913  # options, each given by its name
     table: Table,
     sink_id: str,
     *,
@@ -67,7 +67,8 @@ def sink(
         rows are deleted by value, for one may be outside of the index.
     engine: where data files are read.
 
-    Raises InvalidInputError for a bad key, mode, id or branch, and where batches of this id have another key. Close the sink when it is done, or use it in a `with`.
+    Raises InvalidInputError for a bad key, mode, id or branch, and where batches of this id have another key. Close the
+    sink when it is done, or use it in a `with`.
     """
     check_sink_id(sink_id)
     _check_mode(mode, max_index_keys)

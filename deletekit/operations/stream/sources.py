@@ -50,7 +50,7 @@ def change_files(paths: Sequence[str | Path], *, as_given: bool = False) -> list
     files: list[str] = []
     for path in map(os.path.abspath, map(str, paths)):
         files += _files_of(path)
-    given = [path for path in map(str, paths) if os.path.isfile(path)]
+    given = [path for path in paths if Path(path).is_file()]
     if not as_given and len(given) == len(files):
         _check_shell_order(files)
     for number, file in enumerate(files):
@@ -95,10 +95,11 @@ def rate_batches(rows: int, batches: int) -> Iterator[pa.Table]:
 
 
 def _files_of(path: str) -> list[str]:
-    if os.path.isfile(path):
+    if Path(path).is_file():
         return [path]
-    found = glob(f"{escape(path)}/**", recursive=True) if os.path.isdir(path) else glob(path, recursive=True)
-    files = [f for f in found if os.path.isfile(f) and not _is_hidden(os.path.relpath(f, path))]
+    # Not those of pathlib: its patterns may not be absolute, and have no escapes.
+    found = glob(f"{escape(path)}/**" if Path(path).is_dir() else path, recursive=True)  # noqa: PTH207
+    files = [f for f in found if Path(f).is_file() and not _is_hidden(os.path.relpath(f, path))]
     if not files:
         raise NotFoundError("no files of changes here", kind="file-not-found", file=path)
     return sorted(files, key=natural_key)

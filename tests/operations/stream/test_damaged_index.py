@@ -75,7 +75,7 @@ def test_an_index_that_is_damaged_is_made_again(
         progress = sink.write([{"id": key, "n": 3} for key in KEYS[5:9]], 1)
         assert progress.hits == 4
         sink.write([{"id": KEYS[0], "n": 4}], 2)
-    expected = {key: 1 for key in KEYS} | {key: 3 for key in KEYS[5:9]} | {KEYS[0]: 4}
+    expected = dict.fromkeys(KEYS, 1) | dict.fromkeys(KEYS[5:9], 3) | {KEYS[0]: 4}
     if foreign:
         del expected[KEYS[3]]
         del before[KEYS[3]]

@@ -1,4 +1,4 @@
-"""Streams of files: each file once, by its path, whatever is named again, expired, renamed or given in another order."""
+"""Streams of files: each once, by its path, whatever is named again, expired, moved or given in another order."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class Stream:
 
     def refuses(self, kind: str, *names: str, **options: Any) -> None:
         files = [self.file(n) for n in names]
-        with dk.stream.sink(self.table, "files", equality_fields=["id"], **options) as sink:
-            with refused(self.table, dk.InvalidInputError, kind):
-                list(sink.run_files(files))
+        sink = dk.stream.sink(self.table, "files", equality_fields=["id"], **options)
+        with sink, refused(self.table, dk.InvalidInputError, kind):
+            list(sink.run_files(files))
 
     def expire(self) -> None:
         dk.expire_snapshots(self.table, older_than=FAR, retain_last=1)
@@ -164,6 +164,7 @@ def test_whatever_is_given_no_file_is_applied_twice_and_none_is_lost(
     chance = random.Random(seed)
     stream = Stream(people(catalog), tmp_path / "changes")
     names = [f"{chance.choice(['a', 'b'])}/{n}.parquet" for n in range(12)]
+    kinds: set[str] = set()
     for _ in range(14):
         start = chance.randrange(len(stream.applied) + 1 if seed % 2 else len(names))
         given = names[start : start + chance.randrange(1, 5)]
@@ -173,13 +174,14 @@ def test_whatever_is_given_no_file_is_applied_twice_and_none_is_lost(
         try:
             done = stream.run(*given)
         except dk.InvalidInputError as error:
-            assert error.kind in ("file-order", "file-unknown"), error
+            kinds.add(error.kind)
         else:
             for name, status in zip(given, done, strict=True):
                 assert status != "committed" or Path(name).name not in before
                 assert status == "committed" or Path(name).name in before or seed % 2 == 0
         if chance.random() < 0.3 and stream.table.current_snapshot:
             stream.expire()
+    assert kinds <= {"file-order", "file-unknown"}
     assert len(stream.applied) >= 4
 
 
@@ -234,11 +236,9 @@ def test_files_are_taken_as_given_and_folders_in_natural_order(tmp_path: Path) -
 
 
 def test_natural_order() -> None:
-    names = ["a", "a/1", "a/2/x", "a/10", "a/10.csv", "a/x1y2", "a/x1y10", "a/x01y1", "a/x2", "b"]
+    names = ["a", "a/1", "a/2/x", "a/10", "a/10.csv", "a/x01y1", "a/x1y2", "a/x1y10", "a/x2", "b"]
     for _ in range(20):
-        mixed = random.sample(names, len(names))
-        found = sorted(mixed, key=natural_key)
-        assert [n for n in found if n not in ("a/x01y1",)] == [n for n in names if n not in ("a/x01y1",)]
+        assert sorted(random.sample(names, len(names)), key=natural_key) == names
 
 
 # --- what is in them --------------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ TYPED = pa.schema(
 )
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ROWS = [
-    {"id": "007", "text": "2026-01-02", "n": 1, "cost": Decimal("123456789012345678.25"), "real": 1.0, "flag": True, "at": AT},
+    {"id": "007", "text": "2026-01-02", "n": 1, "cost": Decimal("1234567890.25"), "real": 1.0, "flag": True, "at": AT},
     {"id": "7", "text": "", "n": None, "cost": None, "real": None, "flag": None, "at": None},
     {"id": "NA", "text": None, "n": 0, "cost": Decimal("0.10"), "real": 2.5, "flag": False, "at": AT},
     {"id": "1e3", "text": "a,\"b\"\nc", "n": -5, "cost": Decimal("5.00"), "real": -0.5, "flag": True, "at": AT},
@@ -265,7 +265,7 @@ ROWS = [
 
 
 def write_csv(path: Path, rows: Sequence[Row]) -> None:
-    """Write nothing for null and quotes around every value: its type is the column's, not what its spelling looks like."""
+    """Write nothing for null, and quotes around every value: its type is the column's, whatever it looks like."""
     with path.open("w", encoding="utf-8", newline="") as file:
         for line in [list(rows[0]), *(list(map(cell, row.values())) for row in rows)]:
             file.write(",".join("" if v is None else '"' + v.replace('"', '""') + '"' for v in line) + "\n")
@@ -306,6 +306,6 @@ def test_nothing_between_commas_is_null_and_two_quotes_are_the_empty_text(catalo
     expected = {1: (None, 1.5), 2: ("", None), 3: ("NULL", 2.0)}
     assert {r["id"]: (r["name"], r["score"]) for r in dk.scan(table).to_arrow().to_pylist()} == expected
     path.write_text("id,name,score,_change_type\n1x,a,1.5,INSERT\n", encoding="utf-8")
-    with dk.stream.sink(table, "other", equality_fields=["id"]) as sink:
-        with refused(table, dk.InvalidInputError, "rows"):
-            list(sink.run_files([path]))
+    other = dk.stream.sink(table, "other", equality_fields=["id"])
+    with other, refused(table, dk.InvalidInputError, "rows"):
+        list(other.run_files([path]))
