@@ -139,3 +139,20 @@ def test_markers_of_earlier_versions_are_understood_and_completed(
     with refused(table, dk.InvalidInputError, "key-changed"):
         dk.stream.sink(table, "people", equality_fields=["name"])
     check(table, replay([*BATCHES[:2], *BATCHES[3:5]]))
+
+
+def test_a_copy_of_a_table_under_another_uuid_is_another_table(
+    catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = people(catalog)
+
+    def of_another(*of_batch: Any) -> dict[str, str]:
+        return {**summary_of(*of_batch), "deletekit.table-uuid": "00000000-0000-0000-0000-000000000000"}
+
+    with monkeypatch.context() as elsewhere, sink(table) as first:
+        elsewhere.setattr("deletekit.operations.stream.batch_run.summary_of", of_another)
+        first.write(BATCHES[0], 0)
+    with refused(table, dk.InvalidInputError, "table-changed"):
+        sink(table)
+    with sink(table, "another") as second:
+        assert second.write(BATCHES[1], 0).status == "committed"
