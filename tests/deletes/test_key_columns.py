@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import signal
@@ -138,13 +137,22 @@ def test_what_a_killed_process_leaves_goes_with_the_next_sink(temporary: Path) -
     live.close()
 
 
-def test_a_forked_process_leaves_its_parents_folder_alone(temporary: Path) -> None:
-    folder = ScratchFolder()
-    child = os.fork()
-    if child == 0:
-        folder.close()
-        os._exit(0)
-    os.waitpid(child, 0)
-    assert folder.path.exists()
+FORKED = """
+import os, sys, tempfile
+tempfile.tempdir = sys.argv[1]
+from deletekit.deletes.scratch_folder import ScratchFolder
+folder = ScratchFolder()
+child = os.fork()
+if child == 0:
     folder.close()
+    os._exit(0)
+os.waitpid(child, 0)
+print(folder.path.exists())
+"""
+
+
+def test_a_forked_process_leaves_its_parents_folder_alone(temporary: Path) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORKED, str(temporary)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
     assert list(temporary.iterdir()) == []
