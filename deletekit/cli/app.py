@@ -30,7 +30,7 @@ from deletekit.cli.rewrite import (
     remove_dangling_deletes,
     rewrite_position_deletes,
 )
-from deletekit.cli.stream import promote, stream
+from deletekit.cli.stream import promote, sinks, stream
 from deletekit.cli.terminal import show_error
 from deletekit.cli.verify import verify
 from deletekit.cli.workshop_bundle import workshop_bundle
@@ -101,7 +101,7 @@ def tour(directory: Path | None, *, keep: bool) -> None:
 
 
 _LOOKING = (tour, lab, workshop_bundle, inspect, explain, explore, verify, doctor)
-_CHANGING = (pipeline, delete, stream, promote, rollback, set_current_snapshot, cherry_pick, fast_forward)
+_CHANGING = (pipeline, delete, stream, sinks, promote, rollback, set_current_snapshot, cherry_pick, fast_forward)
 _CLEANING_UP = (expire_snapshots, remove_orphan_files, rewrite_manifests, repair)
 _REWRITING = (compact, rewrite_position_deletes, convert_equality_deletes, remove_dangling_deletes, erase)
 _DELTA = (sync_delta, clean_up_delta, repack)

@@ -1,4 +1,4 @@
-"""`deletekit stream` and `deletekit promote`."""
+"""`deletekit stream`, `deletekit sinks` and `deletekit promote`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from deletekit.cli.parts import pairs
 from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import count, json_ready, plain
 
-__all__ = ["promote", "stream"]
+__all__ = ["promote", "sinks", "stream"]
 
 _INTERRUPTED = "Start it again: batches that are in the table are skipped."
 _key = click.option(
@@ -28,7 +28,7 @@ _key = click.option(
 
 @click.command("stream", short_help="Apply change rows, each batch exactly once.")
 @table_options
-@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("files", nargs=-1)
 @click.option(
     "--rate", type=click.IntRange(1), metavar="ROWS", help="Instead of FILES: so many made-up changes a batch."
 )
@@ -48,19 +48,23 @@ _key = click.option(
 @click.option("--change-type", default="_change_type", show_default=True, metavar="COLUMN", help="Says what a row is.")
 @click.option("--order", metavar="COLUMN", help="Puts the rows of a batch in order.  [default: as they come]")
 @click.option("--allow-rewind", is_flag=True, help="Apply batches though the stream or the branch went back.")
+@click.option("--as-given", is_flag=True, help="Take files in a shell's order too: 10.parquet before 2.parquet.")
 @output_options
 def stream(
-    source: TableSource, *, files: Sequence[Path], rate: int | None, batches: int, keys: Sequence[str], output: Output,
-    **how: Any,
+    source: TableSource, *, files: Sequence[str], rate: int | None, batches: int, keys: Sequence[str], as_given: bool,
+    output: Output, **how: Any,
 ) -> None:  # fmt: skip
-    """Apply the changes in FILES (Parquet, CSV or JSON lines) to TABLE, each file a batch, in the order of their names.
+    """Apply the changes in FILES (Parquet, CSV or JSON lines) to TABLE, each file a batch, in the order given.
 
-    Batches that are in the table already are skipped, so the same command goes on where it was broken off. With --rate
-    and --warehouse, a table that is not there is made, with the columns value and timestamp.
+    A folder stands for the files in it, a pattern in quotes for those it fits, in natural order: 2.parquet before
+    10.parquet. A file is known by its path: those that are in the table already are skipped, so the same command goes
+    on where it was broken off, and a later one may name only the new files. With --rate and --warehouse, a table that
+    is not there is made, with the columns value and timestamp.
 
     \b
     Examples:
-      deletekit stream --warehouse wh demo.users changes/*.parquet --key id
+      deletekit stream --warehouse wh demo.users changes/ --key id
+      deletekit stream --warehouse wh demo.users 'changes/*.csv' --key id
       deletekit stream --warehouse wh demo.rate --rate 1000 --batches 20
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     if bool(files) == (rate is not None):
@@ -68,16 +72,50 @@ def stream(
     table = open_table(source) if rate is None else _open_or_make(source)
     if rate is not None:
         how, keys = {**how, "change_type": "_change_type", "order": None}, keys or ("value",)
-    changes = _sources().file_batches(files) if rate is None else _sources().rate_batches(rate, batches)
     when_interrupted(_INTERRUPTED)
     done = []
     with dk.stream.sink(table, how.pop("sink_id"), equality_fields=list(keys) or None, **how) as sink:
-        for progress in sink.run(changes):
+        made_up = None if rate is None else sink.run(_sources().rate_batches(rate, batches))
+        for progress in made_up or sink.run_files(files, as_given=as_given):
             done.append(progress)
             if not output.as_json:
                 show(Text(plain(_line(progress))))
     if output.as_json:
         show_json({"table": table.name, "batches": [_json(p) for p in done]})
+
+
+@click.command("sinks", short_help="List a table's sinks, or drop one.")
+@table_options
+@click.option("--drop", metavar="NAME", help="Drop the tag of a sink that is over; its rows stay.")
+@output_options
+def sinks(source: TableSource, *, drop: str | None, output: Output) -> None:
+    """List the sinks of TABLE, each with its newest batch, whose snapshot its tag keeps from expiring.
+
+    \b
+    Examples:
+      deletekit sinks --warehouse wh demo.users
+      deletekit sinks --warehouse wh demo.users --drop old-stream
+    """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    table = open_table(source)
+    if drop is not None:
+        dk.stream.drop_sink(table, drop)
+    found = dk.stream.sinks(table)
+    if output.as_json:
+        show_json({"table": table.name, "dropped": drop, "sinks": [json_ready(s) for s in found]})
+        return
+    if drop is not None:
+        show(Text(plain(f"sink {drop} of {table.name} dropped"), style="bold"))
+    show(Text(plain(f"{table.name} has {count(len(found), 'sink')}"), style="bold"))
+    for sink in found:
+        facts = {
+            "key": ", ".join(sink.key) or None,
+            "newest batch": sink.batch_id,
+            "query": sink.query_id or None,
+            "file": sink.file,
+            "committed at": sink.committed_at.isoformat(sep=" ", timespec="seconds"),
+            "snapshot": sink.snapshot_id,
+        }
+        show(Text(plain(sink.sink_id)), pairs({name: v for name, v in facts.items() if v is not None}))
 
 
 @click.command("promote", short_help="Bring a staging branch to main.")
@@ -133,7 +171,9 @@ def _sources() -> Any:
 
 def _line(progress: dk.stream.BatchProgress) -> str:
     said = f"batch {progress.batch_id} {progress.status}"
-    if progress.commit is None:
+    if progress.file is not None:
+        said += f" ({Path(progress.file).name})"
+    if progress.status != "committed" or progress.commit is None:
         return said
     deletes = count(len(progress.commit.added_delete_files), "delete file")
     lag = "" if progress.lag_ms is None else f", {progress.lag_ms} ms behind"

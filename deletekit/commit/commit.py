@@ -35,7 +35,7 @@ from deletekit.table.properties import value_of
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
-__all__ = ["Attempt", "Build", "Commit", "commit", "commit_result"]
+__all__ = ["Attempt", "Build", "Commit", "check_same_table", "commit", "commit_result"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ def commit(
         number += 1
         with _discarding(work):
             check_request(table.refresh(), ref, properties)
-            _check_same_table(table, uuid)
+            check_same_table(table, uuid)
             if validate is not None:
                 validate(_base(table, ref, reader))
             kept = None if work is None else _carried(work, ref)
@@ -150,8 +150,8 @@ def check_request(table: Table, ref: str, properties: Mapping[str, str] | None =
     check_writable(table.metadata, table.metadata_location)
 
 
-def _check_same_table(table: Table, uuid: str | None) -> None:
-    """A filter that was meant for one table is not tried on another that got its name."""
+def check_same_table(table: Table, uuid: str | None) -> None:
+    """Refuse what was meant for one table where another got its name. Raises NotFoundError."""
     found = table.metadata.table_uuid
     if uuid is not None and found != uuid:
         raise NotFoundError(

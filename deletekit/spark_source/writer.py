@@ -16,13 +16,13 @@ from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from deletekit.commit.commit import Attempt, check_request, commit
+from deletekit.commit.commit import Attempt, check_request, check_same_table, commit
 from deletekit.commit.conflicts import PlannedChange
 from deletekit.commit.row_delta import RowDelta
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.rows import align
 from deletekit.deletes.write_context import WriteContext, check_parquet_only
-from deletekit.errors import CommitStateUnknownError, InvalidInputError, NotFoundError, UnsupportedError
+from deletekit.errors import CommitStateUnknownError, InvalidInputError, UnsupportedError
 from deletekit.formats.content_file import DataFile
 from deletekit.operations.spark_rows import from_spark
 from deletekit.operations.upsert import UpsertRequest, check_upsert, upsert_files
@@ -109,14 +109,7 @@ class TableWriter(DataSourceArrowWriter):
 
     def _commit(self, files: Sequence[DataFile]) -> None:
         table = self._options.open_table()
-        if table.metadata.table_uuid != self._uuid:
-            raise NotFoundError(
-                "the table was replaced by another of its name",
-                kind="table-not-found",
-                field="table-uuid",
-                found=table.metadata.table_uuid,
-                expected=self._uuid,
-            )
+        check_same_table(table, self._uuid)
         if self._upsert is not None:
             upsert_files(table, files, self._upsert, ref=self._ref, commit_properties=self._options.summary)
         else:

@@ -20,8 +20,8 @@ def test_the_commands() -> None:
         "cherry-pick", "clean-up-delta", "compact", "convert-equality-deletes", "delete", "doctor", "erase",
         "expire-snapshots", "explain", "explore", "fast-forward", "inspect", "lab", "pipeline", "promote",
         "remove-dangling-deletes", "remove-orphan-files", "repack", "repair", "rewrite-manifests",
-        "rewrite-position-deletes", "rollback", "set-current-snapshot", "stream", "sync-delta", "tour", "verify",
-        "workshop-bundle",
+        "rewrite-position-deletes", "rollback", "set-current-snapshot", "sinks", "stream", "sync-delta", "tour",
+        "verify", "workshop-bundle",
     ]  # fmt: skip
 
 

@@ -39,13 +39,53 @@ def test_files_are_applied_once(run: Run, tmp_path: Path) -> None:
     command = ("stream", "--warehouse", tmp_path / "wh", "demo.users", *make(tmp_path), "--key", "id")
     first = run(*command)
     assert first.exit_code == 0, first.output
-    assert "batch 0 committed: 1 row, 1 key, 1 found" in first.output
+    assert "batch 1 committed (0.parquet): 1 row, 1 key, 1 found" in first.output
     assert rows(tmp_path) == [(1, "new"), (3, "c")]
     again = json.loads(run(*command, "--json").output)
     assert [b["status"] for b in again["batches"]] == ["skipped"] * 3
-    changed = run(*command[:5], *command[6:])  # without the first
+    fewer = json.loads(run(*command[:5], *command[6:], "--json").output)
+    assert [b["status"] for b in fewer["batches"]] == ["skipped"] * 2, "a file is known by its path"
+    assert [Path(b["file"]).name for b in fewer["batches"]] == ["2.parquet", "1.jsonl"]
+    pq.write_table(pa.Table.from_pylist([{"_change_type": "INSERT", "id": 3, "name": "d"}]), tmp_path / "2.parquet")
+    changed = run(*command)
     assert changed.exit_code == 1
-    assert "a batch came again with other changes" in changed.output
+    assert "a batch came again with other data" in changed.output
+
+
+def test_a_later_file_of_the_same_keys_is_not_taken_for_an_old_one(run: Run, tmp_path: Path) -> None:
+    command = ("stream", "--warehouse", tmp_path / "wh", "demo.users", "--key", "id")
+    make(tmp_path)
+    for number, name in enumerate("xyz"):
+        row = {"_change_type": "UPDATE_AFTER", "id": 1, "name": name}
+        pq.write_table(pa.Table.from_pylist([row]), tmp_path / f"{number}.parquet")
+    assert run(*command, tmp_path / "0.parquet", tmp_path / "1.parquet").exit_code == 0
+    later = run(*command, tmp_path / "2.parquet")
+    assert "batch 2 committed (2.parquet)" in later.output
+    assert rows(tmp_path)[0] == (1, "z")
+    with new_catalog(tmp_path / "wh") as catalog:
+        dk.expire_snapshots(dk.load_table(catalog, "demo.users"), older_than=2**62, retain_last=1)
+    again = run(*command, *(tmp_path / f"{n}.parquet" for n in range(3)))
+    assert again.output.count("skipped") == 3
+    assert rows(tmp_path)[0] == (1, "z")
+
+
+def test_the_order_of_files(run: Run, tmp_path: Path) -> None:
+    command = ("stream", "--warehouse", tmp_path / "wh", "demo.users", "--key", "id")
+    make(tmp_path)
+    for number in (2, 10):
+        (tmp_path / "csv").mkdir(exist_ok=True)
+        text = f"_change_type,id,name\nUPDATE_AFTER,1,00{number}\n"
+        (tmp_path / "csv" / f"{number}.csv").write_text(text, encoding="utf-8")
+    files = [tmp_path / "csv" / f"{n}.csv" for n in (2, 10)]
+    asked = run(*command, *files[::-1])
+    assert asked.exit_code == 1
+    assert "10.csv before 2.csv" in asked.output
+    for number, given in enumerate((files, [tmp_path / "csv"], [tmp_path / "csv" / "*.csv"])):
+        done = run(*command, *given, "--sink-id", f"s{number}")
+        assert done.output.index("committed (2.csv)") < done.output.index("committed (10.csv)")
+        assert rows(tmp_path)[0] == (1, "0010")
+    assert run(*command, *files[::-1], "--as-given").exit_code == 0
+    assert rows(tmp_path)[0] == (1, "002")
 
 
 def test_a_branch_is_promoted(run: Run, tmp_path: Path) -> None:
@@ -77,3 +117,21 @@ def test_what_cannot_be_streamed(run: Run, tmp_path: Path) -> None:
     assert "changes cannot be read" in run("stream", *where, tmp_path / "x.parquet", "--key", "id").output
     (tmp_path / "x.txt").write_text("x", encoding="utf-8")
     assert "Parquet, CSV and JSON" in run("stream", *where, tmp_path / "x.txt", "--key", "id").output
+
+
+def test_sinks_are_listed_and_dropped(run: Run, tmp_path: Path) -> None:
+    files = make(tmp_path)
+    where = ("--warehouse", tmp_path / "wh", "demo.users")
+    assert "has 0 sinks" in run("sinks", *where).output
+    for sink_id in ("one", "two"):
+        assert run("stream", *where, *files, "--key", "id", "--sink-id", sink_id).exit_code == 0
+    shown = run("sinks", *where).output
+    assert shown.index("two") < shown.index("one")
+    listed = json.loads(run("sinks", *where, "--json").output)["sinks"]
+    assert [(s["sink_id"], s["batch_id"], s["key"], s["file"]) for s in listed] == [
+        (name, 2, ["id"], files[2]) for name in ("two", "one")
+    ]
+    assert "sink one of demo.users dropped" in run("sinks", *where, "--drop", "one").output
+    again = run("sinks", *where, "--drop", "one")
+    assert again.exit_code == 1
+    assert "no such sink" in again.output

@@ -29,6 +29,7 @@ from deletekit.operations.maintenance.reachable import (
 from deletekit.operations.maintenance.removal import check_gc_enabled, check_not_needed, remove_files
 from deletekit.operations.maintenance.retention import Expiry, ExpiryRequest, plan_expiry
 from deletekit.operations.read import milliseconds
+from deletekit.operations.stream.progress import KEPT_FOR_EVER, rewound_sinks
 from deletekit.table.locations import KnownFiles, SpellingRules
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.metadata_file import logged_files
@@ -223,7 +224,14 @@ def _commit(table: Table, request: ExpiryRequest, *, others_files: bool) -> tupl
         planned.append((metadata, expiry))
         updates: list[Mapping[str, Any]] = [{"action": "remove-snapshot-ref", "ref-name": n} for n in expiry.refs]
         ids = [s.snapshot_id for s in expiry.snapshots]
-        return [*updates, {"action": "remove-snapshots", "snapshot-ids": ids}] if ids else updates
+        if not ids:
+            return updates
+        # What was rolled back is known from the parents of snapshots, which go now.
+        for tag, head in rewound_sinks(metadata).items():
+            if tag not in expiry.refs:
+                to = {"ref-name": tag, "type": "tag", "snapshot-id": head, **KEPT_FOR_EVER}
+                updates.append({"action": "set-snapshot-ref", **to})
+        return [*updates, {"action": "remove-snapshots", "snapshot-ids": ids}]
 
     commit_metadata(table, build, unchanged_refs=None)
     return planned[-1]

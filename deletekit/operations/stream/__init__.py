@@ -7,5 +7,6 @@ from deletekit.operations.stream.batch_run import BatchProgress
 from deletekit.operations.stream.convert import convert
 from deletekit.operations.stream.promote import Promotion, promote
 from deletekit.operations.stream.sink import Sink, sink
+from deletekit.operations.stream.sinks import SinkInfo, drop_sink, sinks
 
-__all__ = ["BatchProgress", "Promotion", "Sink", "convert", "promote", "sink"]
+__all__ = ["BatchProgress", "Promotion", "Sink", "SinkInfo", "convert", "drop_sink", "promote", "sink", "sinks"]

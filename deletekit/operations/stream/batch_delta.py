@@ -2,8 +2,8 @@
 
 | mode       | old rows of the batch's keys                       | rows that the batch itself replaces  |
 |------------|----------------------------------------------------|--------------------------------------|
-| indexed    | by position where the index finds them, else none, | are not written                      |
-|            | or by value where the index is not complete        |                                      |
+| indexed    | by position where the index finds them; all by     | are not written                      |
+|            | value where the index is not complete              |                                      |
 | eq-only    | by value                                           | are not written                      |
 | flink      | by value                                           | are written, and hidden by position  |
 
@@ -66,8 +66,9 @@ class BatchDelta:
 
 
 def indexed_delta(attempt: Attempt, changes: Changes, folded: Folded, index: TableIndex) -> BatchDelta:
-    """Old rows by their place in the index, which must be that of the attempt's base; keys that are not found by value.
+    """Old rows by their place in the index, which must be that of the attempt's base.
 
+    By value where the index is not complete, also those that it finds: an older row of a key may be outside of it.
     An updated row keeps its `_row_id`. The index is told what it need not read when it next catches up.
     """
     hits = index.find(folded.keys)
@@ -82,9 +83,9 @@ def indexed_delta(attempt: Attempt, changes: Changes, folded: Folded, index: Tab
         columns = tuple(c.take(pa.array(kept[numbers])) for c in folded.keys)
         own = None if row_ids is None else row_ids.take(pa.array(numbers))
         written[file.file_path] = FileKeys(columns=columns, row_ids=own)
-    gone = [(n, PositionBitmap(hits.positions[at])) for n, at in by_file(hits.files)]
+    unknown = np.empty(0, np.int64) if index.is_complete else np.arange(len(folded))
+    gone = [(n, PositionBitmap(hits.positions[at])) for n, at in by_file(hits.files) if index.is_complete]
     killed = [HiddenRows(index.task(n), positions, index.hidden(n)) for n, positions in gone]
-    unknown = np.flatnonzero(~found) if not index.is_complete else np.empty(0, np.int64)
     delta = by_position(attempt, killed)
     delta = replace(
         delta,

@@ -17,11 +17,12 @@ from pyiceberg.schema import Schema
 
 from deletekit.commit.commit import Attempt, Commit, commit
 from deletekit.commit.conflicts import PlannedChange
+from deletekit.commit.row_delta import RowDelta
 from deletekit.errors import CommitStateUnknownError
 from deletekit.operations.delete import partitionable
 from deletekit.operations.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta
 from deletekit.operations.stream.changes import ChangeFormat, Changes, Folded, fold, read_changes
-from deletekit.operations.stream.progress import BatchId, is_committed, sink_tag, tag_update
+from deletekit.operations.stream.progress import BatchId, is_committed, sink_tag, summary_of, tag_update
 from deletekit.operations.stream.sink_state import SinkState
 from deletekit.operations.write import ensure_unpartitioned_spec
 from deletekit.table.metadata import Snapshot
@@ -37,7 +38,8 @@ class BatchProgress:
 
     Attributes
     ----------
-    status: `committed`; `skipped`, because it was in the table already; or `empty`, because it had no rows.
+    status: `committed`; `skipped`, because it was in the table already; or `empty`, because it had no rows: then only
+        its number is committed.
     rows, keys: change rows, and different keys among them.
     hits, misses: keys of which an old row was found, by the index or in the batch (mode `flink`); and the others.
     fell_back: old rows were deleted by value in the end, because others kept committing.
@@ -46,6 +48,7 @@ class BatchProgress:
     lag_ms: milliseconds from the newest time in the order column to now; None when that is not a time.
     duration_ms: what the batch took.
     commit: None unless it was committed by this call.
+    file: the path of the file that the batch comes from; None where it comes from no file.
     """
 
     sink_id: str
@@ -63,6 +66,7 @@ class BatchProgress:
     lag_ms: int | None = None
     duration_ms: int = 0
     commit: Commit | None = None
+    file: str | None = None
 
 
 class _AlreadyCommittedError(Exception):
@@ -95,8 +99,6 @@ class BatchRun:
     def go(self, started: float) -> BatchProgress:
         """Commit the batch, or find that it need not be."""
         state, table = self._state, self._state.table
-        if not len(self._parsed.changes):
-            return self._progress("empty", started)
         try:
             self._validate(self._head())
             fields = self._parsed.form.fields
@@ -113,14 +115,20 @@ class BatchRun:
             return self._progress("skipped", started)
         except CommitStateUnknownError:
             table.refresh()
-            if not is_committed(table.metadata, self._head(), self._batch):
+            if not self._is_committed(self._head()):
                 raise
             return self._progress("skipped", started)
-        return self._progress("committed", started, done)
+        return self._progress("committed" if len(self._parsed.changes) else "empty", started, done)
 
     def _validate(self, head: Snapshot | None) -> None:
-        if is_committed(self._state.table.metadata, head, self._batch, allow_rewind=self._state.allow_rewind):
+        if self._is_committed(head):
             raise _AlreadyCommittedError
+
+    def _is_committed(self, head: Snapshot | None) -> bool:
+        state = self._state
+        return is_committed(
+            state.table.metadata, head, self._batch, allow_rewind=state.allow_rewind, allow_gaps=state.allow_gaps
+        )
 
     def _build(self, attempt: Attempt) -> PlannedChange:
         self._plans += 1
@@ -129,18 +137,21 @@ class BatchRun:
             form = replace(parsed.form, fields=self._state.key_fields(metadata.schema))
             parsed = self._parsed = ParsedBatch.of(self._rows, metadata.schema, form)
         changes, folded, fields = parsed.changes, parsed.folded, parsed.form.fields
-        if self._state.mode == "flink":
+        if not len(changes):
+            written = BatchDelta(delta=RowDelta())
+        elif self._state.mode == "flink":
             written = flink_delta(attempt, changes, folded, fields)
         elif self._state.mode == "eq-only" or self._falls_back:
             written = equality_delta(attempt, changes, folded, fields)
         else:
-            index, self._read_files = self._state.index_of(attempt)
-            written = indexed_delta(attempt, changes, folded, index)
+            written, self._read_files = self._state.with_index(
+                attempt, lambda index: indexed_delta(attempt, changes, folded, index)
+            )
         self._written = written
         tag = tag_update(metadata, sink_tag(self._batch.sink_id))
-        delta = replace(written.delta, summary=self._batch.summary(), refs=(tag,))
+        delta = replace(written.delta, summary=summary_of(self._batch, metadata, attempt.base.snapshot), refs=(tag,))
         # A row that lands may have a key that was looked up in vain; by value it is deleted whatever lands.
-        reads: BooleanExpression = AlwaysTrue() if self._is_by_position else AlwaysFalse()
+        reads: BooleanExpression = AlwaysTrue() if self._is_by_position and len(changes) else AlwaysFalse()
         return PlannedChange(delta=delta, targets=written.targets, reads=reads)
 
     @property
@@ -174,6 +185,7 @@ class BatchRun:
             lag_ms=_lag_ms(self._parsed.changes.newest),
             duration_ms=int((time.monotonic() - started) * 1000),
             commit=done,
+            file=self._batch.file,
         )
 
 

@@ -9,7 +9,6 @@ row, for the row after it may have another key.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
@@ -80,6 +80,7 @@ class Changes:
     codes: a number for each row's key.
     order: the rows in order.
     puts: the rows that are put, aligned to the table; `put_of` says where a row is among them, -1 for none.
+    told: the table's columns that the batch has, the others of `puts` have defaults.
     newest: the highest value of the order column.
     """
 
@@ -89,21 +90,11 @@ class Changes:
     order: Numbers
     puts: pa.Table
     put_of: Numbers
+    told: tuple[NestedField, ...]
     newest: Any = None
 
     def __len__(self) -> int:
         return len(self.types)
-
-    def digest(self) -> str:
-        """What keys and changes the batch has, whatever their order: to know a batch again."""
-        parts = [pl.Series("type", self.types)]
-        parts += [pl.Series(str(i), p) for i, p in enumerate(p for c in self.keys for p in comparable(c))]
-        frame = pl.DataFrame(parts)
-        sha = hashlib.sha256(str(len(frame)).encode())
-        for column in frame.sort(frame.columns, nulls_last=True).iter_columns():
-            sha.update(column.is_null().to_numpy().tobytes())
-            sha.update(_bytes_of(column.drop_nulls()))
-        return sha.hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +139,7 @@ def read_changes(rows: Any, schema: Schema, form: ChangeFormat) -> Changes:
         order=rank,
         puts=puts,
         put_of=np.where(is_put, np.cumsum(is_put) - 1, -1),
+        told=tuple(f for f in schema.fields if f.name in table.column_names),
         newest=newest,
     )
     if not form.ordered:
@@ -210,6 +202,14 @@ def _order(table: pa.Table, form: ChangeFormat) -> tuple[Numbers, Any]:
         raise InvalidInputError(
             "null in the order column", kind="change-order", field=form.order, found=f"{column.null_count} nulls"
         )
+    if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+        raise InvalidInputError(
+            "NaN in the order column, and it is neither before nor after any number",
+            kind="change-order",
+            field=form.order,
+            found="NaN",
+            expected="a number in each row",
+        )
     if pa.types.is_nested(column.type):
         raise InvalidInputError(
             "changes cannot be put in order by this type", kind="change-order", field=form.order, found=str(column.type)
@@ -243,11 +243,3 @@ def _check_order(changes: Changes, order: Numbers, form: ChangeFormat) -> None:
             found=[c[row].as_py() for c in changes.keys],
             expected="a column that puts the changes of each key in order",
         )
-
-
-def _bytes_of(column: pl.Series) -> bytes:
-    if column.dtype in (pl.String, pl.Binary):
-        lengths = column.cast(pl.Binary).bin.size().to_numpy().astype(np.int64)
-        return lengths.tobytes() + b"".join(column.cast(pl.Binary).to_list())
-    values: bytes = column.to_numpy().astype(np.int64).tobytes()
-    return values

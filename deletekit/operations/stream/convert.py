@@ -6,7 +6,7 @@ deletes apply to (`convert_equality_deletes`). A lost race is planned anew.
 
 from __future__ import annotations
 
-from deletekit.commit.commit import Attempt, Commit, commit
+from deletekit.commit.commit import Attempt, Commit, check_same_table, commit
 from deletekit.commit.row_delta import RowDelta
 from deletekit.deletes.replace import HiddenRows
 from deletekit.formats.content_file import FileContent
@@ -42,7 +42,8 @@ def convert(table: Table | Sink, *, ref: str = MAIN) -> Commit:
         deletes = [entry for entry, _ in head.deletes(FileContent.EQUALITY_DELETES)]
         if not deletes:
             return RowDelta()
-        index, _ = state.index_of(attempt)
+        # The index has looked up the keys of equality deletes when it is given out; from then on it reads no copy.
+        index, _ = state.with_index(attempt, lambda index: index)
         hit = [n for n in index.numbers() if any(d.kind == "equality-delete" for d in index.task(n).delete_files)]
         hidden = [(index.task(n), index.hidden(n)) for n in hit]
         before = [head.context.loader.positions(task) for task, _ in hidden]
@@ -55,6 +56,8 @@ def convert(table: Table | Sink, *, ref: str = MAIN) -> Commit:
             operation="replace",
         )
 
-    if state.max_index_keys is not None:
-        return convert_equality_deletes(state.table, ref=state.ref, engine=state.engine).commit or Commit()
-    return commit(state.table, build, ref=state.ref, reader=state.reader)
+    with state.lock:
+        check_same_table(state.table.refresh(), state.table_uuid)
+        if state.max_index_keys is not None:
+            return convert_equality_deletes(state.table, ref=state.ref, engine=state.engine).commit or Commit()
+        return commit(state.table, build, ref=state.ref, reader=state.reader)

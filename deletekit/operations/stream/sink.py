@@ -1,7 +1,7 @@
 """THE SINK: batches of change rows into one branch of a table, each batch once and in one commit.
 
-Law: a sink is its table, its id and its key; whatever else it keeps makes it faster, and nothing depends on it. Another
-process with the same id goes on where this one ended.
+Law: a sink is its table, its id and its key, and its batches say so; whatever else it keeps makes it faster, and
+nothing depends on it. Another process with the same id goes on where this one ended. Threads take turns.
 """
 
 from __future__ import annotations
@@ -9,16 +9,21 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.operations.context import engine_or_default
+from deletekit.operations.stream.batch_digest import batch_digest, digest_of_keys
 from deletekit.operations.stream.batch_run import BatchProgress, BatchRun, ParsedBatch
 from deletekit.operations.stream.changes import ChangeFormat
-from deletekit.operations.stream.progress import BatchId, check_sink_id, last_marker
+from deletekit.operations.stream.file_plan import FileBatch, plan_files
+from deletekit.operations.stream.progress import BatchId, check_sink_id, last_marker, markers, newest_marker
 from deletekit.operations.stream.sink_state import SinkMode, SinkState
+from deletekit.operations.stream.sources import change_files, read_changes_file
 from deletekit.operations.stream.table_index import TableIndex
 from deletekit.public import public
 from deletekit.table.metadata import MAIN
@@ -30,7 +35,7 @@ _MODES = ("auto", "flink", "eq-only", "index-only")
 
 
 @public
-def sink(
+def sink(  # noqa: PLR0913  # options, each given by its name
     table: Table,
     sink_id: str,
     *,
@@ -40,6 +45,7 @@ def sink(
     change_type: str | None = "_change_type",
     order: str | None = None,
     allow_rewind: bool = False,
+    allow_gaps: bool = False,
     max_index_keys: int | None = None,
     engine: Engine | None = None,
 ) -> Sink:
@@ -48,7 +54,8 @@ def sink(
     Parameters
     ----------
     sink_id: names the sink in the table, for as long as it lives; one for each stream.
-    equality_fields: the key columns; default the schema's identifier fields. A key has at most one row.
+    equality_fields: the key columns; default the schema's identifier fields. A key has at most one row. The batches of
+        one id have one key.
     mode: `auto` deletes old rows by position where its index finds them, and by value where the index is not complete
         or others keep committing; `index-only` by position only; `eq-only` by value only; `flink` as Flink's sink does,
         by value, and by position what the batch itself replaces.
@@ -57,21 +64,25 @@ def sink(
         Delta and Debezium write it; None: every row is an upsert.
     order: the column that rows of a batch are put in order by; None: they come in order.
     allow_rewind: apply a batch though stream or branch went back; see `is_committed` in `progress.py`.
-    max_index_keys: how many rows the index may hold: those of the newest data files. With fewer than there are, a
-        key that is not found is deleted by value.
+    allow_gaps: apply a batch though batches before it are not in the table; else their data would be missing unseen.
+    max_index_keys: how many rows the index may hold: those of the newest data files. With fewer than there are, old
+        rows are deleted by value, for one may be outside of the index.
     engine: where data files are read.
 
-    Raises InvalidInputError for a bad key, mode, id or branch. Close the sink when it is done, or use it in a `with`.
+    Raises InvalidInputError for a bad key, mode, id or branch, and where batches of this id have another key. Close the
+    sink when it is done, or use it in a `with`.
     """
     check_sink_id(sink_id)
     _check_mode(mode, max_index_keys)
     state = SinkState(
         table=table.refresh(),
+        table_uuid=table.metadata.table_uuid,
         sink_id=sink_id,
         mode=mode,
         ref=ref,
         equality_fields=equality_fields,
         allow_rewind=allow_rewind,
+        allow_gaps=allow_gaps,
         max_index_keys=max_index_keys,
         engine=engine_or_default(engine),
     )
@@ -115,8 +126,9 @@ class Sink:
     def last_batch(self) -> tuple[str, int] | None:
         """Query id and number of the newest batch of this sink in the branch; None when there is none."""
         state = self.state
-        metadata = state.table.refresh().metadata
-        last = last_marker(metadata, metadata.snapshot_of_ref(state.ref), state.sink_id)
+        with state.lock:
+            metadata = state.table.refresh().metadata
+            last = last_marker(metadata, metadata.snapshot_of_ref(state.ref), state.sink_id)
         return None if last is None else (last.query_id, last.batch_id)
 
     @public
@@ -127,7 +139,8 @@ class Sink:
         ----------
         changes: pyarrow Table or RecordBatch, anything with `__arrow_c_stream__`, or a list of dicts: the table's
             columns, and those of `change_type` and `order`. Rows that delete need their key only.
-        batch_id: the batch's number in its stream, from 0; the same batch has the same number when it comes again.
+        batch_id: the batch's number in its stream, from 0 and without gaps; the same batch has the same number when it
+            comes again. A batch without rows has a number too.
         query_id: who numbers the batches.
         ordered: whether rows come in order; if not, the column `order` has to tell the changes of a key apart.
 
@@ -135,6 +148,12 @@ class Sink:
         cannot be known that it has to be applied; CommitConflictError, CommitStateUnknownError as every commit.
         """
         _check_batch_id(batch_id, query_id)
+        with self.state.lock:
+            return self._write(changes, batch_id, query_id, ordered=ordered)
+
+    def _write(
+        self, changes: Any, batch_id: int, query_id: str, *, ordered: bool = True, source: FileBatch | None = None
+    ) -> BatchProgress:
         started = time.monotonic()
         state = self.state
         metadata = state.table.refresh().metadata
@@ -143,7 +162,18 @@ class Sink:
         fields = state.key_fields(metadata.schema)
         form = ChangeFormat(fields=fields, change_type=change_type, order=order, ordered=ordered)
         parsed = ParsedBatch.of(changes, metadata.schema, form)
-        batch = BatchId(sink_id=state.sink_id, query_id=query_id, batch_id=batch_id, digest=parsed.changes.digest())
+        batch = BatchId(
+            sink_id=state.sink_id,
+            query_id=query_id,
+            batch_id=batch_id,
+            digest=batch_digest(parsed.changes),
+            old_digest=partial(digest_of_keys, parsed.changes),
+            key=tuple(f.field_id for f in fields),
+            file=source.file if source else None,
+            before=source.before if source else (),
+        )
+        if source is not None:
+            _check_not_moved(source, batch.digest)
         progress = BatchRun(state, changes, parsed, batch).go(started)
         self.recent_progress.append(progress)
         return progress
@@ -158,6 +188,43 @@ class Sink:
         """
         for batch_id, changes in enumerate(batches, first_batch_id):
             yield self.write(changes, batch_id, query_id=query_id)
+
+    @public
+    def run_files(self, files: Sequence[str | Path], *, as_given: bool = False) -> Iterator[BatchProgress]:
+        """Apply files of changes (Parquet, CSV or JSON lines), each a batch; those that are in the table are skipped.
+
+        A file is known by its path, so that calls may name all files of the stream or only the new ones.
+
+        Parameters
+        ----------
+        files: in the order in which they are to be applied; a folder stands for the files in it and below, a pattern
+            for those it fits, in natural order (`2.parquet` before `10.parquet`).
+        as_given: take files in the order of a shell too, which has `10.parquet` before `2.parquet`.
+
+        Raises NotFoundError for a path that is not there; InvalidInputError for a file of which it cannot be known
+        whether or in which order it has to be applied, one of another format, and as `write`.
+        """
+        state = self.state
+        found = change_files(files, as_given=as_given)
+        with state.lock:
+            metadata = state.table.refresh().metadata
+            head = metadata.snapshot_of_ref(state.ref)
+            newest = newest_marker(metadata, head, state.sink_id)
+            known = list(markers(metadata, head, state.sink_id))
+        for source in plan_files(found, newest, known, allow_rewind=state.allow_rewind):
+            with state.lock:
+                progress = self._write_file(source)
+            yield progress
+
+    def _write_file(self, source: FileBatch) -> BatchProgress:
+        if source.is_old:
+            progress = BatchProgress(
+                sink_id=self.state.sink_id, query_id="", batch_id=source.batch_id, status="skipped", file=source.file
+            )
+            self.recent_progress.append(progress)
+            return progress
+        rows = read_changes_file(source.file, self.state.table.refresh().schema, self._columns[0])
+        return self._write(rows, source.batch_id, "", source=source)
 
     @public
     def foreach_batch(self, frame: Any, batch_id: int) -> None:
@@ -175,6 +242,17 @@ class Sink:
                 "the query of a batch is not known here", kind="spark-connect", found=type(e).__name__
             ) from e
         self.write(frame.toArrow(), batch_id, query_id=query_id or "", ordered=False)
+
+
+def _check_not_moved(source: FileBatch, digest: str) -> None:
+    if digest in source.moved:
+        raise InvalidInputError(
+            "the data of this file is in the table, from a file of the same name in another folder",
+            kind="file-moved",
+            file=source.file,
+            found=source.moved[digest],
+            expected="other data, or another name if the same changes are to be applied again",
+        )
 
 
 def _check_mode(mode: str, max_index_keys: int | None) -> None:

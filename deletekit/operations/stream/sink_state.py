@@ -5,20 +5,22 @@ Law: nothing here is needed to be right: index and reader may be thrown away at 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import Any, Literal, TypeVar
 
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
-from deletekit.commit.commit import Attempt, check_request
+from deletekit.commit.commit import Attempt, check_request, check_same_table
 from deletekit.commit.validation import check_delete_kind
+from deletekit.deletes.key_columns import DamagedCopyError
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.operations.changes import equality_fields_of
-from deletekit.operations.stream.progress import sink_tag
+from deletekit.operations.stream.progress import check_owner, newest_marker, sink_tag
 from deletekit.operations.stream.table_index import TableIndex
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.snapshot import SnapshotReader
@@ -26,29 +28,40 @@ from deletekit.table.table import Table
 
 __all__ = ["SinkMode", "SinkState"]
 
+T = TypeVar("T")
 SinkMode = Literal["auto", "flink", "eq-only", "index-only"]
 
 
 @dataclass(slots=True, kw_only=True)
 class SinkState:
-    """A sink's table and options (see `sink`), and the index and reader it keeps."""
+    """A sink's table and options (see `sink`), and the index and reader it keeps.
+
+    Attributes
+    ----------
+    table_uuid: the table that the sink was opened for.
+    lock: held by whoever uses the table, the index or the reader.
+    """
 
     table: Table
+    table_uuid: str | None
     sink_id: str
     mode: SinkMode
     ref: str
     equality_fields: Sequence[str] | None
     allow_rewind: bool
+    allow_gaps: bool
     max_index_keys: int | None
     engine: Engine
     index: TableIndex | None = None
     kept_reader: SnapshotReader | None = None
+    lock: RLock = field(default_factory=RLock)
 
     def close(self) -> None:
         """Give back the index."""
-        if self.index is not None:
-            self.index.close()
-            self.index = None
+        with self.lock:
+            if self.index is not None:
+                self.index.close()
+                self.index = None
 
     def key_fields(self, schema: Schema) -> tuple[NestedField, ...]:
         """The key columns. Raises InvalidInputError."""
@@ -59,8 +72,23 @@ class SinkState:
             )
         return equality_fields_of(schema, names)
 
-    def index_of(self, attempt: Attempt) -> tuple[TableIndex, int]:
-        """The index, right for the attempt's base, and how many data files were read for that."""
+    def with_index(self, attempt: Attempt, use: Callable[[TableIndex], T]) -> tuple[T, int]:
+        """What `use` makes of the index, right for the attempt's base, and how many data files were read for that.
+
+        When the copies of keys on the local disk turn out to be damaged, the index is made again, once; so `use` reads
+        all that it needs of it before it writes anything.
+        """
+        for last in (False, True):
+            try:
+                index, read = self._caught_up(attempt)
+                return use(index), read
+            except DamagedCopyError:
+                self.close()
+                if last:
+                    raise
+        raise AssertionError
+
+    def _caught_up(self, attempt: Attempt) -> tuple[TableIndex, int]:
         fields = self.key_fields(attempt.base.metadata.schema)
         if self.index is None or [_kind(f) for f in self.index.fields] != [_kind(f) for f in fields]:
             self.close()
@@ -79,10 +107,14 @@ class SinkState:
     def check(self) -> None:
         """Refuse, before anything is written, a table or branch that batches cannot be written to."""
         metadata = self.table.metadata
+        check_same_table(self.table, self.table_uuid)
         check_request(self.table, self.ref)
         check_delete_kind("equality-delete", metadata.format_version)
         check_parquet_only(metadata, "write.format.default", "write.delete.format.default")
-        self.key_fields(metadata.schema)
+        marker = newest_marker(metadata, metadata.snapshot_of_ref(self.ref), self.sink_id)
+        key = tuple(f.field_id for f in self.key_fields(metadata.schema))
+        if marker is not None:
+            check_owner(metadata, marker, key)
         tag = metadata.refs.get(sink_tag(self.sink_id))
         if tag is not None and tag.get("type") != "tag":
             raise InvalidInputError(
