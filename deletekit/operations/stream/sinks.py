@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.operations.evolve import drop_ref
 from deletekit.operations.stream.progress import SINK_TAG, Marker, check_sink_id, marker_of, sink_tag
+from deletekit.public import public
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.table import Table
 
@@ -39,6 +40,7 @@ class SinkInfo:
     key: tuple[str, ...] = ()
 
 
+@public
 def sinks(table: Table) -> tuple[SinkInfo, ...]:
     """The sinks that have a tag in the table, the one that wrote last first."""
     metadata = table.refresh().metadata
@@ -46,6 +48,7 @@ def sinks(table: Table) -> tuple[SinkInfo, ...]:
     return tuple(sorted((_info(metadata, name) for name in names), key=lambda s: s.committed_at, reverse=True))
 
 
+@public
 def drop_sink(table: Table, sink_id: str) -> None:
     """Drop the tag of a sink that is over, so that its newest snapshot can expire. The rows stay.
 
