@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STEPS = int(os.environ.get("DELETEKIT_TURNS", "10"))
-FIRST, LAST = (int(seed) for seed in os.environ.get("DELETEKIT_TURNS_SEEDS", "0-1").split("-"))
+FIRST, LAST = (int(seed) for seed in os.environ.get("DELETEKIT_TURNS_SEEDS", "2-3").split("-"))
 SEEDS = range(FIRST, LAST + 1)
 NAMESPACE = "turns"
 FILL = {"Spark": turns_of_spark.insert, "deletekit": turns_of_deletekit.append}

@@ -49,7 +49,6 @@ class Machine:
     heads: branch -> its head when it was last looked at.
     keyed: keys of columns that some equality delete may be about.
     sink, batches: a sink that stays open, and how many batches it was given.
-    lost_sources: whether a column was dropped that an older partition spec is about.
     """
 
     def __init__(self, spark: SparkSession, catalog: dk.Catalog, seed: int, namespace: str) -> None:
@@ -60,7 +59,6 @@ class Machine:
         self.model = Model(columns=start_columns(), null_structs=not nested)
         self.changed: dict[tuple[str, int], str] = {}
         self.keyed: set[int] = set()
-        self.lost_sources = False
         self.history: list[str] = []
         self.heads: dict[str, int] = {}
         self.sink: dk.stream.Sink | None = None

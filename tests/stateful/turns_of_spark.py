@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tests.stateful.turns_choices import ancestors, droppable, evolve_partitions, forget_column, promotable, some
+from tests.stateful.turns_choices import ancestors, droppable, evolve_partitions, promotable, some
 from tests.stateful.turns_machine import FAR, FAR_SQL, KEEPS, Machine
 from tests.stateful.turns_model import Branch, Column, sql
 from tests.tables import entries
@@ -16,8 +16,11 @@ MODES = ("copy-on-write", "merge-on-read")
 
 def insert(m: Machine) -> None:
     ref, rows = m.ref(), [m.model.row(m.rng) for _ in range(m.rng.randint(2, 8))]
-    shown = m.model.shown(rows)
     way = m.rng.choice(["values", "by name", "parquet", "orc", "avro"])
+    if way == "orc":
+        # Where ORC's Java reader finds 0.0 and -0.0 and nothing else, it takes the first for all.
+        rows = [{k: v + 0.0 if isinstance(v, float) else v for k, v in row.items()} for row in rows]
+    shown = m.model.shown(rows)
     if way == "values":
         lines = ["(" + ", ".join(sql(c, row.get(c.key)) for c in m.model.columns) + ")" for row in rows]
         m.sql(f"INSERT INTO {m.at(ref)} VALUES {', '.join(lines)}")
@@ -109,12 +112,8 @@ def merge(m: Machine) -> None:
 
 
 def set_mode(m: Machine, verb: str) -> None:
-    """Set the mode of a verb, now and then.
-
-    Where a column was dropped that an older spec is partitioned by, Spark's merge-on-read fails: only copy-on-write
-    is left to it.
-    """
-    mode = "copy-on-write" if m.lost_sources else m.rng.choice(MODES)
+    """Set the mode of a verb."""
+    mode = m.rng.choice(MODES)
     if m.table.refresh().properties.get(f"write.{verb}.mode", "copy-on-write") != mode:
         m.sql(f"ALTER TABLE {m.name} SET TBLPROPERTIES ('write.{verb}.mode' = '{mode}')")
 
@@ -144,11 +143,11 @@ def drop_column(m: Machine) -> None:
     column = droppable(m)
     if column is not None:
         m.sql(f"ALTER TABLE {m.name} DROP COLUMN {column.name}")
-        forget_column(m, column)
+        m.model.columns.remove(column)
 
 
 def drop_nested(m: Machine) -> None:
-    used = {f.source_id for f in m.table.refresh().spec.fields}
+    used = {f.source_id for spec in m.table.refresh().metadata.specs.values() for f in spec.fields}
     for column in m.model.of_kind("struct"):
         child = column.fields[-1]
         if len(column.fields) > 2 and m.table.schema.find_field(f"{column.name}.{child.name}").field_id not in used:
@@ -183,9 +182,9 @@ def change_partitions(m: Machine) -> None:
     what, field = evolve_partitions(m)
     old = m.table.spec.fields
     if what == "add" and old and m.rng.random() < 0.3:
-        m.sql(f"ALTER TABLE {m.name} REPLACE PARTITION FIELD {m.rng.choice(old).name} WITH {field}")
+        m.sql(f"ALTER TABLE {m.name} REPLACE PARTITION FIELD `{m.rng.choice(old).name}` WITH {field}")
     else:
-        m.sql(f"ALTER TABLE {m.name} {what} PARTITION FIELD {field}")
+        m.sql(f"ALTER TABLE {m.name} {what} PARTITION FIELD " + (field if what == "add" else f"`{field}`"))
 
 
 _PROPERTIES: dict[str, Sequence[str]] = {
