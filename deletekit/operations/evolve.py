@@ -22,6 +22,7 @@ from deletekit.deletes.rows import align
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.operations.write import partition_field
 from deletekit.table.column_names import columns_like
+from deletekit.table.column_use import use_of
 from deletekit.table.locations import normalised_properties
 from deletekit.table.metadata import MAIN, TableMetadata, check_schema_version, spec_to_json
 from deletekit.table.properties import check_properties
@@ -93,16 +94,15 @@ def add_column(
 def drop_column(table: Table, name: str) -> None:
     """Drop a column or nested field. Equality deletes on it keep hiding the rows they hid.
 
-    Raises NotFoundError for an unknown column, InvalidInputError for one that is partitioned by, an identifier field,
-    or the last of its struct.
+    Raises NotFoundError for an unknown column, InvalidInputError for one that is the last of its struct, or that the
+    partition spec, the sort order or the identifier of the table is about; for a struct with such a field too.
     """
 
     def change(metadata: TableMetadata) -> tuple[Schema, int]:
         field = _find(metadata.schema, name)
-        if field.field_id in metadata.schema.identifier_field_ids:
-            raise InvalidInputError("identifier field cannot be dropped", kind="schema", field=name)
-        if any(f.source_id == field.field_id for f in metadata.spec.fields):
-            raise InvalidInputError("column is partitioned by", kind="schema", field=name)
+        use = use_of(metadata, field)
+        if use is not None:
+            raise InvalidInputError(f"column cannot be dropped, {use}", kind="schema", field=name)
         parent = name.rpartition(".")[0]
         schema = _with_field(metadata.schema, parent, lambda fs: [f for f in fs if f.field_id != field.field_id])
         return schema, int(metadata.raw["last-column-id"])

@@ -11,6 +11,7 @@ import pytest
 from pyiceberg.types import IntegerType, ListType, StringType
 
 import deletekit as dk
+from tests.operations.maintenance.model import edit_metadata
 from tests.tables import (
     MODES,
     VERSION_AND_MODE,
@@ -196,6 +197,27 @@ def test_nested_fields_evolve(catalog: dk.Catalog, version: int) -> None:
     assert live(table) == [{"id": 1, "s": {"why": "a", "z": None}}, {"id": 2, "s": None}]
     dk.drop_column(table, "s")
     assert live(table) == [{"id": 1}, {"id": 2}]
+
+
+@pytest.mark.parametrize("name", ["s", "s.x"])
+@pytest.mark.parametrize("use", ["partitioned by", "sorted by", "identifies rows"])
+def test_a_column_in_use_stays_with_what_it_is_in(catalog: dk.Catalog, use: str, name: str) -> None:
+    """Iceberg's Java opens no table whose spec, sort order or identifier is about a column that is not there."""
+    nested = pa.struct([pa.field("x", pa.int32(), nullable=False), ("y", pa.string())])
+    schema = pa.schema([("id", pa.int64()), pa.field("s", nested, nullable=False)])
+    table = make(catalog, schema=schema, partition_by=["bucket(2, s.x)"] if use == "partitioned by" else [])
+    x = table.schema.find_field("s.x").field_id
+    sorted_by = {"transform": "identity", "source-id": x, "direction": "asc", "null-order": "nulls-first"}
+    changes = {
+        "partitioned by": {},
+        "sorted by": {"sort-orders": [{"order-id": 1, "fields": [sorted_by]}], "default-sort-order-id": 1},
+        "identifies rows": {"schemas": [{**metadata_json(table)["schemas"][0], "identifier-field-ids": [x]}]},
+    }
+    edit_metadata(table, lambda metadata: metadata.update(changes[use]))
+    with refused(table, dk.InvalidInputError, "schema", field=name) as refusal:
+        dk.drop_column(table, name)
+    assert use in str(refusal.error)
+    dk.drop_column(table, "s.y")
 
 
 def test_optional_and_doc(catalog: dk.Catalog) -> None:

@@ -219,7 +219,8 @@ class _Promote:
             parts.append(keys_at(found.context, replace(staged, positions=rows - staged.positions), self.fields))
         parts += found.deleted_keys(self.fields)
         names = [str(f.field_id) for f in self.fields]
-        return distinct(pa.concat_tables([p.rename_columns(names) for p in parts])) if parts else pa.table({})
+        # Made new: a data file calls a key required, a delete file does not, and Arrow does not put the two together.
+        return distinct(pa.concat_tables([pa.table(p.columns, names=names) for p in parts])) if parts else pa.table({})
 
 
 def _staged(found: Difference) -> tuple[tuple[DataFile, ...], list[FilePositions]]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 
+import pyarrow as pa
 import pytest
 
 import deletekit as dk
 from tests.commit.racing import Interfering
 from tests.operations.stream.replay import PEOPLE, check, random_batches, replay
-from tests.tables import Row, live_files, make, refused, unchanged, vectors
+from tests.tables import Row, live, live_files, make, refused, unchanged, vectors
 
 STAGING = "ingestion"
 START = [{"id": i, "name": "start", "score": i / 2} for i in range(12)]
@@ -84,6 +85,19 @@ def test_a_key_that_only_main_has_goes_when_the_branch_writes_it(catalog: dk.Cat
         sink.write(changes, 0)
     dk.stream.promote(table, STAGING, equality_fields=["id"])
     check(table, replay([changes], start=START_STATE))
+
+
+def test_a_required_key_is_found_by_value(catalog: dk.Catalog) -> None:
+    """Arrow calls the key of a data file required, and that of an equality delete file not."""
+    required = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
+    table = make(catalog, [{"id": 1, "name": "old"}, {"id": 2, "name": "old"}], schema=required)
+    dk.create_branch(table, STAGING)
+    dk.append(table, [{"id": 3, "name": "main"}])
+    dk.upsert(
+        table, [{"id": 1, "name": "new"}, {"id": 3, "name": "new"}], key=["id"], mode="equality-delete", ref=STAGING
+    )
+    dk.stream.promote(table, STAGING, equality_fields=["id"])
+    assert live(table) == [{"id": 1, "name": "new"}, {"id": 2, "name": "old"}, {"id": 3, "name": "new"}]
 
 
 @pytest.mark.parametrize("races", [1, 9])

@@ -1,0 +1,82 @@
+"""Spark and deletekit act by turns on one table, and both read after each step what a plain model of the rows holds.
+
+`DELETEKIT_TURNS=<steps>` and `DELETEKIT_TURNS_SEEDS=<first>-<last>` make it longer. A step that fails tells seed,
+number and everything that was done, so that the same run can be made again; steps depend on their seed alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import deletekit as dk
+from tests.stateful import turns_of_deletekit, turns_of_spark
+from tests.stateful.turns_machine import Machine
+from tests.stateful.turns_of_deletekit import OUR_ACTIONS
+from tests.stateful.turns_of_spark import SPARK_ACTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+STEPS = int(os.environ.get("DELETEKIT_TURNS", "10"))
+FIRST, LAST = (int(seed) for seed in os.environ.get("DELETEKIT_TURNS_SEEDS", "2-3").split("-"))
+SEEDS = range(FIRST, LAST + 1)
+NAMESPACE = "turns"
+FILL = {"Spark": turns_of_spark.insert, "deletekit": turns_of_deletekit.append}
+
+
+@pytest.fixture(scope="module")
+def catalog(spark: SparkSession) -> dk.Catalog:
+    """The embedded catalog that the shared session has as `local`."""
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS local.{NAMESPACE}")
+    return dk.local_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse")))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600 + 30 * STEPS)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_both_read_what_both_wrote(spark: SparkSession, catalog: dk.Catalog, seed: int) -> None:
+    machine = Machine(spark, catalog, seed, NAMESPACE)
+    counts: Counter[str] = Counter()
+    number = 0
+    try:
+        for number in range(STEPS):
+            counts[turn(machine, number)] += 1
+        for snapshot_id in list(machine.model.snapshots)[-4:]:
+            machine.check_snapshot(snapshot_id)
+    except BaseException as error:
+        error.add_note("\n".join([f"seed {seed}, step {number}; what was done:", *machine.history]))
+        raise
+    print(f"\nseed {seed}: {sum(counts.values())} steps: {dict(counts.most_common())}")
+
+
+def turn(machine: Machine, number: int) -> str:
+    """Do one step and check all; give its name."""
+    machine.rng = rng = Random(f"{machine.seed}: step {number}")
+    whose: dict[str, dict[Callable[[Any], None], int]] = {"Spark": SPARK_ACTIONS, "deletekit": OUR_ACTIONS}
+    actor = rng.choice(sorted(whose))
+    chosen = whose[actor]
+    if len(machine.model.branches["main"].rows) < 4 and rng.random() < 0.7:
+        chosen = {FILL[actor]: 1}
+    action = act(machine, chosen, f"--- step {number}: {actor}")
+    machine.check(number)
+    return f"{actor} {action}"
+
+
+def act(machine: Machine, actions: dict[Callable[[Any], None], int], title: str) -> str:
+    """Do one of some actions, another one where there is nothing to do; give its name."""
+    while True:
+        action = machine.rng.choices(list(actions), list(actions.values()))[0]
+        machine.note(f"{title}, {action.__name__}")
+        done = len(machine.history)
+        action(machine)
+        if len(machine.history) > done:
+            return action.__name__
+        machine.history.pop()
