@@ -77,7 +77,7 @@ def delete(
     *,
     mode: str | None = None,
     ref: str = MAIN,
-    equality_fields: Sequence[str] | None = None,
+    equality_fields: str | Sequence[str] | None = None,
     granularity: str | None = None,
     with_rows: bool = False,
     commit_properties: Mapping[str, str] | None = None,
@@ -137,7 +137,7 @@ def delete_keys(
     table: Table,
     keys: Any,
     *,
-    equality_fields: Sequence[str] | None = None,
+    equality_fields: str | Sequence[str] | None = None,
     scope: Scope | None = None,
     ref: str = MAIN,
     commit_properties: Mapping[str, str] | None = None,
@@ -212,7 +212,7 @@ def _required(where: Filter) -> Filter:
     return where
 
 
-def _check_options(mode: str, *, with_rows: bool, equality_fields: Sequence[str] | None) -> None:
+def _check_options(mode: str, *, with_rows: bool, equality_fields: str | Sequence[str] | None) -> None:
     if with_rows and mode != "position-delete":
         raise InvalidInputError("only position delete files store rows", kind="mode", field="with_rows", found=mode)
     if equality_fields is not None and mode != "equality-delete":
@@ -351,7 +351,7 @@ def partitionable(metadata: TableMetadata, fields: Sequence[NestedField]) -> boo
 
 
 def _checked_keys(
-    metadata: TableMetadata, keys: Any, equality_fields: Sequence[str] | None
+    metadata: TableMetadata, keys: Any, equality_fields: str | Sequence[str] | None
 ) -> tuple[tuple[NestedField, ...], pa.Table]:
     """The key columns, and the distinct keys as the table's types."""
     check_delete_kind("equality-delete", metadata.format_version)

@@ -162,7 +162,7 @@ def explain(
     table: Table,
     where: Filter,
     *,
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
     snapshot_id: int | None = None,
     ref: str = MAIN,
     as_of: int | str | datetime | None = None,

@@ -44,7 +44,7 @@ def merge(
     table: Table,
     source: Any,
     *,
-    on: Sequence[str],
+    on: str | Sequence[str],
     when_matched: WhenMatched | None = "update",
     when_not_matched: WhenNotMatched | None = "insert",
     mode: str | None = None,
@@ -110,7 +110,7 @@ def _with_inserts(
     return replace(planned, delta=delta)
 
 
-def _with_keys(options: ChangeOptions, metadata: TableMetadata, on: Sequence[str]) -> ChangeOptions:
+def _with_keys(options: ChangeOptions, metadata: TableMetadata, on: str | Sequence[str]) -> ChangeOptions:
     if options.mode != "equality-delete":
         return options
     return replace(options, key_fields=equality_fields_of(metadata.schema, on))
@@ -119,7 +119,7 @@ def _with_keys(options: ChangeOptions, metadata: TableMetadata, on: Sequence[str
 class _Merge:
     """The change: rows whose `on` columns equal a source row's."""
 
-    def __init__(self, schema: Schema, source: Any, on: Sequence[str], when_matched: WhenMatched | None) -> None:
+    def __init__(self, schema: Schema, source: Any, on: str | Sequence[str], when_matched: WhenMatched | None) -> None:
         self.source = as_table(source, schema, "source", ragged=False)
         self._schema = schema
         self._when_matched = when_matched

@@ -49,7 +49,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def scan(
     table: Table,
     where: Filter = None,
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
     *,
     snapshot_id: int | None = None,
     ref: str = MAIN,

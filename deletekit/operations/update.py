@@ -40,7 +40,7 @@ def update(
     where: Filter,
     mode: str | None = None,
     ref: str = MAIN,
-    equality_fields: Sequence[str] | None = None,
+    equality_fields: str | Sequence[str] | None = None,
     granularity: str | None = None,
     commit_properties: Mapping[str, str] | None = None,
     engine: Engine | None = None,

@@ -59,7 +59,7 @@ _ORDERED = (it.IntegerType, it.LongType, it.StringType)
 class UpsertRequest:
     """Which rows are the same one (`key`: column names, None for the identifier fields), and how the old ones go."""
 
-    key: Sequence[str] | None = None
+    key: str | Sequence[str] | None = None
     mode: str | None = None
     granularity: str | None = None
 
@@ -68,7 +68,7 @@ def upsert(
     table: Table,
     rows: Any,
     *,
-    key: Sequence[str] | None = None,
+    key: str | Sequence[str] | None = None,
     mode: str | None = None,
     ref: str = MAIN,
     granularity: str | None = None,

@@ -39,7 +39,7 @@ def create_table(
     schema: Schema | pa.Schema | pa.Table,
     *,
     format_version: int = DEFAULT_FORMAT_VERSION,
-    partition_by: Sequence[str] = (),
+    partition_by: str | Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
     location: str | None = None,
 ) -> Table:
@@ -129,7 +129,7 @@ def fresh_ids(schema: Schema) -> Schema:
 
 
 def partition_spec(
-    schema: Schema, partition_by: Sequence[str], first_id: int = 1000, spec_id: int = 0
+    schema: Schema, partition_by: str | Sequence[str], first_id: int = 1000, spec_id: int = 0
 ) -> PartitionSpec:
     """A spec of the fields that `partition_by` spells (see `create_table`), named as Spark names them."""
     fields = [partition_field(schema, text, first_id + i) for i, text in enumerate(as_names(partition_by))]

@@ -76,7 +76,7 @@ def promote(
     branch: str,
     *,
     ref: str = MAIN,
-    equality_fields: Sequence[str] | None = None,
+    equality_fields: str | Sequence[str] | None = None,
     mode: PromotionMode = "merge-on-read",
     reset: bool = False,
     engine: Engine | None = None,

@@ -39,7 +39,7 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     table: Table,
     sink_id: str,
     *,
-    equality_fields: Sequence[str] | None = None,
+    equality_fields: str | Sequence[str] | None = None,
     mode: SinkMode = "auto",
     ref: str = MAIN,
     change_type: str | None = "_change_type",

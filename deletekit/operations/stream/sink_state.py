@@ -47,7 +47,7 @@ class SinkState:
     sink_id: str
     mode: SinkMode
     ref: str
-    equality_fields: Sequence[str] | None
+    equality_fields: str | Sequence[str] | None
     allow_rewind: bool
     allow_gaps: bool
     max_index_keys: int | None
