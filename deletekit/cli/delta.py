@@ -55,6 +55,12 @@ READERS = {
 @click.option("--location", metavar="DIR", help="Where a new table's files go.  [default: below the warehouse]")
 @click.option("--delete-directory", metavar="DIR", help="Where delete files go.  [default: deletion-vectors below it]")
 @click.option("--time-zone", metavar="ZONE", help="Of partition timestamps that name none.  [default: UTC]")
+@click.option(
+    "--check-data-files/--trust-log",
+    default=True,
+    show_default=True,
+    help="Compare the size of each new data file with the log; its rows and ids always are.",
+)
 @click.option("--force", is_flag=True, help="Make the table what Delta has, though someone else changed it.")
 @output_options
 def sync_delta(source: TableSource, *, force: bool, output: Output, **how: Any) -> None:

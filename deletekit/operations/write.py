@@ -35,7 +35,7 @@ DEFAULT_FORMAT_VERSION = 2
 
 def create_table(
     catalog: Catalog,
-    identifier: str,
+    identifier: str | Sequence[str],
     schema: Schema | pa.Schema | pa.Table,
     *,
     format_version: int = DEFAULT_FORMAT_VERSION,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ class Table:
         return f"Table({self.name!r}, v{self.format_version}, {head})"
 
 
-def load_table(catalog: Catalog, identifier: str) -> Table:
+def load_table(catalog: Catalog, identifier: str | Sequence[str]) -> Table:
     """Load a table. Raises NotFoundError, and UnsupportedError for format version 4 and later."""
     key = to_identifier(identifier)
     return Table(key, catalog.load(key), catalog)

@@ -208,9 +208,9 @@ def test_names_are_values_and_not_sql(sql_store: Store) -> None:
     key = (sql_store.namespace, name)
     catalog = sql_store.open()
     other = sql_store.create("other", SCHEMA)
-    table = dk.create_table(catalog, key, SCHEMA, location=str(sql_store.folder / "odd"))  # type: ignore[arg-type]
+    table = dk.create_table(catalog, key, SCHEMA, location=str(sql_store.folder / "odd"))
     dk.append(table, ROWS)
-    assert live(dk.load_table(sql_store.open(), key)) == expected(ROWS)  # type: ignore[arg-type]
+    assert live(dk.load_table(sql_store.open(), key)) == expected(ROWS)
     assert set(catalog.list_tables(sql_store.namespace)) == {key, other.identifier}
     catalog.drop_table(key)
     assert catalog.list_tables(sql_store.namespace) == [other.identifier]

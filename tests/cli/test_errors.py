@@ -75,7 +75,7 @@ def test_a_missing_file_is_named(run: Run, fresh: Path) -> None:
     victim.unlink()
     result = run("explain", "--warehouse", fresh, "demo.users", "true")
     assert result.exit_code == 1
-    assert victim.name in result.stderr
+    assert victim.name in result.stdout
 
 
 def test_metadata_of_tomorrow(run: Run, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ class Options:
     """How to sync; see `SyncOptions`."""
 
     time_zone: tzinfo
+    check_data_files: bool
     force: bool
     mode: VectorMode
 
@@ -93,6 +94,7 @@ class SyncChange:
             schema=schema,
             spec_id=metadata.spec.spec_id,
             time_zone=self.options.time_zone,
+            check_size=self.options.check_data_files,
         )
         pairs = list(plan.added.items())
         added = {

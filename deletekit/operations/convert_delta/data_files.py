@@ -35,12 +35,13 @@ _DAMAGE = (pa.ArrowException, OSError, ValueError)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFiles:
-    """Makes entries of one version's schema."""
+    """Makes entries of one version's schema. `check_size` compares each file's size with the log, too."""
 
     io: FileIO
     schema: DeltaSchema
     spec_id: int
     time_zone: tzinfo
+    check_size: bool
 
     def entry(self, add: AddFile, path: str) -> DataFile:
         """The data file of an add action, at a storage path.
@@ -88,19 +89,23 @@ class DataFiles:
                     found=records,
                     expected=expected,
                 )
-            found = self.io.size(path)
-            if found != add.size:
-                raise FormatError(
-                    "data file has another size than the Delta log says",
-                    kind="delta-size",
-                    field="size",
-                    found=found,
-                    expected=add.size,
-                )
             check_field_ids(schema, self.schema)
             for column, value in zip(self.schema.partition_columns, partition, strict=True):
                 self._check_partition(file, column, value)
+        if self.check_size:
+            self._check_size(path, add.size)
         return records
+
+    def _check_size(self, path: str, expected: int) -> None:
+        found = self.io.size(path)
+        if found != expected:
+            raise FormatError(
+                "data file has another size than the Delta log says",
+                kind="delta-size",
+                field="size",
+                found=found,
+                expected=expected,
+            )
 
     def _check_partition(self, file: pq.ParquetFile, column: DeltaColumn, value: Any) -> None:
         """Delta takes a partition value from the log alone; by Iceberg's specification the file's own column wins."""

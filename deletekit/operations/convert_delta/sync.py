@@ -72,6 +72,8 @@ class SyncOptions(TypedDict, total=False):
     properties: of a new table.
     delete_directory: where delete files go; default `deletion-vectors` under the table's location. Remembered.
     time_zone: of timestamps in partition values that name none; default UTC.
+    check_data_files: compare the size of each data file that is added with the log, too; default True. Row counts,
+        field ids and partition columns are compared always: else Iceberg's readers could show other rows than Delta's.
     force: make the table what Delta has though someone else committed to it, or the Delta table was moved or replaced
         by another; every file is compared then, and whatever Delta does not have is removed.
     commit_properties: extra entries of the snapshot summaries.
@@ -81,6 +83,7 @@ class SyncOptions(TypedDict, total=False):
     properties: Mapping[str, str]
     delete_directory: str
     time_zone: str
+    check_data_files: bool
     force: bool
     commit_properties: Mapping[str, str]
 
@@ -88,7 +91,7 @@ class SyncOptions(TypedDict, total=False):
 def sync_delta(
     source: str | Path,
     catalog: Catalog,
-    identifier: str,
+    identifier: str | Sequence[str],
     *,
     version: int | None = None,
     format_version: int | None = None,
@@ -189,7 +192,12 @@ def _chosen(deletion_vectors: str, options: SyncOptions) -> Options:
     if unknown:  # a misspelled one would be passed over in silence
         raise TypeError(f"sync_delta() got an unexpected keyword argument {unknown[0]!r}")
     zone = time_zone_of(options.get("time_zone", "UTC"))
-    return Options(time_zone=zone, force=options.get("force", False), mode=_mode(deletion_vectors))
+    return Options(
+        time_zone=zone,
+        check_data_files=options.get("check_data_files", True),
+        force=options.get("force", False),
+        mode=_mode(deletion_vectors),
+    )
 
 
 def _mode(deletion_vectors: str) -> VectorMode:

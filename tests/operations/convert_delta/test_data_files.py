@@ -116,11 +116,12 @@ def test_files_whose_columns_are_found_are_taken(delta: HandMade, catalog: dk.Ca
     ]
 
 
-def test_no_option_leaves_the_files_unread(delta: HandMade, catalog: dk.Catalog) -> None:
+def test_no_option_leaves_ids_unchecked(delta: HandMade, catalog: dk.Catalog) -> None:
     columns(delta, "none", a="integer", b="integer")
     delta.commit(file(delta, field("a", I, 2), field("b", I, 1)))
-    with pytest.raises(TypeError, match="check_data_files"):
-        dk.sync_delta(delta.path, catalog, "t.d", check_data_files=False)  # type: ignore[call-arg]
+    with pytest.raises(dk.UnsupportedError) as e:
+        dk.sync_delta(delta.path, catalog, "t.d", check_data_files=False)
+    assert e.value.kind == "delta-field-ids"
 
 
 @pytest.mark.parametrize(
