@@ -21,7 +21,7 @@ from deletekit.deletes.read import ReadContext
 from deletekit.deletes.replace import HiddenRows, existing, replace_deletes
 from deletekit.deletes.scan_planning import ScanTask
 from deletekit.engines.local import Engine
-from deletekit.errors import FormatError, InvalidInputError, NotFoundError
+from deletekit.errors import DeletekitError, FormatError, InvalidInputError, NotFoundError
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
@@ -32,7 +32,7 @@ from deletekit.operations.verify.delete_content import check_delete_file, puffin
 from deletekit.operations.verify.dropped_deletes import DROPPED, dropped_deletes
 from deletekit.operations.verify.kinds import REPAIRS
 from deletekit.operations.verify.live_files import LiveFiles, dangling_kind, scope
-from deletekit.operations.verify.report import Finding
+from deletekit.operations.verify.report import Finding, error
 from deletekit.operations.verify.run import verify
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
@@ -145,7 +145,13 @@ def _with_rest(table: Table, ref: str, report: RepairReport, engine: Engine) -> 
     if snapshot is None:
         return report
     named = {(a.kind, a.file) for a in (*report.actions, *report.refused)}
-    errors = verify(table, level="deletes", snapshots=[snapshot.snapshot_id], engine=engine).errors
+    try:
+        errors = verify(table, level="deletes", snapshots=[snapshot.snapshot_id], engine=engine).errors
+    except (DeletekitError, OSError) as e:
+        if report.commit is None:
+            raise
+        # The repair has landed. An error now would say that it has not.
+        errors = (error("not-checked", "the repaired table could not be verified", file=table.location, found=str(e)),)
     return replace(report, unrepaired=tuple(f for f in errors if (f.kind, f.file) not in named))
 
 
