@@ -326,7 +326,8 @@ def test_an_empty_table(catalog: dk.Catalog, version: int) -> None:
 @pytest.mark.parametrize("value", [0, 1.5, float("nan"), True, "0.3"])
 def test_ratios_that_are_none(catalog: dk.Catalog, value: Any) -> None:
     table = make(catalog, rows_of(0), format_version=3)
-    with refused(table, dk.InvalidInputError, "rewrite-option", field="delete_ratio_threshold"):
+    kind = "argument" if isinstance(value, bool | str) else "rewrite-option"
+    with refused(table, dk.InvalidInputError, kind, field="delete_ratio_threshold"):
         dk.compact(table, delete_ratio_threshold=value)
-    with refused(table, dk.InvalidInputError, "rewrite-option", field="min_input_files"):
+    with refused(table, dk.InvalidInputError, "argument", field="min_input_files"):
         dk.compact(table, min_input_files=2.5)  # type: ignore[arg-type]

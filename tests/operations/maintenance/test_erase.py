@@ -232,7 +232,7 @@ def test_refused(catalog: dk.Catalog) -> None:
     dk.create_tag(table, "v1")
     for options, kind in (
         ({"where": "id = 1", "refs": ["main", "v1"]}, "ref"),
-        ({"where": "id = 1", "refs": "main"}, "ref"),
+        ({"where": "id = 1", "refs": "main"}, "argument"),
         ({"where": "nope = 1"}, "filter"),
         ({"where": " "}, "filter"),
     ):

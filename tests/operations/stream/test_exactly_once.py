@@ -199,7 +199,8 @@ def test_options_that_cannot_be(catalog: dk.Catalog) -> None:
     with refused(old, dk.InvalidInputError, "delete-kind"):
         sink(old)
     for batch_id in (-1, 1.0, True, "1"):
-        with sink(table) as strict, refused(table, dk.InvalidInputError, "batch-id"):
+        kind = "batch-id" if batch_id == -1 else "argument"
+        with sink(table) as strict, refused(table, dk.InvalidInputError, kind, field="batch_id"):
             strict.write([put(1)], batch_id)
 
 
