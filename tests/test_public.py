@@ -179,8 +179,7 @@ def table(catalog: dk.Catalog) -> dk.Table:
 SAID: dict[str, tuple[Any, str]] = {
     "a pyiceberg table": (lambda t: dk.delete(theirs(t), "true"), "`table`.*pyiceberg.table.Table.*from_pyiceberg"),
     "a name": (lambda _: dk.scan("w.t"), "`table`.*'w.t' .str.*load_table"),  # type: ignore[arg-type]
-    "text for a list": (lambda t: dk.merge(t, ROWS, on="id"), "`on`.*'id' .str.*a list of str"),
-    "text for a list of a scan": (lambda t: dk.scan(t, columns="id"), "`columns`.*'id' .str"),
+    "text for a list": (lambda t: dk.erase(t, "id = 1", refs="main"), "`refs`.*'main' .str.*a list of str"),
     "a list of others": (lambda t: dk.scan(t, columns=["id", 3]), "`columns`.*3"),
     "a size in words": (lambda t: dk.compact(t, target_file_size_bytes="1MB"), "target_file_size_bytes.*'1MB'.*int"),
     "no such option": (lambda t: dk.compact(t, target_size=3), "no such option.*target_size.*target_file_size_bytes"),

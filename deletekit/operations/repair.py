@@ -80,7 +80,7 @@ class RepairReport:
 
 def repair(
     table: Table,
-    kinds: Iterable[str] | None = None,
+    kinds: str | Iterable[str] | None = None,
     *,
     ref: str = MAIN,
     dry_run: bool = False,

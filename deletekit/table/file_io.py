@@ -5,7 +5,6 @@ Law: a file is written once and whole, never changed. Paths are used character f
 
 from __future__ import annotations
 
-import io
 import os
 import stat
 import time
@@ -39,7 +38,6 @@ from deletekit.table.locations import local_path
 __all__ = [
     "FileIO",
     "FileInfo",
-    "MemoryFileIO",
     "PyIcebergIO",
     "is_remote",
     "remove_empty_folder",
@@ -124,7 +122,7 @@ class PyIcebergIO:
         with self.open(path) as stream, _answering(path):
             stream.seek(offset)
             data = stream.read() if length is None else stream.read(length)
-        return _whole(bytes(data), path, length)
+        return whole(bytes(data), path, length)
 
     def size(self, path: str) -> int:
         with _answering(path):
@@ -136,7 +134,8 @@ class PyIcebergIO:
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
         with _answering(prefix):
-            yield from self._files(prefix)
+            found = self._files(prefix)
+        return _listed(prefix, found)
 
     def _files(self, prefix: str) -> Iterator[FileInfo]:
         local = local_path(_opened(prefix))
@@ -199,62 +198,9 @@ class PyIcebergIO:
         return self._impl.new_input(_opened(path))
 
 
-class MemoryFileIO:
-    """FileIO over a dict, for tests and for looking at bytes that are not in files."""
-
-    def __init__(self, files: dict[str, bytes] | None = None) -> None:
-        self.files: dict[str, bytes] = {} if files is None else files
-        self.modified_ms: dict[str, int] = {}
-
-    def open(self, path: str) -> io.BytesIO:
-        return io.BytesIO(self._bytes(path))
-
-    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        data = self._bytes(path)
-        return _whole(data[offset:] if length is None else data[offset : offset + length], path, length)
-
-    def size(self, path: str) -> int:
-        return len(self._bytes(path))
-
-    def exists(self, path: str) -> bool:
-        return path in self.files
-
-    def write(self, path: str, data: bytes | pa.Buffer) -> None:
-        if path in self.files:
-            raise _exists(path)
-        self.files[path] = data.to_pybytes() if isinstance(data, pa.Buffer) else bytes(data)
-        self.modified_ms[path] = time.time_ns() // 1_000_000
-
-    def create(self, path: str) -> io.BytesIO:
-        if path in self.files:
-            raise _exists(path)
-        return _MemoryWriter(self, path)
-
-    def delete(self, path: str) -> None:
-        self.files.pop(path, None)
-
-    def list(self, prefix: str) -> Iterator[FileInfo]:
-        for path, data in sorted(self.files.items()):
-            if path.startswith(prefix.rstrip("/") + "/"):
-                yield FileInfo(path=path, size=len(data), modified_ms=self.modified_ms.get(path, 0))
-
-    def _bytes(self, path: str) -> bytes:
-        if path not in self.files:
-            raise _missing(path)
-        return self.files[path]
-
-
-class _MemoryWriter(io.BytesIO):
-    """Bytes that become a file of a MemoryFileIO when they are closed."""
-
-    def __init__(self, files: MemoryFileIO, path: str) -> None:
-        super().__init__()
-        self._files, self._path = files, path
-
-    def close(self) -> None:
-        if not self.closed:
-            self._files.write(self._path, self.getvalue())
-        super().close()
+def _listed(prefix: str, found: Iterator[FileInfo]) -> Iterator[FileInfo]:
+    with _answering(prefix):
+        yield from found
 
 
 @contextmanager
@@ -265,9 +211,9 @@ def _answering(path: str) -> Iterator[None]:
     except (DeletekitError, MemoryError):
         raise
     except (FileNotFoundError, NotADirectoryError) as e:
-        raise _missing(path) from e
+        raise missing_file(path) from e
     except FileExistsError as e:
-        raise _exists(path) from e
+        raise existing_file(path) from e
     except (ImportError, NotInstalledError) as e:
         raise EnvironmentMissingError("a package for this storage is missing", file=path, found=str(e)) from e
     except ValueError as e:
@@ -302,7 +248,7 @@ def _reading(path: str) -> Iterator[None]:
 def _unaddressed(path: str, error: ValueError) -> DeletekitError:
     scheme = urlparse(path).scheme
     if "\0" in path or not scheme or scheme == "file":  # a damaged path, which no file can have
-        return _missing(path)
+        return missing_file(path)
     return UnsupportedError(
         "no storage for such a path",
         kind="storage-scheme",
@@ -394,7 +340,7 @@ def _milliseconds(modified: Any, path: str) -> int:
     raise UnsupportedError("storage does not say when a file was written", kind="storage-listing", file=path)
 
 
-def _whole(data: bytes, path: str, length: int | None) -> bytes:
+def whole(data: bytes, path: str, length: int | None) -> bytes:
     if length is not None and len(data) != length:
         if length < 0:
             raise InvalidInputError("negative length", kind="range", file=path, found=length)
@@ -408,9 +354,9 @@ def _whole(data: bytes, path: str, length: int | None) -> bytes:
     return data
 
 
-def _missing(path: str) -> NotFoundError:
+def missing_file(path: str) -> NotFoundError:
     return NotFoundError("file does not exist", kind="file-not-found", file=path)
 
 
-def _exists(path: str) -> CommitConflictError:
+def existing_file(path: str) -> CommitConflictError:
     return CommitConflictError("file exists already", kind="file-exists", file=path)

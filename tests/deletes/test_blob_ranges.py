@@ -8,8 +8,8 @@ import pytest
 
 from deletekit.deletes.blob_ranges import BlobRanges
 from deletekit.errors import FormatError
-from deletekit.table.file_io import MemoryFileIO
 from tests.counting_io import CountingIO
+from tests.memory_io import MemoryFileIO
 
 
 def test_ranges_near_each_other_are_one_read() -> None:

@@ -293,7 +293,7 @@ def test_one_name_to_read_and_to_partition_by(catalog: dk.Catalog) -> None:
     assert dk.scan(table, columns="id").to_arrow().column_names == ["id"]
     assert [v.row for v in dk.explain(table, "id = 1", columns="id").versions] == [{"id": 1}]
     with dk.stream.sink(table, "s", equality_fields="id", change_type=None) as sink:
-        sink.write([{"id": 2, "i": 9, "d": 9}], 1)
+        sink.write([{"id": 2, "i": 9, "d": 9}], 0)
     assert sorted(dk.scan(table).to_arrow().to_pylist(), key=str) == [ROWS[0], {"id": 2, "i": 9, "d": 9}]
 
 

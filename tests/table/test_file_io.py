@@ -13,7 +13,8 @@ from pyiceberg.io.fsspec import FsspecFileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 import deletekit as dk
-from deletekit.table.file_io import FileIO, MemoryFileIO, PyIcebergIO
+from deletekit.table.file_io import FileIO, PyIcebergIO
+from tests.memory_io import MemoryFileIO
 from tests.s3 import S3
 
 NAMES = ["a", "b.parquet", "sub/c", "sub/deeper/d e", "sub/x=1/é%20", "_hidden/.e"]

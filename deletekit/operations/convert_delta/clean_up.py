@@ -22,7 +22,7 @@ from deletekit.operations.maintenance.reachable import Reachability
 from deletekit.operations.maintenance.removal import check_not_needed, remove_files
 from deletekit.table.locations import KnownFiles, SpellingRules
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.metadata_file import logged_files
+from deletekit.table.metadata_file import logged_files, metadata_folder
 from deletekit.table.own_places import check_own_metadata
 from deletekit.table.table import Table
 
@@ -106,12 +106,8 @@ def _is_own(path: str, metadata: TableMetadata, directory: str) -> bool:
     below = path_below(path, directory)
     if below is not None:
         return "/" not in below and below.startswith(PREFIXES)
-    below = path_below(path, _metadata_directory(metadata))
+    below = path_below(path, metadata_folder(metadata))
     return below is not None and "/" not in below and below.endswith(METADATA_SUFFIXES)
-
-
-def _metadata_directory(metadata: TableMetadata) -> str:
-    return metadata.properties.get("write.metadata.path", f"{metadata.location}/metadata").rstrip("/")
 
 
 def _orphans(table: Table, directory: str, hours: float) -> list[str]:
@@ -120,7 +116,7 @@ def _orphans(table: Table, directory: str, hours: float) -> list[str]:
     metadata = table.metadata
     old = {
         info.path
-        for folder in dict.fromkeys((directory, _metadata_directory(metadata)))
+        for folder in dict.fromkeys((directory, metadata_folder(metadata)))
         for info in table.io.list(folder)
         if info.modified_ms < limit and _is_own(info.path, metadata, directory)
     }
