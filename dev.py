@@ -30,9 +30,9 @@ WORKERS = "2"
 # Run once more with the tables on S3, without rename or append: the state machine, with every verb, and a few more.
 # The S3 of the tests answers slowly; CONTRIBUTING.md says how the rest is run on it.
 S3_TESTS = [
-    "tests/operations/test_seed_examples.py",
-    "tests/operations/maintenance/test_rewrite_manifests.py::test_fewer_manifests_the_same_table[3-deletion-vector]",
-    "tests/operations/maintenance/test_rewrite_manifests.py::test_commits_in_between_are_not_lost[3]",
+    "tests/verbs/test_seed_examples.py",
+    "tests/maintenance/test_rewrite_manifests.py::test_fewer_manifests_the_same_table[3-deletion-vector]",
+    "tests/maintenance/test_rewrite_manifests.py::test_commits_in_between_are_not_lost[3]",
     "tests/stateful",
 ]
 NO_TESTS_COLLECTED = 5  # pytest's exit code

@@ -9,4 +9,4 @@ from contextlib import suppress
 __all__ = ["DefaultSource"]
 
 with suppress(Exception):
-    from deletekit.spark_source.source import DefaultSource
+    from deletekit.spark.data_source.source import DefaultSource

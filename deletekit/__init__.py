@@ -10,8 +10,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from deletekit import datasets as datasets
     from deletekit import spark as spark
-    from deletekit import widgets as widgets
-    from deletekit.commit.commit import Commit as Commit
+    from deletekit import stream as stream
+    from deletekit.commit.swap import Commit as Commit
+    from deletekit.course import widgets as widgets
+    from deletekit.course.widgets.explore import explore as explore
+    from deletekit.delta.clean_up import DeltaCleanUp as DeltaCleanUp
+    from deletekit.delta.clean_up import clean_up_delta as clean_up_delta
+    from deletekit.delta.export import DeltaExport as DeltaExport
+    from deletekit.delta.export import export_delta as export_delta
+    from deletekit.delta.repack import RepackedVectors as RepackedVectors
+    from deletekit.delta.repack import repack as repack
+    from deletekit.delta.sync import DeltaSync as DeltaSync
+    from deletekit.delta.sync import sync_delta as sync_delta
+    from deletekit.engines import current as engine  # noqa: F401  # mypy sees it, `_MODULES` loads it
     from deletekit.errors import CommitConflictError as CommitConflictError
     from deletekit.errors import CommitStateUnknownError as CommitStateUnknownError
     from deletekit.errors import DeletekitError as DeletekitError
@@ -21,77 +32,40 @@ if TYPE_CHECKING:
     from deletekit.errors import NotFoundError as NotFoundError
     from deletekit.errors import StorageError as StorageError
     from deletekit.errors import UnsupportedError as UnsupportedError
-    from deletekit.operations import context as engine  # noqa: F401  # mypy sees it, `_MODULES` loads it
-    from deletekit.operations import stream as stream
-    from deletekit.operations.convert_delta.clean_up import DeltaCleanUp as DeltaCleanUp
-    from deletekit.operations.convert_delta.clean_up import clean_up_delta as clean_up_delta
-    from deletekit.operations.convert_delta.export import DeltaExport as DeltaExport
-    from deletekit.operations.convert_delta.export import export_delta as export_delta
-    from deletekit.operations.convert_delta.repack import RepackedVectors as RepackedVectors
-    from deletekit.operations.convert_delta.repack import repack as repack
-    from deletekit.operations.convert_delta.sync import DeltaSync as DeltaSync
-    from deletekit.operations.convert_delta.sync import sync_delta as sync_delta
-    from deletekit.operations.delete import delete as delete
-    from deletekit.operations.delete import delete_keys as delete_keys
-    from deletekit.operations.evolve import add_column as add_column
-    from deletekit.operations.evolve import add_partition_field as add_partition_field
-    from deletekit.operations.evolve import create_branch as create_branch
-    from deletekit.operations.evolve import create_tag as create_tag
-    from deletekit.operations.evolve import drop_column as drop_column
-    from deletekit.operations.evolve import drop_partition_field as drop_partition_field
-    from deletekit.operations.evolve import drop_ref as drop_ref
-    from deletekit.operations.evolve import rename_column as rename_column
-    from deletekit.operations.evolve import set_properties as set_properties
-    from deletekit.operations.evolve import update_column as update_column
-    from deletekit.operations.evolve import upgrade_format_version as upgrade_format_version
-    from deletekit.operations.explain import Explanation as Explanation
-    from deletekit.operations.explain import explain as explain
-    from deletekit.operations.inspect import inspect as inspect
-    from deletekit.operations.maintenance.cherry_pick import CherryPick as CherryPick
-    from deletekit.operations.maintenance.cherry_pick import cherry_pick as cherry_pick
-    from deletekit.operations.maintenance.compact import CompactedFiles as CompactedFiles
-    from deletekit.operations.maintenance.compact import compact as compact
-    from deletekit.operations.maintenance.convert_equality_deletes import (
+    from deletekit.maintenance.cherry_pick import CherryPick as CherryPick
+    from deletekit.maintenance.cherry_pick import cherry_pick as cherry_pick
+    from deletekit.maintenance.compact import CompactedFiles as CompactedFiles
+    from deletekit.maintenance.compact import compact as compact
+    from deletekit.maintenance.convert_equality_deletes import (
         ConvertedEqualityDeletes as ConvertedEqualityDeletes,
     )
-    from deletekit.operations.maintenance.convert_equality_deletes import (
+    from deletekit.maintenance.convert_equality_deletes import (
         convert_equality_deletes as convert_equality_deletes,
     )
-    from deletekit.operations.maintenance.erase import Erasure as Erasure
-    from deletekit.operations.maintenance.erase import erase as erase
-    from deletekit.operations.maintenance.expire_snapshots import ExpiredSnapshots as ExpiredSnapshots
-    from deletekit.operations.maintenance.expire_snapshots import expire_snapshots as expire_snapshots
-    from deletekit.operations.maintenance.refs import MovedRef as MovedRef
-    from deletekit.operations.maintenance.refs import fast_forward as fast_forward
-    from deletekit.operations.maintenance.refs import rollback as rollback
-    from deletekit.operations.maintenance.refs import set_current_snapshot as set_current_snapshot
-    from deletekit.operations.maintenance.remove_dangling_deletes import RemovedDeletes as RemovedDeletes
-    from deletekit.operations.maintenance.remove_dangling_deletes import (
+    from deletekit.maintenance.erase import Erasure as Erasure
+    from deletekit.maintenance.erase import erase as erase
+    from deletekit.maintenance.expire_snapshots import ExpiredSnapshots as ExpiredSnapshots
+    from deletekit.maintenance.expire_snapshots import expire_snapshots as expire_snapshots
+    from deletekit.maintenance.remove_dangling_deletes import RemovedDeletes as RemovedDeletes
+    from deletekit.maintenance.remove_dangling_deletes import (
         remove_dangling_deletes as remove_dangling_deletes,
     )
-    from deletekit.operations.maintenance.remove_orphan_files import OrphanFiles as OrphanFiles
-    from deletekit.operations.maintenance.remove_orphan_files import remove_orphan_files as remove_orphan_files
-    from deletekit.operations.maintenance.rewrite_manifests import RewrittenManifests as RewrittenManifests
-    from deletekit.operations.maintenance.rewrite_manifests import rewrite_manifests as rewrite_manifests
-    from deletekit.operations.maintenance.rewrite_position_deletes import (
+    from deletekit.maintenance.remove_orphan_files import OrphanFiles as OrphanFiles
+    from deletekit.maintenance.remove_orphan_files import remove_orphan_files as remove_orphan_files
+    from deletekit.maintenance.repair import RepairAction as RepairAction
+    from deletekit.maintenance.repair import RepairReport as RepairReport
+    from deletekit.maintenance.repair import repair as repair
+    from deletekit.maintenance.rewrite_manifests import RewrittenManifests as RewrittenManifests
+    from deletekit.maintenance.rewrite_manifests import rewrite_manifests as rewrite_manifests
+    from deletekit.maintenance.rewrite_position_deletes import (
         RewrittenPositionDeletes as RewrittenPositionDeletes,
     )
-    from deletekit.operations.maintenance.rewrite_position_deletes import (
+    from deletekit.maintenance.rewrite_position_deletes import (
         rewrite_position_deletes as rewrite_position_deletes,
     )
-    from deletekit.operations.merge import merge as merge
-    from deletekit.operations.read import Scan as Scan
-    from deletekit.operations.read import scan as scan
-    from deletekit.operations.repair import RepairAction as RepairAction
-    from deletekit.operations.repair import RepairReport as RepairReport
-    from deletekit.operations.repair import repair as repair
-    from deletekit.operations.update import update as update
-    from deletekit.operations.upsert import upsert as upsert
-    from deletekit.operations.verify import Finding as Finding
-    from deletekit.operations.verify import VerifyReport as VerifyReport
-    from deletekit.operations.verify import verify as verify
-    from deletekit.operations.write import append as append
-    from deletekit.operations.write import create_table as create_table
+    from deletekit.maintenance.verify import Finding as Finding
+    from deletekit.maintenance.verify import VerifyReport as VerifyReport
+    from deletekit.maintenance.verify import verify as verify
     from deletekit.table.catalog import Catalog as Catalog
     from deletekit.table.catalog import load_catalog as load_catalog
     from deletekit.table.catalog import local_catalog as local_catalog
@@ -99,11 +73,37 @@ if TYPE_CHECKING:
     from deletekit.table.table import from_metadata as from_metadata
     from deletekit.table.table import from_pyiceberg as from_pyiceberg
     from deletekit.table.table import load_table as load_table
+    from deletekit.verbs.append import append as append
+    from deletekit.verbs.append import create_table as create_table
+    from deletekit.verbs.delete import delete as delete
+    from deletekit.verbs.delete import delete_keys as delete_keys
+    from deletekit.verbs.explain import Explanation as Explanation
+    from deletekit.verbs.explain import explain as explain
+    from deletekit.verbs.inspect import inspect as inspect
+    from deletekit.verbs.merge import merge as merge
+    from deletekit.verbs.refs import MovedRef as MovedRef
+    from deletekit.verbs.refs import fast_forward as fast_forward
+    from deletekit.verbs.refs import rollback as rollback
+    from deletekit.verbs.refs import set_current_snapshot as set_current_snapshot
+    from deletekit.verbs.scan import Scan as Scan
+    from deletekit.verbs.scan import scan as scan
+    from deletekit.verbs.schema import add_column as add_column
+    from deletekit.verbs.schema import add_partition_field as add_partition_field
+    from deletekit.verbs.schema import create_branch as create_branch
+    from deletekit.verbs.schema import create_tag as create_tag
+    from deletekit.verbs.schema import drop_column as drop_column
+    from deletekit.verbs.schema import drop_partition_field as drop_partition_field
+    from deletekit.verbs.schema import drop_ref as drop_ref
+    from deletekit.verbs.schema import rename_column as rename_column
+    from deletekit.verbs.schema import set_properties as set_properties
+    from deletekit.verbs.schema import update_column as update_column
+    from deletekit.verbs.schema import upgrade_format_version as upgrade_format_version
+    from deletekit.verbs.update import update as update
+    from deletekit.verbs.upsert import upsert as upsert
     from deletekit.version import __version__ as __version__
-    from deletekit.widgets.explore import explore as explore
 
 _HOMES = {
-    "deletekit.commit.commit": ("Commit",),
+    "deletekit.commit.swap": ("Commit",),
     "deletekit.errors": (
         "CommitConflictError",
         "CommitStateUnknownError",
@@ -115,12 +115,12 @@ _HOMES = {
         "StorageError",
         "UnsupportedError",
     ),
-    "deletekit.operations.convert_delta.clean_up": ("DeltaCleanUp", "clean_up_delta"),
-    "deletekit.operations.convert_delta.export": ("DeltaExport", "export_delta"),
-    "deletekit.operations.convert_delta.repack": ("RepackedVectors", "repack"),
-    "deletekit.operations.convert_delta.sync": ("DeltaSync", "sync_delta"),
-    "deletekit.operations.delete": ("delete", "delete_keys"),
-    "deletekit.operations.evolve": (
+    "deletekit.delta.clean_up": ("DeltaCleanUp", "clean_up_delta"),
+    "deletekit.delta.export": ("DeltaExport", "export_delta"),
+    "deletekit.delta.repack": ("RepackedVectors", "repack"),
+    "deletekit.delta.sync": ("DeltaSync", "sync_delta"),
+    "deletekit.verbs.delete": ("delete", "delete_keys"),
+    "deletekit.verbs.schema": (
         "add_column",
         "add_partition_field",
         "create_branch",
@@ -133,42 +133,42 @@ _HOMES = {
         "update_column",
         "upgrade_format_version",
     ),
-    "deletekit.operations.explain": ("Explanation", "explain"),
-    "deletekit.operations.inspect": ("inspect",),
-    "deletekit.operations.maintenance.cherry_pick": ("CherryPick", "cherry_pick"),
-    "deletekit.operations.maintenance.compact": ("CompactedFiles", "compact"),
-    "deletekit.operations.maintenance.convert_equality_deletes": (
+    "deletekit.verbs.explain": ("Explanation", "explain"),
+    "deletekit.verbs.inspect": ("inspect",),
+    "deletekit.maintenance.cherry_pick": ("CherryPick", "cherry_pick"),
+    "deletekit.maintenance.compact": ("CompactedFiles", "compact"),
+    "deletekit.maintenance.convert_equality_deletes": (
         "ConvertedEqualityDeletes",
         "convert_equality_deletes",
     ),
-    "deletekit.operations.maintenance.erase": ("Erasure", "erase"),
-    "deletekit.operations.maintenance.expire_snapshots": ("ExpiredSnapshots", "expire_snapshots"),
-    "deletekit.operations.maintenance.refs": ("MovedRef", "fast_forward", "rollback", "set_current_snapshot"),
-    "deletekit.operations.maintenance.remove_dangling_deletes": ("RemovedDeletes", "remove_dangling_deletes"),
-    "deletekit.operations.maintenance.remove_orphan_files": ("OrphanFiles", "remove_orphan_files"),
-    "deletekit.operations.maintenance.rewrite_manifests": ("RewrittenManifests", "rewrite_manifests"),
-    "deletekit.operations.maintenance.rewrite_position_deletes": (
+    "deletekit.maintenance.erase": ("Erasure", "erase"),
+    "deletekit.maintenance.expire_snapshots": ("ExpiredSnapshots", "expire_snapshots"),
+    "deletekit.verbs.refs": ("MovedRef", "fast_forward", "rollback", "set_current_snapshot"),
+    "deletekit.maintenance.remove_dangling_deletes": ("RemovedDeletes", "remove_dangling_deletes"),
+    "deletekit.maintenance.remove_orphan_files": ("OrphanFiles", "remove_orphan_files"),
+    "deletekit.maintenance.rewrite_manifests": ("RewrittenManifests", "rewrite_manifests"),
+    "deletekit.maintenance.rewrite_position_deletes": (
         "RewrittenPositionDeletes",
         "rewrite_position_deletes",
     ),
-    "deletekit.operations.merge": ("merge",),
-    "deletekit.operations.read": ("Scan", "scan"),
-    "deletekit.operations.repair": ("RepairAction", "RepairReport", "repair"),
-    "deletekit.operations.update": ("update",),
-    "deletekit.operations.upsert": ("upsert",),
-    "deletekit.operations.verify": ("Finding", "VerifyReport", "verify"),
-    "deletekit.operations.write": ("append", "create_table"),
+    "deletekit.verbs.merge": ("merge",),
+    "deletekit.verbs.scan": ("Scan", "scan"),
+    "deletekit.maintenance.repair": ("RepairAction", "RepairReport", "repair"),
+    "deletekit.verbs.update": ("update",),
+    "deletekit.verbs.upsert": ("upsert",),
+    "deletekit.maintenance.verify": ("Finding", "VerifyReport", "verify"),
+    "deletekit.verbs.append": ("append", "create_table"),
     "deletekit.table.catalog": ("Catalog", "load_catalog", "local_catalog"),
     "deletekit.table.table": ("Table", "from_metadata", "from_pyiceberg", "load_table"),
     "deletekit.version": ("__version__",),
-    "deletekit.widgets.explore": ("explore",),
+    "deletekit.course.widgets.explore": ("explore",),
 }
 _MODULES = {
     "datasets": "deletekit.datasets",
-    "engine": "deletekit.operations.context",
+    "engine": "deletekit.engines.current",
     "spark": "deletekit.spark",
-    "stream": "deletekit.operations.stream",
-    "widgets": "deletekit.widgets",
+    "stream": "deletekit.stream",
+    "widgets": "deletekit.course.widgets",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

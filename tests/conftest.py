@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -12,17 +13,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import deletekit as dk
 from dev import java_problem, java_program
 from tests import postgres as postgres_server
 from tests.rest_server import JARS, S3_JARS, Jar, RestServer, class_path
 from tests.s3 import S3
 from tests.spark_cluster import SparkCluster
 from tests.spark_session import spark_session
+from tests.tables import new_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["tests.figures", "tests.no_skips", "tests.widgets.browser"]
+pytest_plugins = ["tests.figures", "tests.no_skips", "tests.course.widgets.browser"]
 
 SPARK_MARKS = (
     pytest.mark.spark,
@@ -184,3 +187,23 @@ def s3() -> Iterator[S3]:
     server = S3.start()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[dk.Catalog]:
+    """Give an empty catalog on disk."""
+    with new_catalog(tmp_path / "warehouse") as catalog:
+        yield catalog
+
+
+if os.environ.get("DELETEKIT_ENGINE", "local") == "spark":
+
+    @pytest.fixture(autouse=True)
+    def on_spark(request: pytest.FixtureRequest) -> Iterator[None]:
+        """Run the verbs of every test of verbs, maintenance and streams on Spark, unless it names an engine."""
+        folder = request.path.relative_to(Path(__file__).parent).parts[0]
+        if folder not in {"verbs", "maintenance", "stream", "delta"}:
+            yield
+            return
+        with dk.engine.spark(request.getfixturevalue("spark"), 2):
+            yield

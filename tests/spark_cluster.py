@@ -22,7 +22,7 @@ from tests.rest_server import free_port
 
 __all__ = ["EXECUTOR", "SparkCluster"]
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[1]
 PATIENCE = 90
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deletekit import spark
+from deletekit.spark import sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +36,6 @@ def spark_session(folder: Path) -> SparkSession:
         "spark.databricks.delta.retentionDurationCheck.enabled": "false",
         "spark.databricks.delta.snapshotPartitions": "2",
     }
-    if spark.JARS_FOLDER_VARIABLE not in os.environ:
-        settings["spark.jars.packages"] = ",".join((*spark.JARS, DELTA))
-    return spark.session(folder, master="local[2,4]", settings=settings)
+    if sessions.JARS_FOLDER_VARIABLE not in os.environ:
+        settings["spark.jars.packages"] = ",".join((*sessions.JARS, DELTA))
+    return sessions.session(folder, master="local[2,4]", settings=settings)

@@ -25,7 +25,7 @@ from tests.notebooks.lesson_runs import LESSON_BYTES
 from tests.tools.binder_badges import badges
 from tests.tools.binder_requirements import REQUIREMENTS, TARGET, pins, requirements
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[1]
 BINDER = ROOT / "binder"
 
 

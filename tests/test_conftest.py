@@ -15,7 +15,7 @@ from dev import java_problem
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[1]
 
 SKIPS = """
 import pytest

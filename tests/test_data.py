@@ -17,7 +17,7 @@ import pytest
 from deletekit import datasets
 from deletekit.errors import NotFoundError
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[1]
 DATA = ROOT / "data"
 
 

@@ -25,7 +25,7 @@ import deletekit as dk
 from deletekit.version import __version__
 from tests.conftest import fetching_jars
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 
 

@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 import deletekit
 from tests.public_api import PIN, public_api
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "deletekit"
 CHECKED = ("deletekit", "pyspark_deletekit.py", "tests", "data", "dev.py")
 

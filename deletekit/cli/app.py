@@ -96,7 +96,7 @@ def tour(directory: Path | None, *, keep: bool) -> None:
             f"--no-keep would remove what is in {directory} already; give a directory that is empty."
         )
     # By name: the tour imports everything, and no other command needs it.
-    module = import_module("deletekit.operations.tour")
+    module = import_module("deletekit.course.tour")
     module.run_tour(directory, console=Console(highlight=False), keep=keep)
 
 

@@ -11,7 +11,6 @@ from rich.padding import Padding
 from rich.text import Text
 
 import deletekit as dk
-from deletekit.cli.opening import open_table
 from deletekit.cli.options import (
     TableSource,
     dry_run_option,
@@ -21,7 +20,8 @@ from deletekit.cli.options import (
     time_of,
     when_interrupted,
 )
-from deletekit.cli.parts import Unbroken, heading, nothing_changed
+from deletekit.cli.printer import Unbroken, heading, nothing_changed
+from deletekit.cli.table_argument import open_table
 from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import count, first, plain, short
 

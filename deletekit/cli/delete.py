@@ -13,9 +13,9 @@ from rich.text import Text
 import deletekit as dk
 from deletekit.cli.files_view import file_facts
 from deletekit.cli.metadata_view import column_names
-from deletekit.cli.opening import open_table
 from deletekit.cli.options import TableSource, output_options, table_options, when_interrupted
-from deletekit.cli.parts import Facts, Unbroken, heading, pairs
+from deletekit.cli.printer import Facts, Unbroken, heading, pairs
+from deletekit.cli.table_argument import open_table
 from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import count, first, json_ready, plain, short
 

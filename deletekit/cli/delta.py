@@ -9,7 +9,6 @@ from rich.text import Text
 
 import deletekit as dk
 from deletekit.cli.clean_up import document, failures, lists
-from deletekit.cli.opening import open_catalog, open_table
 from deletekit.cli.options import (
     TableSource,
     dry_run_option,
@@ -18,7 +17,8 @@ from deletekit.cli.options import (
     time_of,
     when_interrupted,
 )
-from deletekit.cli.parts import nothing_changed, pairs
+from deletekit.cli.printer import nothing_changed, pairs
+from deletekit.cli.table_argument import open_catalog, open_table
 from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import count, plain
 

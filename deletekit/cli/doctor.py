@@ -12,13 +12,13 @@ from rich.padding import Padding
 from rich.text import Text
 
 from deletekit.cli.options import output_options
-from deletekit.cli.parts import Prose, Unfolded, grid, heading
+from deletekit.cli.printer import Prose, Unfolded, grid, heading
 from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import plain
 from deletekit.version import __version__
 
 if TYPE_CHECKING:
-    from deletekit.operations.doctor import Check
+    from deletekit.course.diagnosis import Check
 
 __all__ = ["doctor"]
 
@@ -46,7 +46,7 @@ def doctor(output: Output) -> None:
       deletekit doctor --json
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     # Imports what looks at packages and programs, which no help does.
-    from deletekit.operations.doctor import base_works, diagnose  # noqa: PLC0415
+    from deletekit.course.diagnosis import base_works, diagnose  # noqa: PLC0415
 
     with output.waiting("Looking around, and trying a small table"):
         checks = diagnose()

@@ -11,14 +11,14 @@ from rich.text import Text
 from rich.tree import Tree
 
 import deletekit as dk
-from deletekit.cli.opening import open_table
 from deletekit.cli.options import SnapshotChoice, TableSource, output_options, snapshot_options, table_options
-from deletekit.cli.parts import Prose, Unbroken
+from deletekit.cli.printer import Prose, Unbroken
+from deletekit.cli.table_argument import open_table
 from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import count, first, literal, plain, short
 
 if TYPE_CHECKING:
-    from deletekit.operations.explain import HidingDelete, RowVersion, UnreadFile
+    from deletekit.verbs.explain import HidingDelete, RowVersion, UnreadFile
 
 __all__ = ["explain"]
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from deletekit.cli.opening import open_table
 from deletekit.cli.options import TableSource, table_options, traceback_option
+from deletekit.cli.table_argument import open_table
 from deletekit.cli.text import plain
+from deletekit.course.views.messages import LANGUAGES, Messages
+from deletekit.course.views.page_text import page_text
 from deletekit.errors import InvalidInputError
-from deletekit.views.messages import LANGUAGES, Messages
-from deletekit.views.page_text import page_text
 
 __all__ = ["explore"]
 
@@ -49,7 +49,7 @@ def explore(
             "file exists already", kind="output-exists", file=str(target), expected="another name, or --overwrite"
         )
     # By name: the views import everything, and no other command needs them.
-    views = import_module("deletekit.views.explore")
+    views = import_module("deletekit.course.views.explore")
     view = views.as_table_view(open_table(source))
     pages = views.explore_pages(view, snapshot=snapshot, lang=lang)
     if target is None:

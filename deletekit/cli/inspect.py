@@ -9,9 +9,9 @@ import click
 
 import deletekit as dk
 from deletekit.cli.metadata_view import column_names, metadata_view
-from deletekit.cli.opening import open_table
 from deletekit.cli.options import SnapshotChoice, TableSource, output_options, snapshot_options, table_options
 from deletekit.cli.snapshot_view import SnapshotView
+from deletekit.cli.table_argument import open_table
 from deletekit.cli.terminal import Output, show, show_json
 
 __all__ = ["inspect"]

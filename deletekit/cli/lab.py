@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 
 from deletekit.cli.options import traceback_option
+from deletekit.course.lessons import FIRST, LANGUAGES, lessons_folder
 from deletekit.errors import EnvironmentMissingError, InvalidInputError
-from deletekit.lessons import FIRST, LANGUAGES, lessons_folder
 
 __all__ = ["lab"]
 

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from deletekit.cli.parts import grid, heading, pairs
+from deletekit.cli.printer import grid, heading, pairs
 from deletekit.cli.text import first, literal, moment, plain, short
 
 __all__ = ["metadata_view"]

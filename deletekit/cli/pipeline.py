@@ -71,7 +71,7 @@ def pipeline(
       deletekit pipeline run --catalog prod -p type=rest -p uri=http://host:8181
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     # Imports everything, and no help does.
-    from deletekit.operations.pipeline import opening, run_pipeline  # noqa: PLC0415
+    from deletekit.spark.pipeline import opening, run_pipeline  # noqa: PLC0415
 
     if properties and catalog is None:
         raise click.UsageError("the embedded catalog has no properties to set; give --catalog NAME too.")

@@ -8,9 +8,9 @@ import click
 from rich.text import Text
 
 import deletekit as dk
-from deletekit.cli.opening import open_table
 from deletekit.cli.options import TableSource, dry_run_option, output_options, table_options, time_of
-from deletekit.cli.parts import nothing_changed, pairs
+from deletekit.cli.printer import nothing_changed, pairs
+from deletekit.cli.table_argument import open_table
 from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import json_ready, plain
 

@@ -10,9 +10,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 import deletekit as dk
-from deletekit.cli.opening import open_table
 from deletekit.cli.options import TableSource, output_options, table_options, when_interrupted
-from deletekit.cli.parts import Prose, heading, pairs
+from deletekit.cli.printer import Prose, heading, pairs
+from deletekit.cli.table_argument import open_table
 from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import plain
 from deletekit.cli.verify import finding

@@ -11,7 +11,6 @@ from rich.text import Text
 
 import deletekit as dk
 from deletekit.cli.clean_up import document, failures, kept, lists
-from deletekit.cli.opening import open_table
 from deletekit.cli.options import (
     TableSource,
     dry_run_option,
@@ -20,7 +19,8 @@ from deletekit.cli.options import (
     table_options,
     when_interrupted,
 )
-from deletekit.cli.parts import heading, nothing_changed
+from deletekit.cli.printer import heading, nothing_changed
+from deletekit.cli.table_argument import open_table
 from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import count, plain
 

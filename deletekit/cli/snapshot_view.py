@@ -10,7 +10,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from deletekit.cli.files_view import file_facts
-from deletekit.cli.parts import Facts, Unbroken, grid, heading, pairs
+from deletekit.cli.printer import Facts, Unbroken, grid, heading, pairs
 from deletekit.cli.text import count, first, moment, plain, runs, short, size
 
 __all__ = ["SnapshotView"]

@@ -22,7 +22,7 @@ from pyiceberg.types import (
 )
 from rich.console import RenderableType
 
-from deletekit.cli.parts import grid
+from deletekit.cli.printer import grid
 from deletekit.cli.text import literal, plain
 from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.table.metadata import TableMetadata

@@ -12,9 +12,9 @@ import click
 from rich.text import Text
 
 import deletekit as dk
-from deletekit.cli.opening import open_table
 from deletekit.cli.options import TableSource, output_options, table_options, when_interrupted
-from deletekit.cli.parts import pairs
+from deletekit.cli.printer import pairs
+from deletekit.cli.table_argument import open_table
 from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import count, json_ready, plain
 
@@ -166,7 +166,7 @@ def _open_or_make(source: TableSource) -> dk.Table:
 
 def _sources() -> Any:
     # By name: it imports readers of files, and no other command needs them.
-    return import_module("deletekit.operations.stream.sources")
+    return import_module("deletekit.stream.sources")
 
 
 def _line(progress: dk.stream.BatchProgress) -> str:

@@ -19,7 +19,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from deletekit.cli.parts import Unfolded, pairs
+from deletekit.cli.printer import Unfolded, pairs
 from deletekit.cli.text import json_ready, literal, plain
 from deletekit.engines.local import Engine, LocalEngine
 from deletekit.errors import DeletekitError

@@ -11,9 +11,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 import deletekit as dk
-from deletekit.cli.opening import open_table
 from deletekit.cli.options import TableSource, output_options, table_options
-from deletekit.cli.parts import Prose, Unbroken, heading, pairs
+from deletekit.cli.printer import Prose, Unbroken, heading, pairs
+from deletekit.cli.table_argument import open_table
 from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import count, first, json_ready, plain, short
 

@@ -13,7 +13,7 @@ from deletekit.errors import EnvironmentMissingError
 
 __all__ = ["workshop_bundle"]
 
-# As in deletekit.operations.workshop, which is imported only when it is used.
+# As in deletekit.course.workshop, which is imported only when it is used.
 _PLATFORMS = ("linux-x86_64", "linux-aarch64", "macos-arm64", "macos-x86_64", "windows-x86_64")
 _NEEDED = ("jupyterlab", "nbconvert", "packaging", "pip")
 
@@ -57,7 +57,7 @@ def workshop_bundle(directory: Path, *, spark: bool, platforms: tuple[str, ...],
             kind="workshop",
             found=f"without {', '.join(missing)}",
         )
-    from deletekit.operations.workshop import Target, make_bundle  # noqa: PLC0415  # imports the extra `course`
+    from deletekit.course.workshop import Target, make_bundle  # noqa: PLC0415  # imports the extra `course`
 
     here = f"{sys.version_info[0]}.{sys.version_info[1]}"
     places = platforms or ((Target.here().platform,) if pythons else ())

@@ -24,17 +24,17 @@ from typing import Any, Literal
 import numpy as np
 from pyiceberg.expressions import AlwaysFalse, BooleanExpression
 
-from deletekit.commit.row_delta import Base, RowDelta
-from deletekit.deletes.delete_file_index import DeleteFileIndex, is_global, referenced_path
+from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.delete_loader import DeleteLoader
+from deletekit.deletes.plan import ScanTask, files_that_may_match
 from deletekit.deletes.replace import HiddenRows, replace_deletes
-from deletekit.deletes.scan_planning import ScanTask, files_that_may_match
+from deletekit.deletes.which_apply import DeleteFileIndex, is_global, referenced_path
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import CommitConflictError
 from deletekit.formats.content_file import DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.table.history import ancestors
+from deletekit.table.ancestry import ancestors
 from deletekit.table.live_files import LiveFiles
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import value_of

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from deletekit.commit.commit import Attempt, Commit, commit_result
-from deletekit.commit.row_delta import Base, RowDelta, produce
+from deletekit.commit.change import Base, RowDelta, produce
+from deletekit.commit.swap import Attempt, Commit, commit_result
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import CommitStateUnknownError
 from deletekit.table.catalog import Catalog, Identifier, TableState

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from deletekit.commit.change import Base, Produced, RowDelta, finish, new_identity
 from deletekit.commit.manifests import write_entries
-from deletekit.commit.row_delta import Base, Produced, RowDelta, finish, new_identity
 from deletekit.commit.summary import summarise
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import InvalidInputError

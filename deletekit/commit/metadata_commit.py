@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from deletekit.commit.commit import Waits
-from deletekit.commit.row_delta import schema_requirements
+from deletekit.commit.change import schema_requirements
+from deletekit.commit.swap import Waits
 from deletekit.errors import CommitConflictError
 from deletekit.table.consistency import check_writable
 from deletekit.table.metadata import TableMetadata

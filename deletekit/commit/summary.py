@@ -16,7 +16,7 @@ from deletekit.table.properties import value_of
 from deletekit.version import __version__
 
 if TYPE_CHECKING:
-    from deletekit.commit.row_delta import RowDelta
+    from deletekit.commit.change import RowDelta
 
 __all__ = ["summarise"]
 

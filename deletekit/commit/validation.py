@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deletekit.deletes.delete_file_index import referenced_path
+from deletekit.deletes.which_apply import referenced_path
 from deletekit.errors import CommitConflictError, InvalidInputError
 from deletekit.formats.content_file import DeleteFile, FileContent, partition_key
 from deletekit.table.live_files import LiveFiles
 from deletekit.table.metadata import TableMetadata
 
 if TYPE_CHECKING:
-    from deletekit.commit.row_delta import RowDelta
+    from deletekit.commit.change import RowDelta
 
 __all__ = ["check_delete_kind", "check_delta"]
 

@@ -6,9 +6,9 @@ Law: a lesson's cells are the same in every language and on every engine; an exe
 
 from deletekit.course.aliases import Aliases
 from deletekit.course.checking import Verdict, check, hint, predict, solution
-from deletekit.course.health import doctor
-from deletekit.course.record import progress
-from deletekit.course.showing import show
+from deletekit.course.machine_line import doctor
+from deletekit.course.printing import show
+from deletekit.course.progress import progress
 from deletekit.course.workplace import Lesson, lesson
 
 __all__ = [

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
-from deletekit.course.showing import lines
+from deletekit.course.printing import lines
+from deletekit.course.views.aliases import Aliases as Names
 from deletekit.errors import NotFoundError
 from deletekit.formats.content_file import ContentFile
 from deletekit.formats.manifest_list import ManifestFile
-from deletekit.operations.inspect import inspect, to_json
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
-from deletekit.views.aliases import Aliases as Names
+from deletekit.verbs.inspect import inspect, to_json
 
 __all__ = ["Aliases"]
 

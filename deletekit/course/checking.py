@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from deletekit.course.answer_values import NotThisKind, unanswered
 from deletekit.course.exercise import Exercise
 from deletekit.course.exercises.all import EXERCISES
-from deletekit.course.forms import NotThisKind, unanswered
 from deletekit.course.language import text
-from deletekit.course.record import record
+from deletekit.course.progress import record
 from deletekit.errors import InvalidInputError
 
 __all__ = ["CHECK_TYPE", "Status", "Verdict", "check", "hint", "judge", "predict", "solution"]

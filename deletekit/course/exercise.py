@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from deletekit.course.forms import Form
+from deletekit.course.answer_values import Form
 
 __all__ = ["Exercise", "Mistake"]
 

@@ -12,21 +12,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deletekit.commit.commit import Attempt, commit
-from deletekit.commit.row_delta import RowDelta
+from deletekit.commit.change import RowDelta
+from deletekit.commit.swap import Attempt, commit
 from deletekit.course.workplace import Lesson
 from deletekit.datasets import flights
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors
+from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
-from deletekit.deletes.scan_planning import plan_scan
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.operations.delete import delete, delete_keys
-from deletekit.operations.evolve import upgrade_format_version
-from deletekit.operations.maintenance.refs import rollback
 from deletekit.table.table import Table
+from deletekit.verbs.delete import delete, delete_keys
+from deletekit.verbs.refs import rollback
+from deletekit.verbs.schema import upgrade_format_version
 
 __all__ = ["five_tables", "flights_on_tuesday"]
 

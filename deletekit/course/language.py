@@ -12,7 +12,7 @@ from typing import Any
 
 import polib
 
-from deletekit.views.language import ENGLISH, LANGUAGES, language
+from deletekit.course.views.language import ENGLISH, LANGUAGES, language
 
 __all__ = ["ENGLISH", "LANGUAGES", "language", "text"]
 

@@ -20,10 +20,10 @@ from pyiceberg.schema import Schema
 
 from deletekit.course.language import text
 from deletekit.errors import InvalidInputError
-from deletekit.operations.write import append, create_table, schema_of
 from deletekit.spark import session
 from deletekit.table.catalog import Catalog, local_catalog
 from deletekit.table.table import Table, load_table
+from deletekit.verbs.append import append, create_table, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from deletekit.deletes.once import Once
+from deletekit.deletes.shared_value import Once
 from deletekit.table.file_io import FileIO
 
 __all__ = ["BlobRanges"]

@@ -17,7 +17,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.equality_deletes import comparable
+from deletekit.deletes.keys import comparable
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile

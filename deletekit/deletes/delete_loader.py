@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 from pyiceberg.types import NestedField
 
 from deletekit.deletes.blob_ranges import BlobRanges
-from deletekit.deletes.equality_deletes import KeySet
 from deletekit.deletes.field_path import FieldPaths
-from deletekit.deletes.once import Once
+from deletekit.deletes.keys import KeySet
+from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.projection import FileColumns, project, with_field_ids
-from deletekit.deletes.scan_planning import ScanTask
+from deletekit.deletes.shared_value import Once
 from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.content_file import DeleteFile, FileContent, refuse_encrypted
 from deletekit.formats.delete_file import read_position_deletes

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest
 from deletekit.deletes.row_change import ChangeOptions, ChangeResult, change_files
-from deletekit.deletes.scan_planning import ScanTask
 from deletekit.deletes.write_context import WriteContext, check_parquet_only, granularity_of
 from deletekit.formats.deletion_vector import PositionBitmap
 

@@ -22,10 +22,10 @@ from pyiceberg.types import IntegerType, LongType, NestedField
 from deletekit.deletes.delete_loader import DeleteLoader, EqualityKeys
 from deletekit.deletes.field_path import FieldPaths
 from deletekit.deletes.filter import evaluate, filter_field_ids
-from deletekit.deletes.once import Once
+from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.projection import FileColumns, project, with_field_ids
 from deletekit.deletes.row_group_pruning import bounds_of, may_match
-from deletekit.deletes.scan_planning import ScanTask
+from deletekit.deletes.shared_value import Once
 from deletekit.deletes.task_part import TaskPart
 from deletekit.errors import DeletekitError
 from deletekit.formats.content_file import ManifestEntry, refuse_encrypted

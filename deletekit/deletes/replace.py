@@ -20,10 +20,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from deletekit.deletes.delete_file_index import referenced_path
 from deletekit.deletes.delete_loader import DeleteLoader
 from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors, write_position_deletes
 from deletekit.deletes.scan_task import ScanTask
+from deletekit.deletes.which_apply import referenced_path
 from deletekit.deletes.write_context import WriteContext, granularity_of
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry

@@ -19,6 +19,7 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.types import NestedField
 
 from deletekit.deletes.data_file_writer import write_data_files
+from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import (
     LAST_UPDATED_FIELD,
     ROW_ID_FIELD,
@@ -28,7 +29,6 @@ from deletekit.deletes.read import (
     read_task,
 )
 from deletekit.deletes.replace import HiddenRows, check_rows, own_deletes, replace_deletes
-from deletekit.deletes.scan_planning import ScanTask
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap

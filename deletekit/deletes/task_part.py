@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from deletekit.deletes.scan_planning import ScanTask
+from deletekit.deletes.plan import ScanTask
 from deletekit.formats.tabular import RowGroup
 
 __all__ = ["TaskPart", "task_parts"]

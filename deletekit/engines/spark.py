@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.local import LocalEngine
-from deletekit.engines.parcel import Sender, error_in_text, unpack_result
+from deletekit.engines.serialization import Sender, error_in_text, unpack_result
 from deletekit.engines.spark_worker import RESULT_SCHEMA, PartitionWorker, RowsWorker, Worker
 from deletekit.errors import DeletekitError, UnsupportedError
 

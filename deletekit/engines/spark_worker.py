@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark import Accumulator, TaskContext
 
 from deletekit.deletes.write_context import WriteContext
-from deletekit.engines.parcel import pack_result, told_in_text, unpack
+from deletekit.engines.serialization import pack_result, told_in_text, unpack
 from deletekit.engines.worker_path import forget_archives
 
 __all__ = ["RESULT_SCHEMA", "PartitionWorker", "RowsWorker", "Worker"]

@@ -112,7 +112,7 @@ check("07.2", split)
 # Here is a vector with two positions so far from each other that they are in two bitmaps. It is the whole blob of lesson 06, with length, magic and CRC around it.
 
 # %%
-from deletekit.formats.byte_layout import blob_layout
+from deletekit.course.views.byte_layout import blob_layout
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 
 far_apart = encode_blob(PositionBitmap([7, 2**32 + 65_536 + 5]))

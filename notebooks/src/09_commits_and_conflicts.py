@@ -297,8 +297,8 @@ print("files left behind:", len(set(files_on_disk(folder)) - set(after_theirs)))
 # Within one job there need be no race. Workers search and report, and a coordinator commits once. But if two workers got parts of the same data file, each has written a vector of its own for it. Here the two vectors are made on branches, and `commit_change`, which stands behind all verbs of deletekit, is asked to commit both.
 
 # %%
-from deletekit.commit.commit import commit as commit_change
-from deletekit.commit.row_delta import RowDelta
+from deletekit.commit.swap import commit as commit_change
+from deletekit.commit.change import RowDelta
 
 table = here.table("workers", ids(*range(10)), format_version=3)
 for worker, where in (("worker_1", "id in (0, 2)"), ("worker_2", "id in (5, 9)")):

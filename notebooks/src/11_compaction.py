@@ -394,8 +394,8 @@ predict("11.9", ...)
 predict("11.9", {7})
 
 # %%
-from deletekit.commit.commit import commit
-from deletekit.commit.row_delta import RowDelta
+from deletekit.commit.swap import commit
+from deletekit.commit.change import RowDelta
 from deletekit.formats.manifest_list import ManifestContent
 
 

@@ -137,7 +137,7 @@ def _promote(folder: str, job: dict[str, Any]) -> Facts:
 def _lookup(rows: int, keys: int) -> Facts:
     import numpy as np
 
-    from deletekit.deletes.key_index import KeyIndex, pack
+    from deletekit.stream.key_index import KeyIndex, pack
 
     random = np.random.default_rng(0)
     index, all_hashes = KeyIndex(), []

@@ -78,8 +78,8 @@ def syncs(folder: Path, files: int) -> list[list[str]]:
 
 def vectors(folder: Path, *, small: bool) -> str:
     """Vectors of some sizes into one Puffin file: checked and copied, decoded and encoded anew, and by Iceberg Java."""
+    from deletekit.delta.deletion_vector import DeletionVectorDescriptor, blob_of_frame
     from deletekit.formats.deletion_vector import PositionBitmap, decode_blob, encode_blob
-    from deletekit.formats.delta_deletion_vector import DeletionVectorDescriptor, blob_of_frame
 
     folder.mkdir()
     java = JavaWriter(folder)
@@ -175,7 +175,7 @@ def open_sync() -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 def _table(path: Path, files: int) -> tuple[Any, list[Any]]:
-    from tests.operations.convert_delta.handmade import HandMade, body_of, with_vector
+    from tests.delta.handmade import HandMade, body_of, with_vector
 
     delta = HandMade(path)
     first = delta.data(range(ROWS), "part-0.parquet")
@@ -195,7 +195,7 @@ def _table(path: Path, files: int) -> tuple[Any, list[Any]]:
 
 def _change(delta: Any, adds: list[Any], changed: int) -> int:
     """New vectors for the first files; how many files they are in."""
-    from tests.operations.convert_delta.handmade import body_of, remove, with_vector
+    from tests.delta.handmade import body_of, remove, with_vector
 
     vectors = delta.vector_file(*(body_of(range(n % 50, ROWS, 25)) for n in range(changed)))
     actions = []
@@ -213,7 +213,7 @@ def _large(path: Path, deleted: int) -> Path:
     import pyarrow.parquet as pq
     from pyroaring import BitMap
 
-    from tests.operations.convert_delta.handmade import HandMade
+    from tests.delta.handmade import HandMade
 
     delta = HandMade(path)
     bitmap = BitMap(range(0, 2 * deleted, 2)).serialize()

@@ -20,8 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import deletekit as dk
-from deletekit.commit.commit import Attempt, commit
-from deletekit.commit.row_delta import RowDelta
+from deletekit.commit.change import RowDelta
+from deletekit.commit.swap import Attempt, commit
 from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors, write_position_deletes
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap

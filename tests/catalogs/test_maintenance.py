@@ -7,7 +7,7 @@ import pytest
 
 import deletekit as dk
 from tests.catalogs.stores import Store, leftovers
-from tests.operations.maintenance.model import FAR, between, history, snapshot_ids, staged
+from tests.maintenance.model import FAR, between, history, snapshot_ids, staged
 from tests.tables import ids, items
 
 SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("category", pa.string()), ("value", pa.float64())])

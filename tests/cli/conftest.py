@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 import deletekit as dk
 from deletekit.cli import main
-from deletekit.operations.doctor import Environment
+from deletekit.course.diagnosis import Environment
 from tests.tables import new_catalog
 
 ROOT = Path(__file__).parents[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from deletekit.operations.doctor import Check, Environment
+from deletekit.course.diagnosis import Check, Environment
 
 __all__ = ["only", "script", "write"]
 

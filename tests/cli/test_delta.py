@@ -7,7 +7,7 @@ from pathlib import Path
 
 import deletekit as dk
 from tests.cli.conftest import Run
-from tests.operations.convert_delta.handmade import HandMade, remove, with_vector
+from tests.delta.handmade import HandMade, remove, with_vector
 from tests.tables import new_catalog
 
 

@@ -13,9 +13,9 @@ from types import SimpleNamespace
 import pytest
 from rich.cells import cell_len
 
-from deletekit.operations.doctor import Environment, base_works, diagnose
-from deletekit.operations.doctor.environment import available_memory, linux
-from deletekit.operations.doctor.machine import (
+from deletekit.course.diagnosis import Environment, base_works, diagnose
+from deletekit.course.diagnosis.environment import available_memory, linux
+from deletekit.course.diagnosis.machine import (
     base_at_work,
     disk_space,
     memory,

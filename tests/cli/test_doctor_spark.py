@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from deletekit.operations.doctor import Check, Environment
-from deletekit.operations.doctor.spark import DELTA_JAR, IVY_FOLDER, jars, java
+from deletekit.course.diagnosis import Check, Environment
+from deletekit.course.diagnosis.spark import DELTA_JAR, IVY_FOLDER, jars, java
 from deletekit.spark import JARS
 from tests.cli.machines import only, script, write
 
@@ -28,7 +28,7 @@ def java_place(here: Environment, path: Path, **variables: str) -> Environment:
 
 
 def test_the_real_java(here: Environment, java: str) -> None:
-    from deletekit.operations.doctor.spark import java as check_java  # noqa: PLC0415 - the fixture has its name
+    from deletekit.course.diagnosis.spark import java as check_java  # noqa: PLC0415 - the fixture has its name
 
     assert only(check_java, here).status == "ok"
 

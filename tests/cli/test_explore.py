@@ -8,8 +8,8 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from deletekit.cli import main
+from tests.course.widgets.scenes import EVIL, hostile_table, sample_table
 from tests.tables import files_of
-from tests.widgets.scenes import EVIL, hostile_table, sample_table
 
 
 def run(*arguments: str) -> tuple[int, str]:

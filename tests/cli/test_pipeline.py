@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from deletekit.operations import pipeline
-from deletekit.operations.pipeline import CheckReport, PipelineReport, StepReport
+from deletekit.spark import pipeline
+from deletekit.spark.pipeline import CheckReport, PipelineReport, StepReport
 from tests.cli.conftest import EVIL, Run
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import deletekit as dk
 from tests.cli.conftest import Run
-from tests.operations.damage import edit_bytes, edit_list
+from tests.maintenance.damage import edit_bytes, edit_list
 from tests.storage import stored_at
 from tests.tables import ITEMS, ids, items, live_files, manifest_list, new_catalog, unchanged
 

@@ -17,11 +17,11 @@ from tests.cli.conftest import Run
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Put a tour that only remembers how it was called where the real one is."""
     made: list[dict[str, Any]] = []
-    module = ModuleType("deletekit.operations.tour")
+    module = ModuleType("deletekit.course.tour")
     module.run_tour = lambda directory, console, keep: made.append(  # type: ignore[attr-defined]
         {"directory": directory, "console": console, "keep": keep}
     )
-    monkeypatch.setitem(sys.modules, "deletekit.operations.tour", module)
+    monkeypatch.setitem(sys.modules, "deletekit.course.tour", module)
     return made
 
 

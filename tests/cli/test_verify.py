@@ -11,7 +11,7 @@ import pytest
 
 import deletekit as dk
 from tests.cli.conftest import EVIL, Run, RunProgram
-from tests.operations.damage import edit_file, edit_list
+from tests.maintenance.damage import edit_file, edit_list
 from tests.storage import stored_at
 from tests.tables import new_catalog
 

@@ -54,7 +54,7 @@ import pytest
 
 import deletekit as dk
 from tests.invariants import check_table
-from tests.operations.damage import edit_manifest
+from tests.maintenance.damage import edit_manifest
 from tests.tables import MODES, VERSION_AND_MODE, avro, ids, items, live, make, manifest_list
 
 FIRST = items((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0))

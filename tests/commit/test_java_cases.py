@@ -13,11 +13,11 @@ import pytest
 from pyiceberg.expressions import EqualTo
 
 import deletekit as dk
-from deletekit.commit.commit import Attempt, commit
+from deletekit.commit.change import RowDelta
 from deletekit.commit.conflicts import PlannedChange
-from deletekit.commit.row_delta import RowDelta
+from deletekit.commit.swap import Attempt, commit
 from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors
-from deletekit.deletes.scan_planning import plan_scan
+from deletekit.deletes.plan import plan_scan
 from deletekit.formats.deletion_vector import PositionBitmap
 from tests.commit.racing import QUICK, racing
 from tests.invariants import check_table

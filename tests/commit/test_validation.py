@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import deletekit as dk
-from deletekit.commit.commit import Attempt, commit
-from deletekit.commit.row_delta import RowDelta
+from deletekit.commit.change import RowDelta
+from deletekit.commit.swap import Attempt, commit
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.delete_writers import (
     FilePositions,
@@ -18,10 +18,10 @@ from deletekit.deletes.delete_writers import (
     write_equality_deletes,
     write_position_deletes,
 )
-from deletekit.deletes.rows import align
+from deletekit.deletes.input_rows import align
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
-from deletekit.operations.changes import nested_keys
+from deletekit.verbs.shared.row_changes import nested_keys
 from tests.invariants import check_table
 from tests.storage import stored_at
 from tests.tables import ids, items, live_files, make, position_deletes, refused, vectors

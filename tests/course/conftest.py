@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from deletekit.course import checking, record
+from deletekit.course import checking
+from deletekit.course import progress as record
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from deletekit.course.answer_values import NotThisKind
 from deletekit.course.checking import judge
 from deletekit.course.exercise import Exercise
 from deletekit.course.exercises.all import EXERCISES
-from deletekit.course.forms import NotThisKind
 
 exercises = pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
 

@@ -10,8 +10,8 @@ import pytest
 
 import deletekit as dk
 from deletekit.course import Aliases, Lesson, lesson
+from deletekit.course.views.table_view import TableView
 from deletekit.errors import EnvironmentMissingError, InvalidInputError, NotFoundError
-from deletekit.views.table_view import TableView
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 import deletekit as dk
-from deletekit.commit.commit import Attempt, commit
-from deletekit.commit.row_delta import RowDelta
+from deletekit.commit.change import RowDelta
+from deletekit.commit.swap import Attempt, commit
 from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors, write_position_deletes
-from deletekit.deletes.scan_planning import plan_scan
+from deletekit.deletes.plan import plan_scan
 from deletekit.engines.local import LocalEngine
 from deletekit.formats.deletion_vector import PositionBitmap
 from tests.commit.racing import QUICK, racing
 from tests.invariants import check_table
-from tests.operations.damage import edit_file, edit_list, findings
+from tests.maintenance.damage import edit_file, edit_list, findings
 from tests.tables import (
     MODES,
     Row,

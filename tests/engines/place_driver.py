@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import deletekit as dk
-from deletekit.operations.pipeline import opening, run_pipeline
-from tests.operations.pipeline.flights import some_flights
+from deletekit.spark.pipeline import opening, run_pipeline
+from tests.spark.pipeline.flights import some_flights
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

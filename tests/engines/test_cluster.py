@@ -52,7 +52,7 @@ def test_a_pipeline_killed_on_the_cluster_and_continued_by_spark_submit(
     spark_cluster: SparkCluster, tmp_path: Path
 ) -> None:
     directory, master = tmp_path / "run", spark_cluster.master
-    first = python("-m", "tests.operations.pipeline.killed_driver", directory, "load", "after", master)
+    first = python("-m", "tests.spark.pipeline.killed_driver", directory, "load", "after", master)
     assert first.returncode == -signal.SIGKILL, first.stderr[-3000:]
     script = tmp_path / "submitted.py"
     script.write_text(f"from deletekit.cli import main\nmain(['pipeline', {str(directory)!r}, '--days', '1'])\n")

@@ -21,19 +21,20 @@ import pyarrow.parquet as pq
 from pyarrow import orc
 from pyroaring import BitMap
 
-from deletekit.errors import DeletekitError, FormatError
-from deletekit.formats.avro import read_container
-from deletekit.formats.avro_table import read_avro_table
-from deletekit.formats.delete_file import read_position_deletes
-from deletekit.formats.deletion_vector import MAGIC, decode_blob
-from deletekit.formats.delta_actions import parse_commit
-from deletekit.formats.delta_checkpoint import read_checkpoint_parquet
-from deletekit.formats.delta_deletion_vector import (
+from deletekit.delta.actions import parse_commit
+from deletekit.delta.checkpoint import read_checkpoint_parquet
+from deletekit.delta.deletion_vector import (
     NATIVE_MAGIC,
     DeletionVectorDescriptor,
     blob_of_frame,
     decode_body,
 )
+from deletekit.delta.z85 import encode_z85
+from deletekit.errors import DeletekitError, FormatError
+from deletekit.formats.avro import read_container
+from deletekit.formats.avro_table import read_avro_table
+from deletekit.formats.delete_file import read_position_deletes
+from deletekit.formats.deletion_vector import MAGIC, decode_blob
 from deletekit.formats.lazy_file import MetricsCache
 from deletekit.formats.manifest import read_manifest
 from deletekit.formats.manifest_decoder import read_manifest_columns
@@ -42,7 +43,6 @@ from deletekit.formats.manifest_schema import manifest_entry_schema
 from deletekit.formats.puffin import BlobMetadata, blob_payload, read_puffin
 from deletekit.formats.roaring_stream import stream_positions
 from deletekit.formats.tabular import open_tabular
-from deletekit.formats.z85 import encode_z85
 from deletekit.table.metadata import parse_metadata
 from tests import thrift_bytes
 from tests.avro_bytes import avro_file, block, long

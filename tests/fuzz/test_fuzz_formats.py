@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from deletekit.delta.actions import parse_commit
+from deletekit.delta.deletion_vector import DeletionVectorDescriptor, blob_of_frame, decode_body
 from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.avro import read_container
 from deletekit.formats.avro_table import read_avro_table
 from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.deletion_vector import decode_blob, decode_vector
-from deletekit.formats.delta_actions import parse_commit
-from deletekit.formats.delta_deletion_vector import DeletionVectorDescriptor, blob_of_frame, decode_body
 from deletekit.formats.lazy_file import MetricsCache
 from deletekit.formats.manifest import inherit, read_manifest
 from deletekit.formats.manifest_decoder import read_manifest_columns

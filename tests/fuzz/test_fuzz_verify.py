@@ -14,7 +14,7 @@ import deletekit as dk
 from deletekit.table.catalog import TableState
 from deletekit.table.metadata import parse_metadata
 from deletekit.table.table import Table
-from tests.operations.damage import put_back
+from tests.maintenance.damage import put_back
 from tests.tables import files_of, items, make, new_catalog
 
 ROWS = items(*((i, "abc"[i % 3], i / 2) for i in range(30)))

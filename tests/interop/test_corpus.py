@@ -14,14 +14,14 @@ import sqlalchemy as sa
 from pyiceberg.catalog.sql import IcebergTables
 
 import deletekit as dk
-from deletekit.formats.byte_layout import layout
+from deletekit.course.views.bitmap_bytes import bitmap_bytes
+from deletekit.course.views.byte_layout import layout
+from deletekit.course.views.explore import explore_pages
+from deletekit.course.views.fates import Rules, fates
+from deletekit.course.views.page import Grid
+from deletekit.course.views.row_fate import row_fate
+from deletekit.course.views.table_view import TableView
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.views.bitmap_bytes import bitmap_bytes
-from deletekit.views.explore import explore_pages
-from deletekit.views.fates import Rules, fates
-from deletekit.views.page import Grid
-from deletekit.views.row_fate import row_fate
-from deletekit.views.table_view import TableView
 from tests.interop.rows import same_rows
 from tests.tables import new_catalog
 

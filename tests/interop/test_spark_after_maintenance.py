@@ -9,7 +9,7 @@ import pytest
 
 import deletekit as dk
 from tests.interop.rows import same_rows
-from tests.operations.maintenance.model import between, other
+from tests.maintenance.model import between, other
 from tests.tables import ITEMS, Row, items
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 import deletekit as dk
 from deletekit import spark as spark_sessions
 from tests.interop.rows import same_rows
-from tests.operations.maintenance.model import FAR
-from tests.operations.maintenance.test_spellings import SPELLINGS, needed_on_disk, respelled
+from tests.maintenance.model import FAR
+from tests.maintenance.test_spellings import SPELLINGS, needed_on_disk, respelled
 from tests.tables import ITEMS, ids, items, metadata_json
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import nbformat
 import pytest
 
-from deletekit.views.messages import Messages
+from deletekit.course.views.messages import Messages
 from tests.tools.build_notebooks import notebook_file
 
 pytest.importorskip("playwright", reason="playwright is not installed: pip install 'deletekit[test]'")
 pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: pip install 'deletekit[course]'")
 
-from tests.widgets.lab import Lab, Notebook
+from tests.course.widgets.lab import Lab, Notebook
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator

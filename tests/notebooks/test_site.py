@@ -15,9 +15,9 @@ from urllib.parse import unquote, urldefrag
 import pytest
 
 from deletekit.course.language import LANGUAGES
+from tests.course.widgets.browser import chromium
 from tests.tools.build_site import build_site
 from tests.tools.lessons import lesson_names
-from tests.widgets.browser import chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import deletekit as dk
-from tests.operations.damage import Json, edit_list, head_of, put_back
-from tests.operations.test_verify_metadata import CASES, ROWS, oldest, set_in
+from tests.maintenance.damage import Json, edit_list, head_of, put_back
+from tests.maintenance.test_verify_metadata import CASES, ROWS, oldest, set_in
 from tests.storage import stored_at
 from tests.tables import ids, items, make, metadata_json, new_catalog, refused
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from deletekit.operations.workshop.closure import closure
-from deletekit.operations.workshop.target import Target
+from deletekit.course.workshop.closure import closure
+from deletekit.course.workshop.target import Target
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[2]
 REQUIREMENTS = ROOT / "binder" / "requirements.txt"
 TARGET = Target("linux-x86_64", "3.11")
 _HEAD = """\

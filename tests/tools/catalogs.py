@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from deletekit.course import forms
+from deletekit.course import answer_values as forms
 from deletekit.course.exercises.all import EXERCISES
 from tests.tools.lessons import ROOT
 from tests.tools.translation import merge_catalog

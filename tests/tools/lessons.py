@@ -14,7 +14,7 @@ import jupytext
 import nbformat
 from nbformat import NotebookNode
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 SOURCES = NOTEBOOKS / "src"
 SOLUTIONS = ROOT / "deletekit" / "course" / "solutions.json"

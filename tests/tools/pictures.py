@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 import deletekit as dk
+from tests.course.widgets.browser import chromium, running
+from tests.course.widgets.lab import ROOT, Lab, Notebook
+from tests.course.widgets.scenes import delta_table, sample_table
 from tests.tables import ITEMS, items, new_catalog
-from tests.widgets.browser import chromium, running
-from tests.widgets.lab import ROOT, Lab, Notebook
-from tests.widgets.scenes import delta_table, sample_table
 
 PICTURES = ROOT / "docs" / "pictures"
 LARGEST_PICTURE = 80_000
@@ -45,7 +45,7 @@ def main() -> None:
         folder = Path(name)
         with sample_table(folder / "sample") as table, Lab(folder) as lab, running(program) as browser:
             head = [
-                "import deletekit as dk, deletekit.widgets as w",
+                "import deletekit as dk, deletekit.course.widgets as w",
                 f"t = dk.from_metadata({table.metadata_location!r})",
                 f"many = dk.from_metadata({_scattered(folder / 'scattered')!r})",
                 f"delta = {str(delta_table(folder / 'delta'))!r}",

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed: pip install 'deletekit[test]'")
 
-from deletekit import widgets
+from deletekit.course import widgets
 from tests.tools.pictures import LARGEST_PICTURE, PICTURES, TALLEST, WIDGETS, WIDTH
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from deletekit.course.answer_values import IDS, NUMBER
 from deletekit.course.exercise import Exercise, Mistake
-from deletekit.course.forms import IDS, NUMBER
 
 __all__ = ["EXERCISES"]
 

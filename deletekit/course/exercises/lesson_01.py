@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
+from deletekit.course.answer_values import NUMBER, TEXT, function
 from deletekit.course.exercise import Exercise, Mistake
-from deletekit.course.forms import NUMBER, TEXT, function
 
 __all__ = ["EXERCISES"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from deletekit.course.answer_values import MAPPING, NAMES, NUMBER
 from deletekit.course.exercise import Exercise, Mistake
-from deletekit.course.forms import MAPPING, NAMES, NUMBER
 
 __all__ = ["EXERCISES"]
 

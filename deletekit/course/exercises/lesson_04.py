@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from deletekit.course.answer_values import IDS, NUMBER, function
 from deletekit.course.exercise import Exercise, Mistake
-from deletekit.course.forms import IDS, NUMBER, function
 
 __all__ = ["EXERCISES"]
 

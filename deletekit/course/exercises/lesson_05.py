@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from deletekit.course.answer_values import MAPPING, NUMBER, SEQUENCE, function
 from deletekit.course.exercise import Exercise, Mistake
-from deletekit.course.forms import MAPPING, NUMBER, SEQUENCE, function
 
 __all__ = ["EXERCISES"]
 

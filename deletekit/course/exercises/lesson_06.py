@@ -6,8 +6,8 @@ import struct
 
 from pyroaring import BitMap, BitMap64
 
+from deletekit.course.answer_values import IDS, MAPPING, NUMBER, TEXT, function
 from deletekit.course.exercise import Exercise, Mistake
-from deletekit.course.forms import IDS, MAPPING, NUMBER, TEXT, function
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 
 __all__ = ["EXERCISES"]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from pyroaring import BitMap
 
+from deletekit.course.answer_values import MAPPING, NUMBER, SEQUENCE, function
 from deletekit.course.exercise import Exercise, Mistake
-from deletekit.course.forms import MAPPING, NUMBER, SEQUENCE, function
 
 __all__ = ["EXERCISES"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from deletekit.course.answer_values import NAMES, NUMBER, function
 from deletekit.course.exercise import Exercise, Mistake
-from deletekit.course.forms import NAMES, NUMBER, function
 
 __all__ = ["EXERCISES"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from deletekit.course.answer_values import IDS, NAMES, NUMBER, function
 from deletekit.course.exercise import Exercise, Mistake
-from deletekit.course.forms import IDS, NAMES, NUMBER, function
 
 __all__ = ["EXERCISES"]
 

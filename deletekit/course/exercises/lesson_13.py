@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from deletekit.course.answer_values import IDS, MAPPING, NUMBER, function
 from deletekit.course.exercise import Exercise, Mistake
-from deletekit.course.forms import IDS, MAPPING, NUMBER, function
 
 __all__ = ["EXERCISES"]
 

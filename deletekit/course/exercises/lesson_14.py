@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from pyroaring import BitMap64
 
+from deletekit.course.answer_values import MAPPING, NUMBER, function
 from deletekit.course.exercise import Exercise, Mistake
-from deletekit.course.forms import MAPPING, NUMBER, function
 
 __all__ = ["EXERCISES"]
 

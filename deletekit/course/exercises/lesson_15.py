@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from deletekit.course.answer_values import MAPPING, NUMBER, TEXT
 from deletekit.course.exercise import Exercise, Mistake
-from deletekit.course.forms import MAPPING, NUMBER, TEXT
 
 __all__ = ["EXERCISES"]
 

@@ -1,0 +1,124 @@
+"""What the checks look at: everything that differs from machine to machine, as one value."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import distributions
+from pathlib import Path
+
+from deletekit.course.diagnosis.requirements import Requirement, canonical, declared
+
+__all__ = ["Environment", "available_memory", "installed", "linux"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """One machine and one Python; `here()` is this process's.
+
+    Attributes
+    ----------
+    variables: of the process; they may hold secrets, so they are never shown.
+    user_home: what Java calls `user.home`, where Ivy and Maven keep jars; not what the variable HOME says.
+    temp: the folder for temporary files, or None when the system has none that can be written.
+    requirements: what deletekit asks for: `base`, and each extra.
+    packages: versions of the installed distributions, by canonical name.
+    system: name and version of a Linux distribution, such as `debian 12`.
+    memory: bytes that a new process can have, by the machine and its container; None when unknown.
+    encoding: of what is printed.
+    """
+
+    variables: Mapping[str, str] = field(repr=False)
+    user_home: Path
+    temp: Path | None
+    python: tuple[int, int, int]
+    executable: str
+    requirements: Mapping[str, Sequence[Requirement]]
+    packages: Mapping[str, str]
+    platform: str
+    system: str
+    is_root: bool
+    memory: int | None
+    processors: int
+    encoding: str
+
+    @classmethod
+    def here(cls) -> Environment:
+        """The environment of this process."""
+        return cls(
+            variables=dict(os.environ),
+            user_home=_java_user_home(),
+            temp=_temp(),
+            python=(sys.version_info.major, sys.version_info.minor, sys.version_info.micro),
+            executable=sys.executable,
+            requirements=declared(),
+            packages=installed(),
+            platform=sys.platform,
+            system=linux(Path("/etc/os-release")),
+            is_root=os.name == "posix" and os.geteuid() == 0,
+            memory=available_memory(Path("/")),
+            processors=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+            encoding=getattr(sys.stdout, "encoding", None) or sys.getfilesystemencoding(),
+        )
+
+
+def available_memory(root: Path) -> int | None:
+    """Bytes left by the machine and by its container, by Linux's files under `root`; None where there are none."""
+    machine = re.search(r"^MemAvailable:\s+(\d+) kB", _text(root / "proc" / "meminfo"), re.MULTILINE)
+    if machine is None:
+        return None
+    left = int(machine[1]) * 1024
+    groups = root / "sys" / "fs" / "cgroup"
+    for limit, used in (
+        (groups / "memory.max", groups / "memory.current"),
+        (groups / "memory" / "memory.limit_in_bytes", groups / "memory" / "memory.usage_in_bytes"),
+    ):
+        if (allowed := _text(limit).strip()).isdigit():
+            left = min(left, max(int(allowed) - int(_text(used).strip() or 0), 0))
+    return left
+
+
+def installed(path: list[str] | None = None) -> dict[str, str]:
+    """Versions of the distributions on `path` (sys.path by default), by canonical name; the first one counts."""
+    found: dict[str, str] = {}
+    for distribution in distributions(path=sys.path if path is None else path):
+        metadata = distribution.metadata
+        name, version = (metadata["Name"], metadata["Version"]) if metadata else (None, None)
+        if name and version:  # a package half removed has neither
+            found.setdefault(canonical(name), version)
+    return found
+
+
+def linux(release: Path) -> str:
+    """Name and version of the distribution in an os-release file; empty elsewhere."""
+    values = dict(re.findall(r'^(ID|VERSION_ID)="?([^"\n]*)"?$', _text(release), re.MULTILINE))
+    return f"{values.get('ID', '')} {values.get('VERSION_ID', '')}".strip()
+
+
+def _java_user_home() -> Path:
+    if os.name == "posix":
+        users = import_module("pwd")  # not on Windows
+        try:
+            return Path(users.getpwuid(os.getuid()).pw_dir)
+        except KeyError:
+            pass  # a container's user that has no entry
+    return Path.home()
+
+
+def _temp() -> Path | None:
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError:
+        return None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

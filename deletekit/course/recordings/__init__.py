@@ -1,0 +1,1 @@
+"""Recordings: the real writers run on temporary tables, for widgets to show."""

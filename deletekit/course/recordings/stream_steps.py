@@ -1,0 +1,280 @@
+"""STREAM STEPS: a change stream applied by the real sink to a table of its own, stopped at a point, and started again.
+
+Law: recorded, not modelled. What a reader ought to see is told by a dict that the changes are replayed into, which
+knows nothing of tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+
+from deletekit.course.recordings.stream_crashes import CRASHES, Crash, SinkStopped, StoppingCatalog
+from deletekit.course.recordings.temporary_table import trial_table
+from deletekit.engines.local import LocalEngine
+from deletekit.errors import InvalidInputError
+from deletekit.maintenance.compact import compact
+from deletekit.maintenance.expire_snapshots import expire_snapshots
+from deletekit.maintenance.remove_orphan_files import remove_orphan_files
+from deletekit.stream.batch_run import BatchProgress
+from deletekit.stream.convert_equality_deletes import convert
+from deletekit.stream.sink import Sink, sink
+from deletekit.stream.sink_state import SinkMode
+from deletekit.table.catalog import Catalog
+from deletekit.table.metadata import Snapshot
+from deletekit.table.table import Table, load_table
+from deletekit.verbs.append import append, create_table
+from deletekit.verbs.delete import delete_keys
+from deletekit.verbs.scan import scan
+
+__all__ = ["BATCHES", "STREAM_MODES", "StreamCall", "StreamRecord", "record_stream"]
+
+Change = Mapping[str, Any]
+Row = tuple[int, str]
+
+STREAM_MODES: tuple[SinkMode, ...] = get_args(SinkMode)
+_NAME = "stream.steps"
+_SINK = "steps"
+_LATER = 2**62
+_SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("value", pa.string())])
+
+
+def _change(kind: str, number: int, value: str | None = None) -> Change:
+    return {"id": number, "value": value, "_change_type": kind}
+
+
+BATCHES: tuple[tuple[Change, ...], ...] = (
+    (_change("INSERT", 1, "a"), _change("INSERT", 2, "b"), _change("INSERT", 3, "c"), _change("INSERT", 6, "f")),
+    (_change("UPDATE_BEFORE", 2, "b"), _change("UPDATE_AFTER", 2, "b2"), _change("DELETE", 3)),
+    (_change("INSERT", 4, "d"), _change("UPDATE_AFTER", 4, "d2"), _change("UPDATE_AFTER", 1, "a2")),
+    (_change("DELETE", 2), _change("INSERT", 5, "e")),
+)
+"""The stream: change rows, batch by batch. The key is `id`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamCall:
+    """One call on a sink, or one of maintenance between two sinks.
+
+    Attributes
+    ----------
+    process: 1, or 2 after the first one was stopped.
+    name: `write`, `convert`, `compact` or `expire_snapshots`.
+    batch_id: of a write.
+    progress: what a write answered; None for other calls, and for one that was stopped.
+    snapshot: what `main` came to point to by this call; None when it did not move.
+    stopped: the process ended in it.
+    """
+
+    process: int
+    name: Literal["write", "convert", "compact", "expire_snapshots"]
+    batch_id: int | None = None
+    progress: BatchProgress | None = None
+    snapshot: Snapshot | None = None
+    stopped: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRecord:
+    """What became of the first `steps` batches.
+
+    Attributes
+    ----------
+    table: the table, read-only; its files are there as long as it is.
+    calls: in order.
+    orphans: paths that nothing leads to, as `remove_orphan_files` finds them.
+    rows: what a reader sees, sorted; expected: what the changes come to, replayed into a dict.
+    """
+
+    table: Table = field(repr=False)
+    calls: tuple[StreamCall, ...]
+    orphans: tuple[str, ...]
+    rows: tuple[Row, ...]
+    expected: tuple[Row, ...]
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the sink came to the point where it was to be stopped, and was."""
+        return any(call.stopped for call in self.calls)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the sink was stopped and has not been started again."""
+        return self.stopped and all(call.process == 1 for call in self.calls)
+
+
+def record_stream(
+    steps: int,
+    *,
+    mode: SinkMode = "auto",
+    format_version: int = 3,
+    crash: Crash | Literal[""] = "",
+    resumed: bool = False,
+    checkpoint_check: bool = True,
+) -> StreamRecord:
+    """Apply the first `steps` of `BATCHES`.
+
+    Parameters
+    ----------
+    mode, format_version: of the sink and the table.
+    crash: where the sink is stopped in the last batch. `before-files`: nothing is written; `before-manifests`: data and
+        deletes are; `before-commit`: manifests too; `answer-lost`: it goes on, but is not told that its commit landed;
+        `after-commit`: before anybody was told of the commit; `in-conversion`: the batch is there, and its equality
+        deletes are being converted. `markers-expired`: as `after-commit`, then the table is compacted and its old
+        snapshots expire. "": it is not stopped.
+    resumed: another process goes on: the source sends the batch again, for nobody told it that it has arrived.
+    checkpoint_check: False for a writer that is no sink and leaves no marker: it deletes the keys of updates and
+        deletes by value, then appends, in two commits, and does not look which batch was the last.
+
+    Raises InvalidInputError for a step, mode, version or crash that there is not.
+    """
+    _check(steps, mode, format_version, crash)
+    calls: list[StreamCall] = []
+    orphans: list[str] = []
+
+    def make(catalog: Catalog) -> Table:
+        table = create_table(catalog, _NAME, _SCHEMA, format_version=format_version)
+        recording = _Recording(catalog, mode, calls)
+        if checkpoint_check:
+            recording.go(steps, crash, resumed=resumed)
+        else:
+            recording.go_unmarked(steps, crash, resumed=resumed)
+        found = remove_orphan_files(table, older_than=_LATER, force=True, dry_run=True, engine=LocalEngine(1))
+        orphans.extend(found.orphan_files)
+        return table
+
+    table = trial_table(make)
+    landed = steps - (crash in ("before-files", "before-manifests", "before-commit") and not resumed)
+    seen = scan(table).to_arrow()
+    return StreamRecord(
+        table=table,
+        calls=tuple(calls),
+        orphans=tuple(orphans),
+        rows=tuple(sorted(zip(seen["id"].to_pylist(), seen["value"].to_pylist(), strict=True))),
+        expected=_replayed(BATCHES[:landed]),
+    )
+
+
+class _Recording:
+    """Calls the sink, and notes what came of it."""
+
+    def __init__(self, catalog: Catalog, mode: SinkMode, calls: list[StreamCall]) -> None:
+        self._catalog, self._mode, self._calls = catalog, mode, calls
+
+    def go(self, steps: int, crash: Crash | Literal[""], *, resumed: bool) -> None:
+        gate = StoppingCatalog(self._catalog)
+        with suppress(SinkStopped), self._sink(gate) as first:
+            for number in range(steps):
+                last = number == steps - 1
+                gate.crash_at(_crash_in_batch(crash) if last else "")
+                self._write(1, first, number)
+            if crash == "in-conversion" and steps:
+                gate.crash_at("before-commit")
+                self._convert(1, first)
+        if crash == "markers-expired" and steps:
+            self._expire()
+        if resumed and any(call.stopped for call in self._calls):
+            with self._sink(self._catalog) as second:
+                self._write(2, second, steps - 1)
+                if crash == "in-conversion":
+                    self._convert(2, second)
+
+    def go_unmarked(self, steps: int, crash: Crash | Literal[""], *, resumed: bool) -> None:
+        gate = StoppingCatalog(self._catalog)
+        with suppress(SinkStopped):
+            for number in range(steps):
+                self._write_unmarked(1, gate, number, _crash_in_batch(crash) if number == steps - 1 else "")
+        if crash == "markers-expired" and steps:
+            self._expire()
+        if resumed and any(call.stopped for call in self._calls):
+            self._write_unmarked(2, StoppingCatalog(self._catalog), steps - 1, "")
+
+    def _write_unmarked(self, process: int, gate: StoppingCatalog, number: int, crash: Crash | Literal[""]) -> None:
+        batch = BATCHES[number]
+        ended = sorted({change["id"] for change in batch if change["_change_type"] != "INSERT"})
+        rows = [{"id": key, "value": value} for key, value in _replayed([batch])]
+
+        def write() -> None:
+            table = load_table(gate, _NAME)
+            if ended:
+                delete_keys(table, [{"id": key} for key in ended])
+            gate.crash_at(crash)
+            append(table, rows)
+
+        self._noted(StreamCall(process=process, name="write", batch_id=number), write)
+
+    def _sink(self, catalog: Catalog) -> Sink:
+        table = load_table(catalog, _NAME)
+        return sink(table, _SINK, equality_fields=["id"], mode=self._mode, engine=LocalEngine(1))
+
+    def _write(self, process: int, opened: Sink, number: int) -> None:
+        write = partial(opened.write, [dict(change) for change in BATCHES[number]], number)
+        self._noted(StreamCall(process=process, name="write", batch_id=number), write)
+
+    def _convert(self, process: int, opened: Sink) -> None:
+        self._noted(StreamCall(process=process, name="convert"), lambda: convert(opened))
+
+    def _expire(self) -> None:
+        table = load_table(self._catalog, _NAME)
+        self._noted(StreamCall(process=1, name="compact"), lambda: compact(table, rewrite_all=True))
+        expire = partial(expire_snapshots, table, older_than=_LATER, retain_last=1)
+        self._noted(StreamCall(process=1, name="expire_snapshots"), expire)
+
+    def _noted(self, call: StreamCall, do: Callable[[], Any]) -> None:
+        before = self._head()
+        answer: Any = None
+        stopped = True
+        try:
+            answer = do()
+            stopped = False
+        finally:
+            after = self._head()
+            moved = after is not None and (before is None or after.snapshot_id != before.snapshot_id)
+            self._calls.append(
+                StreamCall(
+                    process=call.process,
+                    name=call.name,
+                    batch_id=call.batch_id,
+                    progress=answer if isinstance(answer, BatchProgress) else None,
+                    snapshot=after if moved else None,
+                    stopped=stopped,
+                )
+            )
+
+    def _head(self) -> Snapshot | None:
+        return load_table(self._catalog, _NAME).current_snapshot
+
+
+def _crash_in_batch(crash: Crash | Literal[""]) -> Crash | Literal[""]:
+    return {"in-conversion": "", "markers-expired": "after-commit"}.get(crash, crash)  # type: ignore[return-value]
+
+
+def _replayed(batches: Sequence[Sequence[Change]]) -> tuple[Row, ...]:
+    """The rows that changes come to: a later change of a key takes the place of an earlier one."""
+    state: dict[int, str] = {}
+    for change in (change for batch in batches for change in batch):
+        if change["_change_type"] in ("INSERT", "UPDATE_AFTER"):
+            state[change["id"]] = change["value"]
+        else:
+            state.pop(change["id"], None)
+    return tuple(sorted(state.items()))
+
+
+def _check(steps: int, mode: str, format_version: int, crash: str) -> None:
+    for name, value, known in (
+        ("mode", mode, STREAM_MODES),
+        ("format_version", format_version, (2, 3)),
+        ("crash", crash, ("", *CRASHES)),
+    ):
+        if value not in known:
+            expected = ", ".join(map(str, known))
+            raise InvalidInputError("no such choice", kind="stream", field=name, found=value, expected=expected)
+    if not 0 <= steps <= len(BATCHES):
+        raise InvalidInputError(
+            "no such step", kind="stream", field="step", found=steps, expected=f"0 .. {len(BATCHES)}"
+        )

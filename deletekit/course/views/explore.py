@@ -1,0 +1,53 @@
+"""The views of one table together, as one HTML document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from deletekit.course.views.bitmap_bytes import bitmap_bytes
+from deletekit.course.views.build import error_page
+from deletekit.course.views.messages import Messages
+from deletekit.course.views.page import Page
+from deletekit.course.views.page_html import document_html
+from deletekit.course.views.row_fate import row_fate
+from deletekit.course.views.sequence_timeline import sequence_timeline
+from deletekit.course.views.snapshot_diff import snapshot_diff
+from deletekit.course.views.table_tree import table_tree
+from deletekit.course.views.table_view import TableView, as_table_view
+from deletekit.errors import DeletekitError
+
+__all__ = ["EXPLORED", "explore_html", "explore_pages"]
+
+EXPLORED: dict[str, Callable[..., Page]] = {
+    "TableTree": table_tree,
+    "RowFate": row_fate,
+    "BitmapBytes": bitmap_bytes,
+    "SnapshotDiff": snapshot_diff,
+    "SequenceTimeline": sequence_timeline,
+}
+
+
+def explore_pages(table: Any, *, snapshot: str | None = None, lang: str | None = None) -> list[Page]:
+    """Each view's page of a snapshot; a view that fails has a page that says why.
+
+    Raises NotFoundError or FormatError when the table cannot be opened at all.
+    """
+    view = as_table_view(table)
+    messages = Messages(lang)
+    pages = []
+    for name, make in EXPLORED.items():
+        chosen = {"after" if name == "SnapshotDiff" else "snapshot": snapshot}
+        try:
+            pages.append(make(view, lang=messages.lang, **chosen))
+        except (DeletekitError, OSError, pa.ArrowException) as e:
+            pages.append(error_page(name, e, messages, view.metadata.location))
+    return pages
+
+
+def explore_html(view: TableView, messages: Messages, pages: Sequence[Page]) -> str:
+    """One document of pages; it loads nothing from anywhere."""
+    title = messages("title-explore", table=view.name)
+    return document_html(title, messages.lang, messages("contents"), [(page.view, page) for page in pages])

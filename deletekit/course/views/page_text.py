@@ -1,0 +1,85 @@
+"""A page as text for a terminal, and its first lines for a notebook's output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.cells import cell_len
+
+from deletekit.course.views.page import Block, Cells, Facts, Grid, Mark, Page, Tree
+
+__all__ = ["page_text", "short_page_text"]
+
+LONGEST = 30
+"""Lines of a notebook's `text/plain`."""
+
+_SIGNS: dict[Mark, str] = {"hidden": "x ", "live": ". ", "added": "+ ", "removed": "- ", "wrong": "! "}
+
+
+def page_text(page: Page) -> str:
+    """The whole page."""
+    return "\n".join(_lines(page))
+
+
+def short_page_text(page: Page) -> str:
+    """The page in at most `LONGEST` lines; what is left out is said."""
+    lines = list(_lines(page))
+    if len(lines) <= LONGEST:
+        return "\n".join(lines)
+    more = page.words.get("more-lines", "").replace("{count}", str(len(lines) - LONGEST + 1))
+    return "\n".join([*lines[: LONGEST - 1], more])
+
+
+def _lines(page: Page) -> Iterator[str]:
+    yield page.title
+    yield page.sentence
+    for block in page.blocks:
+        yield from _block(block)
+    if page.code:
+        yield ""
+        yield f">>> {page.code}"
+
+
+def _block(block: Block) -> Iterator[str]:
+    yield ""
+    yield block.caption
+    if isinstance(block, Grid):
+        yield from _grid(block)
+    elif isinstance(block, Tree):
+        for n in block.nodes:
+            sign = ("v " if n.expanded else "> ") if n.expandable else "  "
+            chosen = "*" if n.key == block.selected else " "
+            yield f"{chosen}{'  ' * (n.level - 1)}{sign}{n.label}{': ' if n.value else ''}{n.value}".rstrip()
+    elif isinstance(block, Facts):
+        width = max((cell_len(name) for name, _ in block.items), default=0)
+        for name, value in block.items:
+            yield f"  {_padded(name, width)}  {value}".rstrip()
+    else:
+        yield from _cells(block)
+
+
+def _grid(grid: Grid) -> Iterator[str]:
+    rows = [grid.columns, *(line.cells for line in grid.lines)]
+    widths = [max(cell_len(row[i]) for row in rows) for i in range(len(grid.columns))]
+    signed = any(line.mark in _SIGNS for line in grid.lines)
+    for i, row in enumerate(rows):
+        line = grid.lines[i - 1] if i else None
+        chosen = "*" if line is not None and grid.select and line.key == grid.selected else " "
+        sign = (_SIGNS.get(line.mark, "  ") if line else "  ") if signed else ""
+        cells = (_padded(c, widths[n], right=n in grid.numbers) for n, c in enumerate(row))
+        yield f"{chosen} {sign}{'  '.join(cells)}".rstrip()
+    if grid.shown:
+        yield f"  {grid.shown}"
+
+
+def _cells(block: Cells) -> Iterator[str]:
+    lines = block.lines()
+    width = max((len(f"{first:,}") for first, _ in lines), default=0)
+    for first, signs in lines:
+        yield f"  {first:>{width},}  {signs}"
+    yield f"  {block.legend}"
+
+
+def _padded(text: str, width: int, *, right: bool = False) -> str:
+    room = " " * (width - cell_len(text))
+    return room + text if right else text + room

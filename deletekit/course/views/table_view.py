@@ -1,0 +1,151 @@
+"""A table as the views look at it: anyone's, read-only, its manifests decoded once.
+
+Law: nothing here or above it writes. What a view is given is opened by its metadata file, never by a catalog that
+could commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deletekit.course.views.aliases import Aliases
+from deletekit.deletes.plan import delete_index
+from deletekit.deletes.read import ReadContext
+from deletekit.deletes.which_apply import DeleteFileIndex
+from deletekit.errors import InvalidInputError, NotFoundError
+from deletekit.formats.content_file import DeleteFile, ManifestEntry
+from deletekit.formats.manifest_columns import ManifestColumns
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.formats.safe_text import brief, short
+from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.snapshot import SnapshotReader
+from deletekit.table.table import Table, from_metadata
+
+__all__ = ["LiveFiles", "TableView", "as_table_view", "delete_of", "window"]
+
+
+class TableView:
+    """What the views of one table share.
+
+    Parameters
+    ----------
+    source: a deletekit or pyiceberg table, or the path of a metadata file or table directory.
+
+    Raises NotFoundError, FormatError, and InvalidInputError for what is no table.
+    """
+
+    def __init__(self, source: Any) -> None:
+        self.table = _open(source)
+        self.metadata: TableMetadata = self.table.metadata
+        self.reader = SnapshotReader(self.table.io, self.metadata)
+        self.aliases = Aliases(self.metadata, self.reader)
+        self.context = ReadContext(self.table.io, self.metadata)
+        self._indexes: dict[int, DeleteFileIndex] = {}
+        self._live: dict[tuple[int, ManifestContent], LiveFiles] = {}
+
+    @cached_property
+    def name(self) -> str:
+        """The table's name, safe to print."""
+        return brief(self.table.identifier[-1])
+
+    def snapshot(self, name: str | None) -> Snapshot | None:
+        """By alias; None is the head of main, and None when there is none. Raises NotFoundError."""
+        return self.aliases.snapshot_of(name) if name else self.metadata.current_snapshot
+
+    def index(self, snapshot: Snapshot) -> DeleteFileIndex:
+        """The snapshot's delete file index."""
+        if snapshot.snapshot_id not in self._indexes:
+            self._indexes[snapshot.snapshot_id] = delete_index(self.metadata, snapshot, self.reader)
+        return self._indexes[snapshot.snapshot_id]
+
+    def live(self, snapshot: Snapshot, content: ManifestContent) -> LiveFiles:
+        """The snapshot's live data files, or delete files."""
+        key = snapshot.snapshot_id, content
+        if key not in self._live:
+            self._live[key] = LiveFiles(list(self.reader.live_columns(snapshot, content)))
+        return self._live[key]
+
+    def data_file(self, snapshot: Snapshot, name: str) -> ManifestEntry:
+        """A live data file by alias. Raises NotFoundError."""
+        return self._entry(snapshot, name, ManifestContent.DATA)
+
+    def delete_file(self, snapshot: Snapshot, name: str) -> ManifestEntry:
+        """A live delete file or deletion vector by alias. Raises NotFoundError."""
+        return self._entry(snapshot, name, ManifestContent.DELETES)
+
+    def shown_path(self, path: str) -> str:
+        """A path below the table's location without it."""
+        return short(path, self.metadata.location)
+
+    def _entry(self, snapshot: Snapshot, name: str, content: ManifestContent) -> ManifestEntry:
+        found = self.live(snapshot, content).find(self.aliases.identity(name))
+        if found is None:
+            alias = self.aliases.snapshot(snapshot.snapshot_id)
+            raise NotFoundError("file is not live in this snapshot", kind="file-not-found", field=name, found=alias)
+        return found
+
+
+class LiveFiles:
+    """Live files of a snapshot, in manifest order; an entry is made when it is asked for."""
+
+    def __init__(self, manifests: Sequence[ManifestColumns]) -> None:
+        self._parts = [(columns, np.flatnonzero(columns.is_live)) for columns in manifests]
+        self._ends = np.cumsum([len(rows) for _, rows in self._parts], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def some(self, start: int, stop: int) -> list[ManifestEntry]:
+        """Entries `start .. stop - 1`."""
+        found: list[ManifestEntry] = []
+        first = 0
+        for columns, rows in self._parts:
+            low, high = max(start - first, 0), max(stop - first, 0)
+            found += columns.entries(rows[low:high])
+            first += len(rows)
+        return found
+
+    def find(self, identity: tuple[Any, ...]) -> ManifestEntry | None:
+        """The entry of a file or deletion vector."""
+        for columns, rows in self._parts:
+            at = np.flatnonzero(np.asarray(columns.paths(rows).to_numpy(zero_copy_only=False) == identity[0]))
+            for entry in columns.entries(rows[at]):
+                if entry.data_file.identity == identity:
+                    return entry
+        return None
+
+
+def as_table_view(source: Any) -> TableView:
+    """`source` itself when it is a TableView, or a new one of it."""
+    return source if isinstance(source, TableView) else TableView(source)
+
+
+def window(start: int, total: int, size: int) -> tuple[int, int]:
+    """The part of `total` things to show, beginning at or before `start`: first and one behind the last."""
+    first = min(max(start, 0), max(total - 1, 0)) // size * size
+    return first, min(first + size, total)
+
+
+def _open(source: Any) -> Table:
+    if isinstance(source, Table):
+        return source
+    if isinstance(source, str | Path):
+        return from_metadata(source)
+    location = getattr(source, "metadata_location", None)
+    properties = getattr(getattr(source, "io", None), "properties", None)
+    if isinstance(location, str) and isinstance(properties, dict):  # a pyiceberg table
+        return from_metadata(location, **{k: str(v) for k, v in properties.items()})
+    raise InvalidInputError(
+        "not a table", kind="table-argument", field="table", found=type(source).__name__, expected="a table or a path"
+    )
+
+
+def delete_of(entry: ManifestEntry) -> DeleteFile:
+    """The delete file of an entry of a delete manifest."""
+    assert isinstance(entry.data_file, DeleteFile)
+    return entry.data_file

@@ -1,0 +1,87 @@
+"""What can be unfolded: items with children that are made when they are looked at, a hundred at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from deletekit.course.views.page import Mark, Node
+from deletekit.formats.safe_text import brief
+
+__all__ = ["Item", "Items", "visible"]
+
+AT_ONCE = 100
+MOST_NODES = 1_000
+"""Nodes of one page; what lies behind them is reached by folding others up."""
+LONGEST_SHOWN = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Children: how many, and those of some places."""
+
+    total: int
+    some: Callable[[int, int], Sequence[Item]]
+
+    @classmethod
+    def of(cls, items: Sequence[Item]) -> Items:
+        """Children that are there already."""
+        return cls(len(items), lambda start, stop: items[start:stop])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One thing in a tree; `name` tells it from its siblings and has no slash."""
+
+    name: str
+    label: str
+    value: str = ""
+    mark: Mark = ""
+    children: Callable[[], Items] | None = None
+    secret: str = ""
+    """The value in full, where `value` is short or masked."""
+
+
+def visible(roots: Items, expanded: frozenset[str]) -> Iterator[tuple[Node, Item]]:
+    """The nodes that are to be seen, in order, at most `MOST_NODES`; more than a hundred siblings come in groups."""
+    return islice(_walk(roots, expanded, "", 1), MOST_NODES)
+
+
+def _walk(items: Items, expanded: frozenset[str], prefix: str, level: int) -> Iterator[tuple[Node, Item]]:
+    siblings = _grouped(items, 0, items.total)
+    for place, item in enumerate(siblings, 1):
+        key = prefix + item.name
+        opened = item.children is not None and key in expanded
+        node = Node(
+            key=key,
+            level=level,
+            label=brief(item.label),
+            value=brief(item.value, LONGEST_SHOWN),
+            mark=item.mark,
+            expandable=item.children is not None,
+            expanded=opened,
+            position=place,
+            size=len(siblings),
+        )
+        yield node, item
+        if opened and item.children is not None:
+            yield from _walk(item.children(), expanded, f"{key}/", level + 1)
+
+
+def _grouped(items: Items, start: int, stop: int) -> Sequence[Item]:
+    """The children of some places; more than a hundred as groups of a hundred, of ten thousand, ..."""
+    if stop - start <= AT_ONCE:
+        return items.some(start, stop)
+    step = AT_ONCE
+    while -(-(stop - start) // step) > AT_ONCE:
+        step *= AT_ONCE
+    return [_group(items, low, min(low + step, stop)) for low in range(start, stop, step)]
+
+
+def _group(items: Items, start: int, stop: int) -> Item:
+    def children() -> Items:
+        inside = _grouped(items, start, stop)
+        return Items.of(inside)
+
+    return Item(name=f"{start + 1}-{stop}", label=f"{start + 1:,}-{stop:,}", children=children)

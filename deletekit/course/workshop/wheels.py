@@ -1,0 +1,114 @@
+"""The wheels of a bundle: deletekit's own, and those of all that it needs, for each target.
+
+Law: pip fetches and builds; which packages, and which versions, is decided here (closure.py). A wheel that is there is
+not fetched again, so targets share what is the same for all.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.util
+import subprocess
+import sys
+import zipfile
+from collections.abc import Sequence
+from importlib.metadata import Distribution, PathDistribution, distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from deletekit.course.workshop.closure import closure
+from deletekit.course.workshop.target import Target
+from deletekit.errors import EnvironmentMissingError
+
+__all__ = ["collect_wheels", "own_wheel"]
+
+_CHECKOUT = Path(__file__).parents[3]
+_SOURCE_ONLY = ("pyspark",)
+"""Released as source alone, and pure Python: one wheel built here is for every platform."""
+
+
+def own_wheel(folder: Path) -> Path:
+    """deletekit as a wheel: built from the checkout that is imported, or packed from the files of the installation."""
+    if (_CHECKOUT / "pyproject.toml").is_file() and (_CHECKOUT / "notebooks").is_dir():
+        # Without isolation where the backend is installed: nothing is fetched then.
+        isolation = [] if importlib.util.find_spec("hatchling") is None else ["--no-build-isolation"]
+        _pip("wheel", "--no-deps", *isolation, "--wheel-dir", str(folder), str(_CHECKOUT))
+        (wheel,) = folder.glob("deletekit-*.whl")
+        return wheel
+    return _packed(distribution("deletekit"), folder)
+
+
+def _packed(installed: Distribution, folder: Path) -> Path:
+    """A wheel of what pip has unpacked: without the commands and notes that it made itself, with a new record."""
+    own = f"{installed.name}-{installed.version}.dist-info"
+    made_by_pip = {f"{own}/{name}" for name in ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json")}
+    wheel = folder / f"{installed.name}-{installed.version}-py3-none-any.whl"
+    record = []
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(installed.files or (), key=str):
+            name = file.as_posix()
+            if name.startswith("..") or name in made_by_pip or name.endswith(".pyc"):
+                continue
+            content = Path(str(file.locate())).read_bytes()
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            record.append(f"{name},sha256={digest},{len(content)}\n")
+            archive.writestr(name, content)
+        archive.writestr(f"{own}/RECORD", "".join([*record, f"{own}/RECORD,,\n"]))
+    return wheel
+
+
+def collect_wheels(folder: Path, target: Target, extras: Sequence[str]) -> str:
+    """Fetch what deletekit, whose wheel is in the folder, needs on a target; the first release of Python for all of it.
+
+    Raises EnvironmentMissingError with pip's words where it finds no wheel.
+    """
+    (own,) = folder.glob("deletekit-*.whl")
+    roots = []
+    for line in metadata_of(own).requires or ():
+        requirement = Requirement(line)
+        # The extra is chosen here; what else the marker says is the target's.
+        if target.wants(requirement.marker, extras):
+            requirement.marker = None
+            roots.append(str(requirement))
+    versions = closure(roots, target, lambda requirement: _look_up(requirement, target, folder))
+    pins = {name: f"{name}=={version}" for name, version in versions.items()}
+    for name in _SOURCE_ONLY:
+        if name in pins and not any(folder.glob(f"{name}-{versions[name]}-*.whl")):
+            _pip("wheel", "--no-deps", "--wheel-dir", str(folder), pins[name])
+    wheels = [pin for name, pin in pins.items() if name not in _SOURCE_ONLY]
+    _pip("download", "--no-deps", "--dest", str(folder), *target.pip_options, *wheels)
+    there = (metadata_of(wheel) for wheel in folder.glob("*.whl"))
+    bounds = {name: d.metadata["Requires-Python"] for d in there if (name := canonicalize_name(d.name)) in versions}
+    return target.first_release(bound for bound in bounds.values() if bound)
+
+
+def _look_up(requirement: Requirement, target: Target, folder: Path) -> Distribution:
+    """The metadata of the newest wheel that suits the target."""
+    text = f"{requirement.name}{requirement.specifier}"
+    before = set(folder.glob("*.whl"))
+    _pip("download", "--no-deps", "--dest", str(folder), *target.pip_options, text)
+    new = set(folder.glob("*.whl")) - before
+    start = requirement.name.lower().replace("-", "_")
+    (wheel,) = new or {file for file in before if file.name.lower().startswith(f"{start}-")}
+    return metadata_of(wheel)
+
+
+def metadata_of(wheel: Path) -> Distribution:
+    """The metadata in a wheel."""
+    name, version, *_ = wheel.name.split("-")
+    return PathDistribution(zipfile.Path(wheel, f"{name}-{version}.dist-info/"))
+
+
+def _pip(*arguments: str) -> None:
+    if importlib.util.find_spec("pip") is None:
+        raise EnvironmentMissingError(f"pip is not installed in this Python: {sys.executable} -m ensurepip", kind="pip")
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments, "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603
+    if done.returncode != 0:
+        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
+        raise EnvironmentMissingError(
+            f"pip {arguments[0]} failed", kind="pip", found=" ".join(said)[-1000:], expected="a network, and a wheel"
+        )

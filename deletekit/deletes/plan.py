@@ -1,0 +1,216 @@
+"""From a snapshot and a filter to the list of tasks that read it: one per data file, with the deletes that apply.
+
+Law: reads manifests only, never data. Pruning may keep too much, never too little.
+Spec: "Scan Planning", https://iceberg.apache.org/spec/#scan-planning
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression, EqualTo, Or, Reference
+from pyiceberg.expressions.literals import LongLiteral
+from pyiceberg.expressions.visitors import (
+    _InclusiveMetricsEvaluator,
+    expression_evaluator,
+    extract_field_ids,
+    inclusive_projection,
+    manifest_evaluator,
+)
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema, index_by_id
+from pyiceberg.transforms import TruncateTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import DecimalType, IntegerType, LongType, NestedField, StructType
+
+from deletekit.deletes.filter import nullable
+from deletekit.deletes.scan_task import PlannedFiles, ScanTask, ScanTasks
+from deletekit.deletes.which_apply import DeleteFileIndex, widened_bound
+from deletekit.formats.content_file import ContentFile, ManifestEntry
+from deletekit.formats.decimals import decimal_of_bytes
+from deletekit.formats.manifest_columns import ManifestColumns
+from deletekit.formats.manifest_list import ManifestContent, ManifestFile
+from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.snapshot import SnapshotReader
+
+__all__ = ["ScanTask", "ScanTasks", "delete_index", "files_that_may_match", "plan_scan"]
+
+
+def plan_scan(
+    metadata: TableMetadata,
+    snapshot: Snapshot | None,
+    reader: SnapshotReader,
+    where: BooleanExpression | None = None,
+    schema: Schema | None = None,
+) -> ScanTasks:
+    """Tasks that together read a snapshot's live rows that may match a filter.
+
+    Parameters
+    ----------
+    snapshot: None plans nothing (a table without a commit).
+    where: unbound filter on `schema` columns, or None for every file.
+    schema: what `where` refers to; the current schema by default.
+
+    Raises FormatError for metadata that breaks the rules of `DeleteFileIndex`.
+    """
+    if snapshot is None:
+        return ScanTasks()
+    pruning = _Pruning(metadata, schema or metadata.schema, where)
+    index = delete_index(metadata, snapshot, reader, pruning.keeps_manifest)
+    files = []
+    for listed in reader.manifests(snapshot):
+        if listed.content == ManifestContent.DATA and listed.has_live_files and pruning.keeps_manifest(listed):
+            columns = reader.columns(listed)
+            files.append((columns, pruning.kept_rows(columns)))
+    planned = []
+    for (columns, rows), vectors in zip(files, index.vector_numbers(files), strict=True):
+        places = index.with_other_deletes(columns, rows)
+        deletes = map(index.for_data_file, columns.entries(rows[places]))
+        others = dict(zip(places.tolist(), deletes, strict=True))
+        planned.append(PlannedFiles(columns=columns, rows=rows, vectors=vectors, deletes=others))
+    return ScanTasks(index, planned)
+
+
+def delete_index(
+    metadata: TableMetadata,
+    snapshot: Snapshot,
+    reader: SnapshotReader,
+    keeps_manifest: Callable[[ManifestFile], bool] = lambda _: True,
+) -> DeleteFileIndex:
+    """The index of a snapshot's live delete files.
+
+    Manifests that `keeps_manifest` does not keep are not read: a delete of a partition applies to data files of that
+    partition and spec alone, so what rules the one out rules out the other; a global one has no partition to judge by.
+    """
+    manifests = (reader.columns(m) for m in reader.manifests(snapshot) if _has_deletes(m) and keeps_manifest(m))
+    return DeleteFileIndex(manifests, metadata.specs, metadata.all_fields, metadata.untrusted_bounds)
+
+
+def files_that_may_match(
+    metadata: TableMetadata, where: BooleanExpression, manifests: Iterable[ManifestColumns]
+) -> Iterator[ManifestEntry]:
+    """Live data files that may hold rows of an unbound filter, by their partitions and metrics; as in `plan_scan`."""
+    if isinstance(where, AlwaysFalse):
+        return
+    pruning = _Pruning(metadata, metadata.schema, where)
+    for columns in manifests:
+        yield from columns.entries(pruning.kept_rows(columns))
+
+
+def _has_deletes(listed: ManifestFile) -> bool:
+    return listed.content == ManifestContent.DELETES and listed.has_live_files
+
+
+class _Pruning:
+    """A filter projected to partitions and to column metrics, once per partition spec."""
+
+    def __init__(self, metadata: TableMetadata, schema: Schema, where: BooleanExpression | None) -> None:
+        self._metadata = metadata
+        self._schema = nullable(schema)
+        self._where = None if where is None or isinstance(where, AlwaysTrue) else where
+        self._manifests: dict[int, Any] = {}
+        self._partitions: dict[int, Any] = {}
+        self._fields = metadata.all_fields
+        self._metrics, self._ids = None, frozenset[int]()
+        if self._where is not None:
+            self._metrics = _InclusiveMetricsEvaluator(self._schema, self._where, include_empty_files=True)
+            self._ids = frozenset(extract_field_ids(self._metrics.expr))
+
+    def keeps_manifest(self, listed: ManifestFile) -> bool:
+        if self._where is None:
+            return True
+        spec_id = listed.partition_spec_id
+        if spec_id not in self._manifests:
+            spec = self._metadata.specs[spec_id]
+            self._manifests[spec_id] = (
+                manifest_evaluator(spec, self._schema, self._projected(spec), True)
+                if self._projectable(spec)
+                else _always
+            )
+        return bool(self._manifests[spec_id](listed))
+
+    def kept_rows(self, columns: ManifestColumns) -> npt.NDArray[np.int64]:
+        """Rows of the live files that may hold rows of the filter; each partition is looked at once."""
+        rows = np.flatnonzero(columns.is_live)
+        if self._where is None:
+            return rows
+        codes = columns.partition_code[rows]
+        keeps = np.zeros(len(columns.partition), np.bool_)
+        for code in np.unique(codes).tolist():
+            keeps[code] = self._keeps_partition(columns.spec_id, columns.partition[code])
+        rows = rows[keeps[codes]]
+        kept = [self._keeps_metrics(entry.data_file) for entry in columns.entries(rows)]
+        return rows[np.array(kept, np.bool_)]
+
+    def _keeps_partition(self, spec_id: int, partition: tuple[Any, ...]) -> bool:
+        spec = self._metadata.specs[spec_id]
+        if not spec.fields or not self._projectable(spec):
+            return True
+        if spec_id not in self._partitions:
+            kind = spec.partition_type(self._schema)
+            self._partitions[spec_id] = kind, expression_evaluator(Schema(*kind.fields), self._projected(spec), True)
+        kind, evaluator = self._partitions[spec_id]
+        return bool(evaluator(Record(*_partition_values(partition, kind))))
+
+    def _projected(self, spec: PartitionSpec) -> BooleanExpression:
+        """The filter on partitions, with those that truncate has put in the wrong place.
+
+        Truncate of an integer next to the lowest one is below all of them: it wraps round, as in Java, and the rows are
+        in a partition of very large numbers.
+        """
+        assert self._where is not None
+        try:
+            made = inclusive_projection(self._schema, spec)(self._where)
+        except OverflowError:  # the day before the year 1, or after 9999: Python has none
+            return AlwaysTrue()
+        for field in spec.fields:
+            kind = self._schema.find_field(field.source_id).field_type
+            if isinstance(field.transform, TruncateTransform) and isinstance(kind, IntegerType | LongType):
+                bits = 32 if isinstance(kind, IntegerType) else 64
+                lowest = -(1 << (bits - 1))
+                below = lowest - lowest % field.transform.width
+                if below < lowest:
+                    made = Or(made, EqualTo(term=Reference(field.name), value=LongLiteral(below + (1 << bits))))
+        return made
+
+    def _projectable(self, spec: PartitionSpec) -> bool:
+        """A spec whose source column was dropped has no type here, and uuids no agreed order; their files are kept."""
+        known = index_by_id(self._schema)
+        return all(f.source_id in known and str(known[f.source_id].field_type) != "uuid" for f in spec.fields)
+
+    def _keeps_metrics(self, file: ContentFile) -> bool:
+        assert self._metrics is not None
+        untrusted = self._metadata.untrusted_bounds
+        trusted = self._ids - untrusted[""] - untrusted.get(file.file_format, frozenset())
+        names = ("value_counts", "null_value_counts", "nan_value_counts")
+        stats = SimpleNamespace(
+            record_count=file.record_count,
+            **{n: {i: v for i, v in (getattr(file, n) or {}).items() if i in trusted} for n in names},
+            lower_bounds=self._widened(file.lower_bounds, trusted),
+            upper_bounds=self._widened(file.upper_bounds, trusted),
+        )
+        return bool(self._metrics.eval(stats))  # type: ignore[arg-type]  # duck-typed: pyiceberg reads these six only
+
+    def _widened(self, bounds: Any, trusted: frozenset[int]) -> dict[int, bytes]:
+        known = {i: b for i, b in (bounds or {}).items() if i in self._fields and i in trusted}
+        return {i: widened_bound(b, self._fields[i]) for i, b in known.items()}
+
+
+def _always(listed: ManifestFile) -> bool:
+    del listed
+    return True
+
+
+def _partition_values(partition: Sequence[Any], kind: StructType) -> list[Any]:
+    return [_python_value(v, f) for v, f in zip(partition, kind.fields, strict=True)]
+
+
+def _python_value(value: Any, field: NestedField) -> Any:
+    """A stored partition value as pyiceberg's literals hold it: decimals as Decimal, all else as stored."""
+    if isinstance(field.field_type, DecimalType) and isinstance(value, bytes):
+        return decimal_of_bytes(value, field.field_type.scale)
+    return value

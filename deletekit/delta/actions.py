@@ -1,0 +1,292 @@
+"""Actions of a Delta log, as frozen values: what files a version has, what they hold, and under which rules.
+
+Law: JSON <-> values; opens nothing. What the protocol lets a reader ignore is ignored, what it needs is checked.
+Spec: Delta protocol, "Actions", https://github.com/delta-io/delta/blob/master/PROTOCOL.md#actions
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from deletekit.delta.deletion_vector import DeletionVectorDescriptor
+from deletekit.errors import FormatError
+
+__all__ = ["Actions", "AddFile", "Metadata", "Protocol", "RemoveFile", "Sidecar", "parse_actions", "parse_commit"]
+
+_NO_COLUMNS = '{"type":"struct","fields":[]}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddFile:
+    """`add`: a data file, and the vector of its deleted rows.
+
+    `path` is as the log has it. `stats` is JSON text, or the struct of a checkpoint as a dict; None where there are
+    none. `partition_values` are text by physical name.
+    """
+
+    path: str
+    partition_values: Mapping[str, str | None]
+    size: int
+    data_change: bool = True
+    stats: str | Mapping[str, Any] | None = None
+    deletion_vector: DeletionVectorDescriptor | None = None
+
+    @property
+    def vector_id(self) -> str | None:
+        """`uniqueId` of the vector; None without one, or with one of no rows."""
+        vector = self.deletion_vector
+        return None if vector is None else vector.unique_id
+
+    @property
+    def deleted(self) -> int:
+        """How many rows the vector deletes."""
+        return 0 if self.deletion_vector is None else self.deletion_vector.cardinality
+
+    @property
+    def parsed_stats(self) -> Mapping[str, Any]:
+        """Statistics, numbers with a point as Decimal; {} for none. Raises FormatError."""
+        if not isinstance(self.stats, str):
+            return self.stats or {}
+        try:
+            parsed = json.loads(self.stats, parse_float=Decimal) if self.stats else {}
+        except (ValueError, RecursionError) as e:
+            raise _bad("add.stats", str(e), "JSON").in_file(self.path) from e
+        if not isinstance(parsed, dict):
+            raise _bad("add.stats", type(parsed).__name__, "an object").in_file(self.path)
+        return parsed
+
+    @property
+    def num_records(self) -> int | None:
+        """Rows of the data file, deleted ones included; None where the log does not say. Raises FormatError."""
+        number = self.parsed_stats.get("numRecords")
+        if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
+            raise _bad("add.stats.numRecords", number, ">= 0").in_file(self.path)
+        return number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveFile:
+    """`remove`: names the (path, vector) that is gone; its other fields are optional, and not relied on."""
+
+    path: str
+    vector_id: str | None = None
+    data_change: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """`metaData`: the schema, as JSON text, and what the table is partitioned by."""
+
+    id: str
+    schema_string: str
+    partition_columns: tuple[str, ...] = ()
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    provider: str = "parquet"
+
+    @property
+    def column_mapping_mode(self) -> str:
+        """`none`, `name` or `id`."""
+        return self.configuration.get("delta.columnMapping.mode", "none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """`protocol`: versions, and from reader version 3 and writer version 7 on, features by name."""
+
+    min_reader_version: int
+    min_writer_version: int
+    reader_features: frozenset[str] = frozenset()
+    writer_features: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sidecar:
+    """`sidecar` of a V2 checkpoint: a Parquet file of add and remove actions."""
+
+    path: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Actions:
+    """What one commit, or one file of a checkpoint, holds."""
+
+    adds: list[AddFile] = field(default_factory=list)
+    removes: list[RemoveFile] = field(default_factory=list)
+    metadata: Metadata | None = None
+    protocol: Protocol | None = None
+    sidecars: list[Sidecar] = field(default_factory=list)
+    commit_info: Mapping[str, Any] = field(default_factory=dict)
+
+
+def parse_commit(data: bytes) -> Actions:
+    """The actions of a commit: one JSON object on each line. Raises FormatError, UnsupportedError."""
+    rows = list(_lines(data))
+    if not any(rows):
+        # Some writers create the file first: what they put into it later would never be read.
+        raise FormatError(
+            "empty commit in the Delta log: its writer has not finished, or died",
+            kind="delta-commit-empty",
+            found=f"{len(data)} bytes",
+            expected="an action",
+        )
+    return parse_actions(rows, is_commit=True)
+
+
+def parse_actions(rows: Iterable[Mapping[str, Any]], *, is_commit: bool = False) -> Actions:
+    """Actions from JSON objects, or from the rows of a checkpoint, which have every field and null in most.
+
+    Raises FormatError for a field that lacks or is of another type, for a second `metaData` or `protocol`, and in a
+    commit for a path that is added twice; UnsupportedError for a kind of vector that this protocol does not have.
+    """
+    out = Actions()
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise _bad("action", row, "an object")
+        for name, parse in _PARSERS.items():
+            raw = row.get(name)
+            if raw is None:
+                continue
+            if not isinstance(raw, Mapping):
+                raise _bad(name, raw, "an object")
+            parse(out, raw)
+    if is_commit:
+        _check_once("add", [a.path for a in out.adds])
+    return out
+
+
+def _lines(data: bytes) -> Iterator[Any]:
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.strip():
+            try:
+                yield json.loads(line)
+            except (ValueError, RecursionError) as e:
+                raise _bad(f"line {number}", str(e), "JSON") from e
+
+
+def _check_once(name: str, paths: list[str]) -> None:
+    seen: set[str] = set()
+    for path in paths:
+        if path in seen:
+            raise _bad(name, path, "each path once in a commit")
+        seen.add(path)
+
+
+def _check_only(name: str, known: object) -> None:
+    """Actions of a commit have no order: of two, nobody can say which one holds."""
+    if known is not None:
+        raise _bad(name, "two", "at most one in a commit or checkpoint")
+
+
+def _add(out: Actions, raw: Mapping[str, Any]) -> None:
+    values = raw.get("partitionValues")
+    if isinstance(values, list):  # a map as Arrow gives it
+        values = dict(values)
+    if values is None:
+        values = {}
+    if not isinstance(values, Mapping) or not all(v is None or isinstance(v, str) for v in values.values()):
+        raise _bad("add.partitionValues", values, "text by column")
+    stats = raw.get("stats")
+    if stats is None:
+        stats = raw.get("stats_parsed")
+    if stats is not None and not isinstance(stats, str | Mapping):
+        raise _bad("add.stats", stats, "text")
+    out.adds.append(
+        AddFile(
+            path=_text(raw, "add", "path"),
+            partition_values=dict(values),
+            size=_count(raw, "add", "size"),
+            data_change=raw.get("dataChange") is not False,
+            stats=stats,
+            deletion_vector=_vector(raw),
+        )
+    )
+
+
+def _remove(out: Actions, raw: Mapping[str, Any]) -> None:
+    vector = _vector(raw)
+    out.removes.append(
+        RemoveFile(
+            path=_text(raw, "remove", "path"),
+            vector_id=None if vector is None else vector.unique_id,
+            data_change=raw.get("dataChange") is not False,
+        )
+    )
+
+
+def _vector(raw: Mapping[str, Any]) -> DeletionVectorDescriptor | None:
+    vector = raw.get("deletionVector")
+    if vector is None:
+        return None
+    if not isinstance(vector, Mapping):
+        raise _bad("deletionVector", vector, "an object")
+    return DeletionVectorDescriptor.from_json(vector)
+
+
+def _metadata(out: Actions, raw: Mapping[str, Any]) -> None:
+    _check_only("metaData", out.metadata)
+    configuration = raw.get("configuration") or {}
+    configuration = dict(configuration)
+    columns = raw.get("partitionColumns") or ()
+    provider = raw.get("format") or {}
+    if not all(isinstance(c, str) for c in columns) or not isinstance(provider, Mapping):
+        raise _bad("metaData", dict(raw), "columns by name, and a format")
+    out.metadata = Metadata(
+        id=_text(raw, "metaData", "id"),
+        # Tables of Databricks' pipelines begin without a schema; Delta takes that for one without columns.
+        schema_string=_NO_COLUMNS if raw.get("schemaString") is None else _text(raw, "metaData", "schemaString"),
+        partition_columns=tuple(columns),
+        configuration={str(k): str(v) for k, v in configuration.items()},
+        provider=str(provider.get("provider", "parquet")),
+    )
+
+
+def _protocol(out: Actions, raw: Mapping[str, Any]) -> None:
+    _check_only("protocol", out.protocol)
+    out.protocol = Protocol(
+        min_reader_version=_count(raw, "protocol", "minReaderVersion"),
+        min_writer_version=_count(raw, "protocol", "minWriterVersion"),
+        reader_features=frozenset(map(str, raw.get("readerFeatures") or ())),
+        writer_features=frozenset(map(str, raw.get("writerFeatures") or ())),
+    )
+
+
+def _sidecar(out: Actions, raw: Mapping[str, Any]) -> None:
+    out.sidecars.append(Sidecar(path=_text(raw, "sidecar", "path")))
+
+
+def _commit_info(out: Actions, raw: Mapping[str, Any]) -> None:
+    out.commit_info = dict(raw)
+
+
+_PARSERS = {
+    "add": _add,
+    "remove": _remove,
+    "metaData": _metadata,
+    "protocol": _protocol,
+    "sidecar": _sidecar,
+    "commitInfo": _commit_info,
+}
+
+
+def _text(raw: Mapping[str, Any], action: str, name: str) -> str:
+    value = raw.get(name)
+    if not isinstance(value, str) or not value:
+        raise _bad(f"{action}.{name}", value, "text")
+    return value
+
+
+def _count(raw: Mapping[str, Any], action: str, name: str) -> int:
+    value = raw.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise _bad(f"{action}.{name}", value, "a number")
+    return value
+
+
+def _bad(field_name: str, found: Any, expected: Any) -> Any:
+    return FormatError(
+        "bad action in the Delta log", kind="delta-action", field=field_name, found=found, expected=expected
+    )

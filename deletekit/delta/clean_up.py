@@ -1,0 +1,130 @@
+"""CLEAN UP DELTA: what syncs wrote and no snapshot needs any more; never a file of Delta's.
+
+Law: a file goes that lies where syncs write, has a name as they give, is old, and that nothing leads to. Folders are
+listed first and metadata read afterwards, so that whatever was committed in between is known.
+Spec: Iceberg, "Snapshot Retention Policy".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from deletekit.delta.paths import path_below
+from deletekit.delta.target import DELETE_DIRECTORY, DELTA_LOCATION
+from deletekit.engines.local import LocalEngine
+from deletekit.errors import InvalidInputError
+from deletekit.maintenance.expire_snapshots import expire_owned
+from deletekit.maintenance.file_removal import check_not_needed, remove_files
+from deletekit.maintenance.latest_metadata import on_newest
+from deletekit.maintenance.reachable import Reachability
+from deletekit.table.locations import KnownFiles, SpellingRules
+from deletekit.table.metadata import TableMetadata
+from deletekit.table.metadata_file import logged_files, metadata_folder
+from deletekit.table.own_places import check_own_metadata
+from deletekit.table.table import Table
+
+__all__ = ["DeltaCleanUp", "clean_up_delta"]
+
+PREFIXES = ("delta-", "repack-")
+METADATA_SUFFIXES = (".avro", ".metadata.json")
+DEFAULT_ORPHAN_HOURS = 72
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaCleanUp:
+    """What `clean_up_delta` did; in a dry run, what it would have done.
+
+    Attributes
+    ----------
+    snapshot_ids: expired snapshots.
+    deleted_files: delete files, manifests, manifest lists and metadata files that are gone, in order.
+    failed_files: those that storage would not remove, with the reason.
+    """
+
+    snapshot_ids: tuple[int, ...] = ()
+    deleted_files: tuple[str, ...] = ()
+    failed_files: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+
+
+def clean_up_delta(
+    table: Table,
+    *,
+    older_than: int | str | datetime | None = None,
+    orphan_hours: float = DEFAULT_ORPHAN_HOURS,
+    dry_run: bool = False,
+) -> DeltaCleanUp:
+    """Expire old snapshots of a table that `sync_delta` made, and remove the files that are its own.
+
+    Parameters
+    ----------
+    older_than: snapshots made before expire, as in `expire_snapshots`; default: the table's own policy.
+    orphan_hours: files of syncs that broke off go when they are this old; a sync that still runs must be younger.
+    dry_run: decide everything, change nothing.
+
+    Data files, and Delta's own vectors, stay whatever nothing leads to them: they are Delta's, and its VACUUM's.
+
+    Raises InvalidInputError for a table that `sync_delta` did not make, one without a catalog, or one whose metadata
+    file does not lie where its location says; else as `expire_snapshots`.
+    """
+    table.require_catalog()
+    metadata = table.refresh().metadata
+    directory, root = metadata.properties.get(DELETE_DIRECTORY), metadata.properties.get(DELTA_LOCATION)
+    if directory is None or root is None:
+        raise InvalidInputError(
+            "the table was not made by sync_delta", kind="delta-foreign-table", field=DELETE_DIRECTORY
+        )
+
+    check_own_metadata(metadata, table.metadata_location)
+
+    def owned(path: str) -> bool:
+        return _is_own(path, metadata, directory)
+
+    engine = LocalEngine()
+    expired = expire_owned(table, older_than, owned, engine, dry_run=dry_run)
+    gone = (
+        *expired.deleted_position_delete_files,
+        *expired.deleted_deletion_vector_files,
+        *expired.deleted_manifest_files,
+        *expired.deleted_manifest_lists,
+    )
+    known = KnownFiles(SpellingRules(), gone)
+    orphans = [path for path in _orphans(table, directory, orphan_hours) if path not in known]
+    failed = {} if dry_run else remove_files(table.io, metadata, orphans, engine)
+    return DeltaCleanUp(
+        snapshot_ids=expired.snapshot_ids,
+        deleted_files=tuple(sorted({*gone, *(p for p in orphans if p not in failed)})),
+        failed_files={**expired.failed_files, **failed},
+        dry_run=dry_run,
+    )
+
+
+def _is_own(path: str, metadata: TableMetadata, directory: str) -> bool:
+    below = path_below(path, directory)
+    if below is not None:
+        return "/" not in below and below.startswith(PREFIXES)
+    below = path_below(path, metadata_folder(metadata))
+    return below is not None and "/" not in below and below.endswith(METADATA_SUFFIXES)
+
+
+def _orphans(table: Table, directory: str, hours: float) -> list[str]:
+    """Old files of syncs that nothing leads to: those of processes that were killed."""
+    limit = time.time() * 1000 - hours * 3_600_000
+    metadata = table.metadata
+    old = {
+        info.path
+        for folder in dict.fromkeys((directory, metadata_folder(metadata)))
+        for info in table.io.list(folder)
+        if info.modified_ms < limit and _is_own(info.path, metadata, directory)
+    }
+    if not old:
+        return []
+    reachability = Reachability(table.io, LocalEngine())
+    live = on_newest(table, lambda now: {*reachability.files(now), *logged_files(now), table.metadata_location})
+    known = KnownFiles(SpellingRules(), live)
+    orphans = sorted(path for path in old if path not in known)
+    check_not_needed(orphans, tuple(live))
+    return orphans

@@ -1,0 +1,247 @@
+"""Delta's data files as Iceberg's: the entry that the log's facts make, and a look into the file itself.
+
+Law: each file is opened once, when it is added, and the log is believed only where the file agrees: its size and rows;
+its field ids, if it has any, are those that the table has for these columns; and its partition columns, if it has any,
+hold the value that the log says. Without this look, readers of Iceberg would show other rows than those of Delta.
+Spec: Delta protocol, "Add File", "Column Mapping"; Iceberg, "Column Projection", "Data File Fields".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg import types as it
+
+from deletekit.delta.actions import AddFile
+from deletekit.delta.schema import DeltaColumn, DeltaSchema
+from deletekit.delta.values import metrics_of, partition_tuple
+from deletekit.errors import DeletekitError, FormatError, UnsupportedError, is_storage_failure
+from deletekit.formats.content_file import DataFile
+from deletekit.formats.metrics import field_id_of, to_optional
+from deletekit.table.file_io import FileIO
+from deletekit.table.types import stored_value
+
+__all__ = ["DataFiles"]
+
+_DAMAGE = (pa.ArrowException, OSError, ValueError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFiles:
+    """Makes entries of one version's schema. `check_size` compares each file's size with the log, too."""
+
+    io: FileIO
+    schema: DeltaSchema
+    spec_id: int
+    time_zone: tzinfo
+    check_size: bool
+
+    def entry(self, add: AddFile, path: str) -> DataFile:
+        """The data file of an add action, at a storage path.
+
+        Raises FormatError for statistics or partition values that cannot be, and for a file that is not what the log
+        says; NotFoundError when it is gone; UnsupportedError for field ids that name other columns, and for partition
+        columns in the file that hold another value.
+        """
+        try:
+            partition = partition_tuple(add.partition_values, self.schema.partition_columns, self.time_zone)
+            records = self._checked_records(path, add, partition)
+            metrics = metrics_of({**add.parsed_stats, "numRecords": records}, self.schema.columns)
+        except DeletekitError as e:
+            raise e.in_file(path) from e
+        return DataFile(
+            spec_id=self.spec_id,
+            file_path=path,
+            file_format="PARQUET",
+            partition=partition,
+            record_count=records,
+            file_size_in_bytes=add.size,
+            value_counts=to_optional(metrics.value_counts),
+            null_value_counts=to_optional(metrics.null_value_counts),
+            lower_bounds=to_optional(metrics.lower_bounds),
+            upper_bounds=to_optional(metrics.upper_bounds),
+        )
+
+    def _checked_records(self, path: str, add: AddFile, partition: Sequence[Any]) -> int:
+        """Rows of the file, once everything in it that readers go by agrees with the log."""
+        with self.io.open(path) as source:
+            try:
+                # INT96, in years that nanoseconds do not reach.
+                file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+                schema, records = file.schema_arrow, int(file.metadata.num_rows)
+            except _DAMAGE as e:
+                if is_storage_failure(e):
+                    raise
+                raise _damaged(e) from e
+            expected = add.num_records
+            if expected is not None and records != expected:
+                raise FormatError(
+                    "data file has another number of rows than the Delta log says",
+                    kind="delta-num-records",
+                    field="numRecords",
+                    found=records,
+                    expected=expected,
+                )
+            check_field_ids(schema, self.schema)
+            for column, value in zip(self.schema.partition_columns, partition, strict=True):
+                self._check_partition(file, column, value)
+        if self.check_size:
+            self._check_size(path, add.size)
+        return records
+
+    def _check_size(self, path: str, expected: int) -> None:
+        found = self.io.size(path)
+        if found != expected:
+            raise FormatError(
+                "data file has another size than the Delta log says",
+                kind="delta-size",
+                field="size",
+                found=found,
+                expected=expected,
+            )
+
+    def _check_partition(self, file: pq.ParquetFile, column: DeltaColumn, value: Any) -> None:
+        """Delta takes a partition value from the log alone; by Iceberg's specification the file's own column wins."""
+        name = _name_in_file(file.schema_arrow, column)
+        if name is None:
+            return
+        try:
+            found = [stored_value(v, str(column.type)) for v in pc.unique(file.read([name]).column(name)).to_pylist()]
+        except _DAMAGE as e:
+            if is_storage_failure(e):
+                raise
+            raise _damaged(e) from e
+        other = [v for v in found if v != value and not (v != v and value != value)]
+        if other:
+            raise UnsupportedError(
+                "data file has its partition column, with another value than the Delta log says",
+                kind="delta-partition-value",
+                field=name,
+                found=repr(other[0]),
+                expected=repr(value),
+            )
+
+
+def check_field_ids(file: pa.Schema, schema: DeltaSchema) -> None:
+    """Iceberg finds a column by the id in the file and by nothing else, if the file has ids at all.
+
+    Raises UnsupportedError for a file in which Iceberg would find other columns than Delta does, or not all of them.
+    """
+    by_name = dict(_paths(file, by_id=False))
+    if all(field_id is None for field_id in by_name.values()):
+        _check_case(file.names, schema)
+        return
+    for path, field_id in by_name.items():
+        if field_id is None and path[-1] in _NESTED and path[0] in schema.top_level_names:
+            # Iceberg Java reads no file of which some fields have ids and these have none.
+            raise UnsupportedError(
+                "lists and maps of a table with column mapping need ids that only IcebergCompat writes",
+                kind="delta-nested-ids",
+                field=_shown(path),
+                expected="delta.columnMapping.nested.ids",
+            )
+    in_file = dict(_paths(file, by_id=True)) if schema.found_by_id else by_name
+    wanted = dict(_wanted_ids(schema.schema.as_struct(), _names_by_id(schema), by_id=schema.found_by_id))
+    paths = {field_id: path for path, field_id in wanted.items()}
+    for path, field_id in in_file.items():
+        if field_id in paths and paths[field_id] != path:
+            raise _other_ids(path, field_id, paths[field_id])
+    for path, field_id in wanted.items():
+        if in_file.get(path, field_id) != field_id:
+            raise _other_ids(path, in_file[path], field_id)
+
+
+def _check_case(names: Sequence[str], schema: DeltaSchema) -> None:
+    """Spark finds columns of files in any case, delta-kernel and readers of Iceberg do not."""
+    by_case = {name.lower(): name for name in names}
+    for name in sorted(schema.top_level_names.difference(names)):
+        if name.lower() in by_case:
+            raise UnsupportedError(
+                "data file has the column in another case: readers do not agree on that",
+                kind="delta-column-case",
+                field=name,
+                found=by_case[name.lower()],
+                expected=name,
+            )
+
+
+_NESTED = ("<element>", "<key>", "<value>")
+_Path = tuple[str, ...]
+
+
+def _paths(fields: Iterable[pa.Field], path: _Path = (), *, by_id: bool) -> Iterator[tuple[_Path, int | None]]:
+    """All fields of a file with their ids; `by_id`, those that have none are left out, and ids take names' places."""
+    for field in fields:
+        field_id, kind = field_id_of(field), field.type
+        if by_id and field_id is None and field.name not in _NESTED:
+            continue
+        here = (*path, f"#{field_id}" if by_id and field.name not in _NESTED else field.name)
+        yield here, field_id
+        if pa.types.is_struct(kind):
+            yield from _paths([kind.field(i) for i in range(kind.num_fields)], here, by_id=by_id)
+        elif pa.types.is_map(kind):
+            parts = [kind.key_field.with_name("<key>"), kind.item_field.with_name("<value>")]
+            yield from _paths(parts, here, by_id=by_id)
+        elif pa.types.is_nested(kind):
+            yield from _paths([kind.value_field.with_name("<element>")], here, by_id=by_id)
+
+
+def _wanted_ids(
+    kind: it.IcebergType, names: Mapping[int, str], path: _Path = (), *, by_id: bool
+) -> Iterator[tuple[_Path, int]]:
+    """The ids of the table's columns, by their paths as `_paths` has them."""
+    parts: list[tuple[str, int, it.IcebergType]] = []
+    if isinstance(kind, it.StructType):
+        parts = [(f"#{f.field_id}" if by_id else names[f.field_id], f.field_id, f.field_type) for f in kind.fields]
+    elif isinstance(kind, it.ListType):
+        parts = [("<element>", kind.element_id, kind.element_type)]
+    elif isinstance(kind, it.MapType):
+        parts = [("<key>", kind.key_id, kind.key_type), ("<value>", kind.value_id, kind.value_type)]
+    for name, field_id, inner in parts:
+        yield (*path, name), field_id
+        yield from _wanted_ids(inner, names, (*path, name), by_id=by_id)
+
+
+def _names_by_id(schema: DeltaSchema) -> dict[int, str]:
+    """Physical names, which the name mapping has, whatever the columns are called now."""
+    names: dict[int, str] = {}
+    pending = json.loads(schema.name_mapping)
+    while pending:
+        entry = pending.pop()
+        names[entry["field-id"]] = entry["names"][0]
+        pending += entry.get("fields", ())
+    return names
+
+
+def _name_in_file(file: pa.Schema, column: DeltaColumn) -> str | None:
+    """The name of the column that readers of Iceberg take for this one; None where the file has none."""
+    ids = {field_id_of(field): field.name for field in file}
+    if column.field_id in ids:
+        return str(ids[column.field_id])
+    name = column.physical_path[-1]
+    return name if name in file.names and set(ids) == {None} else None
+
+
+def _shown(path: _Path) -> str:
+    return ".".join(part.strip("<>") for part in path)
+
+
+def _damaged(e: Exception) -> FormatError:
+    return FormatError("damaged Parquet file", kind="parquet", found=f"{type(e).__name__}: {e}")
+
+
+def _other_ids(path: _Path, found: Any, expected: Any) -> UnsupportedError:
+    return UnsupportedError(
+        "data file has field ids of another schema: Iceberg would read other columns",
+        kind="delta-field-ids",
+        field=_shown(path),
+        found=found,
+        expected=expected,
+    )

@@ -1,0 +1,89 @@
+"""Iceberg's name mapping for the data files of a Delta table, which have no field ids, or not everywhere.
+
+Law: pure; names are physical ones, because those are what data files have. A name once given to an id is never given to
+another while it is known: a column that was dropped keeps its entry.
+Spec: Iceberg, "Column Projection", "Name Mapping Serialization"; Delta protocol, "Column Mapping".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyiceberg import types as it
+
+from deletekit.delta.actions import Metadata
+from deletekit.errors import FormatError
+
+__all__ = ["name_mapping", "physical_name"]
+
+_ROW_TRACKING = (
+    "delta.rowTracking.materializedRowIdColumnName",
+    "delta.rowTracking.materializedRowCommitVersionColumnName",
+)
+_FIRST_INTERNAL_ID = 1_999_999_996
+Json = Mapping[str, Any]
+
+
+def name_mapping(raw: Sequence[Json], fields: Sequence[it.NestedField], metadata: Metadata, known_mapping: str) -> str:
+    """JSON of `schema.name-mapping.default`.
+
+    Parameters
+    ----------
+    raw, fields: the columns as Delta and as Iceberg have them.
+    known_mapping: the table's mapping so far, of which columns that are gone are kept. They, and the columns that Delta
+        keeps for itself in data files, are nothing to most readers; but pyiceberg fails at one that no entry names.
+
+    Raises FormatError for a mapping that is none.
+    """
+    now = _entries(raw, fields, metadata.column_mapping_mode != "none")
+    return json.dumps(
+        _with_names_gone(now, _names_before(known_mapping, metadata)), separators=(",", ":"), ensure_ascii=False
+    )
+
+
+def physical_name(field: Json, mapped: bool) -> str:
+    """The name in data files, statistics and partition values."""
+    name = (field.get("metadata") or {}).get("delta.columnMapping.physicalName") if mapped else None
+    return str(field["name"] if name is None else name)
+
+
+def _entries(raw: Sequence[Json], fields: Sequence[it.NestedField], mapped: bool) -> list[dict[str, Any]]:
+    return [_mapped_names(physical_name(r, mapped), r["type"], f, mapped) for r, f in zip(raw, fields, strict=True)]
+
+
+def _names_before(known_mapping: str, metadata: Metadata) -> list[dict[str, Any]]:
+    try:
+        before = list(json.loads(known_mapping))
+        ids = {entry.get("field-id") for entry in before}
+    except (ValueError, TypeError, AttributeError) as e:
+        found = f"{type(e).__name__}: {e}"
+        raise FormatError("bad name mapping", kind="field-ids", field="schema.name-mapping.default", found=found) from e
+    internal = ["__is_cdc", "_change_type", *(metadata.configuration.get(key) for key in _ROW_TRACKING)]
+    numbered = enumerate(internal, _FIRST_INTERNAL_ID)
+    return before + [{"field-id": i, "names": [name]} for i, name in numbered if name and i not in ids]
+
+
+def _with_names_gone(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A mapping that still knows the columns that were dropped, by the ids which are theirs for ever."""
+    out = []
+    for entry in now:
+        old = next((b for b in before if b.get("field-id") == entry["field-id"]), {})
+        nested = entry.get("fields")
+        out.append(entry if nested is None else {**entry, "fields": _with_names_gone(nested, old.get("fields", []))})
+    ids = {entry["field-id"] for entry in out}
+    names = {name for entry in out for name in entry["names"]}
+    return out + [b for b in before if b.get("field-id") not in ids and not names & set(b.get("names", ()))]
+
+
+def _mapped_names(name: str, raw: Any, field: it.NestedField, mapped: bool) -> dict[str, Any]:
+    kind, entry = field.field_type, {"field-id": field.field_id, "names": [name]}
+    if isinstance(kind, it.StructType):
+        return {**entry, "fields": _entries(raw["fields"], kind.fields, mapped)}
+    if isinstance(kind, it.ListType):
+        return {**entry, "fields": [_mapped_names("element", raw["elementType"], kind.element_field, mapped)]}
+    if isinstance(kind, it.MapType):
+        key = _mapped_names("key", raw["keyType"], kind.key_field, mapped)
+        return {**entry, "fields": [key, _mapped_names("value", raw["valueType"], kind.value_field, mapped)]}
+    return entry

@@ -1,0 +1,46 @@
+"""Which Delta tables can be read: an allow-list of table features.
+
+Law: what is not known is refused by its name, because a feature may change what every other action means.
+Spec: Delta protocol, "Table Features", "Valid Feature Names in Table Features".
+"""
+
+from __future__ import annotations
+
+from deletekit.delta.actions import Metadata, Protocol
+from deletekit.errors import UnsupportedError
+
+__all__ = ["READER_FEATURES", "check_readable"]
+
+READER_FEATURES = frozenset(
+    {
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
+)
+"""Features of `readerFeatures` that deletekit reads. Those of `writerFeatures` alone never stand in a reader's way."""
+_MAX_READER_VERSION = 3
+_MAPPING_MODES = ("none", "name", "id")
+
+
+def check_readable(protocol: Protocol, metadata: Metadata) -> None:
+    """Raise UnsupportedError, naming the feature, version, mode or file format that deletekit does not read."""
+    if protocol.min_reader_version > _MAX_READER_VERSION:
+        raise _unsupported("minReaderVersion", protocol.min_reader_version, f"<= {_MAX_READER_VERSION}")
+    unknown = sorted(protocol.reader_features - READER_FEATURES)
+    if unknown and protocol.min_reader_version >= _MAX_READER_VERSION:
+        raise _unsupported("readerFeatures", ", ".join(unknown), ", ".join(sorted(READER_FEATURES)))
+    if metadata.provider != "parquet":
+        raise _unsupported("metaData.format.provider", metadata.provider, "parquet")
+    if metadata.column_mapping_mode not in _MAPPING_MODES:
+        raise _unsupported("delta.columnMapping.mode", metadata.column_mapping_mode, ", ".join(_MAPPING_MODES))
+
+
+def _unsupported(field: str, found: object, expected: object) -> UnsupportedError:
+    return UnsupportedError(
+        "Delta table uses what is not supported", kind="delta-feature", field=field, found=found, expected=expected
+    )

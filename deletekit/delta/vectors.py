@@ -1,0 +1,305 @@
+"""Delta's deletion vectors as Iceberg's: copied, referred to, or as position delete files.
+
+Law: a frame that does not keep every promise of its descriptor becomes nothing. Nothing is committed here.
+Spec: Delta protocol, "Deletion Vector Format"; Iceberg, "Deletion Vectors", "Position Delete Files".
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import BinaryIO, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from deletekit.deletes.blob_ranges import BlobRanges
+from deletekit.deletes.delete_writers import POS_FIELD_ID
+from deletekit.deletes.streamed_position_deletes import write_streamed_position_deletes
+from deletekit.deletes.write_context import WriteContext, granularity_of
+from deletekit.delta.deletion_vector import (
+    FRAME_BYTES,
+    DeletionVectorDescriptor,
+    blob_of_frame,
+    decode_body,
+    frame_of_body,
+)
+from deletekit.delta.vector_frame import read_frame, vector_offset
+from deletekit.engines.local import Engine
+from deletekit.errors import DeletekitError, FormatError
+from deletekit.formats.content_file import DataFile, DeleteFile, FileContent
+from deletekit.formats.deletion_vector import MAGIC
+from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin
+from deletekit.formats.roaring_stream import stream_positions
+from deletekit.table.file_io import FileIO
+from deletekit.table.properties import value_of
+from deletekit.version import __version__
+
+__all__ = ["VECTOR_ID", "VectorJob", "VectorMode", "check_empty", "convert_vectors", "referred_id"]
+
+VECTOR_ID = "delta-dv-id"
+"""Property of a Puffin blob, and of a position delete file's footer: `uniqueId` of the vector that it was made of."""
+VectorMode = Literal["copy", "reference", "position-delete"]
+Positions = npt.NDArray[np.int64]
+
+_PIECE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorJob:
+    """One vector, the data file that it is about, the root of the Delta table, and the version that has them."""
+
+    descriptor: DeletionVectorDescriptor
+    data_file: DataFile
+    root: str
+    version: int
+
+    @property
+    def path(self) -> str | None:
+        return self.descriptor.file_path(self.root)
+
+    def offset(self, storage: FileIO) -> int:
+        """Where it begins in its file. Raises NotFoundError."""
+        path = self.path
+        assert path is not None
+        try:
+            return vector_offset(storage, path, self.descriptor)
+        except DeletekitError as e:
+            raise self.named(e) from e
+
+    def named(self, error: DeletekitError) -> DeletekitError:
+        """The same error, naming what it is about."""
+        return _named(error, self.path, self.data_file.file_path, self.version)
+
+
+def check_empty(storage: FileIO, descriptor: DeletionVectorDescriptor, data_file: str, root: str, version: int) -> None:
+    """Raise FormatError, or NotFoundError, for a vector of cardinality 0 that is not one: Delta's readers apply it."""
+    try:
+        blob_of_frame(read_frame(storage, root, descriptor)[2], descriptor, None)
+    except DeletekitError as e:
+        raise _named(e, descriptor.file_path(root), data_file, version) from e
+
+
+def _named(error: DeletekitError, file: str | None, data_file: str, version: int) -> DeletekitError:
+    message = f"{error.message} (of data file {data_file} at Delta version {version})"
+    named = type(error)(
+        message, kind=error.kind, file=error.file, field=error.field, found=error.found, expected=error.expected
+    )
+    return named.in_file(file or data_file)
+
+
+def referred_id(path: str, offset: int) -> str:
+    """The id of a vector that was only referred to, when it is copied later: its file, and where it is in that."""
+    return f"{path}@{offset}"
+
+
+def convert_vectors(
+    write: WriteContext, jobs: Sequence[VectorJob], mode: VectorMode, directory: str, prefix: str, engine: Engine
+) -> list[DeleteFile]:
+    """A delete file for each vector.
+
+    Parameters
+    ----------
+    mode: `copy`, the frames' bytes into Puffin files; `reference`, entries that point into Delta's own files (what
+        lies inline, or in the native serialisation, is written as by `copy`); `position-delete`, for format version 2.
+    directory, prefix: where new files go, and how their names begin.
+
+    Raises FormatError naming the file of a vector that is damaged, NotFoundError for one that is gone.
+    """
+    ordered = sorted(jobs, key=lambda j: (j.path or "", j.descriptor.offset or 0, j.data_file.file_path))
+    names = (f"{directory.rstrip('/')}/{prefix}-{write.operation_id}-{n:05d}" for n in range(1, 1 << 40))
+    if mode == "position-delete":
+        named = [(job, f"{next(names)}-deletes.parquet") for job in ordered]
+        return list(engine.map(lambda pair: _position_deletes(write, *pair), named))
+    out: list[DeleteFile] = []
+    blobs = _Blobs(write, names)
+    for batch in _batches(ordered, value_of(write.metadata.properties, _TARGET)):
+        for job, blob in zip(batch, _verified(write.io, batch, engine), strict=True):
+            if mode == "reference" and job.path is not None and not blob.encoded:
+                out.append(_reference(write.io, job))
+            else:
+                out += blobs.add(job, blob.data)
+    return [*out, *blobs.finish()]
+
+
+_TARGET = "write.delete.target-file-size-bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class _VerifiedBlob:
+    data: bytes
+    encoded: bool
+
+
+def _verified(storage: FileIO, jobs: Sequence[VectorJob], engine: Engine) -> Iterator[_VerifiedBlob]:
+    """The blobs of some vectors, which are read together where they lie together."""
+    ranges = BlobRanges(storage)
+    of_files = ((j, path) for j in jobs if (path := j.path) is not None)
+    ranges.expect((path, j.offset(storage), _frame_size(j)) for j, path in of_files)
+    return engine.map(lambda job: _blob(storage, ranges, job), jobs)
+
+
+class _Blobs:
+    """Puffin files of blobs, each of about the table's target size, or of one blob with granularity `file`."""
+
+    def __init__(self, write: WriteContext, names: Iterator[str]) -> None:
+        self._write = write
+        self._names = names
+        self._one_each = granularity_of(write.metadata) == "file"
+        self._target = value_of(write.metadata.properties, _TARGET)
+        self._held: list[tuple[VectorJob, bytes]] = []
+        self._bytes = 0
+
+    def add(self, job: VectorJob, blob: bytes) -> list[DeleteFile]:
+        self._held.append((job, blob))
+        self._bytes += len(blob)
+        return self.finish() if self._one_each or self._bytes >= self._target else []
+
+    def finish(self) -> list[DeleteFile]:
+        if not self._held:
+            return []
+        held, self._held, self._bytes = self._held, [], 0
+        path = f"{next(self._names)}-deletes.puffin"
+        data, metadata = write_puffin([_puffin_blob(*h) for h in held], {"created-by": f"deletekit {__version__}"})
+        self._write.write(path, data)
+        return [
+            _delete_file(job, path, len(data), blob.offset, blob.length)
+            for (job, _), blob in zip(held, metadata.blobs, strict=True)
+        ]
+
+
+def _batches(jobs: Sequence[VectorJob], size: int) -> Iterator[list[VectorJob]]:
+    held: list[VectorJob] = []
+    total = 0
+    for job in jobs:
+        held.append(job)
+        total += _frame_size(job)
+        if total >= size:
+            yield held
+            held, total = [], 0
+    if held:
+        yield held
+
+
+def _frame_size(job: VectorJob) -> int:
+    return job.descriptor.size_in_bytes + FRAME_BYTES
+
+
+def _blob(storage: FileIO, ranges: BlobRanges, job: VectorJob) -> _VerifiedBlob:
+    path = job.path
+    try:
+        if path is None:
+            frame = frame_of_body(job.descriptor.inline_body())
+        else:
+            frame = ranges.read(path, vector_offset(storage, path, job.descriptor), _frame_size(job))
+        blob = blob_of_frame(frame, job.descriptor, job.data_file.record_count)
+        return _VerifiedBlob(blob, blob is not frame)
+    except DeletekitError as e:
+        raise job.named(e) from e
+
+
+def _puffin_blob(job: VectorJob, data: bytes) -> Blob:
+    return Blob(
+        type=DELETION_VECTOR_V1,
+        data=data,
+        fields=(POS_FIELD_ID,),
+        properties={
+            "referenced-data-file": job.data_file.file_path,
+            "cardinality": str(job.descriptor.cardinality),
+            VECTOR_ID: job.descriptor.unique_id,
+        },
+    )
+
+
+def _reference(storage: FileIO, job: VectorJob) -> DeleteFile:
+    path = job.path
+    assert path is not None
+    return _delete_file(job, path, storage.size(path), job.offset(storage), _frame_size(job))
+
+
+def _delete_file(job: VectorJob, path: str, file_size: int, offset: int, size: int) -> DeleteFile:
+    return DeleteFile(
+        content=FileContent.POSITION_DELETES,
+        spec_id=job.data_file.spec_id,
+        partition=job.data_file.partition,
+        file_path=path,
+        file_format="PUFFIN",
+        record_count=job.descriptor.cardinality,
+        file_size_in_bytes=file_size,
+        referenced_data_file=job.data_file.file_path,
+        content_offset=offset,
+        content_size_in_bytes=size,
+    )
+
+
+def _position_deletes(write: WriteContext, job: VectorJob, path: str) -> DeleteFile:
+    source = job.path
+    footer = {VECTOR_ID: job.descriptor.unique_id}
+    try:
+        if source is None:
+            body = io.BytesIO(job.descriptor.inline_body())
+            return write_streamed_position_deletes(write, path, job.data_file, _Frame(body, job).positions(), footer)
+        with write.io.open(source) as stream:
+            stream.seek(vector_offset(write.io, source, job.descriptor))
+            pieces = _Frame(stream, job, framed=True).positions()
+            return write_streamed_position_deletes(write, path, job.data_file, pieces, footer)
+    except DeletekitError as e:
+        raise job.named(e) from e
+
+
+class _Frame:
+    """A frame read front to back; what it promised is known to hold when its positions have ended without an error."""
+
+    def __init__(self, stream: BinaryIO, job: VectorJob, *, framed: bool = False) -> None:
+        self._stream = stream
+        self._job = job
+        self._framed = framed
+        self._left = job.descriptor.size_in_bytes
+        self._crc = 0
+
+    def positions(self) -> Iterator[Positions]:
+        """Ascending positions by container. Raises FormatError, at the latest behind the last piece."""
+        descriptor = self._job.descriptor
+        if self._framed:
+            self._check("size", int.from_bytes(self._exactly(4), "big"), descriptor.size_in_bytes)
+        count, last = 0, -1
+        for piece in self._pieces():
+            count, last = count + len(piece), int(piece[-1])
+            yield piece
+        self._check("bytes behind the bitmap", self._left, 0)
+        if self._framed:
+            self._check("crc", int.from_bytes(self._exactly(4), "big"), self._crc, kind="deletion-vector-crc")
+        self._check("cardinality", count, descriptor.cardinality)
+        if last >= self._job.data_file.record_count:
+            self._check("position", last, f"< {self._job.data_file.record_count} rows of the data file")
+
+    def _pieces(self) -> Iterator[Positions]:
+        magic = self._read(len(MAGIC))
+        if magic == MAGIC:
+            yield from stream_positions(self._read)
+            return
+        positions = iter(decode_body(magic + self._read(self._left)))
+        while len(piece := np.fromiter(islice(positions, _PIECE), np.int64)):
+            yield piece
+
+    def _read(self, size: int) -> bytes:
+        if size > self._left:
+            self._check("bitmap", f"{size} bytes", f"at most the {self._left} left of sizeInBytes")
+        data = self._exactly(size)
+        self._left -= size
+        self._crc = zlib.crc32(data, self._crc)
+        return data
+
+    def _exactly(self, size: int) -> bytes:
+        data = bytes(self._stream.read(size))
+        if len(data) != size:
+            self._check("file", f"{len(data)} bytes", f"{size} bytes", kind="truncated")
+        return data
+
+    @staticmethod
+    def _check(field: str, found: object, expected: object, kind: str = "delta-deletion-vector") -> None:
+        if found != expected:
+            raise FormatError("damaged deletion vector", kind=kind, field=field, found=found, expected=expected)

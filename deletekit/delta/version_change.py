@@ -1,0 +1,165 @@
+"""One version of a Delta table as one change of the Iceberg table that follows it.
+
+Law: plans on the head it is given, writes delete files, commits nothing; a lost race is planned anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from functools import cached_property
+
+from deletekit.commit.change import RowDelta, evolved
+from deletekit.commit.swap import Attempt
+from deletekit.delta.data_files import DataFiles
+from deletekit.delta.difference import SyncPlan, check_counters, plan_sync, wanted_files
+from deletekit.delta.log import DeltaCommit, DeltaLog, DeltaState
+from deletekit.delta.paths import storage_path
+from deletekit.delta.target import (
+    DELTA_LOCATION,
+    DELTA_TABLE_ID,
+    DELTA_TIMESTAMP,
+    DELTA_VERSION,
+    Watermark,
+    evolving_updates,
+    schema_for,
+)
+from deletekit.delta.vectors import VectorJob, VectorMode, check_empty, convert_vectors
+from deletekit.engines.local import Engine, LocalEngine
+from deletekit.errors import FormatError
+from deletekit.formats.content_file import DataFile, DeleteFile
+
+__all__ = ["Options", "SyncChange"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to sync; see `SyncOptions`."""
+
+    time_zone: tzinfo
+    check_data_files: bool
+    force: bool
+    mode: VectorMode
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyncChange:
+    """The step to a version. `before` is where the table is; None when every file has to be compared."""
+
+    log: DeltaLog
+    state: DeltaState
+    before: Watermark | None
+    directory: str
+    options: Options
+
+    engine: Engine = field(default_factory=LocalEngine)
+
+    @cached_property
+    def commits(self) -> tuple[DeltaCommit, ...] | None:
+        """What Delta committed since `before`; None when some of it is gone."""
+        if self.before is None or not self.log.has_commits(self.before.version + 1, self.state.version):
+            return None
+        return tuple(self.log.commits(self.before.version + 1, self.state.version))
+
+    def summary(self) -> dict[str, str]:
+        """Entries of the snapshot's summary."""
+        out = {
+            DELTA_VERSION: str(self.state.version),
+            DELTA_TABLE_ID: self.state.metadata.id,
+            DELTA_LOCATION: self.log.root,
+        }
+        timestamp = self.log.timestamp_ms(self.state.version)
+        return out if timestamp is None else {**out, DELTA_TIMESTAMP: str(timestamp)}
+
+    def build(self, attempt: Attempt) -> RowDelta:
+        """The change on the head of an attempt. Raises as `sync_delta` does."""
+        metadata = attempt.base.metadata
+        schema = schema_for(self.state.metadata, metadata)
+        updates = evolving_updates(metadata, schema, self.log.root)
+        if updates:
+            metadata = evolved(metadata, updates)
+            attempt.write.metadata = metadata
+        self._check_checksum()
+        wanted = wanted_files(self.state, self.log.root)
+        plan = plan_sync(attempt.base, attempt.table.io, self.log.root, wanted, self._touched())
+        for path, add in plan.empty.items():
+            assert add.deletion_vector is not None
+            check_empty(attempt.table.io, add.deletion_vector, path, self.log.root, self.state.version)
+        if plan.is_empty:
+            check_counters(attempt.base, plan, wanted, {}, 0)
+            return RowDelta()
+        files = DataFiles(
+            io=attempt.table.io,
+            schema=schema,
+            spec_id=metadata.spec.spec_id,
+            time_zone=self.options.time_zone,
+            check_size=self.options.check_data_files,
+        )
+        pairs = list(plan.added.items())
+        added = {
+            path: file
+            for (path, _), file in zip(
+                pairs, self.engine.map(lambda pair: files.entry(pair[1], pair[0]), pairs), strict=True
+            )
+        }
+        records = {path: file.record_count for path, file in added.items()}
+        check_counters(attempt.base, plan, wanted, records, sum(a.deleted for a in plan.vectors.values()))
+        deletes = self._deletes(attempt, plan, added)
+        return RowDelta(
+            added_data_files=tuple(added.values()),
+            removed_data_files=tuple(plan.removed),
+            added_delete_files=tuple(deletes),
+            removed_delete_files=tuple(plan.removed_deletes),
+            operation=self._operation(plan, added.values(), deletes),
+            metadata_updates=updates,
+        )
+
+    def _touched(self) -> set[str] | None:
+        """Storage paths that the commits since `before` are about; None when every file has to be looked at."""
+        if self.before is None or self.before.rewritten or self.commits is None:
+            return None
+        return {storage_path(path, self.log.root) for commit in self.commits for path in commit.paths}
+
+    def _deletes(self, attempt: Attempt, plan: SyncPlan, added: Mapping[str, DataFile]) -> list[DeleteFile]:
+        jobs, version = [], self.state.version
+        for path, add in plan.vectors.items():
+            file = added[path] if path in added else plan.kept[path].data_file
+            assert isinstance(file, DataFile)
+            assert add.deletion_vector is not None
+            jobs.append(VectorJob(descriptor=add.deletion_vector, data_file=file, root=self.log.root, version=version))
+        mode: VectorMode = self.options.mode if attempt.base.metadata.format_version >= 3 else "position-delete"
+        prefix = f"delta-{version:020d}"
+        return convert_vectors(attempt.write, jobs, mode, self.directory, prefix, self.engine)
+
+    def _operation(self, plan: SyncPlan, added: Iterable[DataFile], deletes: Sequence[DeleteFile]) -> str | None:
+        """`replace` where Delta says that no data changed and no row can have; else what the files imply."""
+        if not plan.added or not plan.removed or deletes or self.commits is None:
+            return None
+        if any(commit.changes_data for commit in self.commits):
+            return None
+        new = sum(f.record_count for f in added)
+        old = sum(e.data_file.record_count for e in plan.removed)
+        hidden = sum(e.data_file.record_count for e in plan.removed_deletes)
+        return "replace" if new == old - hidden else None
+
+    def _check_checksum(self) -> None:
+        """Compare the replayed state with the version checksum that Delta wrote, where there is one."""
+        checksum = self.log.checksum(self.state.version)
+        files = self.state.files.values()
+        counters = {
+            "numFiles": len(files),
+            "numDeletedRecordsOpt": sum(a.deleted for a in files),
+            "numDeletionVectorsOpt": sum(1 for a in files if a.deletion_vector is not None),
+        }
+        for name, found in counters.items():
+            expected = checksum.get(name)
+            if isinstance(expected, int) and found != expected:
+                raise FormatError(
+                    "the Delta log and its version checksum disagree",
+                    kind="delta-checksum",
+                    file=f"{self.log.root}/_delta_log/{self.state.version:020d}.crc",
+                    field=name,
+                    found=found,
+                    expected=expected,
+                )

@@ -1,0 +1,250 @@
+"""CHERRY-PICK: what one snapshot did, done again on a branch that does not have it; how a staged commit is published.
+
+Law: what was checked when the snapshot was made is checked again on the head it comes to, on every attempt. What would
+have to be guessed is refused: a snapshot with deletes is picked by fast-forward only, where nothing lies between.
+Spec: none; Java CherryPickOperation and WapUtil.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from deletekit.commit.change import RowDelta
+from deletekit.commit.metadata_commit import commit_metadata
+from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.errors import InvalidInputError
+from deletekit.formats.content_file import DataFile, EntryStatus, ManifestEntry, partition_key
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.table.ancestry import ancestors, is_ancestor
+from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
+from deletekit.table.snapshot import SnapshotReader
+from deletekit.table.table import Table
+from deletekit.verbs.refs import move_updates
+
+__all__ = ["CherryPick", "cherry_pick"]
+
+_STAGED_WAP_ID = "wap.id"
+_PUBLISHED_WAP_ID = "published-wap-id"
+_SOURCE_SNAPSHOT_ID = "source-snapshot-id"
+_REPLACE_PARTITIONS = "replace-partitions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CherryPick:
+    """What `cherry_pick` did; in a dry run, what it would have done.
+
+    Attributes
+    ----------
+    source_snapshot_id: the snapshot that was picked.
+    current_snapshot_id: the branch's new head; the source itself after a fast-forward; None in a dry run that would
+        make a new snapshot.
+    fast_forward: whether the branch just moved to the source.
+    added_data_files, removed_data_files: how many the pick brings and takes.
+    commit: of the new snapshot; None after a fast-forward and in a dry run.
+    """
+
+    ref: str
+    source_snapshot_id: int
+    current_snapshot_id: int | None
+    fast_forward: bool
+    added_data_files: int = 0
+    removed_data_files: int = 0
+    commit: Commit | None = None
+    dry_run: bool = False
+
+
+def cherry_pick(table: Table, snapshot_id: int, *, ref: str = MAIN, dry_run: bool = False) -> CherryPick:
+    """Do again on a branch what a snapshot that is not in its history did.
+
+    Parameters
+    ----------
+    snapshot_id: the snapshot, of another branch or staged without one (`wap.id`).
+    ref: the branch.
+    dry_run: check everything, change nothing.
+
+    When the snapshot's parent is the head, the branch moves to it (fast-forward), whatever it did. Else an append is
+    appended again, and a dynamic overwrite (`replace-partitions`) replaces its partitions again, if nothing was added
+    to them since its parent. Other snapshots are refused. Rows get new row ids (v3), as in Java.
+
+    Raises InvalidInputError for a snapshot that is in the branch's history, was picked before, whose `wap.id` was
+    published, or that cannot be picked; for a tag or a read-only table; NotFoundError for an unknown snapshot;
+    CommitConflictError, CommitStateUnknownError as every commit.
+    """
+    check_request(table.refresh(), ref)
+    source = table.metadata.snapshot_by_id(snapshot_id)
+    moved = _fast_forward(table, snapshot_id, ref, dry_run=dry_run)
+    if moved is not None:
+        return moved
+    if dry_run:
+        delta = _delta(table.metadata, SnapshotReader(table.io, table.metadata), source, ref)
+        return _report(ref, source, delta, None)
+    planned: list[RowDelta] = []
+
+    def build(attempt: Attempt) -> RowDelta:
+        metadata = attempt.base.metadata
+        planned.append(_delta(metadata, attempt.base.reader, metadata.snapshot_by_id(snapshot_id), ref))
+        return planned[-1]
+
+    # Pinned: the source may expire meanwhile, on a commit that leaves the branch as it is, and take its files along.
+    done = commit(table, build, ref=ref, properties=_properties(source), pinned_snapshot_id=snapshot_id)
+    return _report(ref, source, planned[-1], done)
+
+
+def _report(ref: str, source: Snapshot, delta: RowDelta, done: Commit | None) -> CherryPick:
+    return CherryPick(
+        ref=ref,
+        source_snapshot_id=source.snapshot_id,
+        current_snapshot_id=done.snapshot_id if done else None,
+        fast_forward=False,
+        added_data_files=len(delta.added_data_files),
+        removed_data_files=len(delta.removed_data_files),
+        commit=done,
+        dry_run=done is None,
+    )
+
+
+def _fast_forward(table: Table, snapshot_id: int, ref: str, *, dry_run: bool) -> CherryPick | None:
+    """Move the branch to the snapshot; None when something lies between, and the snapshot can be done again."""
+    moves: list[bool] = []
+
+    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
+        source = metadata.snapshot_by_id(snapshot_id)
+        moves.append(source.parent_snapshot_id == _head_id(metadata, ref))
+        if not moves[-1]:
+            _check_history(metadata, source, ref)
+            if _is_repeatable(source):
+                return []
+            raise _refused(
+                source,
+                "neither an append, a dynamic overwrite nor the next after the head",
+                found=f"operation {source.operation}, parent {source.parent_snapshot_id}",
+                expected=f"parent {_head_id(metadata, ref)}, the head of {ref}",
+            )
+        _check_wap_id(metadata, source, ref)
+        return move_updates(metadata, ref, snapshot_id)
+
+    if dry_run:
+        build(table.metadata)
+    else:
+        commit_metadata(table, build, unchanged_refs={ref})
+    if not moves[-1]:
+        return None
+    return CherryPick(
+        ref=ref,
+        source_snapshot_id=snapshot_id,
+        current_snapshot_id=snapshot_id,
+        fast_forward=True,
+        dry_run=dry_run,
+    )
+
+
+def _delta(metadata: TableMetadata, reader: SnapshotReader, source: Snapshot, ref: str) -> RowDelta:
+    _check_history(metadata, source, ref)
+    _check_wap_id(metadata, source, ref)
+    changed = list(_changes(reader, source))
+    # An append with deletes, or an overwrite that also deletes rows, would lose them: Java picks data files only.
+    if any(not isinstance(e.data_file, DataFile) and e.status == EntryStatus.ADDED for e in changed):
+        raise _refused(source, "it added delete files", found=source.operation, expected="data files only")
+    data = [e for e in changed if isinstance(e.data_file, DataFile)]
+    added = tuple(
+        replace(e.data_file, first_row_id=None)
+        for e in data
+        if e.status == EntryStatus.ADDED and isinstance(e.data_file, DataFile)
+    )
+    if source.operation == "append":
+        return RowDelta(added_data_files=added)
+    _check_partitions(metadata, reader, source, ref, added)
+    removed = {e.data_file.identity for e in data if e.status == EntryStatus.DELETED}
+    return RowDelta(
+        added_data_files=added,
+        removed_data_files=_live(metadata, reader, source, ref, removed),
+        operation="overwrite",
+    )
+
+
+def _changes(reader: SnapshotReader, snapshot: Snapshot) -> Iterator[ManifestEntry]:
+    """Entries that a snapshot itself added or removed."""
+    for listed in reader.manifests(snapshot):
+        if listed.added_snapshot_id == snapshot.snapshot_id:
+            for entry in reader.entries(listed):
+                if entry.snapshot_id == snapshot.snapshot_id and entry.status != EntryStatus.EXISTING:
+                    yield entry
+
+
+def _live(
+    metadata: TableMetadata, reader: SnapshotReader, source: Snapshot, ref: str, wanted: set[tuple[Any, ...]]
+) -> tuple[ManifestEntry, ...]:
+    head = metadata.snapshot_of_ref(ref)
+    entries = reader.live_entries(head, ManifestContent.DATA) if head else iter(())
+    found = tuple(e for e in entries if e.data_file.identity in wanted)
+    missing = wanted - {e.data_file.identity for e in found}
+    if missing:
+        raise _refused(source, "a file that it replaces is gone", found=min(missing)[0], expected=f"live on {ref}")
+    return found
+
+
+def _check_history(metadata: TableMetadata, source: Snapshot, ref: str) -> None:
+    for ancestor in ancestors(metadata, _head_id(metadata, ref)):
+        if ancestor.snapshot_id == source.snapshot_id:
+            raise _refused(source, "it is in the branch's history", found=source.snapshot_id)
+        if ancestor.summary.get(_SOURCE_SNAPSHOT_ID) == str(source.snapshot_id):
+            raise _refused(source, "it was picked before", found=f"as {ancestor.snapshot_id}")
+
+
+def _check_wap_id(metadata: TableMetadata, source: Snapshot, ref: str) -> None:
+    wap_id = source.summary.get(_STAGED_WAP_ID)
+    if not wap_id:
+        return
+    for ancestor in ancestors(metadata, _head_id(metadata, ref)):
+        if wap_id in (ancestor.summary.get(_STAGED_WAP_ID), ancestor.summary.get(_PUBLISHED_WAP_ID)):
+            raise _refused(source, "its wap.id was published", found=f"{wap_id}, as {ancestor.snapshot_id}")
+
+
+def _check_partitions(
+    metadata: TableMetadata, reader: SnapshotReader, source: Snapshot, ref: str, added: Iterable[DataFile]
+) -> None:
+    """A dynamic overwrite replaces all that a partition holds: what came after its parent would be lost unseen."""
+    parent, head = source.parent_snapshot_id, _head_id(metadata, ref)
+    if parent is not None and (head is None or not is_ancestor(metadata, head, parent)):
+        raise _refused(source, "the branch does not have the snapshot that it was made on", found=parent)
+    replaced = {(f.spec_id, partition_key(f.partition)) for f in added}
+    for snapshot in ancestors(metadata, head):
+        if snapshot.snapshot_id == parent:
+            return
+        for entry in _changes(reader, snapshot):
+            file = entry.data_file
+            place = (file.spec_id, partition_key(file.partition))
+            if entry.status == EntryStatus.ADDED and isinstance(file, DataFile) and place in replaced:
+                raise _refused(
+                    source, "a partition that it replaces has new files", found=f"{file.file_path}, of {place}"
+                )
+
+
+def _is_repeatable(source: Snapshot) -> bool:
+    dynamic = source.summary.get(_REPLACE_PARTITIONS, "false").lower() == "true"
+    return source.operation == "append" or (source.operation == "overwrite" and dynamic)
+
+
+def _head_id(metadata: TableMetadata, ref: str) -> int | None:
+    head = metadata.snapshot_of_ref(ref)
+    return head.snapshot_id if head else None
+
+
+def _properties(source: Snapshot) -> dict[str, str]:
+    wap_id = source.summary.get(_STAGED_WAP_ID)
+    out = {_SOURCE_SNAPSHOT_ID: str(source.snapshot_id)}
+    if source.operation == "overwrite":
+        out[_REPLACE_PARTITIONS] = "true"
+    return out | ({_PUBLISHED_WAP_ID: wap_id} if wap_id else {})
+
+
+def _refused(source: Snapshot, why: str, *, found: Any, expected: Any = None) -> InvalidInputError:
+    return InvalidInputError(
+        f"snapshot {source.snapshot_id} cannot be cherry-picked: {why}",
+        kind="cherry-pick",
+        field="snapshot_id",
+        found=found,
+        expected=expected,
+    )

@@ -1,0 +1,270 @@
+"""COMPACT: few data files of a good size instead of many small ones or ones full of deleted rows.
+
+Law: no row comes back and none is lost, whoever commits in between. The new files have the sequence number of the
+snapshot they were read from, so that equality deletes which land meanwhile still apply; a group of files whose rows
+somebody deleted by position meanwhile is read anew, and no delete file is dropped for its sequence number.
+Spec: "Snapshots" (operation `replace`), "Sequence Number Inheritance", "Row Lineage"; Java RewriteDataFilesSparkAction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Unpack
+
+from deletekit.commit.change import RowDelta
+from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
+from deletekit.deletes.plan import ScanTask, plan_scan
+from deletekit.deletes.read import ReadContext
+from deletekit.deletes.rewrite import live_share, rewrite_data_files
+from deletekit.deletes.write_context import WriteContext, check_parquet_only
+from deletekit.engines.current import engine_or_default
+from deletekit.engines.local import Engine
+from deletekit.errors import CommitStateUnknownError, DeletekitError, InvalidInputError
+from deletekit.maintenance.file_groups import (
+    CompactOptions,
+    RewriteOptions,
+    group_data_files,
+    rewrite_options,
+)
+from deletekit.maintenance.head_files import Head, RewrittenGroup
+from deletekit.maintenance.latest_metadata import on_newest
+from deletekit.table.metadata import MAIN, TableMetadata
+from deletekit.table.snapshot import SnapshotReader
+from deletekit.table.table import Table
+
+__all__ = ["CompactedFiles", "compact"]
+
+_TARGET = "write.target-file-size-bytes"
+Group = tuple[ScanTask, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactedFiles:
+    """What `compact` did; in a dry run, what it would have done.
+
+    Attributes
+    ----------
+    rewritten_data_files, added_data_files, removed_delete_files: paths; of a Puffin file, once for each vector. A dry
+        run does not know what it would add.
+    rewritten_bytes: size of the rewritten data files.
+    file_groups: how many groups of files were rewritten, each by itself.
+    failed_data_files: path -> reason, of files of parts that failed: a lost race, or a file that cannot be read; only
+        with `partial_progress`.
+    commits: one; with `partial_progress` some; none when there was nothing to do.
+    """
+
+    rewritten_data_files: tuple[str, ...] = ()
+    added_data_files: tuple[str, ...] = ()
+    removed_delete_files: tuple[str, ...] = ()
+    rewritten_bytes: int = 0
+    file_groups: int = 0
+    failed_data_files: Mapping[str, str] = field(default_factory=dict)
+    commits: tuple[Commit, ...] = ()
+    dry_run: bool = False
+
+
+def compact(
+    table: Table,
+    where: Filter = None,
+    *,
+    ref: str = MAIN,
+    partial_progress: bool = False,
+    max_commits: int = 10,
+    use_starting_sequence_number: bool = True,
+    dry_run: bool = False,
+    engine: Engine | None = None,
+    commit_properties: Mapping[str, str] | None = None,
+    **options: Unpack[CompactOptions],
+) -> CompactedFiles:
+    """Rewrite data files that are too small, too large or full of deleted rows. No row changes.
+
+    Parameters
+    ----------
+    where: only data files that may hold rows of this filter; they are rewritten whole.
+    ref: the branch.
+    partial_progress, max_commits: commit in so many parts, so that one that fails does not undo the others.
+    use_starting_sequence_number: new files have the data sequence number of the snapshot they were read from. If not,
+        files are read anew when an equality delete lands meanwhile.
+    dry_run: choose files, read and write none.
+    engine: where files are rewritten.
+    commit_properties: extra entries of the snapshot summaries.
+    options: `target_file_size_bytes`, `min_file_size_bytes`, `max_file_size_bytes`, `min_input_files`,
+        `max_file_group_size_bytes`, `rewrite_all`, `delete_file_threshold`, `delete_ratio_threshold`: which files; see
+        `CompactOptions`. Names and defaults are those of Iceberg's rewrite_data_files.
+
+    Files of older partition specs are rewritten to the current one. Deletion vectors, and position delete files about
+    a rewritten file alone, are removed with it; others may be left without effect: see `remove_dangling_deletes`.
+
+    Raises InvalidInputError for a bad filter, option, ref or file format, before anything is read;
+    CommitConflictError when other commits kept coming first, FormatError and NotFoundError for files that cannot be
+    read, and with `partial_progress` these only if no part was committed; CommitStateUnknownError when the catalog
+    could not say, and then the new files are kept.
+    """
+    check_request(table.refresh(), ref, commit_properties)
+    chosen = rewrite_options(table.metadata, _TARGET, options)
+    if max_commits < 1:
+        raise InvalidInputError("bad option", kind="rewrite-option", field="max_commits", found=max_commits)
+    groups = _plan(table, where, ref, chosen)
+    if dry_run:
+        return _planned(groups)
+    runner = engine_or_default(engine)
+    work = [
+        _Part(table, part, chosen, runner, use_starting_sequence_number)
+        for part in _parts(groups, max_commits if partial_progress else 1)
+    ]
+    return _run(work, ref, commit_properties, goes_on=partial_progress)
+
+
+def _plan(table: Table, where: Filter, ref: str, options: RewriteOptions) -> list[Group]:
+    def plan(metadata: TableMetadata) -> list[Group]:
+        parse_filter(where, metadata.schema)
+        check_parquet_only(metadata, "write.format.default")
+        reader, snapshot = SnapshotReader(table.io, metadata), metadata.snapshot_of_ref(ref)
+        tasks = plan_scan(metadata, snapshot, reader, unbound_filter(where, metadata.schema))
+        return group_data_files(tasks, options, metadata.spec.spec_id)
+
+    return on_newest(table, plan)
+
+
+def _run(work: Sequence[_Part], ref: str, properties: Mapping[str, str] | None, *, goes_on: bool) -> CompactedFiles:
+    done: list[_Part] = []
+    failed: dict[str, str] = {}
+    for part in work:
+        try:
+            part.run(ref, properties)
+            done.append(part)
+        except CommitStateUnknownError:
+            raise
+        except DeletekitError as e:
+            failed |= dict.fromkeys(part.paths, str(e))
+            if not goes_on or (part is work[-1] and not done):
+                raise
+    return _report(done, failed)
+
+
+def _planned(groups: Sequence[Group]) -> CompactedFiles:
+    files = [task.data_file for group in groups for task in group]
+    return CompactedFiles(
+        rewritten_data_files=tuple(f.file_path for f in files),
+        rewritten_bytes=sum(f.file_size_in_bytes for f in files),
+        file_groups=len(groups),
+        dry_run=True,
+    )
+
+
+def _report(parts: Sequence[_Part], failed: Mapping[str, str]) -> CompactedFiles:
+    commits = [p.commit for p in parts if p.commit.snapshot_id is not None]
+    removed = [f for c in commits for f in c.removed_data_files]
+    return CompactedFiles(
+        rewritten_data_files=tuple(f.file_path for f in removed),
+        added_data_files=tuple(f.file_path for c in commits for f in c.added_data_files),
+        removed_delete_files=tuple(f.file_path for c in commits for f in c.removed_delete_files),
+        rewritten_bytes=sum(f.file_size_in_bytes for f in removed),
+        file_groups=sum(len(p.groups) for p in parts),
+        failed_data_files=failed,
+        commits=tuple(commits),
+    )
+
+
+def _parts(groups: Sequence[Group], commits: int) -> list[Sequence[Group]]:
+    each = -(-len(groups) // commits)
+    return [groups[at : at + each] for at in range(0, len(groups), each)] if groups else []
+
+
+class _Part:
+    """Groups of data files that are committed together.
+
+    Their new files outlive a lost race: only groups that somebody else has touched are read again.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        groups: Sequence[Group],
+        options: RewriteOptions,
+        engine: Engine,
+        use_starting_sequence_number: bool,
+    ) -> None:
+        self._table = table
+        self._todo = [tuple(task.data_file.file_path for task in group) for group in groups]
+        self.paths = [path for paths in self._todo for path in paths]
+        self._options = options
+        self._engine = engine
+        self._keeps_number = use_starting_sequence_number
+        self.groups: list[RewrittenGroup] = []
+        self.commit = Commit()
+
+    def run(self, ref: str, properties: Mapping[str, str] | None) -> None:
+        """Rewrite and commit; files that certainly do not become part of the table are removed."""
+        try:
+            self.commit = commit(self._table, self._build, ref=ref, properties=properties)
+        except CommitStateUnknownError:
+            raise
+        except Exception:  # also what storage raises while manifests are written
+            self._discard(self.groups)
+            raise
+
+    def _build(self, attempt: Attempt) -> RowDelta:
+        try:
+            head = Head(attempt.table.io, attempt.base)
+            holding = [g for g in self.groups if head.still_holds(g)]
+            stale = [g for g in self.groups if g not in holding]
+            self.groups = holding
+            self._discard(stale)
+            self._todo += [tuple(t.data_file.file_path for t in g.tasks) for g in stale]
+            self.groups += self._rewritten(attempt, head)
+            self._todo = []
+            return self._delta(head)
+        except BaseException:
+            self._discard(self.groups)
+            self.groups = []
+            raise
+
+    def _rewritten(self, attempt: Attempt, head: Head) -> list[RewrittenGroup]:
+        """Groups as they are on this head; of files that are gone there, nothing is left to do."""
+        base = attempt.base
+        groups = [tuple(tasks) for paths in self._todo if (tasks := head.tasks(paths))]
+        if not groups or base.snapshot is None:
+            return []
+        write = WriteContext(attempt.table.io, base.metadata)
+        keeps = self._keeps_number and base.metadata.format_version >= 2
+        number = base.snapshot.sequence_number if keeps else None
+        context, options = head.context, self._options
+
+        def rewrite(tasks: Group) -> RewrittenGroup:
+            rows = _rows_per_file(context, tasks, options)
+            return RewrittenGroup(tasks, tuple(rewrite_data_files(context, write, tasks, rows)), number)
+
+        try:
+            return list(self._engine.map(rewrite, groups))
+        except BaseException:
+            write.discard()
+            raise
+
+    def _delta(self, head: Head) -> RowDelta:
+        paths = [t.data_file.file_path for g in self.groups for t in g.tasks]
+        files = [(f, g.sequence_number) for g in self.groups for f in g.files]
+        return RowDelta(
+            added_data_files=tuple(f for f, _ in files),
+            removed_data_files=tuple(t.data for t in head.tasks(paths)),
+            removed_delete_files=tuple(head.own_deletes(paths)),
+            operation="replace",
+            sequence_numbers={f.file_path: n for f, n in files if n is not None},
+        )
+
+    def _discard(self, groups: Sequence[RewrittenGroup]) -> None:
+        for group in groups:
+            for file in group.files:
+                with suppress(Exception):  # the reason to discard is what the caller must hear
+                    self._table.io.delete(file.file_path)
+
+
+def _rows_per_file(context: ReadContext, tasks: Group, options: RewriteOptions) -> int | None:
+    """So many rows that new files come out about as large as they should, if rows take the room that they took."""
+    shares = [(task.data_file, live_share(context, task)) for task in tasks]
+    rows = sum(file.record_count * share for file, share in shares)
+    size = sum(file.file_size_in_bytes * share for file, share in shares)
+    return max(1, -(-round(rows) // options.output_files(round(size))))

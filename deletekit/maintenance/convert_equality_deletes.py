@@ -1,0 +1,172 @@
+"""CONVERT EQUALITY DELETES: deletion vectors (v3) or position deletes (v2) in place of equality deletes.
+
+Law: no data file is rewritten and no row changes; a data file without a row left is dropped. An equality delete file is
+removed only when every data file that it applies to, of any spec if it is global, has its hits as positions now. A lost
+race is planned anew.
+Spec: "Equality Delete Files", "Scan Planning"; Iceberg ConvertEqualityDeleteFiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
+from deletekit.deletes.plan import ScanTask, plan_scan
+from deletekit.deletes.read import ReadContext
+from deletekit.deletes.replace import HiddenRows, Replacement, replace_deletes
+from deletekit.deletes.rewrite import deleted_positions
+from deletekit.deletes.write_context import check_parquet_only, granularity_of
+from deletekit.engines.current import engine_or_default
+from deletekit.engines.local import Engine
+from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
+from deletekit.maintenance.head_files import Head
+from deletekit.table.metadata import MAIN
+from deletekit.table.snapshot import SnapshotReader
+from deletekit.table.table import Table
+from deletekit.verbs.shared.row_changes import group_tasks
+
+__all__ = ["ConvertedEqualityDeletes", "convert_equality_deletes"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertedEqualityDeletes:
+    """What `convert_equality_deletes` did; in a dry run, what it would have done.
+
+    Attributes
+    ----------
+    data_files: how many data files were read for it.
+    converted_delete_files: paths of the equality delete files that are gone from the table.
+    kept_delete_files: paths of those that still apply to data files outside of the filter.
+    added_delete_files: paths; of a Puffin file once for each vector. A dry run does not know them.
+    commit: the commit; None when there was nothing to do, and in a dry run.
+    """
+
+    data_files: int = 0
+    converted_delete_files: tuple[str, ...] = ()
+    kept_delete_files: tuple[str, ...] = ()
+    added_delete_files: tuple[str, ...] = ()
+    commit: Commit | None = None
+    dry_run: bool = False
+
+
+def convert_equality_deletes(
+    table: Table,
+    where: Filter = None,
+    *,
+    ref: str = MAIN,
+    dry_run: bool = False,
+    engine: Engine | None = None,
+    commit_properties: Mapping[str, str] | None = None,
+) -> ConvertedEqualityDeletes:
+    """Look up what equality deletes hide, write it down by position, and remove them.
+
+    Parameters
+    ----------
+    where: only in data files that may hold rows of this filter; equality deletes that apply to others too are kept.
+    ref: the branch.
+    dry_run: say which files it would be; read no data and write nothing.
+    engine: where data files are read.
+    commit_properties: extra entries of the snapshot summary.
+
+    A v3 table gets one deletion vector for each data file with hits, which takes in what hid rows of it by position; a
+    v2 table position delete files of `write.delete.granularity`. Equality deletes that apply to no data file go too,
+    and data files that have no row left.
+
+    Raises InvalidInputError for a bad filter, ref or file format; CommitConflictError, CommitStateUnknownError as every
+    commit; FormatError for files that cannot be read.
+    """
+    check_request(table.refresh(), ref, commit_properties)
+    metadata = table.metadata
+    parse_filter(where, metadata.schema)
+    granularity_of(metadata)
+    if metadata.format_version == 2:
+        check_parquet_only(metadata, "write.delete.format.default")
+    if dry_run:
+        snapshot = metadata.snapshot_of_ref(ref)
+        base = Base(metadata=metadata, ref=ref, snapshot=snapshot, reader=SnapshotReader(table.io, metadata))
+        return _plan(base, Head(table.io, base), where).report(None, dry_run=True)
+    runner = engine_or_default(engine)
+    plans: list[_Plan] = []
+
+    def build(attempt: Attempt) -> RowDelta:
+        head = Head(attempt.table.io, attempt.base)
+        plans.append(_plan(attempt.base, head, where))
+        return _delta(attempt, head.context, plans[-1], runner)
+
+    done = commit(table, build, ref=ref, properties=commit_properties)
+    return plans[-1].report(done if done.snapshot_id is not None else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Data files with equality deletes to convert; equality deletes that go then, and those that stay."""
+
+    tasks: list[ScanTask] = field(default_factory=list)
+    converted: list[ManifestEntry] = field(default_factory=list)
+    kept: list[ManifestEntry] = field(default_factory=list)
+
+    def report(self, done: Commit | None, *, dry_run: bool = False) -> ConvertedEqualityDeletes:
+        return ConvertedEqualityDeletes(
+            data_files=len(self.tasks),
+            converted_delete_files=tuple(e.data_file.file_path for e in self.converted),
+            kept_delete_files=tuple(e.data_file.file_path for e in self.kept),
+            added_delete_files=tuple(f.file_path for f in done.added_delete_files) if done else (),
+            commit=done,
+            dry_run=dry_run,
+        )
+
+
+def _plan(base: Base, head: Head, where: Filter) -> _Plan:
+    """What an equality delete applies to is what a scan without a filter says, over all specs and partitions."""
+    plan = _Plan()
+    deletes = [e for e, _ in head.deletes(FileContent.EQUALITY_DELETES)]
+    if not deletes:
+        return plan
+    hit = [t for t in plan_scan(base.metadata, base.snapshot, base.reader) if _by_value(t)]
+    chosen = None
+    if where is not None:
+        tasks = plan_scan(base.metadata, base.snapshot, base.reader, unbound_filter(where, base.metadata.schema))
+        chosen = {t.data_file.file_path for t in tasks}
+    outside = [t for t in hit if chosen is not None and t.data_file.file_path not in chosen]
+    needed = {d.identity for t in outside for d in _by_value(t)}
+    plan.tasks.extend(t for t in hit if chosen is None or t.data_file.file_path in chosen)
+    for entry in deletes:
+        (plan.kept if entry.data_file.identity in needed else plan.converted).append(entry)
+    return plan
+
+
+def _by_value(task: ScanTask) -> list[DeleteFile]:
+    return [d for d in task.delete_files if d.kind == "equality-delete"]
+
+
+def _delta(attempt: Attempt, context: ReadContext, plan: _Plan, engine: Engine) -> RowDelta:
+    write = attempt.write
+
+    def convert(tasks: Sequence[ScanTask]) -> Replacement:
+        return replace_deletes(write, context.loader, _hits(context, tasks))
+
+    added: list[DeleteFile] = []
+    removed = {e.data_file.identity: e for e in plan.converted}
+    dropped: list[ManifestEntry] = []
+    for done in engine.map(convert, group_tasks(plan.tasks, getattr(engine, "threads", 1))):
+        added += done.added_delete_files
+        removed |= {e.data_file.identity: e for e in done.removed_delete_files}
+        dropped += done.removed_data_files
+    return RowDelta(
+        removed_data_files=tuple(dropped),
+        added_delete_files=tuple(added),
+        removed_delete_files=tuple(removed.values()),
+        operation="replace",
+    )
+
+
+def _hits(context: ReadContext, tasks: Sequence[ScanTask]) -> Iterator[HiddenRows]:
+    """The rows of data files that nothing but equality deletes hides."""
+    for task in tasks:
+        before = context.loader.positions(task)
+        new = deleted_positions(context, task) - before
+        if new:
+            yield HiddenRows(task, new, before)

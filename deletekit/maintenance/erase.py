@@ -1,0 +1,300 @@
+"""ERASE: rows that are to be gone from storage, and not only from what a scan returns.
+
+Law: nothing is said to be erased that was not looked for. Each branch that the call names is rewritten without the
+rows, hidden ones too; old snapshots of these branches that hold them expire; then every file that any snapshot still
+leads to is looked into, and what holds the rows is listed.
+Spec: "Row-level Deletes", "Snapshot Retention Policy".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+
+from deletekit.commit.change import RowDelta
+from deletekit.commit.manifest_rewrite import ManifestRewrite
+from deletekit.commit.metadata_commit import commit_metadata
+from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.deletes.filter import Filter, parse_filter
+from deletekit.deletes.rewrite import rewrite_data_files
+from deletekit.deletes.write_context import check_parquet_only
+from deletekit.engines.current import engine_or_default
+from deletekit.engines.local import Engine
+from deletekit.errors import InvalidInputError
+from deletekit.formats.content_file import FileContent, ManifestEntry
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.maintenance.convert_equality_deletes import convert_equality_deletes
+from deletekit.maintenance.expire_snapshots import ExpiredSnapshots, expire_only
+from deletekit.maintenance.file_removal import check_gc_enabled
+from deletekit.maintenance.files_with_values import Holding, HoldingFiles
+from deletekit.maintenance.head_files import Head
+from deletekit.maintenance.latest_metadata import on_newest
+from deletekit.maintenance.rewrite_position_deletes import position_delete_rewrite
+from deletekit.maintenance.verify.snapshot_files import scope
+from deletekit.table.ancestry import ancestors
+from deletekit.table.metadata import MAIN, TableMetadata
+from deletekit.table.own_places import check_own_metadata
+from deletekit.table.table import Table
+
+__all__ = ["Erasure", "erase"]
+
+_INSPECTED = (
+    "rows of live data files, hidden rows too",
+    "keys of live equality delete files",
+    "rows stored in live position delete files",
+    "bounds of removed files that manifests still name",
+    "identity partition values of live delete files and of removed files",
+)
+_NOT_INSPECTED = (
+    "bounds of live files: those of their rows, unless their writer made them wider",
+    "partition values of other transforms, and names of files and directories",
+    "snapshot summaries and table properties, in older metadata files too",
+    "statistics files of snapshots that stay",
+    "files that no snapshot leads to: see remove_orphan_files",
+    "copies elsewhere: versions of objects, backups, caches, tables that share files",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
+    """What `erase` did, and the proof.
+
+    Attributes
+    ----------
+    refs: the branches that were to be cleaned.
+    dropped_tags: tags that held the rows, and are gone.
+    commits: that rewrote files.
+    expired: the snapshots that went and the files that were removed from storage; None when there were none.
+    remaining: ref -> files that still hold the rows, or may; under "" those of snapshots that no ref leads to (staged
+        for write-audit-publish, or rolled back from). A snapshot that is the head of another ref is listed under that.
+    files_read: how many data and delete files were looked into.
+    inspected, not_inspected: where values of the rows may be, and whether it was looked there.
+    """
+
+    refs: tuple[str, ...] = ()
+    dropped_tags: tuple[str, ...] = ()
+    commits: tuple[Commit, ...] = ()
+    expired: ExpiredSnapshots | None = None
+    remaining: Mapping[str, tuple[Holding, ...]] = field(default_factory=dict)
+    files_read: int = 0
+    inspected: tuple[str, ...] = field(default=_INSPECTED, init=False)
+    not_inspected: tuple[str, ...] = field(default=_NOT_INSPECTED, init=False)
+    dry_run: bool = False
+
+    @property
+    def is_erased(self) -> bool:
+        """Whether no file that any ref or snapshot leads to holds the rows, and every file to be removed was."""
+        left = (self.expired.failed_files or self.expired.kept_files) if self.expired else ()
+        return not self.dry_run and not left and not any(self.remaining.values())
+
+
+def erase(
+    table: Table,
+    where: Filter,
+    *,
+    refs: Sequence[str] = (MAIN,),
+    all_refs: bool = False,
+    unreferenced: bool = False,
+    other_locations: Sequence[str] = (),
+    dry_run: bool = False,
+    engine: Engine | None = None,
+    commit_properties: Mapping[str, str] | None = None,
+) -> Erasure:
+    """Remove rows from every file that some branches lead to, and from storage; then look whether they are gone.
+
+    Parameters
+    ----------
+    where: the rows, by columns of the current schema; `"true"` is every row.
+    refs: branches to clean. While another branch or a tag holds the rows, they are not erased; `remaining` names it.
+    all_refs: clean every branch, whatever `refs` says, and drop tags that hold the rows: a tag cannot be rewritten.
+    unreferenced: expire snapshots that no ref leads to as well, if they hold the rows; else they are listed: they may
+        be staged.
+    other_locations: as in `expire_snapshots`. A file that stays because it lies elsewhere is not erased.
+    dry_run: look, and say which files hold the rows of each ref; change nothing.
+    engine: where files are read, rewritten and removed.
+    commit_properties: extra entries of the snapshot summaries.
+
+    Rows that deletes hide are rows too: files are read as they are. Equality deletes whose keys may be of the rows
+    become deletes by position, position deletes lose stored rows, and manifests the bounds of removed files. All data
+    files are read, whatever their metrics say. Of the history of the branches, snapshots that hold the rows expire,
+    also where the history of another ref shares them; heads of other refs stay. No snapshot or ref expires for its age.
+
+    Looked into: live data files, keys of equality deletes, rows stored with position deletes, bounds and identity
+    partition values of removed files, partitions of delete files. Not looked into, and listed in `not_inspected`:
+    bounds of live files, other partition values, names of files and directories, snapshot summaries, table properties,
+    statistics files of snapshots that stay, files that no snapshot leads to, and copies outside of the table.
+
+    Raises InvalidInputError for no filter, a bad one, a tag in `refs`, or as `expire_snapshots`, before anything
+    changes; then as every commit. What was committed until then stays; calling again goes on.
+    """
+    bound = _checked(table, where, refs, commit_properties)
+    refs = _branches(table.metadata) if all_refs else refs
+    runner = engine_or_default(engine)
+    holding = HoldingFiles(table.io, bound, runner)
+    if dry_run:
+        remaining = on_newest(table, lambda now: _by_ref(now, holding))
+        return Erasure(refs=tuple(refs), remaining=remaining, files_read=holding.files_read, dry_run=True)
+    work = _Erasing(table, bound, holding, runner, commit_properties)
+    for ref in refs:
+        work.clean(ref)
+    tags = _drop_tags(table, holding) if all_refs else {}
+    expired = _expire(table, ("", *refs) if unreferenced else refs, holding, runner, tags, other_locations)
+    remaining = on_newest(table, lambda now: _by_ref(now, holding))
+    return Erasure(
+        refs=tuple(refs),
+        dropped_tags=tuple(sorted(tags)),
+        commits=tuple(work.commits),
+        expired=expired,
+        remaining=remaining,
+        files_read=holding.files_read,
+    )
+
+
+def _checked(
+    table: Table, where: Filter, refs: Sequence[str], properties: Mapping[str, str] | None
+) -> BooleanExpression:
+    if isinstance(refs, str) or not refs:
+        raise InvalidInputError("refs are names of branches", kind="ref", field="refs", found=refs)
+    table.refresh()
+    for ref in refs:
+        check_request(table, ref, properties)
+    check_gc_enabled(table.metadata)
+    check_own_metadata(table.metadata, table.metadata_location)
+    check_parquet_only(table.metadata, "write.format.default", "write.delete.format.default")
+    if where is None or (isinstance(where, str) and not where.strip()):
+        raise InvalidInputError('no filter; "true" means every row', kind="filter", field="where", found=where)
+    return parse_filter(where, table.schema)
+
+
+def _branches(metadata: TableMetadata) -> list[str]:
+    return [name for name, ref in metadata.refs.items() if ref.get("type") != "tag"]
+
+
+class _Erasing:
+    """Rewrites branches."""
+
+    def __init__(
+        self,
+        table: Table,
+        bound: BooleanExpression,
+        holding: HoldingFiles,
+        engine: Engine,
+        properties: Mapping[str, str] | None,
+    ) -> None:
+        self._table = table
+        self._bound = bound
+        self._holding = holding
+        self._engine = engine
+        self._properties = properties
+        self.commits: list[Commit] = []
+
+    def clean(self, ref: str) -> None:
+        """Bring the head of a branch to where no file of it holds the rows."""
+        if "equality-delete" in self._contents(ref):
+            converted = convert_equality_deletes(
+                self._table, ref=ref, engine=self._engine, commit_properties=self._properties
+            )
+            self.commits += [converted.commit] if converted.commit else []
+        for build in (self._without_stored_rows, self._without_rows, _without_removed):
+            done = commit(self._table, build, ref=ref, properties=self._properties)
+            self.commits += [done] if done.snapshot_id is not None else []
+
+    def _contents(self, ref: str) -> set[str]:
+        def contents(metadata: TableMetadata) -> set[str]:
+            snapshot = metadata.snapshot_of_ref(ref)
+            return {h.content for h in self._holding.of(metadata, [snapshot] if snapshot else [])}
+
+        return on_newest(self._table, contents)
+
+    def _without_stored_rows(self, attempt: Attempt) -> RowDelta:
+        head = Head(attempt.table.io, attempt.base)
+        entries = [e for e, _ in head.deletes(FileContent.POSITION_DELETES)]
+        rows = self._holding.rows_in(attempt.base.metadata, entries)
+        groups = [(e,) for e, n in zip(entries, rows, strict=True) if n != 0]
+        return position_delete_rewrite(attempt, head, groups, None, self._engine) if groups else RowDelta()
+
+    def _without_rows(self, attempt: Attempt) -> RowDelta:
+        base, head = attempt.base, Head(attempt.table.io, attempt.base)
+        if base.snapshot is None:
+            return RowDelta()
+        entries = list(base.reader.live_entries(base.snapshot, ManifestContent.DATA))
+        rows = self._holding.rows_in(base.metadata, entries)
+        paths = [e.data_file.file_path for e, n in zip(entries, rows, strict=True) if n != 0]
+        left = {scope(e.data_file) for e, n in zip(entries, rows, strict=True) if n == 0}
+        tasks = head.tasks(paths)
+        drop = None if isinstance(self._bound, AlwaysTrue) else self._bound
+        keeps = tasks if drop is not None else []
+        own = head.own_deletes(paths)
+        context, write = head.context, attempt.write
+        new = self._engine.map(lambda t: rewrite_data_files(context, write, [t], drop=drop), keeps)
+        return RowDelta(
+            added_data_files=tuple(f for files in new for f in files),
+            removed_data_files=tuple(t.data for t in tasks),
+            removed_delete_files=tuple(
+                {e.data_file.identity: e for e in (*own, *self._empty_places(head, left))}.values()
+            ),
+        )
+
+    def _empty_places(self, head: Head, left: Collection[object]) -> Iterator[ManifestEntry]:
+        """Deletes in partitions of such rows alone, which no data file is left in."""
+        for content in (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES):
+            for entry, delete in head.deletes(content):
+                if scope(delete) not in left and self._holding.is_placed(head.context, entry):
+                    yield entry
+
+
+def _without_removed(attempt: Attempt) -> ManifestRewrite:
+    """Manifests without the entries of removed files, whose bounds are values."""
+    base = attempt.base
+    listed = base.reader.manifests(base.snapshot) if base.snapshot else ()
+    old = [m for m in listed if any(not e.is_live for e in base.reader.entries(m))]
+    live = [tuple(e for e in base.reader.entries(m) if e.is_live) for m in old]
+    return ManifestRewrite(replaced=tuple(old), manifests=tuple(entries for entries in live if entries))
+
+
+def _drop_tags(table: Table, holding: HoldingFiles) -> dict[str, set[int]]:
+    """Drop tags whose history holds the rows; the snapshots that hold them, by tag."""
+    dropped: dict[str, set[int]] = {}
+
+    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
+        dropped.clear()
+        for name, held in _by_ref(metadata, holding).items():
+            if metadata.refs.get(name, {}).get("type") == "tag":
+                dropped[name] = {h.snapshot_id for h in held}
+        return [{"action": "remove-snapshot-ref", "ref-name": name} for name in dropped]
+
+    commit_metadata(table, build, unchanged_refs=None)
+    return dropped
+
+
+def _expire(
+    table: Table,
+    refs: Sequence[str],
+    holding: HoldingFiles,
+    engine: Engine,
+    tags: Mapping[str, set[int]],
+    other_locations: Sequence[str],
+) -> ExpiredSnapshots | None:
+    """Expire snapshots that hold the rows: of these branches' history and dropped tags'; "" is no ref. No head goes."""
+    found = on_newest(table, lambda now: _by_ref(now, holding))
+    heads = {int(ref["snapshot-id"]) for ref in table.metadata.refs.values()}
+    ids = {h.snapshot_id for ref in refs for h in found.get(ref, ())}.union(*tags.values()) - heads
+    return expire_only(table, sorted(ids), engine, other_locations) if ids else None
+
+
+def _by_ref(metadata: TableMetadata, holding: HoldingFiles) -> dict[str, tuple[Holding, ...]]:
+    """What holds the rows, under each ref whose history leads to it; the head of another ref is that one's alone."""
+    heads = {name: int(ref["snapshot-id"]) for name, ref in metadata.refs.items()}
+    others = {name: set(heads.values()) - {head} for name, head in heads.items()}
+    whole = {name: list(ancestors(metadata, head)) for name, head in heads.items()}
+    lines = {name: [s for s in line if s.snapshot_id not in others[name]] for name, line in whole.items()}
+    known = {s.snapshot_id for line in whole.values() for s in line}
+    lines[""] = [s for i, s in metadata.snapshots.items() if i not in known]
+    found: dict[int, list[Holding]] = {}
+    for held in holding.of(metadata, list(metadata.snapshots.values())):
+        found.setdefault(held.snapshot_id, []).append(held)
+    out = {name: tuple(h for s in line for h in found.get(s.snapshot_id, ())) for name, line in lines.items()}
+    return {name: holdings for name, holdings in out.items() if holdings}

@@ -1,0 +1,206 @@
+"""Which files are worth rewriting, and which of them together.
+
+Law: pure. A file is chosen for its size or for the deletes on it; files are packed in the order in which they come.
+Spec: none; Java SizeBasedFileRewritePlanner and BinPackRewriteFilePlanner, whose option names and defaults these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypedDict, TypeVar
+
+from deletekit.deletes.plan import ScanTask
+from deletekit.deletes.which_apply import referenced_path
+from deletekit.errors import InvalidInputError
+from deletekit.formats.content_file import FileContent, ManifestEntry, partition_key
+from deletekit.table.metadata import TableMetadata
+from deletekit.table.properties import value_of
+
+__all__ = [
+    "CompactOptions",
+    "RewriteOptions",
+    "SizeOptions",
+    "group_data_files",
+    "group_delete_files",
+    "rewrite_options",
+]
+
+_T = TypeVar("_T")
+
+_MIN_RATIO, _MAX_RATIO = 0.75, 1.8
+
+
+class SizeOptions(TypedDict, total=False):
+    """Which files to rewrite, and into what; for data files and for position delete files.
+
+    Keys
+    ----
+    target_file_size_bytes: of the new files; default: the table's `write.target-file-size-bytes`, 512 MB, or
+        `write.delete.target-file-size-bytes`, 64 MB.
+    min_file_size_bytes, max_file_size_bytes: files of other sizes are rewritten; default: 0.75 and 1.8 times the
+        target.
+    min_input_files: fewer files than these 5 are left alone, unless they make up a file of the target size.
+    max_file_group_size_bytes: files are rewritten together up to this size; 100 GB.
+    rewrite_all: every file, whatever its size.
+    """
+
+    target_file_size_bytes: int | None
+    min_file_size_bytes: int | None
+    max_file_size_bytes: int | None
+    min_input_files: int
+    max_file_group_size_bytes: int
+    rewrite_all: bool
+
+
+class CompactOptions(SizeOptions, total=False):
+    """What concerns data files only.
+
+    Keys
+    ----
+    delete_file_threshold: rewrite a file to which so many deletes apply; default: never for that.
+    delete_ratio_threshold: rewrite a file of whose rows deletion vectors and position deletes of that file alone hide
+        this share; 0.3.
+    """
+
+    delete_file_threshold: int
+    delete_ratio_threshold: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteOptions:
+    """The same, everything decided."""
+
+    target_file_size_bytes: int
+    min_file_size_bytes: int
+    max_file_size_bytes: int
+    min_input_files: int = 5
+    max_file_group_size_bytes: int = 100 * 1024**3
+    rewrite_all: bool = False
+    delete_file_threshold: int = 2**31 - 1
+    delete_ratio_threshold: float = 0.3
+
+    def output_files(self, input_bytes: int) -> int:
+        """How many files to write so much data to: none much smaller than the target (Java `expectedOutputFiles`)."""
+        whole, rest = divmod(input_bytes, self.target_file_size_bytes)
+        if not whole:
+            return 1
+        if rest > self.min_file_size_bytes:
+            return whole + 1
+        longest = self.target_file_size_bytes + (self.max_file_size_bytes - self.target_file_size_bytes) // 2
+        fits = input_bytes / whole < min(1.1 * self.target_file_size_bytes, longest)
+        return whole if fits or not rest else whole + 1
+
+    def is_odd_size(self, size: int) -> bool:
+        """Outside the range that is left alone."""
+        return not self.min_file_size_bytes <= size <= self.max_file_size_bytes
+
+
+def rewrite_options(metadata: TableMetadata, target_property: str, given: Mapping[str, Any]) -> RewriteOptions:
+    """Options from those that a call gives (None: the default), and the table's target size.
+
+    Parameters
+    ----------
+    target_property: name of the property with the target size.
+
+    Raises InvalidInputError for options that contradict each other, or that no file could meet.
+    """
+    target = given.get("target_file_size_bytes")
+    target = value_of(metadata.properties, target_property) if target is None else target
+    values: dict[str, Any] = {
+        "target_file_size_bytes": target,
+        "min_file_size_bytes": int(target * _MIN_RATIO),
+        "max_file_size_bytes": int(target * _MAX_RATIO),
+    }
+    values |= {name: value for name, value in given.items() if value is not None}
+    options = RewriteOptions(**values)
+    _check(options)
+    return options
+
+
+def _check(options: RewriteOptions) -> None:
+    for field in fields(options):
+        value = getattr(options, field.name)
+        least = 0 if field.name in ("min_file_size_bytes", "delete_ratio_threshold") else 1
+        if field.name == "rewrite_all":
+            continue
+        kinds = (int, float) if field.name == "delete_ratio_threshold" else (int,)
+        if isinstance(value, bool) or not isinstance(value, kinds) or not value >= least:
+            _refuse(field.name, value, f"{least} or more")
+    if options.min_file_size_bytes >= options.target_file_size_bytes:
+        _refuse("min_file_size_bytes", options.min_file_size_bytes, f"< target of {options.target_file_size_bytes}")
+    if options.max_file_size_bytes <= options.target_file_size_bytes:
+        _refuse("max_file_size_bytes", options.max_file_size_bytes, f"> target of {options.target_file_size_bytes}")
+    if not 0 < options.delete_ratio_threshold <= 1:
+        _refuse("delete_ratio_threshold", options.delete_ratio_threshold, "more than 0, at most 1")
+
+
+def _refuse(name: str, found: Any, expected: str) -> None:
+    raise InvalidInputError("bad option", kind="rewrite-option", field=name, found=found, expected=expected)
+
+
+def group_data_files(tasks: Iterable[ScanTask], options: RewriteOptions, spec_id: int) -> list[tuple[ScanTask, ...]]:
+    """Groups of data files to rewrite together: of one partition of the spec `spec_id`, or any of other specs."""
+    places: dict[Any, list[ScanTask]] = {}
+    for task in tasks:
+        file = task.data_file
+        if options.rewrite_all or options.is_odd_size(file.file_size_in_bytes) or has_many_deletes(task, options):
+            where = (partition_key(file.partition),) if file.spec_id == spec_id else None
+            places.setdefault(where, []).append(task)
+    groups = [g for place in places.values() for g in _packed(place, _data_size, options.max_file_group_size_bytes)]
+    return [
+        g
+        for g in groups
+        if options.rewrite_all
+        or _is_worth_it([_data_size(t) for t in g], options)
+        or any(has_many_deletes(t, options) for t in g)
+    ]
+
+
+def has_many_deletes(task: ScanTask, options: RewriteOptions) -> bool:
+    """By number of delete files, or by the share of rows that deletes of this file alone hide."""
+    if len(task.deletes) >= options.delete_file_threshold:
+        return True
+    own = [d for d in task.delete_files if d.content == FileContent.POSITION_DELETES and referenced_path(d) is not None]
+    rows = task.data_file.record_count
+    hidden = min(sum(d.record_count for d in own), rows)
+    return bool(own) and rows > 0 and hidden / rows >= options.delete_ratio_threshold
+
+
+def group_delete_files(entries: Iterable[ManifestEntry], options: RewriteOptions) -> list[tuple[ManifestEntry, ...]]:
+    """Groups of position delete files to rewrite together, each of one spec and partition."""
+    places: dict[Any, list[ManifestEntry]] = {}
+    for entry in entries:
+        file = entry.data_file
+        if options.rewrite_all or options.is_odd_size(file.file_size_in_bytes):
+            places.setdefault((file.spec_id, partition_key(file.partition)), []).append(entry)
+    groups = [g for place in places.values() for g in _packed(place, _size, options.max_file_group_size_bytes)]
+    return [g for g in groups if options.rewrite_all or _is_worth_it([_size(e) for e in g], options)]
+
+
+def _data_size(task: ScanTask) -> int:
+    return task.data_file.file_size_in_bytes
+
+
+def _size(entry: ManifestEntry) -> int:
+    return entry.data_file.file_size_in_bytes
+
+
+def _is_worth_it(sizes: Sequence[int], options: RewriteOptions) -> bool:
+    """Enough files, enough in them for a file of the target size, or one that is much too large."""
+    total, several = sum(sizes), len(sizes) > 1
+    enough = several and (len(sizes) >= options.min_input_files or total > options.target_file_size_bytes)
+    return enough or total > options.max_file_size_bytes
+
+
+def _packed(files: Sequence[_T], size_of: Any, most: int) -> list[tuple[_T, ...]]:
+    out: list[tuple[_T, ...]] = []
+    group: list[_T] = []
+    total = 0
+    for file in files:
+        if group and total + size_of(file) > most:
+            out.append(tuple(group))
+            group, total = [], 0
+        group.append(file)
+        total += size_of(file)
+    return [*out, tuple(group)] if group else out

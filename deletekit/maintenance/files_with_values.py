@@ -1,0 +1,157 @@
+"""Which files of which snapshots hold the values of rows that a filter chooses, hidden rows included.
+
+Law: a file counts unless its own content shows that it holds none. Every data file is read, none is left out for its
+metrics; each is read once, for files never change.
+Spec: "Position Delete Files" (`row`), "Equality Delete Files", "Manifest Entry Fields" (bounds).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.expressions import BooleanExpression
+
+from deletekit.deletes.filter import evaluate, filter_field_ids
+from deletekit.deletes.plan import ScanTask
+from deletekit.deletes.read import ReadContext, ReadRequest, partition_constants, read_task
+from deletekit.engines.local import Engine
+from deletekit.errors import DeletekitError
+from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
+from deletekit.formats.tabular import open_tabular
+from deletekit.maintenance.verify.snapshot_files import scope
+from deletekit.table.file_io import FileIO
+from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.snapshot import SnapshotReader
+
+__all__ = ["Holding", "HoldingFiles"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """A file that holds, or may hold, values of the rows.
+
+    Attributes
+    ----------
+    snapshot_id: a snapshot that leads to it.
+    content: `data`; `equality-delete` (keys); `position-delete` (`row` column); `partition`, a delete file whose
+        partition is one that only such rows are in; `manifest` (bounds or partition of a removed file).
+    rows: how many, hidden ones included; None where that is not known, and it only may.
+    """
+
+    snapshot_id: int
+    file: str
+    content: str
+    rows: int | None = None
+
+
+class HoldingFiles:
+    """Looks into files, and remembers what it saw."""
+
+    def __init__(self, io: FileIO, bound: BooleanExpression, engine: Engine) -> None:
+        self._io = io
+        self._bound = bound
+        self._engine = engine
+        self._rows: dict[str, int | None] = {}
+        self._placed: dict[tuple[int, Any], bool] = {}
+
+    @property
+    def files_read(self) -> int:
+        """How many data and delete files were looked into."""
+        return len(self._rows)
+
+    def rows_in(self, metadata: TableMetadata, entries: Iterable[ManifestEntry]) -> list[int | None]:
+        """How many of the rows each file holds; None for a delete file that may hold some.
+
+        Raises FormatError and NotFoundError for a file that cannot be read: nothing is proven then.
+        """
+        wanted = [e for e in entries if not _is_vector(e)]
+        new = list({e.data_file.file_path: e for e in wanted if e.data_file.file_path not in self._rows}.values())
+        context = ReadContext(self._io, metadata)
+        for entry, rows in zip(new, self._engine.map(lambda e: self._look(context, e), new), strict=True):
+            self._rows[entry.data_file.file_path] = rows
+        return [self._rows[e.data_file.file_path] for e in wanted]
+
+    def of(self, metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> list[Holding]:
+        """What of these snapshots holds values."""
+        reader = SnapshotReader(self._io, metadata)
+        out: list[Holding] = []
+        for snapshot in snapshots:
+            entries = [(m, e) for m in reader.manifests(snapshot) for e in reader.entries(m)]
+            context = ReadContext(self._io, metadata)
+            live = [e for _, e in entries if e.is_live and not _is_vector(e)]
+            for entry, rows in zip(live, self.rows_in(metadata, live), strict=True):
+                if rows != 0:
+                    out.append(_holding(snapshot, entry, rows))
+            places = [e for _, e in entries if e.is_live and self.is_placed(context, e)]
+            found = {(e.data_file.file_path, "partition") for e in places if isinstance(e.data_file, DeleteFile)}
+            found |= {(m.manifest_path, "manifest") for m, e in entries if not e.is_live and self._is_told(context, e)}
+            out += [Holding(snapshot_id=snapshot.snapshot_id, file=f, content=what) for f, what in sorted(found)]
+        return out
+
+    def is_placed(self, context: ReadContext, entry: ManifestEntry) -> bool:
+        """Whether the identity partition values of a file alone say that rows there are such rows."""
+        place = scope(entry.data_file)
+        if place not in self._placed:
+            self._placed[place] = self._says(partition_constants(context, entry))
+        return self._placed[place]
+
+    def _says(self, values: Mapping[int, pa.Scalar]) -> bool:
+        ids = filter_field_ids(self._bound)
+        if not ids or not ids <= values.keys():
+            return False
+        return bool(evaluate(self._bound, lambda i: pa.chunked_array([pa.repeat(values[i], 1)]), 1)[0].as_py())
+
+    def _is_told(self, context: ReadContext, removed: ManifestEntry) -> bool:
+        """Whether a removed file's entry may tell values; of one never read, nobody knows what its bounds are of."""
+        rows = self._rows.get(removed.data_file.file_path)
+        return (rows != 0 and bool(removed.data_file.lower_bounds)) or self.is_placed(context, removed)
+
+    def _look(self, context: ReadContext, entry: ManifestEntry) -> int | None:
+        file = entry.data_file
+        if isinstance(file, DataFile):
+            return self._count(context, entry)
+        if file.kind == "position-delete":
+            return None if self._stores_rows(file) else 0
+        if not filter_field_ids(self._bound) <= set(file.equality_ids or ()):
+            return None
+        return self._count(context, ManifestEntry(
+            status=entry.status, snapshot_id=entry.snapshot_id, sequence_number=entry.sequence_number,
+            file_sequence_number=entry.file_sequence_number, data_file=_as_data(file),
+        ))  # fmt: skip
+
+    def _count(self, context: ReadContext, entry: ManifestEntry) -> int:
+        batches = read_task(context, ScanTask(entry), ReadRequest((), self._bound))
+        return sum(int(b.selected.sum()) for b in batches)
+
+    def _stores_rows(self, file: DeleteFile) -> bool:
+        try:
+            with self._io.open(file.file_path) as source:
+                return "row" in open_tabular(source, file.file_format).schema.names
+        except DeletekitError as e:
+            raise e.in_file(file.file_path) from e
+
+
+def _is_vector(entry: ManifestEntry) -> bool:
+    return isinstance(entry.data_file, DeleteFile) and entry.data_file.is_deletion_vector
+
+
+def _holding(snapshot: Snapshot, entry: ManifestEntry, rows: int | None) -> Holding:
+    file = entry.data_file
+    content = file.kind if isinstance(file, DeleteFile) else "data"
+    return Holding(snapshot_id=snapshot.snapshot_id, file=file.file_path, content=content, rows=rows)
+
+
+def _as_data(file: DeleteFile) -> DataFile:
+    """Keys are columns with the table's field ids, and so are read as rows."""
+    return DataFile(
+        spec_id=file.spec_id,
+        partition=file.partition,
+        file_path=file.file_path,
+        file_format=file.file_format,
+        record_count=file.record_count,
+        file_size_in_bytes=file.file_size_in_bytes,
+        key_metadata=file.key_metadata,
+    )

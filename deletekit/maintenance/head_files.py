@@ -1,0 +1,140 @@
+"""The live files of the head that an attempt commits on, and whether what was read of an older head still holds there.
+
+Law: reads manifests, and of delete files only those of a whole partition that came since. When in doubt, it does not
+hold, and is read anew.
+Spec: "Scan Planning", "Commit Conflict Resolution and Retry"; Java BaseRewriteFiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from deletekit.commit.change import Base
+from deletekit.deletes.plan import ScanTask, delete_index
+from deletekit.deletes.read import ReadContext
+from deletekit.deletes.which_apply import DeleteFileIndex, is_global, referenced_path
+from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.maintenance.verify.snapshot_files import scope
+from deletekit.table.file_io import FileIO
+from deletekit.table.live_files import LiveFiles
+
+__all__ = ["Head", "RewrittenGroup"]
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenGroup:
+    """Data files that were read, with the deletes that were applied to them, and the files that came of it.
+
+    `sequence_number` is the data sequence number of the new files: that of the snapshot they were read from, or None
+    for that of the commit.
+    """
+
+    tasks: tuple[ScanTask, ...]
+    files: tuple[DataFile, ...]
+    sequence_number: int | None
+
+
+class Head:
+    """A branch's head."""
+
+    def __init__(self, io: FileIO, base: Base) -> None:
+        self._base = base
+        self._data = LiveFiles(base.reader, base.snapshot, ManifestContent.DATA)
+        self.context = ReadContext(io, base.metadata)
+
+    def tasks(self, paths: Collection[str]) -> list[ScanTask]:
+        """What of these data files is live, with all deletes; in the order of `paths`."""
+        if not paths or self._base.snapshot is None:
+            return []
+        found = {e.data_file.file_path: e for e in self._data.with_paths(paths)}
+        live = [found[path] for path in paths if path in found]
+        return [ScanTask(entry, self._index.for_data_file(entry)) for entry in live]
+
+    def deletes(self, content: FileContent) -> Iterator[tuple[ManifestEntry, DeleteFile]]:
+        """Every live position delete file, or every live equality delete file; no deletion vectors."""
+        if self._base.snapshot is None:
+            return
+        for columns in self._base.reader.live_columns(self._base.snapshot, ManifestContent.DELETES):
+            chosen = columns.is_live & ~columns.is_vector & (columns.content == content)
+            for entry in columns.entries(np.flatnonzero(chosen)):
+                assert isinstance(entry.data_file, DeleteFile)
+                yield entry, entry.data_file
+
+    def own_deletes(self, paths: Iterable[str]) -> list[ManifestEntry]:
+        """Deletion vectors and position delete files that are about these data files alone.
+
+        Those that a deletion vector overrules are among them, which no scan would show.
+        """
+        if self._base.snapshot is None:
+            return []
+        wanted = set(paths)
+        deletes = LiveFiles(self._base.reader, self._base.snapshot, ManifestContent.DELETES)
+        own = list(deletes.vectors_of(wanted))
+        return own + [e for e, d in self.deletes(FileContent.POSITION_DELETES) if referenced_path(d) in wanted]
+
+    def still_holds(self, group: RewrittenGroup) -> bool:
+        """Whether the new files of a group may take the place of the old ones here.
+
+        The old files must be live as they were, no delete that was applied may be gone (the branch went back), and what
+        came since may only be equality deletes that hide the same rows of the new files: newer than those, and global
+        or of the one partition of old and new files. A file of an old partition spec moves to another partition: a new
+        delete that is scoped to the old one would no longer find its rows, and one scoped to the new one, which does
+        not apply to the old file, would hide rows that are live.
+        """
+        if any(file.spec_id not in self._base.metadata.specs for file in group.files):
+            return False
+        now = {task.data_file.file_path: task for task in self.tasks([t.data_file.file_path for t in group.tasks])}
+        for then in group.tasks:
+            task = now.get(then.data_file.file_path)
+            if task is None or _state(task) != _state(then):
+                return False
+            applied = {d.identity for d in then.delete_files}
+            if applied - {d.identity for d in task.delete_files}:
+                return False
+            new = [d for d in task.deletes if d.data_file.identity not in applied]
+            if not all(self._spares(delete, group, then) for delete in new):
+                return False
+        return self._stays_in_scope(group)
+
+    def _spares(self, entry: ManifestEntry, group: RewrittenGroup, task: ScanTask) -> bool:
+        """Whether what a new delete hides of an old file it hides of the new ones too, scope aside."""
+        delete = entry.data_file
+        assert isinstance(delete, DeleteFile)
+        if delete.content == FileContent.POSITION_DELETES:
+            if referenced_path(delete) is not None:
+                return False
+            return not self.context.loader.positions_of(delete, task.data_file.file_path)
+        return group.sequence_number is not None and (entry.sequence_number or 0) > group.sequence_number
+
+    def _stays_in_scope(self, group: RewrittenGroup) -> bool:
+        """Whether every equality delete that is newer than the group has all its files in scope, or none."""
+        if group.sequence_number is None:
+            return True
+        places = {scope(file) for file in (*(task.data_file for task in group.tasks), *group.files)}
+        newer = {place for place, number in self._scoped_keys.items() if number > group.sequence_number}
+        return len(places) == 1 or not places & newer
+
+    @cached_property
+    def _scoped_keys(self) -> dict[object, int]:
+        """Partitions with equality deletes of their own, and the highest sequence number of these."""
+        found: dict[object, int] = {}
+        for entry, delete in self.deletes(FileContent.EQUALITY_DELETES):
+            if not is_global(self._base.metadata.specs[delete.spec_id]):
+                place = scope(delete)
+                found[place] = max(found.get(place, 0), entry.sequence_number or 0)
+        return found
+
+    @cached_property
+    def _index(self) -> DeleteFileIndex:
+        assert self._base.snapshot is not None
+        return delete_index(self._base.metadata, self._base.snapshot, self._base.reader)
+
+
+def _state(task: ScanTask) -> tuple[object, ...]:
+    """An upgrade gives rows ids that the new files do not have."""
+    return task.data.sequence_number, task.data_file.first_row_id, scope(task.data_file)

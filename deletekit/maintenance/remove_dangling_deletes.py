@@ -1,0 +1,87 @@
+"""REMOVE DANGLING DELETES: delete files that hide nothing any more.
+
+Law: only what applies to no live data file by scope and sequence number goes. A global equality delete is judged over
+the whole table: Java's action looks for data files of the unpartitioned spec alone, and removes one that others need.
+Spec: "Scan Planning"; Java RemoveDanglingDeletesSparkAction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from deletekit.commit.swap import Commit, check_request
+from deletekit.engines.current import engine_or_default
+from deletekit.engines.local import Engine
+from deletekit.maintenance.repair import RepairReport, repair_kinds
+from deletekit.table.metadata import MAIN
+from deletekit.table.table import Table
+
+__all__ = ["RemovedDeletes", "remove_dangling_deletes"]
+
+_KINDS = {
+    "dangling-equality-delete": "equality_delete_files",
+    "dangling-position-delete": "position_delete_files",
+    "dangling-deletion-vector": "deletion_vectors",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedDeletes:
+    """What `remove_dangling_deletes` did; in a dry run, what it would have done.
+
+    Attributes
+    ----------
+    equality_delete_files, position_delete_files: paths that are gone from the table.
+    deletion_vectors: paths of Puffin files, once for each vector that is gone.
+    refused: path -> why a dangling file was left as it is: the table is damaged there.
+    commit: the commit; None when there was nothing to do, and in a dry run.
+    """
+
+    equality_delete_files: tuple[str, ...] = ()
+    position_delete_files: tuple[str, ...] = ()
+    deletion_vectors: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    commit: Commit | None = None
+    dry_run: bool = False
+
+
+def remove_dangling_deletes(
+    table: Table,
+    *,
+    ref: str = MAIN,
+    dry_run: bool = False,
+    engine: Engine | None = None,
+    commit_properties: Mapping[str, str] | None = None,
+) -> RemovedDeletes:
+    """Remove delete files that apply to no live data file, in one commit.
+
+    Parameters
+    ----------
+    ref: the branch.
+    dry_run: say what would go, write nothing.
+    engine: where position delete files of a whole partition are read, for the data files that they name.
+    commit_properties: extra entries of the snapshot summary.
+
+    An equality delete goes when no data file in its scope is older; a position delete when its data files are gone,
+    newer, or have a deletion vector; a deletion vector when its data file is gone.
+
+    Raises InvalidInputError for a tag or a read-only table; CommitConflictError, CommitStateUnknownError as every
+    commit; FormatError for manifests that cannot be read.
+    """
+    check_request(table.refresh(), ref, commit_properties)
+    done = repair_kinds(
+        table,
+        list(_KINDS),
+        ref=ref,
+        dry_run=dry_run,
+        engine=engine_or_default(engine),
+        commit_properties=commit_properties,
+    )
+    found = {name: _paths(done, kind) for kind, name in _KINDS.items()}
+    refused = {a.file or "": a.refused or "" for a in done.refused}
+    return RemovedDeletes(**found, refused=refused, commit=done.commit, dry_run=dry_run)
+
+
+def _paths(report: RepairReport, kind: str) -> tuple[str, ...]:
+    return tuple(a.file for a in report.actions if a.kind == kind and a.file is not None)

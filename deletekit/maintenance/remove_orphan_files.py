@@ -1,0 +1,234 @@
+"""REMOVE ORPHAN FILES: what lies in a table's directories and nothing in its metadata leads to.
+
+Law: storage is listed first and metadata read afterwards, so that whatever was committed in between is known. A file of
+a commit that is still under way looks like an orphan: its age alone protects it.
+Spec: none; Java DeleteOrphanFilesSparkAction and the procedure `remove_orphan_files`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from deletekit.engines.current import engine_or_default
+from deletekit.engines.local import Engine
+from deletekit.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
+from deletekit.maintenance.file_removal import check_gc_enabled, check_not_needed, remove_files
+from deletekit.maintenance.latest_metadata import on_newest
+from deletekit.maintenance.reachable import Reachability
+from deletekit.table.locations import WRITE_PATHS, KnownFiles, SpellingRules, is_ambiguous, mismatches
+from deletekit.table.metadata import TableMetadata, parse_metadata
+from deletekit.table.metadata_file import logged_files
+from deletekit.table.own_places import check_own_metadata, is_below
+from deletekit.table.table import Table
+from deletekit.verbs.scan import milliseconds
+
+__all__ = ["OrphanFiles", "remove_orphan_files"]
+
+_HOUR_MS = 60 * 60 * 1000
+_DEFAULT_AGE_MS = 3 * 24 * _HOUR_MS
+_LEAST_AGE_MS = 24 * _HOUR_MS
+_MODES = ("error", "ignore", "delete")
+
+PrefixMismatchMode = Literal["error", "ignore", "delete"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanFiles:
+    """What `remove_orphan_files` did; in a dry run, what it would have done.
+
+    Attributes
+    ----------
+    orphan_files: paths removed from storage, spelled as storage lists them.
+    failed_files: path -> reason, of orphans that could not be removed.
+    listed_files: how many files were looked at.
+    """
+
+    location: str
+    orphan_files: tuple[str, ...] = ()
+    failed_files: Mapping[str, str] = field(default_factory=dict)
+    listed_files: int = 0
+    dry_run: bool = False
+
+
+def remove_orphan_files(
+    table: Table,
+    *,
+    older_than: int | str | datetime | None = None,
+    location: str | None = None,
+    dry_run: bool = False,
+    prefix_mismatch_mode: PrefixMismatchMode = "error",
+    equal_schemes: Mapping[str, str] | None = None,
+    equal_authorities: Mapping[str, str] | None = None,
+    force: bool = False,
+    engine: Engine | None = None,
+) -> OrphanFiles:
+    """Remove files below the table's location that no snapshot, statistic or logged metadata file leads to.
+
+    Parameters
+    ----------
+    older_than: only files last written before (milliseconds, a datetime or ISO 8601); default: 3 days ago. A commit
+        that is under way has files that nothing leads to yet, so less than 24 hours ago is refused without `force`.
+    location: a directory to look in, the table's location or below it, or one that a `write.*.path` property names;
+        default: the table's location, if its metadata file lies below it. Other tables must not write there.
+    dry_run: list, remove nothing.
+    prefix_mismatch_mode: what to do with a file whose path is known under another scheme or authority: `error` refuses,
+        `ignore` keeps it, `delete` takes it for an orphan.
+    equal_schemes, equal_authorities: names that mean the same, as in `{"s3a,s3n": "s3"}`, which is known already.
+    force: allow a cut-off of less than 24 hours; only when nobody writes to the table.
+    engine: where manifests are read and files removed.
+
+    Raises InvalidInputError when `gc.enabled` is false, for a cut-off that is too recent, a location that is not the
+    table's, another table inside of it, a table whose metadata file does not lie where its location says, a location
+    that readers take for two folders, a read-only table, and paths that differ by scheme or authority only; FormatError
+    or NotFoundError when metadata cannot be read; UnsupportedError when storage cannot be listed. Nothing
+    is removed then.
+    """
+    table.require_catalog()
+    metadata = table.refresh().metadata
+    check_gc_enabled(metadata)
+    rules = SpellingRules(equal_schemes, equal_authorities)
+    check_own_metadata(metadata, table.metadata_location, rules=rules)
+    mode = _mode(prefix_mismatch_mode)
+    before_ms = _cut_off(older_than, force)
+    root = _location(table, location, rules)
+    current = table.metadata_location
+    everything = list(table.io.list(root))
+    _check_seen(table, current, root, (f.path for f in everything), rules)
+    listed = [f for f in everything if not _is_hidden(f.path, root, metadata)]
+    runner = engine_or_default(engine)
+    _check_alone(table.refresh(), [f.path for f in listed], rules)
+    reachability = Reachability(table.io, runner)
+    known = on_newest(table, lambda now: {*reachability.files(now), *logged_files(now), table.metadata_location})
+    old = (f.path for f in listed if f.modified_ms < before_ms)
+    orphans = sorted(_orphans(old, known, mode, rules))
+    check_not_needed(orphans, known)
+    failed = {} if dry_run else remove_files(table.io, table.metadata, orphans, runner)
+    return OrphanFiles(
+        location=root,
+        orphan_files=tuple(path for path in orphans if path not in failed),
+        failed_files=failed,
+        listed_files=len(listed),
+        dry_run=dry_run,
+    )
+
+
+def _mode(wanted: str) -> str:
+    mode = str(wanted).lower()
+    if mode not in _MODES:
+        raise InvalidInputError(
+            "unknown mode", kind="mode", field="prefix_mismatch_mode", found=mode, expected=", ".join(_MODES)
+        )
+    return mode
+
+
+def _cut_off(older_than: int | str | datetime | None, force: bool) -> int:
+    now = time.time_ns() // 1_000_000
+    before = now - _DEFAULT_AGE_MS if older_than is None else milliseconds(older_than, "older_than")
+    if not force and before > now - _LEAST_AGE_MS:
+        raise InvalidInputError(
+            "files of a commit that is under way could be removed",
+            kind="orphan-age",
+            field="older_than",
+            found=f"{max(now - before, 0) / _HOUR_MS:.1f} hours ago",
+            expected="24 hours ago or more, or force when nobody writes to the table",
+        )
+    return before
+
+
+def _location(table: Table, wanted: str | None, rules: SpellingRules) -> str:
+    metadata = table.metadata
+    if wanted is None:
+        # A `write.metadata.path` may name any folder, and then the location is only metadata's word.
+        if not is_below(rules.key(table.metadata_location), rules.folder(metadata.location)):
+            raise InvalidInputError(
+                "the table's metadata file does not lie below its location: name the location to look in",
+                kind="orphan-location",
+                field="location",
+                file=table.metadata_location,
+                expected=metadata.location,
+            )
+        return metadata.location
+    homes = [metadata.location, *(metadata.properties[n] for n in WRITE_PATHS if n in metadata.properties)]
+    place = rules.folder(wanted)
+    if is_ambiguous(wanted) or not any(is_below(place, rules.folder(home)) for home in homes):
+        raise InvalidInputError(
+            "not a directory of this table", kind="orphan-location", field="location", found=wanted, expected=homes
+        )
+    return wanted.rstrip("/")
+
+
+def _check_seen(table: Table, current: str, root: str, listed: Iterable[str], rules: SpellingRules) -> None:
+    """Refuse a listing that lacks the table's own metadata file: it names files otherwise than the table does."""
+    wanted = rules.names(current)
+    here = any(is_below(place._replace(scheme=place.scheme or "file"), rules.folder(root)) for place in wanted)
+    if here and rules.key(current) not in map(rules.key, listed) and table.io.exists(current):
+        raise InvalidInputError(
+            "storage does not list the table's own metadata file: no file may be removed",
+            kind="listing-mismatch",
+            file=current,
+            field="location",
+            found=root,
+        )
+
+
+def _is_hidden(path: str, root: str, metadata: TableMetadata) -> bool:
+    """Whether Java's HiddenPathFilter passes it over: a name that begins with `_` or `.`, but for a partition's."""
+    fields = tuple(f"{f.name}=" for s in metadata.specs.values() for f in s.fields if f.name.startswith(("_", ".")))
+    names = path.removeprefix(root).split("/")
+    return any(n.startswith(("_", ".")) and not (fields and n.startswith(fields)) for n in names)
+
+
+def _check_alone(table: Table, listed: Iterable[str], rules: SpellingRules) -> None:
+    """Refuse when another table lives below the location: all its files would be orphans."""
+    known = {rules.key(path).path for path in (table.metadata_location, *logged_files(table.metadata))}
+    own = {path.rpartition("/")[0] for path in known} | {rules.folder(table.location).path + "/metadata"}
+    for path in listed:
+        if path.endswith((".metadata.json", ".metadata.json.gz")):
+            folder = rules.key(path).path.rpartition("/")[0]
+            if folder not in own and not _is_of(table, path):
+                raise InvalidInputError(
+                    "another table has its metadata below this location",
+                    kind="nested-table",
+                    file=path,
+                    field="location",
+                    found=table.location,
+                    expected="a directory that is this table's alone",
+                )
+            own.add(folder)
+
+
+def _is_of(table: Table, path: str) -> bool:
+    """Whether a metadata file is an older one of this table, from another `write.metadata.path`."""
+    try:
+        uuid = parse_metadata(table.io.read(path), path).table_uuid
+    except (FormatError, NotFoundError, UnsupportedError):
+        return False
+    return uuid is not None and uuid == table.metadata.table_uuid
+
+
+def _orphans(paths: Iterable[str], known: Iterable[str], mode: str, rules: SpellingRules) -> Iterator[str]:
+    files = KnownFiles(rules, known)
+    conflicts: set[tuple[str, str, str]] = set()
+    for path in paths:
+        location = rules.key(path)
+        # Hadoop's catalog finds its tables by this file, and nothing names it.
+        if location.path.endswith("/metadata/version-hint.text"):
+            continue
+        differences = [mismatches(reference, location) for reference in files.at(path)]
+        if not differences or (mode == "delete" and all(differences)):
+            yield path
+        elif all(differences):
+            conflicts.update(*differences)
+    if conflicts and mode == "error":
+        kind, reference_name, listed_name = min(conflicts)
+        raise InvalidInputError(
+            f"metadata names files of storage by another {kind}",
+            kind="prefix-mismatch",
+            field=f"equal_{'schemes' if kind == 'scheme' else 'authorities'}",
+            found=f"{listed_name} in storage, {reference_name} in metadata",
+            expected="both named equal, or prefix_mismatch_mode ignore or delete",
+        )

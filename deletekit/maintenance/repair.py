@@ -1,0 +1,387 @@
+"""REPAIR what has one safe repair: one commit that changes no row, or nothing.
+
+Law: only what `verify` names as repairable, and of that only what the call asks for; what would need a decision is
+refused by name and left as it is. Nothing is taken from the history: older snapshots keep what they have.
+Spec: "Deletion Vectors", "Snapshots"; reading two deletion vectors of a file is an error for every reader, so the rows
+of such a file are those that neither of them deletes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from deletekit.commit.change import RowDelta
+from deletekit.commit.swap import Attempt, Commit, commit
+from deletekit.deletes.hide_positions import hide_positions
+from deletekit.deletes.plan import ScanTask
+from deletekit.deletes.read import ReadContext
+from deletekit.deletes.replace import HiddenRows, existing, replace_deletes
+from deletekit.engines.current import engine_or_default
+from deletekit.engines.local import Engine
+from deletekit.errors import DeletekitError, FormatError, InvalidInputError, NotFoundError
+from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
+from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.maintenance.verify.content import names_nothing
+from deletekit.maintenance.verify.damage import DAMAGE
+from deletekit.maintenance.verify.delete_content import check_delete_file, puffin_footer, vector_of
+from deletekit.maintenance.verify.dropped_deletes import DROPPED, dropped_deletes
+from deletekit.maintenance.verify.kinds import REPAIRS
+from deletekit.maintenance.verify.report import Finding, error
+from deletekit.maintenance.verify.run import verify
+from deletekit.maintenance.verify.snapshot_files import LiveFiles, dangling_kind, scope
+from deletekit.table.file_io import FileIO
+from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
+from deletekit.table.snapshot import SnapshotReader
+from deletekit.table.table import Table
+
+__all__ = ["RepairAction", "RepairReport", "repair", "repair_kinds"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairAction:
+    """One repair, or why there was none.
+
+    Attributes
+    ----------
+    kind: of the finding, as `verify` names it.
+    file: the data file for `duplicate-deletion-vector`, else the delete file; None for the summary.
+    action: what is done, in one sentence.
+    refused: why it is not done; None when it is.
+    """
+
+    kind: str
+    file: str | None = None
+    action: str
+    refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairReport:
+    """What `repair` returns.
+
+    Attributes
+    ----------
+    actions: what was done, or in a dry run would be.
+    refused: what has this kind of damage and was left as it is, with the reason.
+    unrepaired: errors that `verify(level="deletes")` finds in the branch's head, and that were not repaired.
+    commit: the commit; None in a dry run and when there was nothing to do.
+    """
+
+    actions: tuple[RepairAction, ...] = ()
+    refused: tuple[RepairAction, ...] = ()
+    unrepaired: tuple[Finding, ...] = ()
+    commit: Commit | None = None
+
+
+def repair(
+    table: Table,
+    kinds: str | Iterable[str] | None = None,
+    *,
+    ref: str = MAIN,
+    dry_run: bool = False,
+    engine: Engine | None = None,
+    commit_properties: Mapping[str, str] | None = None,
+) -> RepairReport:
+    """Repair the head of a branch in one commit, where that changes no row that a reader can see.
+
+    Parameters
+    ----------
+    kinds: of findings to repair, each a key of `deletekit.maintenance.verify.REPAIRS`; None for all of them.
+        `duplicate-deletion-vector` merges the vectors of a data file into one; `dangling-deletion-vector`,
+        `dangling-position-delete` and `dangling-equality-delete` remove deletes that apply to nothing;
+        `puffin-footer` writes vectors whose Puffin file has no readable footer into a new one; `summary-total` counts
+        the totals anew. `dropped-equality-delete` hides the rows that came back when a rewrite removed an equality
+        delete that they need; it is done only when it is named, because a reader sees it, and the operation is then
+        `delete`.
+    ref: the branch.
+    dry_run: say what would be done, and write nothing; a table opened without a catalog will do.
+    engine: where delete files are read.
+    commit_properties: extra entries of the snapshot's summary.
+
+    Returns what was done, what was refused and why, and which errors are left. Raises InvalidInputError for a kind
+    without a repair, a tag, a read-only table, and a head that the commit layer does not build on (two deletion vectors
+    of a file that were not merged); FormatError and NotFoundError for manifests that cannot be read; else
+    as commits do.
+    """
+    runner = engine_or_default(engine)
+    report = repair_kinds(table, kinds, ref=ref, dry_run=dry_run, engine=runner, commit_properties=commit_properties)
+    return _with_rest(table, ref, report, runner)
+
+
+def repair_kinds(
+    table: Table,
+    kinds: Iterable[str] | None,
+    *,
+    ref: str,
+    dry_run: bool,
+    engine: Engine,
+    commit_properties: Mapping[str, str] | None,
+) -> RepairReport:
+    """The same without a look at what stays broken."""
+    chosen, named = _kinds(kinds), kinds is not None
+    if dry_run:
+        return _plan(table.refresh(), ref, chosen, engine, named=named).report(None)
+    plans: list[_Plan] = []
+
+    def build(attempt: Attempt) -> RowDelta:
+        base = attempt.base
+        plan = _Plan(attempt.table.io, base.metadata, base.snapshot, base.reader, chosen, named)
+        plan.make(engine)
+        plans.append(plan)
+        return plan.delta(attempt)
+
+    done = commit(table, build, ref=ref, properties=commit_properties)
+    return plans[-1].report(done if done.snapshot_id is not None else None)
+
+
+def _with_rest(table: Table, ref: str, report: RepairReport, engine: Engine) -> RepairReport:
+    """The report, with the errors that no action and no refusal is about."""
+    snapshot = table.metadata.snapshot_of_ref(ref)
+    if snapshot is None:
+        return report
+    named = {(a.kind, a.file) for a in (*report.actions, *report.refused)}
+    try:
+        errors = verify(table, level="deletes", snapshots=[snapshot.snapshot_id], engine=engine).errors
+    except (DeletekitError, OSError) as e:
+        if report.commit is None:
+            raise
+        # The repair has landed. An error now would say that it has not.
+        errors = (error("not-checked", "the repaired table could not be verified", file=table.location, found=str(e)),)
+    return replace(report, unrepaired=tuple(f for f in errors if (f.kind, f.file) not in named))
+
+
+def _kinds(kinds: Iterable[str] | None) -> frozenset[str]:
+    chosen = frozenset(REPAIRS if kinds is None else [kinds] if isinstance(kinds, str) else kinds)
+    unknown = sorted(map(str, chosen - set(REPAIRS)))
+    if unknown:
+        raise InvalidInputError(
+            "kind has no safe repair",
+            kind="repair",
+            field="kinds",
+            found=", ".join(unknown),
+            expected=", ".join(REPAIRS),
+        )
+    return chosen
+
+
+def _plan(table: Table, ref: str, kinds: frozenset[str], engine: Engine, *, named: bool) -> _Plan:
+    refs = table.metadata.refs
+    if ref in refs and refs[ref].get("type") == "tag":
+        raise InvalidInputError("a tag cannot be written to", kind="ref", field="ref", found=ref, expected="a branch")
+    snapshot = table.metadata.snapshot_of_ref(ref)
+    plan = _Plan(table.io, table.metadata, snapshot, SnapshotReader(table.io, table.metadata), kinds, named)
+    plan.make(engine)
+    return plan
+
+
+@dataclass
+class _Plan:
+    """What one head needs: entries that go, vectors that are written, rows to hide, and what is refused.
+
+    `named`: the caller chose the kinds.
+    """
+
+    io: FileIO
+    metadata: TableMetadata
+    snapshot: Snapshot | None
+    reader: SnapshotReader
+    kinds: frozenset[str]
+    named: bool
+    removed: dict[tuple[Any, ...], ManifestEntry] = field(default_factory=dict)
+    written: list[HiddenRows] = field(default_factory=list)
+    actions: list[RepairAction] = field(default_factory=list)
+    refused: list[RepairAction] = field(default_factory=list)
+    totals: dict[str, int] | None = None
+    hidden: dict[str, tuple[ScanTask, PositionBitmap]] = field(default_factory=dict)
+
+    def make(self, engine: Engine) -> None:
+        """Plan every repair. Entries are gathered here: a `DeleteFileIndex` refuses two vectors of a file."""
+        if self.snapshot is None:
+            return
+        live = LiveFiles(
+            self.metadata,
+            tuple(self.reader.live_entries(self.snapshot, ManifestContent.DATA)),
+            tuple(self.reader.live_entries(self.snapshot, ManifestContent.DELETES)),
+        )
+        twice = {i for i, n in Counter(e.data_file.identity for e in live.deletes).items() if n > 1}
+        self._dangling(live, twice, engine)
+        if "duplicate-deletion-vector" in self.kinds:
+            for path, entries in sorted(live.duplicate_vectors().items()):
+                self._rewrite("duplicate-deletion-vector", path, path, entries, live, twice)
+        if "puffin-footer" in self.kinds:
+            self._footers(live, twice, engine)
+        if DROPPED in self.kinds:
+            self._dropped(self.snapshot)
+        wrong = live.wrong_totals(self.snapshot.summary)
+        if wrong and "summary-total" in self.kinds:
+            self.totals = live.totals()
+            changes = ", ".join(f"{name} {found} -> {expected}" for name, (found, expected) in wrong.items())
+            self.actions.append(RepairAction(kind="summary-total", action=f"count totals anew: {changes}"))
+
+    def delta(self, attempt: Attempt) -> RowDelta:
+        """Write the new vectors; the change as the commit layer takes it."""
+        context = ReadContext(self.io, self.metadata)
+        again = hide_positions(context, attempt.write, self.hidden.values())
+        done = replace_deletes(attempt.write, context.loader, self.written, drops=False)
+        removed = {e.data_file.identity: e for e in (*self.removed.values(), *again.removed_delete_files)}
+        return RowDelta(
+            added_delete_files=(*done.added_delete_files, *again.added_delete_files),
+            removed_delete_files=tuple(removed.values()),
+            removed_data_files=tuple(again.removed_data_files),
+            operation=None if self.hidden else "replace",
+            parent_totals=self.totals,
+        )
+
+    def _dropped(self, head: Snapshot) -> None:
+        try:
+            found = list(dropped_deletes(ReadContext(self.io, self.metadata), head, self.reader))
+        except DAMAGE:
+            return  # the head is damaged; what is wrong with it is told, and comes first
+        for dropped in found:
+            file = dropped.entry.data_file.file_path
+            what = f"hide {dropped.count} rows of {len(dropped.rows)} data files that came back"
+            busy = any(d.data_file.identity in self.removed for task, _ in dropped.rows for d in task.deletes)
+            if dropped.unread is not None:
+                why = f"its keys cannot be read, so that which rows came back is not known: {dropped.unread}"
+                self._refuse(DROPPED, file, "hide the rows that came back", why)
+            elif not self.named:
+                self._refuse(DROPPED, file, what, "it changes what a reader sees: ask for this kind by its name")
+            elif busy:
+                self._refuse(DROPPED, file, what, "another repair replaces deletes of these data files: repair again")
+            else:
+                for task, positions in dropped.rows:
+                    known = self.hidden.get(task.data_file.file_path)
+                    both = positions if known is None else known[1] | positions
+                    self.hidden[task.data_file.file_path] = (task, both)
+                self.actions.append(RepairAction(kind=DROPPED, file=file, action=what))
+
+    def report(self, done: Commit | None) -> RepairReport:
+        return RepairReport(actions=tuple(self.actions), refused=tuple(self.refused), commit=done)
+
+    def _dangling(self, live: LiveFiles, twice: set[tuple[Any, ...]], engine: Engine) -> None:
+        for entry in (*live.dangling(), *self._naming_nothing(live, engine)):
+            delete = entry.data_file
+            assert isinstance(delete, DeleteFile)
+            kind = dangling_kind(delete)
+            if kind not in self.kinds or delete.identity in self.removed:
+                continue
+            at = f" at {delete.content_offset}" if delete.is_deletion_vector else ""
+            what = {"kind": kind, "file": delete.file_path, "action": f"remove the {delete.kind}{at}"}
+            if delete.identity in twice:
+                self.refused.append(RepairAction(**what, refused="it is live twice"))
+                continue
+            self.removed[delete.identity] = entry
+            self.actions.append(RepairAction(**what))
+
+    def _naming_nothing(self, live: LiveFiles, engine: Engine) -> Iterator[ManifestEntry]:
+        """Position delete files of a partition that name no live data file; one that cannot be read is no such file."""
+        if "dangling-position-delete" not in self.kinds:
+            return
+        known = {e.data_file.identity for e in live.dangling()}
+        scoped = [
+            (e, d)
+            for e, d in live.delete_files()
+            if d.kind == "position-delete" and live.target(d) is None and d.identity not in known
+        ]
+        contents = engine.map(partial(check_delete_file, self.io, self.metadata), [(d,) for _, d in scoped])
+        for (entry, delete), content in zip(scoped, contents, strict=True):
+            last = content.last_positions.get(delete.identity)
+            if last is not None and names_nothing(live, entry, last):
+                yield entry
+
+    def _footers(self, live: LiveFiles, twice: set[tuple[Any, ...]], engine: Engine) -> None:
+        by_path: dict[str, list[ManifestEntry]] = {}
+        for entry, delete in live.delete_files():
+            if delete.is_deletion_vector:
+                by_path.setdefault(delete.file_path, []).append(entry)
+        readable = engine.map(partial(_has_footer, self.io), by_path)
+        for (path, entries), fine in zip(by_path.items(), readable, strict=True):
+            for entry in () if fine else entries:
+                vector = entry.data_file
+                assert isinstance(vector, DeleteFile)
+                target = vector.referenced_data_file or ""
+                if vector.identity in self.removed:
+                    continue
+                if len(live.vectors.get(target, ())) > 1:
+                    self._refuse("puffin-footer", path, "write it anew", f"{target} has more than one deletion vector")
+                    continue
+                self._rewrite("puffin-footer", path, target, [entry], live, twice)
+
+    def _rewrite(
+        self,
+        kind: str,
+        file: str,
+        target: str,
+        entries: list[ManifestEntry],
+        live: LiveFiles,
+        twice: set[tuple[Any, ...]],
+    ) -> None:
+        """Replace the vectors of one data file by one that holds what they hold; all of it, or nothing."""
+        if all(e.data_file.identity in self.removed for e in entries):
+            return
+        offsets = ", ".join(f"{e.data_file.file_path}@{_offset(e)}" for e in entries)
+        action = f"write one deletion vector for {target} instead of {offsets}"
+        try:
+            data, positions = self._vector(target, entries, live, twice)
+        except DAMAGE as e:
+            self._refuse(kind, file, action, str(e))
+            return
+        self.removed |= {e.data_file.identity: e for e in entries}
+        self.written.append(HiddenRows(ScanTask(data, tuple(entries)), positions, PositionBitmap()))
+        self.actions.append(RepairAction(kind=kind, file=file, action=f"{action}, with {len(positions)} positions"))
+
+    def _vector(
+        self, target: str, entries: list[ManifestEntry], live: LiveFiles, twice: set[tuple[Any, ...]]
+    ) -> tuple[ManifestEntry, PositionBitmap]:
+        """The data file and all positions. Raises FormatError and NotFoundError for whatever leaves a doubt."""
+        data = live.by_path.get(target)
+        if data is None:
+            raise NotFoundError("the data file is not live: the vectors are dangling", file=target)
+        assert isinstance(data.data_file, DataFile)
+        positions = PositionBitmap()
+        for entry in entries:
+            delete = entry.data_file
+            assert isinstance(delete, DeleteFile)
+            if delete.identity in twice:
+                raise FormatError("the deletion vector is live twice", file=delete.file_path)
+            if scope(delete) != scope(data.data_file):
+                raise FormatError("the deletion vector is of another partition", file=delete.file_path)
+            if (entry.sequence_number or 0) < (data.sequence_number or 0):
+                raise FormatError("the deletion vector is older than its data file", file=delete.file_path)
+            found = vector_of(self.io, delete)
+            if len(found) != delete.record_count:
+                raise FormatError(
+                    "the deletion vector has another cardinality",
+                    file=delete.file_path,
+                    found=len(found),
+                    expected=delete.record_count,
+                )
+            positions = positions | found
+        positions = existing(positions, data.data_file)
+        if not positions:
+            # Writing nothing in its place would let position delete files apply again.
+            raise FormatError("the deletion vector hides no row", file=target)
+        return data, positions
+
+    def _refuse(self, kind: str, file: str, action: str, why: str) -> None:
+        self.refused.append(RepairAction(kind=kind, file=file, action=action, refused=why))
+
+
+def _has_footer(io: FileIO, path: str) -> bool:
+    """Whether a Puffin file has a readable footer; one that is not there at all is nothing to write anew."""
+    try:
+        puffin_footer(io, path)
+    except NotFoundError:
+        return True
+    except FormatError:
+        return False
+    return True
+
+
+def _offset(entry: ManifestEntry) -> int | None:
+    return entry.data_file.content_offset if isinstance(entry.data_file, DeleteFile) else None

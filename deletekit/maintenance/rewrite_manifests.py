@@ -1,0 +1,162 @@
+"""REWRITE MANIFESTS: fewer of them, each of neighbouring partitions, so that planning reads less.
+
+Law: entries move, files do not. Sequence numbers, first row ids and partition values are carried on as they are, also
+those of a spec whose source column was dropped.
+Spec: "Snapshots" (operation `replace`); properties `commit.manifest.*`; Java RewriteManifestsSparkAction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import Any
+
+from deletekit.commit.manifest_rewrite import ManifestRewrite
+from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.deletes.write_context import WriteContext
+from deletekit.errors import InvalidInputError
+from deletekit.formats.content_file import ManifestEntry
+from deletekit.formats.manifest_list import ManifestFile
+from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
+from deletekit.table.properties import value_of
+from deletekit.table.snapshot import SnapshotReader
+from deletekit.table.table import Table
+
+__all__ = ["RewrittenManifests", "rewrite_manifests"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewrittenManifests:
+    """What `rewrite_manifests` did; in a dry run, what it would have done.
+
+    Attributes
+    ----------
+    rewritten_manifests: paths of the manifests that were replaced.
+    added_manifests: paths of those that replace them; in a dry run none, and only `added_manifests_count` says.
+    commit: the commit; None when there was nothing to do, and in a dry run.
+    """
+
+    rewritten_manifests: tuple[str, ...] = ()
+    added_manifests: tuple[str, ...] = ()
+    added_manifests_count: int = 0
+    commit: Commit | None = None
+    dry_run: bool = False
+
+
+def rewrite_manifests(
+    table: Table,
+    *,
+    spec_id: int | None = None,
+    ref: str = MAIN,
+    dry_run: bool = False,
+    commit_properties: Mapping[str, str] | None = None,
+) -> RewrittenManifests:
+    """Combine and cluster manifests, of data and of deletes, into some of about `commit.manifest.target-size-bytes`.
+
+    Parameters
+    ----------
+    spec_id: only manifests of this partition spec; default: of each. (Java: only of the current one.)
+    ref: the branch.
+    dry_run: decide, write nothing.
+    commit_properties: extra entries of the snapshot summary.
+
+    A second call finds nothing to do. When another commit comes first, the rewrite is planned anew on it.
+
+    Raises InvalidInputError for an unknown spec, a tag, a read-only table or a property that is no number;
+    CommitConflictError, CommitStateUnknownError as every commit.
+    """
+    check_request(table.refresh(), ref, commit_properties)
+    if spec_id is not None and spec_id not in table.metadata.specs:
+        raise InvalidInputError(
+            "no such partition spec",
+            kind="partition-spec",
+            field="spec_id",
+            found=spec_id,
+            expected=sorted(table.metadata.specs),
+        )
+    tried: list[tuple[ManifestRewrite, WriteContext]] = []
+
+    def build(attempt: Attempt) -> ManifestRewrite:
+        rewrite = _plan(attempt.base.metadata, attempt.base.reader, attempt.base.snapshot, spec_id)
+        tried.append((rewrite, attempt.write))
+        return rewrite
+
+    if dry_run:
+        reader = SnapshotReader(table.io, table.metadata)
+        rewrite = _plan(table.metadata, reader, table.metadata.snapshot_of_ref(ref), spec_id)
+        return _report(rewrite, (), None, dry_run=True)
+    done = commit(table, build, ref=ref, properties=commit_properties)
+    if done.snapshot_id is None:
+        return RewrittenManifests()
+    # Nothing is read any more: an error would say that it had failed.
+    rewrite, write = tried[-1]
+    manifest_list = table.metadata.snapshots[done.snapshot_id].manifest_list
+    added = tuple(path for path in write.written if path != manifest_list)
+    return _report(rewrite, added, done, dry_run=False)
+
+
+def _report(
+    rewrite: ManifestRewrite, added: tuple[str, ...], done: Commit | None, *, dry_run: bool
+) -> RewrittenManifests:
+    return RewrittenManifests(
+        rewritten_manifests=tuple(m.manifest_path for m in rewrite.replaced),
+        added_manifests=added,
+        added_manifests_count=len(rewrite.manifests),
+        commit=done,
+        dry_run=dry_run,
+    )
+
+
+def _plan(
+    metadata: TableMetadata, reader: SnapshotReader, snapshot: Snapshot | None, spec_id: int | None
+) -> ManifestRewrite:
+    if snapshot is None:
+        return ManifestRewrite()
+    target = value_of(metadata.properties, "commit.manifest.target-size-bytes")
+    chosen = [m for m in reader.manifests(snapshot) if spec_id in (None, m.partition_spec_id)]
+    chosen.sort(key=_group)
+    replaced: list[ManifestFile] = []
+    manifests: list[tuple[ManifestEntry, ...]] = []
+    for _, listed in groupby(chosen, key=_group):
+        old = list(listed)
+        new = _clustered(old, reader, target)
+        # Manifests without a live file go with the next commit anyway; they are no reason for one.
+        if new and not _is_same(old, new, reader):
+            replaced += old
+            manifests += new
+    return ManifestRewrite(replaced=tuple(replaced), manifests=tuple(manifests))
+
+
+def _group(listed: ManifestFile) -> tuple[int, int]:
+    return int(listed.content), listed.partition_spec_id
+
+
+def _clustered(listed: Sequence[ManifestFile], reader: SnapshotReader, target: int) -> list[tuple[ManifestEntry, ...]]:
+    """The live entries, ordered by partition, in so many parts that each makes about a manifest of the target size."""
+    entries = [e for m in listed for e in reader.entries(m) if e.is_live]
+    if not entries:
+        return []
+    entries.sort(key=lambda e: tuple(_order(v) for v in e.data_file.partition))
+    everything = sum(len(reader.entries(m)) for m in listed)
+    size = sum(m.manifest_length for m in listed) * len(entries) // everything
+    parts = min(-(-size // target) or 1, len(entries))
+    bounds = [len(entries) * i // parts for i in range(parts + 1)]
+    return [tuple(entries[a:b]) for a, b in pairwise(bounds)]
+
+
+def _order(value: Any) -> tuple[bool, bool, Any]:
+    """NULL first, then NaN, then the values; all of one field are of one type."""
+    return (False, False, 0) if value is None else (True, value == value, value if value == value else 0)
+
+
+def _is_same(
+    listed: Sequence[ManifestFile], manifests: Sequence[Sequence[ManifestEntry]], reader: SnapshotReader
+) -> bool:
+    """Whether the manifests hold the same entries, and nothing else, already."""
+    if len(listed) == len(manifests) == 1:
+        # One that only marks some files as deleted is as small as it gets; the next commit that touches it drops them.
+        return True
+    old = {frozenset(e.data_file.identity for e in reader.entries(m)) for m in listed}
+    new = {frozenset(e.data_file.identity for e in group) for group in manifests}
+    return old == new and len(listed) == len(manifests)

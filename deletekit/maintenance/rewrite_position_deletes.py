@@ -1,0 +1,220 @@
+"""REWRITE POSITION DELETES: fewer position delete files; after an upgrade to v3, deletion vectors in their place.
+
+Law: what is hidden stays hidden, and nothing else is. A position is carried on only where it applied: its data file is
+live, of the same spec and partition, and not newer than the delete. A deletion vector is of everything that hides rows
+of its data file by position, and is the only one of that file. A lost race is planned anew.
+Spec: "Position Delete Files", "Deletion Vectors"; Java RewritePositionDeleteFilesSparkAction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Unpack
+
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.deletes.delete_writers import FilePositions
+from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
+from deletekit.deletes.plan import ScanTask, plan_scan
+from deletekit.deletes.replace import HiddenRows, replace_deletes, write_positions
+from deletekit.deletes.write_context import (
+    WriteContext,
+    check_parquet_only,
+    granularity_of,
+)
+from deletekit.engines.current import engine_or_default
+from deletekit.engines.local import Engine
+from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
+from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.maintenance.file_groups import (
+    RewriteOptions,
+    SizeOptions,
+    group_delete_files,
+    rewrite_options,
+)
+from deletekit.maintenance.head_files import Head
+from deletekit.maintenance.verify.snapshot_files import scope
+from deletekit.table.metadata import MAIN
+from deletekit.table.snapshot import SnapshotReader
+from deletekit.table.table import Table
+
+__all__ = ["RewrittenPositionDeletes", "position_delete_rewrite", "rewrite_position_deletes"]
+
+_TARGET = "write.delete.target-file-size-bytes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewrittenPositionDeletes:
+    """What `rewrite_position_deletes` did; in a dry run, what it would have done.
+
+    Attributes
+    ----------
+    rewritten_delete_files: paths of the delete files that are gone from the table.
+    added_delete_files: paths of those in their place; a Puffin file once for each vector. A dry run does not know them.
+    rewritten_bytes: size of the rewritten files.
+    commit: the commit; None when there was nothing to do, and in a dry run.
+    """
+
+    rewritten_delete_files: tuple[str, ...] = ()
+    added_delete_files: tuple[str, ...] = ()
+    rewritten_bytes: int = 0
+    commit: Commit | None = None
+    dry_run: bool = False
+
+
+def rewrite_position_deletes(
+    table: Table,
+    where: Filter = None,
+    *,
+    ref: str = MAIN,
+    dry_run: bool = False,
+    engine: Engine | None = None,
+    commit_properties: Mapping[str, str] | None = None,
+    **options: Unpack[SizeOptions],
+) -> RewrittenPositionDeletes:
+    """Combine position delete files, and drop positions in data files that are gone.
+
+    Parameters
+    ----------
+    where: only deletes in partitions that have data files which may hold rows of this filter.
+    ref: the branch.
+    dry_run: choose files, read and write none.
+    engine: where delete files are read.
+    commit_properties: extra entries of the snapshot summary.
+    options: `target_file_size_bytes`, `min_file_size_bytes`, `max_file_size_bytes`, `min_input_files`,
+        `max_file_group_size_bytes`, `rewrite_all`: which files of a v2 table; see `SizeOptions`. Names and defaults are
+        those of Iceberg's rewrite_position_delete_files.
+
+    A v2 table gets position delete files of `write.delete.granularity`, with the data sequence number of the newest
+    that they replace. In a v3 table every position delete file is replaced, whatever its size: by a deletion vector for
+    each data file that has none yet; where there is one, position delete files hide nothing any more.
+
+    Raises InvalidInputError for a bad filter, option, ref or file format; CommitConflictError, CommitStateUnknownError
+    as every commit; FormatError for delete files that cannot be read.
+    """
+    check_request(table.refresh(), ref, commit_properties)
+    metadata = table.metadata
+    chosen = rewrite_options(metadata, _TARGET, options)
+    parse_filter(where, metadata.schema)
+    granularity_of(metadata)
+    if metadata.format_version == 2:
+        check_parquet_only(metadata, "write.delete.format.default")
+    if dry_run:
+        snapshot = metadata.snapshot_of_ref(ref)
+        base = Base(metadata=metadata, ref=ref, snapshot=snapshot, reader=SnapshotReader(table.io, metadata))
+        groups = _groups(base, Head(table.io, base), where, chosen)
+        return replace(_report([e.data_file for group in groups for e in group], None), dry_run=True)
+    runner = engine_or_default(engine)
+
+    def build(attempt: Attempt) -> RowDelta:
+        head = Head(attempt.table.io, attempt.base)
+        groups = _groups(attempt.base, head, where, chosen)
+        return position_delete_rewrite(attempt, head, groups, chosen, runner)
+
+    done = commit(table, build, ref=ref, properties=commit_properties)
+    return _report(done.removed_delete_files, done if done.snapshot_id is not None else None)
+
+
+def _report(files: Sequence[ContentFile], done: Commit | None) -> RewrittenPositionDeletes:
+    return RewrittenPositionDeletes(
+        rewritten_delete_files=tuple(f.file_path for f in files),
+        added_delete_files=tuple(f.file_path for f in done.added_delete_files) if done else (),
+        rewritten_bytes=sum(f.file_size_in_bytes for f in files),
+        commit=done,
+    )
+
+
+def _groups(base: Base, head: Head, where: Filter, options: RewriteOptions) -> list[tuple[ManifestEntry, ...]]:
+    entries = [e for e, _ in head.deletes(FileContent.POSITION_DELETES)]
+    if where is not None:
+        tasks = plan_scan(base.metadata, base.snapshot, base.reader, unbound_filter(where, base.metadata.schema))
+        places = {scope(t.data_file) for t in tasks}
+        entries = [e for e in entries if scope(e.data_file) in places]
+    if base.metadata.format_version >= 3:
+        options = replace(options, rewrite_all=True, max_file_group_size_bytes=2**63 - 1)
+    return group_delete_files(entries, options)
+
+
+def position_delete_rewrite(
+    attempt: Attempt,
+    head: Head,
+    groups: Sequence[Sequence[ManifestEntry]],
+    options: RewriteOptions | None,
+    engine: Engine,
+) -> RowDelta:
+    """The change that replaces these position delete files, groups of one spec and partition each."""
+    v3 = attempt.base.metadata.format_version >= 3
+    write, granularity = attempt.write, granularity_of(attempt.base.metadata)
+
+    def rewrite(group: Sequence[ManifestEntry]) -> tuple[list[DeleteFile], list[ManifestEntry]]:
+        if v3:
+            return _to_vectors(write, head, group)
+        return _to_files(write, head, group, options, granularity), list(group)
+
+    added: dict[str, int] = {}
+    files: list[DeleteFile] = []
+    removed: dict[object, ManifestEntry] = {}
+    for group, (new, old) in zip(groups, engine.map(rewrite, groups), strict=True):
+        files += new
+        removed |= {e.data_file.identity: e for e in old}
+        if not v3:
+            added |= dict.fromkeys((f.file_path for f in new), max(e.sequence_number or 0 for e in group))
+    return RowDelta(
+        added_delete_files=tuple(files),
+        removed_delete_files=tuple(removed.values()),
+        operation="replace",
+        sequence_numbers=added,
+    )
+
+
+def _to_files(
+    write: WriteContext,
+    head: Head,
+    group: Sequence[ManifestEntry],
+    options: RewriteOptions | None,
+    granularity: str,
+) -> list[DeleteFile]:
+    """Position delete files of one partition, with the positions that apply."""
+    merged: dict[str, FilePositions] = {}
+    for task, positions in _applying(head, group):
+        path = task.data_file.file_path
+        known = merged[path].positions | positions if path in merged else positions
+        merged[path] = FilePositions(task.data_file, known)
+    deletes = [merged[path] for path in sorted(merged)]
+    size = sum(e.data_file.file_size_in_bytes for e in group)
+    count = min(options.output_files(size) if options else 1, len(deletes)) or 1
+    bounds = [len(deletes) * i // count for i in range(count + 1)]
+    parts = [deletes[a:b] for a, b in pairwise(bounds)]
+    return [f for part in parts for f in write_positions(write, part, granularity)]
+
+
+def _to_vectors(
+    write: WriteContext, head: Head, group: Sequence[ManifestEntry]
+) -> tuple[list[DeleteFile], list[ManifestEntry]]:
+    """Vectors for the data files that these files hide rows of, and all that they replace.
+
+    Every position delete of such a data file goes into its vector, those outside of the group too: once there is a
+    vector, no other position delete is looked at.
+    """
+    tasks = {task.data_file.file_path: task for task, _ in _applying(head, group)}
+    chosen = [t for t in tasks.values() if not any(d.is_deletion_vector for d in t.delete_files)]
+    hidden = [HiddenRows(task, PositionBitmap()) for task in chosen]
+    done = replace_deletes(write, head.context.loader, hidden, drops=False)
+    return list(done.added_delete_files), [*group, *done.removed_delete_files]
+
+
+def _applying(head: Head, group: Iterable[ManifestEntry]) -> Iterator[tuple[ScanTask, PositionBitmap]]:
+    """Of each delete file the live data files that it hides rows of, as the scope rules have it, and the positions."""
+    read = [
+        (e, head.context.loader.positions_by_path(e.data_file)) for e in group if isinstance(e.data_file, DeleteFile)
+    ]
+    named = sorted({path for _, by_path in read for path in by_path})
+    live = {task.data_file.file_path: task for task in head.tasks(named)}
+    for entry, by_path in read:
+        for path in sorted(by_path.keys() & live.keys()):
+            task = live[path]
+            is_older = (task.data.sequence_number or 0) <= (entry.sequence_number or 0)
+            if is_older and by_path[path] and scope(task.data_file) == scope(entry.data_file):
+                yield task, by_path[path]

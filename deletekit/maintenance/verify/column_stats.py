@@ -1,0 +1,187 @@
+"""Counts and extremes of a file's columns from its rows, against what its manifest entry says.
+
+Law: columns are found by field id, and compared as the table's type; a bound that bounds is right, however loose.
+Spec: "Data File Fields", notes on bounds and counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.types import LongType, NestedField, StringType
+
+from deletekit.deletes.projection import FileColumns, project
+from deletekit.deletes.which_apply import widened_bound
+from deletekit.errors import FormatError
+from deletekit.formats.content_file import ContentFile
+from deletekit.formats.decimals import unscaled_value
+from deletekit.formats.delete_file import FILE_PATH_ID, POS_ID
+from deletekit.formats.metrics import FIELD_ID_KEY, field_id_of
+from deletekit.maintenance.verify.bounds import comparable, is_ordered
+from deletekit.maintenance.verify.damage import DAMAGE
+from deletekit.maintenance.verify.report import Finding, error
+from deletekit.table.metadata import TableMetadata
+
+__all__ = ["FileStats"]
+
+RESERVED = {
+    FILE_PATH_ID: NestedField(FILE_PATH_ID, "file_path", StringType(), required=True),
+    POS_ID: NestedField(POS_ID, "pos", LongType(), required=True),
+}
+_COUNTS = (
+    ("value-count", "value_counts", "count"),
+    ("null-count", "null_value_counts", "nulls"),
+    ("nan-count", "nan_value_counts", "nans"),
+)
+
+
+class _Column:
+    """What one column holds; `low` and `high` are as `comparable` gives bounds."""
+
+    def __init__(self, field: NestedField, name: str) -> None:
+        self.field = field
+        self.name = name
+        self.kind = str(field.field_type).replace(" ", "")
+        self.count = 0
+        self.nulls = 0
+        self.nans: int | None = 0 if self.kind in ("float", "double") else None
+        self.low: Any = None
+        self.high: Any = None
+
+    def add(self, column: pa.ChunkedArray) -> None:
+        self.count += len(column)
+        self.nulls += column.null_count
+        column = _physical(column)
+        if self.nans is not None:
+            is_nan = pc.fill_null(pc.is_nan(column), True)
+            self.nans += (pc.sum(is_nan).as_py() or 0) - column.null_count
+            column = column.filter(pc.invert(is_nan))
+        if len(column) == column.null_count:
+            return
+        extremes = pc.min_max(column).as_py()
+        low, high = self._value(extremes["min"]), self._value(extremes["max"])
+        if self.nans is not None:
+            low, high = _signed_zeros(column, low, high)
+        self.low = low if self.low is None or is_ordered(low, self.low, self.kind) else self.low
+        self.high = high if self.high is None or is_ordered(self.high, high, self.kind) else self.high
+
+    def _value(self, value: Any) -> Any:
+        if self.kind.startswith("decimal"):
+            scale = int(self.kind.rstrip(")").split(",")[1])
+            return unscaled_value(value, scale)
+        if isinstance(value, bool):
+            return int(value)
+        return value.encode() if isinstance(value, str) else value
+
+
+class FileStats:
+    """Statistics of every primitive column outside lists and maps, gathered row group by row group."""
+
+    def __init__(self, file: ContentFile, metadata: TableMetadata) -> None:
+        self._file = file
+        self._fields = {**metadata.all_fields, **RESERVED}
+        untrusted = metadata.untrusted_bounds
+        # Java's ORC writer miscounts nested fields; see TableMetadata.untrusted_bounds.
+        self._uncounted = untrusted.get(file.file_format, frozenset())
+        self.columns: dict[int, _Column] = {}
+        self.unreadable: list[Finding] = []
+
+    def add(self, table: pa.Table, schema: pa.Schema) -> None:
+        """Add rows; `schema` is the table's with field ids."""
+        for field_id, name, stored, column in _leaves(table, schema):
+            field = self._fields.get(field_id)
+            if field is None or not field.field_type.is_primitive:
+                continue
+            try:
+                typed = _as(field, stored, column)
+            except FormatError as e:
+                self._cannot_read(name, e)
+                continue
+            self.columns.setdefault(field_id, _Column(field, name)).add(typed)
+
+    def check(self) -> Iterator[Finding]:
+        """The manifest entry's counts and bounds against the rows."""
+        yield from self.unreadable
+        for field_id, column in self.columns.items():
+            if field_id in self._uncounted:
+                continue
+            for kind, name, attribute in _COUNTS:
+                stated, counted = (getattr(self._file, name) or {}).get(field_id), getattr(column, attribute)
+                if stated is not None and counted is not None and stated != counted:
+                    yield self._wrong(kind, "counted wrong", f"{name}.{column.name}", stated, counted)
+            for name in ("lower_bounds", "upper_bounds"):
+                yield from self._bound(field_id, column, name)
+
+    def _bound(self, field_id: int, column: _Column, name: str) -> Iterator[Finding]:
+        bound = (getattr(self._file, name) or {}).get(field_id)
+        if bound is None or column.low is None:
+            return
+        actual = column.low if name == "lower_bounds" else column.high
+        try:
+            value = comparable(widened_bound(bound, column.field), column.kind)
+            pair = (value, actual) if name == "lower_bounds" else (actual, value)
+            fits = is_ordered(*pair, column.kind)
+        except DAMAGE:
+            fits = False
+        if not fits:
+            relation = "<=" if name == "lower_bounds" else ">="
+            yield self._wrong(
+                "bounds", "bound leaves a value out", f"{name}.{column.name}", bound, f"{relation} {actual!r}"
+            )
+
+    def _cannot_read(self, name: str, e: FormatError) -> None:
+        finding = error(
+            "column-type", e.message, file=self._file.file_path, field=name, found=e.found, expected=e.expected
+        )
+        if finding not in self.unreadable:
+            self.unreadable.append(finding)
+
+    def _wrong(self, kind: str, message: str, field: str, found: Any, expected: Any) -> Finding:
+        return error(kind, message, file=self._file.file_path, field=field, found=found, expected=expected)
+
+
+def _leaves(table: pa.Table, schema: pa.Schema) -> Iterator[tuple[int, str, pa.Field, pa.ChunkedArray]]:
+    pending = [(f, f.name, table.column(i)) for i, f in enumerate(schema)]
+    while pending:
+        field, name, column = pending.pop(0)
+        if pa.types.is_struct(field.type):
+            children = [field.type.field(i) for i in range(field.type.num_fields)]
+            pending = [(c, f"{name}.{c.name}", pc.struct_field(column, i)) for i, c in enumerate(children)] + pending
+            continue
+        field_id = field_id_of(field)
+        if field_id is not None and not pa.types.is_nested(field.type):
+            yield field_id, name, field, column
+
+
+def _as(field: NestedField, stored: pa.Field, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A leaf of a file as the table's type. Raises FormatError."""
+    named = pa.field("leaf", stored.type, True, {FIELD_ID_KEY: str(field.field_id)})
+    schema = pa.schema([named])
+    optional = field.model_copy(update={"required": False})
+    return project(pa.table([column], schema=schema), FileColumns(schema), optional)
+
+
+def _physical(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        column = pa.chunked_array([c.storage for c in column.chunks], kind.storage_type)
+        kind = kind.storage_type
+    if pa.types.is_date32(kind):
+        return column.cast(pa.int32())
+    if pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
+        return column.cast(pa.int64())
+    return column.cast(pa.binary()) if pa.types.is_fixed_size_binary(kind) else column
+
+
+def _signed_zeros(column: pa.ChunkedArray, low: float, high: float) -> tuple[float, float]:
+    """Arrow's extremes do not tell -0.0 from 0.0; bounds do."""
+    if low != 0 and high != 0:
+        return low, high
+    values = column.drop_null().to_numpy()
+    negative = np.signbit(values[values == 0])
+    low = (-0.0 if negative.any() else 0.0) if low == 0 else low
+    return low, (high if high != 0 else -0.0 if negative.all() else 0.0)

@@ -1,1 +1,0 @@
-"""Verbs: plan -> engine.map -> RowDelta -> commit."""

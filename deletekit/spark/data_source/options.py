@@ -1,0 +1,154 @@
+"""The options of the data source: which catalog, which table, which state of it.
+
+Law: an option that is not known is refused by name, for a misspelt `snapshot-id` would read another state of the table.
+Names are Iceberg's own for Spark where it has one. Spark hands option names over in lower case.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deletekit.errors import InvalidInputError
+from deletekit.spark.session_catalogs import session_catalogs
+from deletekit.table.catalog import load_catalog, local_catalog
+from deletekit.table.metadata import MAIN
+from deletekit.table.table import Table, from_metadata, load_table
+
+__all__ = ["SourceOptions", "TimeTravel", "names_of"]
+
+READ_OPTIONS = frozenset({"as-of-timestamp", "branch", "columns", "ref", "snapshot-id", "split-size", "tag", "where"})
+WRITE_OPTIONS = frozenset({"branch", "delete-mode", "key"})
+SUMMARY_PREFIX = "snapshot-property."
+CATALOG_PREFIX = "catalog."
+_CATALOG_OPTIONS = frozenset(
+    {"audience", "credential", "oauth2-server-uri", "prefix", "resource", "scope", "token", "type", "uri", "warehouse"}
+)
+_CATALOG_PREFIXES = (
+    "adls.", "client.", "dynamodb.", "gcs.", "glue.", "hdfs.", "header.", "hf.", "hive.", "io.", "oss.", "rest.", "s3.",
+)  # fmt: skip
+_DEFAULT_CATALOG = "local"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeTravel:
+    """What `deletekit.scan` is told about the state to read."""
+
+    snapshot_id: int | None = None
+    ref: str = MAIN
+    as_of: int | str | None = None
+
+
+class SourceOptions:
+    """The options of one read or write, as Spark hands them over: text, names in lower case."""
+
+    def __init__(self, given: Mapping[str, str], known: frozenset[str]) -> None:
+        self._given = {k: v for k, v in given.items() if k != "path"}
+        self.path = given.get("path", "")
+        self._catalog: dict[str, str] = {}
+        for name, value in self._given.items():
+            if name.startswith(CATALOG_PREFIX):
+                self._catalog[name.removeprefix(CATALOG_PREFIX)] = value
+            elif name in _CATALOG_OPTIONS or name.startswith(_CATALOG_PREFIXES):
+                self._catalog[name] = value
+            elif not (
+                name in known or name == "catalog" or (name.startswith(SUMMARY_PREFIX) and known is WRITE_OPTIONS)
+            ):
+                raise InvalidInputError(
+                    "unknown option",
+                    kind="option",
+                    field=name,
+                    expected=f"{', '.join(sorted(known))}, or a property of the catalog as {CATALOG_PREFIX}<name>",
+                )
+
+    def get(self, name: str) -> str | None:
+        """The value of an option, or None."""
+        return self._given.get(name)
+
+    @property
+    def time_travel(self) -> TimeTravel:
+        """The state to read. Raises InvalidInputError for two that exclude each other, or a number that is none."""
+        given = [n for n in ("snapshot-id", "as-of-timestamp", "ref", "branch", "tag") if n in self._given]
+        if len(given) > 1:
+            raise InvalidInputError("name one state to read", kind="time-travel", field=", ".join(given))
+        as_of = self.get("as-of-timestamp")
+        return TimeTravel(
+            snapshot_id=self.number("snapshot-id"),
+            ref=self.get("ref") or self.get("branch") or self.get("tag") or MAIN,
+            as_of=int(as_of) if as_of is not None and as_of.isdecimal() else as_of,
+        )
+
+    def number(self, name: str) -> int | None:
+        """A positive whole number, or None. Raises InvalidInputError."""
+        text = self.get(name)
+        if text is None:
+            return None
+        if not text.isdecimal() or int(text) == 0:
+            raise InvalidInputError("bad option", kind="option", field=name, found=text, expected="a positive number")
+        return int(text)
+
+    @property
+    def summary(self) -> dict[str, str]:
+        """Entries for the snapshot's summary, from `snapshot-property.<name>`."""
+        return {k.removeprefix(SUMMARY_PREFIX): v for k, v in self._given.items() if k.startswith(SUMMARY_PREFIX)}
+
+    def open_table(self) -> Table:
+        """The table that `load(...)` or `save(...)` names: `namespace.table`, a metadata file, or a table's directory.
+
+        Raises InvalidInputError when no catalog is named and the session has none; NotFoundError for no such table.
+        """
+        if not self.path:
+            raise InvalidInputError(
+                "no table named", kind="identifier", field="path", expected='load("namespace.table")'
+            )
+        if "/" in self.path or os.sep in self.path or self.path.endswith((".metadata.json", ".metadata.json.gz")):
+            return from_metadata(self.path.removeprefix("file://"), **self._catalog)
+        return load_table(self._open_catalog(), self.path)
+
+    def _open_catalog(self) -> Any:
+        name, properties = self.get("catalog"), self._catalog
+        if not properties:
+            known = session_catalogs()
+            name = name or next(iter(known), None)  # the one that the session was started with
+            properties = known.get(name or "", {})
+            if not properties and name is None:
+                raise InvalidInputError(
+                    "no catalog named",
+                    kind="catalog",
+                    field="warehouse",
+                    expected="the options of a catalog (warehouse, or type and uri), or the name of one as catalog",
+                )
+        if set(properties) == {"warehouse"}:
+            return local_catalog(_existing(properties["warehouse"]), name or _DEFAULT_CATALOG)
+        return load_catalog(name or _DEFAULT_CATALOG, **properties)
+
+
+def names_of(text: str) -> list[str]:
+    """Column names of an option: separated by commas, or a JSON list where a name has a comma or spaces at its ends.
+
+    Raises InvalidInputError for a list of something else.
+    """
+    names: Any = None
+    if text.lstrip().startswith("["):
+        try:
+            names = json.loads(text)
+        except ValueError:
+            names = None
+        if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
+            raise InvalidInputError("bad list of columns", kind="option", found=text, expected="a JSON list of names")
+        return names
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _existing(warehouse: str) -> Path:
+    # A misspelt directory would become an empty catalog.
+    path = Path(warehouse.removeprefix("file://"))
+    if not (path / "catalog.db").is_file():
+        raise InvalidInputError(
+            "no embedded catalog here", kind="catalog", field="warehouse", found=str(path), expected="catalog.db in it"
+        )
+    return path

@@ -1,0 +1,261 @@
+"""Reading a table as Spark tasks: planned once, from manifests; then each task reads its own data files.
+
+Law: what is planned is a list of values, and a task is a pure function of one of them. No data goes through the
+planner, and every batch that leaves a task is Arrow, with every delete applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg import types as it
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.schema import Schema
+from pyspark.sql import types as st
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from deletekit.deletes.filter import parse_filter, unbound_filter
+from deletekit.deletes.plan import plan_scan
+from deletekit.deletes.projection import check_supported
+from deletekit.deletes.read import ReadContext, ReadRequest, read_task
+from deletekit.deletes.task_part import TaskPart, task_parts
+from deletekit.engines.worker_path import forget_archives
+from deletekit.errors import InvalidInputError
+from deletekit.spark.data_source.filters import conjunction, translated
+from deletekit.spark.data_source.options import SourceOptions, names_of
+from deletekit.spark.data_source.types import spark_field, spark_type, to_spark
+from deletekit.table.catalog import TableState
+from deletekit.table.column_names import columns_like
+from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.properties import value_of
+from deletekit.table.snapshot import SnapshotReader
+from deletekit.table.types import arrow_type
+from deletekit.verbs.scan import METADATA_COLUMNS, ScanResult, resolve_snapshot
+
+__all__ = ["TableReader", "spark_schema", "without_history"]
+
+# Iceberg's own defaults; properties and option of the same names.
+# A batch lies in the JVM's direct memory whole, of which a driver of 512 MB has as much.
+BATCH_ROWS = 1 << 16
+_HISTORY = ("snapshots", "snapshot-log", "metadata-log", "statistics", "partition-statistics")
+_LINEAGE = ("_row_id", "_last_updated_sequence_number")
+_METADATA_TYPES = {
+    pa.string(): st.StringType(),
+    pa.int64(): st.LongType(),
+    pa.int32(): st.IntegerType(),
+    pa.bool_(): st.BooleanType(),
+}
+
+
+def spark_schema(metadata: TableMetadata, options: SourceOptions) -> st.StructType:
+    """The columns to read, as Spark's: those of the option `columns`, else all of the table.
+
+    Raises InvalidInputError for an unknown column, UnsupportedError for one of a type that Spark lacks.
+    """
+    _, schema = _state(metadata, options)
+    chosen = options.get("columns")
+    names = [f.name for f in schema.fields] if chosen is None else names_of(chosen)
+    if not names or len(set(names)) < len(names):
+        raise InvalidInputError("bad list of columns", kind="option", field="columns", found=chosen, expected="names")
+    return st.StructType([_spark_column(schema, name) for name in names])
+
+
+def without_history(metadata: TableMetadata) -> TableMetadata:
+    """What tasks need of a table's metadata: it travels to each of them, and the history may be megabytes."""
+    return TableMetadata({k: v for k, v in metadata.raw.items() if k not in _HISTORY})
+
+
+class _PushFilters:
+    """`pushFilters` of a reader.
+
+    Where `spark.sql.python.filterPushdown.enabled` is off, the default, Spark 4.1 refuses a reader that overrides the
+    method, which it tells by `__func__`. There this looks like the method that takes nothing, and is not called.
+    """
+
+    __func__ = staticmethod(DataSourceReader.pushFilters)
+
+    def __init__(self, reader: TableReader) -> None:
+        self._reader = reader
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        return self._reader.take_over(filters)
+
+
+class TableReader(DataSourceReader):
+    """One read of one snapshot.
+
+    Parameters
+    ----------
+    state: the table at the time of `load()`.
+    schema: the columns to read: of the table, or what the user's `.schema(...)` says, which may leave out and reorder
+        columns and fields of structs, and name metadata columns.
+
+    Raises InvalidInputError for a column or type that the table does not have, a bad filter, or a bad option.
+    """
+
+    def __init__(self, state: TableState, options: SourceOptions, schema: st.StructType) -> None:
+        self._io, self._metadata = state.io, state.metadata
+        self._snapshot, self._schema = _state(state.metadata, options)
+        self._columns = [f.name for f in schema.fields]
+        self._fields = {
+            f.name: _requested(_column(self._schema, f.name), f.dataType, f.nullable, f.name)
+            for f in schema.fields
+            if f.name not in METADATA_COLUMNS
+        }
+        for field in schema.fields:
+            if field.name in METADATA_COLUMNS and field.dataType != _METADATA_TYPES[METADATA_COLUMNS[field.name]]:
+                raise _other_type(field.name, field.dataType, _METADATA_TYPES[METADATA_COLUMNS[field.name]])
+        check_supported(list(self._fields.values()))
+        where = options.get("where")
+        made = unbound_filter(where, self._schema)
+        self._where: list[BooleanExpression] = [] if made is None else [made]
+        properties = state.metadata.properties
+        self._split = options.number("split-size") or value_of(properties, "read.split.target-size")
+        self._open_cost = value_of(properties, "read.split.open-file-cost")
+
+    @property
+    def pushFilters(self) -> Any:  # noqa: N802  # the method's name in Spark
+        """Spark's hook; see `_PushFilters`."""
+        return _PushFilters(self)
+
+    def take_over(self, filters: list[Filter]) -> list[Filter]:
+        """Evaluate what means the same here; the rest is Spark's. Returns the rest."""
+        rest = []
+        for spark_filter in filters:
+            made = translated(spark_filter, self._schema)
+            if made is None:
+                rest.append(spark_filter)
+            else:
+                self._where.append(made)
+        return rest
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for about `split-size` bytes of data files, a file's row groups apart; reads manifests only."""
+        forget_archives()
+        where = unbound_filter(conjunction(self._where), self._schema)
+        reader = SnapshotReader(self._io, self._metadata)
+        tasks = plan_scan(self._metadata, self._snapshot, reader, where, self._schema)
+        return list(_packed(task_parts(tasks), self._split, self._open_cost))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        forget_archives()
+        if partition is None:  # how Spark calls a table without a file
+            return
+        context = ReadContext(self._io, self._metadata)
+        context.loader.expect([part.task for part in partition.value])
+        request = self._request()
+        result = ScanResult(self._columns, tuple(self._fields), self._arrow_schema())
+        for part in partition.value:
+            for batch in read_task(context, part, request):
+                yield from self._spark_rows(result.of(batch, part.task)).to_batches(BATCH_ROWS)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_metadata": without_history(self._metadata), "_snapshot": None}
+
+    def _request(self) -> ReadRequest:
+        return ReadRequest(
+            tuple(self._fields.values()),
+            parse_filter(conjunction(self._where), self._schema),
+            lineage=any(n in _LINEAGE for n in self._columns),
+            only_live="_deleted" not in self._columns,
+        )
+
+    def _arrow_schema(self) -> pa.Schema:
+        kinds = {n: arrow_type(f.field_type) for n, f in self._fields.items()}
+        return pa.schema([pa.field(n, kinds.get(n, METADATA_COLUMNS.get(n))) for n in self._columns])
+
+    def _spark_rows(self, rows: pa.Table) -> pa.Table:
+        fields = self._fields
+        columns = [
+            to_spark(column, fields[name].field_type) if name in fields else column
+            for name, column in zip(rows.column_names, rows.columns, strict=True)
+        ]
+        return pa.table(columns, names=rows.column_names)
+
+
+def _packed(parts: Iterable[TaskPart], target: int, open_cost: int) -> Iterator[InputPartition]:
+    """Consecutive parts, until the next one would make them too large."""
+    pack: list[TaskPart] = []
+    weight = 0
+    for part in parts:
+        own = max(part.task.data_file.file_size_in_bytes // part.count, 1)
+        if part.index == 0:
+            deletes = (d.content_size_in_bytes or d.file_size_in_bytes for d in part.task.delete_files)
+            own = max(own, open_cost) + sum(deletes)
+        if pack and weight + own > target:
+            yield InputPartition(tuple(pack))
+            pack, weight = [], 0
+        pack.append(part)
+        weight += own
+    if pack:
+        yield InputPartition(tuple(pack))
+
+
+def _state(metadata: TableMetadata, options: SourceOptions) -> tuple[Snapshot | None, Schema]:
+    travel = options.time_travel
+    for name in ("branch", "tag"):
+        wanted = options.get(name)
+        found = metadata.refs.get(wanted or "", {}).get("type", "branch")
+        if wanted is not None and wanted in metadata.refs and found != name:
+            raise InvalidInputError(f"not a {name}", kind="ref", field=name, found=f"{found} {wanted}")
+    return resolve_snapshot(metadata, snapshot_id=travel.snapshot_id, ref=travel.ref, as_of=travel.as_of)
+
+
+def _column(schema: Schema, name: str) -> it.NestedField:
+    found = next((f for f in schema.fields if f.name == name), None)
+    if found is None:
+        raise InvalidInputError(
+            "no such column",
+            kind="column-not-found",
+            field=name,
+            expected=columns_like(name, [*(f.name for f in schema.fields), *METADATA_COLUMNS]),
+        )
+    return found
+
+
+def _spark_column(schema: Schema, name: str) -> st.StructField:
+    if name in METADATA_COLUMNS:
+        return st.StructField(name, _METADATA_TYPES[METADATA_COLUMNS[name]])
+    return spark_field(_column(schema, name))
+
+
+def _requested(field: it.NestedField, wanted: st.DataType, nullable: bool, path: str) -> it.NestedField:
+    """The part of a column that a schema of Spark's asks for, which must otherwise be the table's own type."""
+    if not nullable and not field.required:
+        raise InvalidInputError(
+            "column may be null", kind="spark-type", field=path, found="not null", expected="nullable"
+        )
+    return field.model_copy(update={"field_type": _narrowed(field.field_type, wanted, path)})
+
+
+def _narrowed(kind: it.IcebergType, wanted: st.DataType, path: str) -> it.IcebergType:
+    if isinstance(kind, it.StructType) and isinstance(wanted, st.StructType):
+        known = {f.name: f for f in kind.fields}
+        if not wanted.fields or not known.keys() >= set(wanted.fieldNames()):
+            raise _other_type(path, wanted, spark_type(kind, path))
+        return it.StructType(
+            *(_requested(known[f.name], f.dataType, f.nullable, f"{path}.{f.name}") for f in wanted.fields)
+        )
+    if isinstance(kind, it.ListType) and isinstance(wanted, st.ArrayType):
+        return it.ListType(
+            kind.element_id, _narrowed(kind.element_type, wanted.elementType, f"{path}.element"), kind.element_required
+        )
+    if isinstance(kind, it.MapType) and isinstance(wanted, st.MapType):
+        _narrowed(kind.key_type, wanted.keyType, f"{path}.key")
+        value = _narrowed(kind.value_type, wanted.valueType, f"{path}.value")
+        return it.MapType(kind.key_id, kind.key_type, kind.value_id, value, kind.value_required)
+    if spark_type(kind, path) != wanted:
+        raise _other_type(path, wanted, spark_type(kind, path))
+    return kind
+
+
+def _other_type(path: str, found: st.DataType, expected: st.DataType) -> InvalidInputError:
+    return InvalidInputError(
+        "column has another type in the table",
+        kind="spark-type",
+        field=path,
+        found=found.simpleString(),
+        expected=expected.simpleString(),
+    )

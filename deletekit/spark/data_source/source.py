@@ -1,0 +1,60 @@
+"""The data source's entry point, which Spark loads in processes of its own and pickles between them.
+
+Law: imports pyspark and nothing slow until a table is asked for: Spark imports this module in every session that uses
+any data source written in Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+from pyspark.sql.types import StructType
+
+__all__ = ["DefaultSource"]
+
+
+class DefaultSource(DataSource):
+    """Iceberg tables for Spark without an Iceberg jar: `spark.read.format("deletekit").load("namespace.table")`.
+
+    The catalog: the options `warehouse` (the embedded one), or `type`, `uri` and the others that
+    `deletekit.load_catalog` takes, or `catalog` with a name that `deletekit.spark.session` or pyiceberg's configuration
+    knows; without any, the session's own. A metadata file or a table's directory can be loaded too.
+
+    Options of a read: `snapshot-id`, `as-of-timestamp` (milliseconds), `branch`, `tag` or `ref`; `columns`, separated
+    by commas (or `.schema(...)`), for Spark 4.1 tells no Python source which ones a query needs; metadata columns are
+    among them on request; `where`, a filter of deletekit's; `split-size`, bytes for a task. Filters of a query are
+    taken over where `spark.sql.python.filterPushdown.enabled` is true.
+
+    Options of a write: `branch`, `snapshot-property.<name>`, and `delete-mode` with `key` for upserts.
+    """
+
+    _state: Any = None
+
+    @classmethod
+    def name(cls) -> str:
+        return "deletekit"
+
+    def schema(self) -> StructType:
+        from deletekit.spark.data_source.options import READ_OPTIONS, SourceOptions  # noqa: PLC0415  # slow, see above
+        from deletekit.spark.data_source.reader import spark_schema  # noqa: PLC0415
+
+        options = SourceOptions(self.options, READ_OPTIONS)
+        # The schema and the plan are made in two processes, and have to be of one state of the table.
+        self._state = options.open_table().state
+        return spark_schema(self._state.metadata, options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from deletekit.spark.data_source.options import READ_OPTIONS, SourceOptions  # noqa: PLC0415
+        from deletekit.spark.data_source.reader import TableReader  # noqa: PLC0415
+
+        options = SourceOptions(self.options, READ_OPTIONS)
+        # Spark pickles this source into every task, which has no use for the table's whole metadata.
+        state, self._state = self._state or options.open_table().state, None
+        return TableReader(state, options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from deletekit.spark.data_source.options import WRITE_OPTIONS, SourceOptions  # noqa: PLC0415
+        from deletekit.spark.data_source.writer import TableWriter  # noqa: PLC0415
+
+        return TableWriter(SourceOptions(self.options, WRITE_OPTIONS), schema, overwrite=overwrite)

@@ -1,0 +1,158 @@
+"""Writing a DataFrame: tasks write data files, and the driver commits once what they wrote.
+
+Law: only the files that successful tasks report are committed, so a retried or speculative task changes nothing; and
+files go away again with a failed write, but never when the catalog could not say whether its commit landed.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import types as st
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from deletekit.commit.change import RowDelta
+from deletekit.commit.conflicts import PlannedChange
+from deletekit.commit.swap import Attempt, check_request, check_same_table, commit
+from deletekit.deletes.data_file_writer import write_data_files
+from deletekit.deletes.input_rows import align
+from deletekit.deletes.write_context import WriteContext, check_parquet_only
+from deletekit.errors import CommitStateUnknownError, InvalidInputError, UnsupportedError
+from deletekit.formats.content_file import DataFile
+from deletekit.spark.data_source.options import SourceOptions, names_of
+from deletekit.spark.data_source.reader import without_history
+from deletekit.table.metadata import MAIN
+from deletekit.table.properties import value_of
+from deletekit.table.table import Table
+from deletekit.verbs.shared.spark_rows import from_spark
+from deletekit.verbs.upsert import UpsertRequest, check_upsert, upsert_files
+
+__all__ = ["TableWriter", "WrittenFiles"]
+
+# Arrow bytes that a task holds at most before it writes files of them: what a worker of a small machine can spare.
+HELD_BYTES = 128 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class WrittenFiles(WriterCommitMessage):
+    """What a task that succeeded has written."""
+
+    files: tuple[DataFile, ...]
+
+
+class TableWriter(DataSourceArrowWriter):
+    """One write to one table.
+
+    Raises InvalidInputError before any task runs for columns that do not fit, a bad option or branch, or a read-only
+    table; UnsupportedError for `mode("overwrite")`.
+    """
+
+    def __init__(self, options: SourceOptions, schema: st.StructType, *, overwrite: bool) -> None:
+        if overwrite:
+            raise UnsupportedError(
+                "a table cannot be overwritten through this data source",
+                kind="save-mode",
+                field="mode",
+                found="overwrite",
+                expected='append; deletekit.delete(table, "true") empties a table',
+            )
+        self._options = options
+        self._ref = options.get("branch") or MAIN
+        table = options.open_table()
+        self._uuid = table.metadata.table_uuid
+        self._io, self._metadata = table.io, without_history(table.metadata)
+        check_request(table, self._ref, options.summary)
+        check_parquet_only(table.metadata, "write.format.default")
+        empty = to_arrow_schema(schema).empty_table()
+        align(from_spark(empty, table.schema), table.schema)
+        self._upsert = _upsert_request(options)
+        if self._upsert is not None:
+            check_upsert(table.metadata, self._upsert)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
+        # A name of its own for each attempt of each task: this writer is pickled once for all of them.
+        context = WriteContext(self._io, self._metadata, str(uuid.uuid4()))
+        files: list[DataFile] = []
+        try:
+            target = value_of(context.metadata.properties, "write.target-file-size-bytes")
+            for rows in _pieces(iterator, min(target, HELD_BYTES)):
+                aligned = align(from_spark(rows, self._metadata.schema), self._metadata.schema)
+                files += write_data_files(context, aligned, self._metadata.spec)
+        except BaseException:
+            context.discard()
+            raise
+        return WrittenFiles(tuple(files))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Commit all files in one snapshot; a write of no rows makes none."""
+        files = _files(messages)
+        try:
+            self._commit(files)
+        except CommitStateUnknownError:
+            raise  # it may have landed, and then these are the table's files
+        except BaseException:
+            self._remove(files)
+            raise
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove what tasks of a failed job have written.
+
+        Spark calls this after a failed `commit` too, which has done so itself where it may: then no message is missing.
+        """
+        if any(m is None for m in messages):
+            self._remove(_files(messages))
+
+    def _commit(self, files: Sequence[DataFile]) -> None:
+        table = self._options.open_table()
+        check_same_table(table, self._uuid)
+        if self._upsert is not None:
+            upsert_files(table, files, self._upsert, ref=self._ref, commit_properties=self._options.summary)
+        else:
+            _append_files(table, files, self._ref, self._options.summary)
+
+    def _remove(self, files: Sequence[DataFile]) -> None:
+        for file in files:
+            with suppress(Exception):  # what storage will not remove is left to remove_orphan_files
+                self._io.delete(file.file_path)
+
+
+def _append_files(table: Table, files: Sequence[DataFile], ref: str, properties: dict[str, str]) -> None:
+    def build(attempt: Attempt) -> PlannedChange:
+        del attempt
+        return PlannedChange(delta=RowDelta(added_data_files=tuple(files)))
+
+    commit(table, build, ref=ref, properties=properties)
+
+
+def _upsert_request(options: SourceOptions) -> UpsertRequest | None:
+    mode, key = options.get("delete-mode"), options.get("key")
+    if mode is None and key is None:
+        return None
+    if mode is None:
+        raise InvalidInputError(
+            "a key is for upserts", kind="option", field="key", found=key, expected="the option delete-mode too"
+        )
+    return UpsertRequest(key=None if key is None else tuple(names_of(key)), mode=mode)
+
+
+def _files(messages: Sequence[WriterCommitMessage | None]) -> list[DataFile]:
+    return [file for message in messages if isinstance(message, WrittenFiles) for file in message.files]
+
+
+def _pieces(batches: Iterator[pa.RecordBatch], target: int) -> Iterator[pa.Table]:
+    """The rows in tables of about `target` bytes."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        if size >= target:
+            yield pa.Table.from_batches(held)
+            held, size = [], 0
+    if held:
+        yield pa.Table.from_batches(held)

@@ -1,0 +1,7 @@
+"""A restartable pipeline on Spark: raw flights, daily changes by every kind of delete, compaction, checks."""
+
+from deletekit.spark.pipeline.report import CheckReport, PipelineReport, StepReport
+from deletekit.spark.pipeline.run import DEFAULT_TABLE, run_pipeline
+from deletekit.spark.pipeline.session import opening
+
+__all__ = ["DEFAULT_TABLE", "CheckReport", "PipelineReport", "StepReport", "opening", "run_pipeline"]

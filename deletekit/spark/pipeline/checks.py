@@ -1,0 +1,56 @@
+"""Whether the table is what the raw files say: by deletekit, by Spark with Iceberg's own reader, and by the rules.
+
+Law: nothing is believed of the run; a check that cannot be made is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from deletekit.maintenance.verify import verify
+from deletekit.spark.pipeline.done_steps import Progress
+from deletekit.spark.pipeline.expected import difference, expected_rows
+from deletekit.spark.pipeline.report import CheckReport
+from deletekit.spark.pipeline.steps import Work
+from deletekit.verbs.scan import scan
+
+__all__ = ["check"]
+
+
+def check(work: Work, spark_name: str, progress: Progress, steps: Sequence[str]) -> Iterator[CheckReport]:
+    """The checks, each as soon as it is made.
+
+    Parameters
+    ----------
+    spark_name: the table's name in Spark, with its catalog.
+    """
+    expected = expected_rows(work.delivery)
+    right = f"{len(expected):,} rows, as pyarrow computes them from the raw files"
+
+    def by_deletekit() -> str | None:
+        return difference(scan(work.table).to_arrow(), expected)
+
+    def by_iceberg() -> str | None:
+        return difference(work.session.table(spark_name).toArrow(), expected)
+
+    def by_rules() -> str | None:
+        errors = verify(work.table, level="data", snapshots="heads").errors
+        return "; ".join(map(str, errors[:3])) or None
+
+    def once() -> str | None:
+        twice = [name for name, snapshots in progress.snapshots.items() if len(snapshots) > 1]
+        undone = steps[progress.done :] if progress.snapshots else steps
+        return "; ".join([*(f"{n} is there twice" for n in twice), *(f"{n} is not there" for n in undone)]) or None
+
+    yield _made("deletekit's scan", by_deletekit, right)
+    yield _made("Spark with Iceberg's reader", by_iceberg, right)
+    yield _made("the specification's rules", by_rules, "no error, every row of the live files read")
+    yield _made("the history", once, f"no step twice in {len(progress.snapshots)} commits")
+
+
+def _made(name: str, make: Callable[[], str | None], right: str) -> CheckReport:
+    try:
+        wrong = make()
+    except Exception as e:  # noqa: BLE001  # whatever Spark raises is what the report has to say
+        wrong = f"not made: {type(e).__name__}: {' '.join(str(e).split())[:300]}"
+    return CheckReport(name=name, ok=wrong is None, found=wrong or right)

@@ -1,0 +1,86 @@
+"""Which steps the table itself says are done: each commit names its step in the snapshot summary.
+
+Law: nothing but the history of `main`, read anew from the catalog, decides. Steps are done in their order, so the
+newest step in the history tells about all before it, also when older snapshots have expired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from deletekit.errors import InvalidInputError
+from deletekit.table.ancestry import ancestors
+from deletekit.table.metadata import Snapshot
+from deletekit.table.table import Table
+
+__all__ = ["DELIVERY", "Progress", "progress_of", "properties_of"]
+
+DELIVERY = "deletekit.pipeline.delivery"
+"""Table property and entry of the snapshot summary: the delivery's identity."""
+STEP = "deletekit.pipeline.step"
+ROWS_IN = "deletekit.pipeline.rows-in"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What the history holds.
+
+    Attributes
+    ----------
+    done: how many of the steps are done, from the first.
+    snapshots: of each step that the history still has, its snapshots; more than one means that it was done twice.
+    """
+
+    done: int
+    snapshots: Mapping[str, tuple[Snapshot, ...]]
+
+
+def properties_of(delivery: str, step: str, rows_in: int) -> dict[str, str]:
+    """The entries by which a step's commit is known."""
+    return {DELIVERY: delivery, STEP: step, ROWS_IN: str(rows_in)}
+
+
+def progress_of(table: Table, delivery: str, steps: Sequence[str]) -> Progress:
+    """Read the table's history anew, and what it says of these steps.
+
+    Raises InvalidInputError for a table that is of no pipeline or of another delivery, or whose history has expired so
+    far that it cannot say.
+    """
+    metadata = table.refresh().metadata
+    found = metadata.properties.get(DELIVERY)
+    if found != delivery:
+        raise InvalidInputError(
+            "the table is not of this pipeline's delivery",
+            kind="pipeline-table",
+            file=table.location,
+            field=DELIVERY,
+            found=found or "a table without this property",
+            expected=delivery,
+        )
+    numbers = {name: number for number, name in enumerate(steps)}
+    snapshots: dict[str, tuple[Snapshot, ...]] = {}
+    oldest: Snapshot | None = None
+    for oldest in ancestors(metadata, metadata.current_snapshot.snapshot_id if metadata.current_snapshot else None):
+        name = oldest.summary.get(STEP)
+        if name is None or oldest.summary.get(DELIVERY) != delivery:
+            continue
+        if name not in numbers:
+            raise InvalidInputError(
+                "the history has a step that this pipeline does not",
+                kind="pipeline-table",
+                field=STEP,
+                found=name,
+                expected=", ".join(steps),
+            )
+        snapshots[name] = (oldest, *snapshots.get(name, ()))
+    if not snapshots and oldest is not None and oldest.parent_snapshot_id is not None:
+        raise InvalidInputError(
+            "the table's history has expired, and with it which steps are done",
+            kind="pipeline-history",
+            file=table.location,
+            field="parent-snapshot-id",
+            found=f"snapshot {oldest.parent_snapshot_id} is gone",
+            expected="a history that reaches back to a step",
+        )
+    return Progress(done=max((numbers[n] + 1 for n in snapshots), default=0), snapshots=snapshots)

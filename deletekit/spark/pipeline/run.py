@@ -1,0 +1,183 @@
+"""The pipeline: a delivery of raw files, the steps that are not done yet, the checks, the report.
+
+Law: a run may end anywhere, also by `kill -9`; the next one goes on behind the last step whose commit landed. What a
+dead run wrote and did not commit is no part of the table; `remove_orphan_files` removes it when it is old enough.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from deletekit import datasets
+from deletekit.engines import current as context
+from deletekit.errors import InvalidInputError, NotFoundError
+from deletekit.spark.pipeline.checks import check
+from deletekit.spark.pipeline.delivery import Delivery, deliver, only_run_in
+from deletekit.spark.pipeline.done_steps import DELIVERY, Progress, progress_of, properties_of
+from deletekit.spark.pipeline.report import CheckReport, PipelineReport, StepReport, step_report, write_report
+from deletekit.spark.pipeline.steps import Step, Work, steps_of
+from deletekit.table.catalog import Catalog
+from deletekit.table.table import Table, load_table
+from deletekit.verbs.append import create_table
+from deletekit.verbs.scan import scan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["DEFAULT_TABLE", "PARTITION_BY", "run_pipeline"]
+
+DEFAULT_TABLE = "pipeline.flights"
+PARTITION_BY = ("month(time_hour)",)
+FORMAT_VERSIONS = (2, 3)
+
+Say = Callable[[str], None]
+
+
+def run_pipeline(
+    directory: Path,
+    open_session: Callable[[], tuple[SparkSession, Catalog]],
+    *,
+    table: str = DEFAULT_TABLE,
+    days: int = 7,
+    format_version: int = 3,
+    flights: pa.Table | None = None,
+    say: Say = lambda text: None,  # noqa: ARG005  # says nothing
+) -> PipelineReport:
+    """Raw flights into a partitioned table, daily corrections, cancellations and erasures, compaction, checks.
+
+    Parameters
+    ----------
+    directory: where the raw files and the reports are; on a cluster, a folder that its machines share. Empty, new, or
+        of an earlier run.
+    open_session: the Spark session, with the catalog under the catalog's own name, and the catalog; asked when the
+        directory is found right.
+    table: namespace and name; created when missing.
+    days: of daily feeds, 1 to 30.
+    format_version: 2 (position deletes) or 3 (deletion vectors).
+    flights: what the source system has; default all of `datasets.flights()`. Only read when there is no delivery yet.
+    say: is told what is being done.
+
+    A step that an earlier run has committed is not done again. Raises InvalidInputError, before anything is written,
+    for a directory or table of something else, another number of days or another format version than they have;
+    FormatError for raw files that are not as they were delivered.
+    """
+    started = time.perf_counter()
+    if format_version not in FORMAT_VERSIONS:
+        raise InvalidInputError(
+            "the pipeline's deletes need format version 2 or 3",
+            kind="format-version",
+            field="format_version",
+            found=format_version,
+        )
+    root = directory.absolute()
+    with only_run_in(root):
+        say("delivering and checking the raw files")
+        delivery = deliver(root, days, datasets.flights() if flights is None else flights)
+        session, catalog = open_session()
+        work = Work(session=session, table=_open_table(catalog, table, delivery, format_version), delivery=delivery)
+        with context.spark(session):
+            done, checks = _run_and_check(work, f"{catalog.name}.{table}", say)
+            live_rows = scan(work.table).count()
+        report = PipelineReport(
+            directory=str(root),
+            table=table,
+            master=str(session.sparkContext.master),
+            format_version=format_version,
+            days=days,
+            delivery=delivery.identity,
+            steps=tuple(done),
+            checks=tuple(checks),
+            live_rows=live_rows,
+            seconds=round(time.perf_counter() - started, 3),
+        )
+        write_report(report, root)
+    return report
+
+
+def _run_and_check(work: Work, spark_name: str, say: Say) -> tuple[list[StepReport], list[CheckReport]]:
+    steps = list(steps_of(work.delivery))
+    names = [step.name for step in steps]
+    done = _run_steps(work, steps, names, say)
+    progress = progress_of(work.table, work.delivery.identity, names)
+    checks: list[CheckReport] = []
+    for made in check(work, spark_name, progress, names):
+        say(f"checked {made.name}")
+        checks.append(made)
+    return done, checks
+
+
+def _open_table(catalog: Catalog, name: str, delivery: Delivery, format_version: int) -> Table:
+    table = _load(catalog, name)
+    if table is None:
+        properties = {DELIVERY: delivery.identity}
+        try:
+            return create_table(
+                catalog,
+                name,
+                delivery.schema,
+                format_version=format_version,
+                partition_by=PARTITION_BY,
+                properties=properties,
+            )
+        except InvalidInputError as e:
+            if e.kind != "table-exists":
+                raise
+            table = load_table(catalog, name)  # another driver was first
+    progress_of(table, delivery.identity, [step.name for step in steps_of(delivery)])
+    if table.format_version != format_version:
+        raise InvalidInputError(
+            "the table has another format version",
+            kind="format-version",
+            field="format_version",
+            found=format_version,
+            expected=table.format_version,
+        )
+    return table
+
+
+def _load(catalog: Catalog, name: str) -> Table | None:
+    try:
+        return load_table(catalog, name)
+    except NotFoundError as e:
+        if e.kind != "table-not-found":
+            raise
+        return None
+
+
+def _run_steps(work: Work, steps: Sequence[Step], names: Sequence[str], say: Say) -> list[StepReport]:
+    """Do what is not done; before each step the table is asked anew, as another driver may be at it."""
+    reports = []
+    for number, step in enumerate(steps):
+        progress = progress_of(work.table, work.delivery.identity, names)
+        if number < progress.done:
+            reports.append(_done_before(step, progress))
+            continue
+        say(step.name)
+        begin = time.perf_counter()
+        commit = step.run(work, properties_of(work.delivery.identity, step.name, step.rows_in))
+        seconds = round(time.perf_counter() - begin, 3)
+        landed = commit.snapshot_id is not None
+        reports.append(
+            step_report(
+                step.name,
+                "done" if landed else "nothing to do",
+                step.rows_in,
+                commit.snapshot_id,
+                commit.summary,
+                seconds,
+            )
+        )
+    return reports
+
+
+def _done_before(step: Step, progress: Progress) -> StepReport:
+    snapshots = progress.snapshots.get(step.name)
+    if not snapshots:  # it committed nothing, or its snapshot has expired
+        return step_report(step.name, "done before", step.rows_in, None, {}, None)
+    newest = snapshots[-1]
+    return step_report(step.name, "done before", step.rows_in, newest.snapshot_id, newest.summary, None)

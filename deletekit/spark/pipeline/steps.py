@@ -1,0 +1,129 @@
+"""The steps that change the table, in their order: each a function of the table and the delivery that commits once.
+
+Law: a step is done again without harm on the table as it was before it, and says nothing about whether it was done:
+that is `progress`'s to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deletekit.commit.swap import Commit
+from deletekit.maintenance.compact import compact
+from deletekit.maintenance.remove_dangling_deletes import remove_dangling_deletes
+from deletekit.spark.pipeline.delivery import Delivery
+from deletekit.spark.pipeline.feeds import CANCELLATIONS, CORRECTIONS, PRIVACY_REQUESTS, REVISION
+from deletekit.spark.pipeline.raw_frames import read_raw
+from deletekit.table.table import Table
+from deletekit.verbs.delete import delete_keys
+from deletekit.verbs.merge import merge
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Step", "Work", "steps_of"]
+
+KEY = "flight_id"
+AIRCRAFT = "tailnum"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a step works with."""
+
+    session: SparkSession
+    table: Table
+    delivery: Delivery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A step.
+
+    Attributes
+    ----------
+    name: unique among the pipeline's steps; it goes into the snapshot summary.
+    rows_in: rows of its raw files.
+    run: commits with these extra entries of the snapshot summary; without a snapshot when nothing had to change.
+    """
+
+    name: str
+    rows_in: int
+    run: Callable[[Work, Mapping[str, str]], Commit]
+
+
+def steps_of(delivery: Delivery) -> Iterator[Step]:
+    """Load, then the feeds of each day, then maintenance."""
+    yield Step(name="load", rows_in=sum(f.rows for f in delivery.flights), run=_load)
+    daily = {CORRECTIONS: _correct, CANCELLATIONS: _cancel, PRIVACY_REQUESTS: _erase}
+    for day in delivery.days:
+        for feed, run in daily.items():
+            yield Step(name=f"{day} {feed}", rows_in=delivery.feeds[day][feed].rows, run=_of_day(run, day))
+    yield Step(name="compact", rows_in=0, run=_compact)
+    yield Step(name="remove dangling deletes", rows_in=0, run=_remove_dangling_deletes)
+
+
+def _of_day(
+    run: Callable[[Work, str, Mapping[str, str]], Commit], day: str
+) -> Callable[[Work, Mapping[str, str]], Commit]:
+    return lambda work, properties: run(work, day, properties)
+
+
+def _load(work: Work, properties: Mapping[str, str]) -> Commit:
+    """Insert by key, not append: of two drivers that both believe the table empty, the second finds its rows there."""
+    rows = read_raw(work.session, work.delivery, "flights", work.delivery.flights)
+    return merge(work.table, rows, on=[KEY], when_matched=None, commit_properties=properties)
+
+
+def _correct(work: Work, day: str, properties: Mapping[str, str]) -> Commit:
+    """MERGE the newest correction of each flight; what was cancelled or erased before stays away."""
+    rows = _newest(_feed(work, CORRECTIONS, [day]))
+    before = [d for d in work.delivery.days if d < day]
+    if before:
+        rows = rows.join(_feed(work, CANCELLATIONS, before), KEY, "left_anti")
+        rows = rows.join(_feed(work, PRIVACY_REQUESTS, before), AIRCRAFT, "left_anti")
+    return merge(work.table, rows, on=[KEY], mode="merge-on-read", commit_properties=properties)
+
+
+def _cancel(work: Work, day: str, properties: Mapping[str, str]) -> Commit:
+    """Deletion vectors (position deletes in v2) on the cancelled flights."""
+    rows = _feed(work, CANCELLATIONS, [day]).dropDuplicates()
+    return merge(
+        work.table,
+        rows,
+        on=[KEY],
+        when_matched="delete",
+        when_not_matched=None,
+        mode="merge-on-read",
+        commit_properties=properties,
+    )
+
+
+def _erase(work: Work, day: str, properties: Mapping[str, str]) -> Commit:
+    """An equality delete of every row of an aircraft, wherever it is: no data file is read."""
+    keys = _feed(work, PRIVACY_REQUESTS, [day]).dropDuplicates()
+    return delete_keys(work.table, keys, equality_fields=[AIRCRAFT], scope="global", commit_properties=properties)
+
+
+def _compact(work: Work, properties: Mapping[str, str]) -> Commit:
+    """Rewrite the data files that have deletes, so that the deleted rows are in no live file."""
+    done = compact(work.table, delete_file_threshold=1, commit_properties=properties)
+    return done.commits[0] if done.commits else Commit()
+
+
+def _remove_dangling_deletes(work: Work, properties: Mapping[str, str]) -> Commit:
+    return remove_dangling_deletes(work.table, commit_properties=properties).commit or Commit()
+
+
+def _feed(work: Work, feed: str, days: list[str]) -> DataFrame:
+    return read_raw(work.session, work.delivery, feed, [work.delivery.feeds[day][feed] for day in days])
+
+
+def _newest(corrections: DataFrame) -> DataFrame:
+    from pyspark.sql import Window  # noqa: PLC0415  # pyspark is an extra
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    order = Window.partitionBy(KEY).orderBy(f.col(REVISION).desc())
+    return corrections.withColumn("_rank", f.row_number().over(order)).where("_rank = 1").drop("_rank", REVISION)

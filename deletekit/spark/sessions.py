@@ -1,0 +1,270 @@
+"""A Spark session with Iceberg on the catalogs that deletekit opens.
+
+Law: finds what is there, installs nothing but jars, and says in one sentence what is missing. Imports pyspark only when
+a session is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from deletekit.errors import EnvironmentMissingError, InvalidInputError
+from deletekit.public import public
+from deletekit.spark.catalogs import SparkCatalog, spark_catalog
+from deletekit.spark.session_catalogs import announce, inherited
+from deletekit.table.locations import normalised
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["JARS", "fetch_jars", "java_problem", "java_program", "session"]
+
+JARS = (
+    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+    "org.xerial:sqlite-jdbc:3.50.3.0",
+)
+"""Maven coordinates that work together with pyspark 4.1."""
+
+OLDEST_JAVA = 17
+_JAVA_OPTIONS = "-Duser.timezone=UTC"
+_SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
+_ONE_THREAD = {
+    # Spark has workers of their own for planning, reading and writing, and keeps them all for a minute.
+    "spark.python.worker.reuse": "false",
+    "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} {_SMALL_JVM}",
+}
+JARS_FOLDER_VARIABLE = "DELETEKIT_JARS"
+
+
+@public
+def session(
+    warehouse: str | Path | None = None,
+    *,
+    catalog: Mapping[str, str] | None = None,
+    catalog_name: str = "local",
+    master: str = "local[2]",
+    driver_memory: str = "1g",
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Start Spark with Iceberg, or reuse the session that runs, with a catalog that deletekit opens too.
+
+    Parameters
+    ----------
+    warehouse: the directory of an embedded catalog, as in `deletekit.local_catalog(warehouse)`; `catalog.db` in it is
+        opened by Iceberg's JdbcCatalog.
+    catalog: instead of it, the properties of another catalog (REST, SQL, Hive, Glue), as in
+        `deletekit.load_catalog(catalog_name, **catalog)`. Those for S3 are translated with them; what Iceberg's Java
+        has nothing for is refused, and what it may know is passed on.
+    catalog_name: Spark's name of the catalog, which must be deletekit's own name of it.
+    master, driver_memory: Spark's; a running session keeps those it started with. `local[1]` is for small machines: its
+        Python workers, some 200 MB each, end with what they were started for instead of waiting for more.
+    settings: further Spark properties.
+
+    Jars are resolved by Maven coordinates, or taken from the folder that the variable DELETEKIT_JARS names (offline).
+    The JVM's messages go to `spark.log` in the warehouse, or in a new temporary directory with `catalog`; no progress
+    bars are drawn. `spark.read.format("deletekit")` knows the catalog by its name, and takes the one that the session
+    was started with when none is named; in a session that something else started, its options must say.
+
+    Raises EnvironmentMissingError, in one sentence, without pyspark, Java 17, a jar in DELETEKIT_JARS, or Iceberg in a
+    running session; InvalidInputError when the running session has another catalog of this name; UnsupportedError for
+    a catalog that Spark cannot open.
+    """
+    if (warehouse is None) == (catalog is None):
+        raise InvalidInputError("a session needs one catalog", kind="spark-catalog", field="warehouse, catalog")
+    problem = java_problem()
+    if problem is not None:
+        raise EnvironmentMissingError(problem, kind="java")
+    try:
+        from pyspark.sql import SparkSession  # noqa: PLC0415  # pyspark is an extra
+    except ImportError as e:
+        raise EnvironmentMissingError("pyspark is not installed: pip install 'deletekit[spark]'", kind="pyspark") from e
+    properties = catalog if catalog is not None else {"warehouse": normalised(str(warehouse), "warehouse")}
+    opened = spark_catalog(catalog_name, catalog) if catalog is not None else _embedded(properties, catalog_name)
+    running = running_session()
+    if running is not None:
+        _add_catalog(running, opened.settings, catalog_name)
+        announce(catalog_name, properties, alone=False)
+        return running
+    root = Path(tempfile.mkdtemp(prefix="deletekit-spark-") if warehouse is None else properties["warehouse"])
+    # Python workers of another version than the driver's refuse to start.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder: Any = SparkSession.builder.master(master).appName("deletekit")
+    small = _ONE_THREAD if master == "local[1]" else {}
+    given = {**_settings(root, driver_memory, opened), **_address(master), **small, **(settings or {})}
+    for key, value in given.items():
+        builder = builder.config(key, value)
+    with _standard_error_into(root / "spark.log"), inherited():
+        started: SparkSession = builder.getOrCreate()
+    announce(catalog_name, properties, alone=True)
+    return started
+
+
+@public
+def fetch_jars(folder: str | Path) -> tuple[Path, ...]:
+    """Put the jars of `JARS` and what they need into a folder that DELETEKIT_JARS can name; returns their paths.
+
+    Spark is started once and stopped: it resolves the Maven coordinates as every session does, from the network only
+    where nothing has fetched them before, or from the folder that DELETEKIT_JARS names now. A session that runs already
+    is asked for its jars and left running.
+
+    Raises EnvironmentMissingError as `session` does, or when the jars in use are not those of `JARS`.
+    """
+    running = running_session()
+    with tempfile.TemporaryDirectory(prefix="deletekit-jars-", ignore_cleanup_errors=True) as warehouse:
+        asked = running if running is not None else session(warehouse, master="local[1]", driver_memory="512m")
+        used = asked.conf.get("spark.jars", None) or ""
+        if running is None:
+            asked.stop()
+    jars = [Path(url2pathname(urlsplit(jar).path) if "://" in jar else jar) for jar in used.split(",") if jar]
+    missing = [name for name in map(_jar_name, JARS) if not any(jar.name.endswith(name) for jar in jars)]
+    if missing:
+        raise EnvironmentMissingError(
+            "the running Spark session has other jars", kind="jars", field="spark.jars", expected=", ".join(missing)
+        )
+    root = Path(folder)
+    root.mkdir(parents=True, exist_ok=True)
+    return tuple(Path(shutil.copy(jar, root / jar.name)) for jar in jars)
+
+
+def _embedded(properties: Mapping[str, str], name: str) -> SparkCatalog:
+    root = Path(properties["warehouse"])
+    root.mkdir(parents=True, exist_ok=True)
+    return SparkCatalog(settings=catalog_settings(root, name))
+
+
+def _add_catalog(running: SparkSession, catalog: Mapping[str, str], name: str) -> None:
+    """Add a catalog to a running session; Spark keeps a catalog it has opened, so another one is refused."""
+    for key, value in catalog.items():
+        there = running.conf.get(key, None)
+        if there not in (None, value):
+            shown = key.endswith((name, ".type", ".uri", ".warehouse"))  # others may be secrets
+            raise InvalidInputError(
+                "the running Spark session has this catalog at another place",
+                kind="spark-catalog",
+                field=key,
+                found=there if shown else None,
+                expected=value if shown else None,
+            )
+    for key, value in catalog.items():
+        running.conf.set(key, value)
+    _check_iceberg(running, name)
+
+
+def _check_iceberg(running: SparkSession, name: str) -> None:
+    try:
+        running.sql(f"show namespaces in `{name.replace('`', '``')}`")
+    except Exception as e:
+        if "Cannot find catalog plugin class" in str(e):
+            raise EnvironmentMissingError(
+                "the running Spark session was started without Iceberg's jar: stop it first", kind="jars"
+            ) from e
+        raise
+
+
+def running_session() -> SparkSession | None:
+    """The Spark session of this process, or None; does not start one."""
+    module = sys.modules.get("pyspark.sql")
+    running: SparkSession | None = module.SparkSession.getActiveSession() if module is not None else None
+    return running
+
+
+def catalog_settings(warehouse: Path, name: str) -> dict[str, str]:
+    """Spark properties that open the embedded catalog of a directory as Iceberg's JdbcCatalog."""
+    catalog = f"spark.sql.catalog.{name}"
+    return {
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.type": "jdbc",
+        f"{catalog}.uri": f"jdbc:sqlite:{warehouse / 'catalog.db'}",
+        f"{catalog}.warehouse": str(warehouse),
+        # V1 has the column iceberg_type that pyiceberg's SqlCatalog writes and asks for.
+        f"{catalog}.jdbc.schema-version": "V1",
+        # Another writer, deletekit, commits to the same tables.
+        f"{catalog}.cache-enabled": "false",
+    }
+
+
+def java_program() -> str:
+    """The Java that Spark's own scripts would run: that of JAVA_HOME, else the one on the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home, "bin", "java")) if home else "java"
+
+
+def java_problem() -> str | None:
+    """Why Spark cannot start here, in one sentence; None when there is a Java that it can use."""
+    java = java_program()
+    wanted = f"Spark needs Java {OLDEST_JAVA} or later"
+    if shutil.which(java) is None:
+        return f"{wanted}, and there is no Java " + ("on the PATH" if java == "java" else f"at JAVA_HOME ({java})")
+    shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr  # noqa: S603
+    found = re.search(r'version "(?:1\.)?(\d+)', shown)
+    if found is None:
+        return f"{wanted}, and `{java} -version` names no version: {shown.strip()[:200]}"
+    if int(found[1]) < OLDEST_JAVA:
+        return f"{wanted}, and {java} is Java {found[1]}"
+    return None
+
+
+def _settings(root: Path, driver_memory: str, catalog: SparkCatalog) -> dict[str, str]:
+    return {
+        **_jars((*JARS, *(jar for jar in catalog.jars if jar not in JARS))),
+        "spark.driver.memory": driver_memory,
+        "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(root / "spark-warehouse"),
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        # The data source takes filters over only where this is on.
+        "spark.sql.python.filterPushdown.enabled": "true",
+        **catalog.settings,
+    }
+
+
+def _address(master: str) -> dict[str, str]:
+    """Where the driver listens: on loopback, unless executors on other machines must find it."""
+    if re.match(r"local\b|spark://(127\.0\.0\.1|localhost):", master):
+        return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return {}
+
+
+def _jars(coordinates: Sequence[str]) -> dict[str, str]:
+    folder = os.environ.get(JARS_FOLDER_VARIABLE)
+    if not folder:
+        return {"spark.jars.packages": ",".join(coordinates)}
+    missing = [file for file in map(_jar_name, coordinates) if not any(Path(folder).glob(f"*{file}"))]
+    if missing:
+        raise EnvironmentMissingError(
+            "jars are missing", kind="jars", file=folder, field=JARS_FOLDER_VARIABLE, expected=", ".join(missing)
+        )
+    return {"spark.jars": ",".join(str(p) for p in sorted(Path(folder).glob("*.jar")))}
+
+
+def _jar_name(coordinate: str) -> str:
+    """How the name of a jar ends: Ivy puts the group before it."""
+    return "-".join(coordinate.split(":")[1:]) + ".jar"
+
+
+@contextmanager
+def _standard_error_into(log: Path) -> Iterator[None]:
+    """Point file descriptor 2 at `log`: the JVM started meanwhile keeps it, and its messages stay out of the way."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with log.open("ab") as target:
+        os.dup2(target.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

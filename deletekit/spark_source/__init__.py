@@ -1,5 +1,0 @@
-"""`spark.read.format("deletekit")` and `df.write.format("deletekit")`: Iceberg in PySpark's Data Source API."""
-
-from deletekit.spark_source.source import DefaultSource
-
-__all__ = ["DefaultSource"]

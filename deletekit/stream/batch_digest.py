@@ -1,0 +1,126 @@
+"""A batch as one number, to know it again: all that it writes, whatever the order in which its keys come.
+
+Law: two batches have one digest exactly when they write the same. The order of rows counts among the rows of one key
+and nowhere else. What the schema became meanwhile does not count: a wider type, a new column without a value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deletekit.deletes.keys import comparable
+from deletekit.stream.change_rows import Changes
+
+__all__ = ["batch_digest", "digest_of_keys"]
+
+_VERSION = "2-"
+_BLOCK = 1 << 18
+"""Rows that are taken at once: Arrow's texts end at 2 GB, and the blocks must not follow from how a column is held."""
+
+
+def batch_digest(changes: Changes) -> str:
+    """The digest of keys, changes and all values that are written."""
+    sha = hashlib.sha256()
+    at = changes.order[_sorted_rows(changes)]
+    sha.update(changes.types[at].tobytes())
+    for column in changes.keys:
+        for part in comparable(column):
+            _add_rows(sha, part, at)
+    puts = changes.put_of[at]
+    rows = puts[puts >= 0]
+    for field in changes.told:
+        column = changes.puts.column(field.name)
+        # A column that came later is null in batches from before it; where null is no default it says something.
+        if column.null_count < len(column) or field.write_default is not None:
+            sha.update(b"%d;" % field.field_id)
+            _add_rows(sha, column, rows)
+    return _VERSION + sha.hexdigest()[:32]
+
+
+def digest_of_keys(changes: Changes) -> str:
+    """The digest that versions before this one left in their markers: of keys and kinds of changes."""
+    parts = [pl.Series("type", changes.types)]
+    parts += [pl.Series(str(i), p) for i, p in enumerate(p for c in changes.keys for p in comparable(c))]
+    frame = pl.DataFrame(parts)
+    sha = hashlib.sha256(str(len(frame)).encode())
+    for column in frame.sort(frame.columns, nulls_last=True).iter_columns():
+        sha.update(column.is_null().to_numpy().tobytes())
+        sha.update(_bytes_of(column.drop_nulls()))
+    return sha.hexdigest()[:32]
+
+
+def _sorted_rows(changes: Changes) -> npt.NDArray[np.int64]:
+    """Where the rows are in `changes.order`, sorted by key and those of one key in their order."""
+    if not len(changes):
+        return np.empty(0, np.int64)
+    parts = [pl.Series(str(i), p) for i, p in enumerate(p for c in changes.keys for p in comparable(c))]
+    keys = pl.DataFrame(parts)
+    numbered = keys[changes.order].with_row_index("row")
+    rows = numbered.sort(keys.columns, nulls_last=True, maintain_order=True)["row"]
+    return rows.to_numpy().astype(np.int64)
+
+
+def _add_rows(sha: Any, column: Any, rows: npt.NDArray[np.int64]) -> None:
+    for start in range(0, len(rows), _BLOCK):
+        taken = column.take(pa.array(rows[start : start + _BLOCK]))
+        _add(sha, taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken)
+
+
+def _add(sha: Any, array: pa.Array) -> None:
+    """Where values are null, and the bytes of the others: the same for the same values, however Arrow holds them."""
+    if isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    sha.update(b"%d;" % len(array))
+    sha.update(np.packbits(array.is_null().to_numpy(zero_copy_only=False)))
+    kind, values = array.type, array.drop_null()
+    if pa.types.is_struct(kind):
+        for child in values.flatten():
+            _add(sha, child)
+    elif pa.types.is_map(kind):
+        rebased = pa.concat_arrays([values])
+        sha.update(np.diff(rebased.offsets.to_numpy()))
+        _add(sha, rebased.keys)
+        _add(sha, rebased.items)
+    elif pa.types.is_list(kind):
+        sha.update(pc.list_value_length(values).to_numpy())
+        _add(sha, values.flatten())
+    elif not pa.types.is_null(kind):
+        _add_plain(sha, values)
+
+
+def _add_plain(sha: Any, values: pa.Array) -> None:
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        sha.update(pc.binary_length(values).to_numpy())
+        _, offsets, data = values.buffers()
+        if len(values):
+            ends = np.frombuffer(offsets, np.int32)[[values.offset, values.offset + len(values)]]
+            sha.update(memoryview(data or b"")[ends[0] : ends[1]])
+        return
+    if pa.types.is_boolean(kind):
+        values = values.cast(pa.uint8())
+    elif pa.types.is_integer(kind):
+        values = values.cast(pa.int64())
+    elif pa.types.is_floating(kind):
+        values = values.cast(pa.float64())
+    elif pa.types.is_decimal(kind):  # of a wider type with the same scale the bytes are the same
+        values = values.view(pa.binary(16))
+    width = values.type.bit_width // 8
+    data = values.buffers()[1]
+    if data is not None:
+        sha.update(memoryview(data)[values.offset * width : (values.offset + len(values)) * width])
+
+
+def _bytes_of(column: pl.Series) -> bytes:
+    if column.dtype in (pl.String, pl.Binary):
+        lengths = column.cast(pl.Binary).bin.size().to_numpy().astype(np.int64)
+        return lengths.tobytes() + b"".join(column.cast(pl.Binary).to_list())
+    values: bytes = column.to_numpy().astype(np.int64).tobytes()
+    return values

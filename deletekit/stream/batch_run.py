@@ -1,0 +1,195 @@
+"""One batch of a sink: checked, planned, committed, and what became of it.
+
+Law: the batch is checked against the head in every attempt to commit it (`progress.py`), and planned on the head that
+it is committed on: where rows were found by position, whatever lands meanwhile makes it look again. Equality deletes
+hold whatever lands, so a batch that lost too many races ends as one.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
+from pyiceberg.schema import Schema
+
+from deletekit.commit.change import RowDelta
+from deletekit.commit.conflicts import PlannedChange
+from deletekit.commit.swap import Attempt, Commit, commit
+from deletekit.errors import CommitStateUnknownError
+from deletekit.stream.applied_batches import BatchId, is_committed, sink_tag, summary_of, tag_update
+from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta
+from deletekit.stream.change_rows import ChangeFormat, Changes, Folded, fold, read_changes
+from deletekit.stream.sink_state import SinkState
+from deletekit.table.metadata import Snapshot
+from deletekit.verbs.append import ensure_unpartitioned_spec
+from deletekit.verbs.delete import partitionable
+
+__all__ = ["BatchProgress", "BatchRun", "ParsedBatch"]
+
+_PLANS_BY_POSITION = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchProgress:
+    """What became of a batch.
+
+    Attributes
+    ----------
+    status: `committed`; `skipped`, because it was in the table already; or `empty`, because it had no rows: then only
+        its number is committed.
+    rows, keys: change rows, and different keys among them.
+    hits, misses: keys of which an old row was found, by the index or in the batch (mode `flink`); and the others.
+    fell_back: old rows were deleted by value in the end, because others kept committing.
+    read_files: data files that were read to bring the index up to date.
+    index_rows, index_bytes: what the index holds, and its memory.
+    lag_ms: milliseconds from the newest time in the order column to now; None when that is not a time.
+    duration_ms: what the batch took.
+    commit: None unless it was committed by this call.
+    file: the path of the file that the batch comes from; None where it comes from no file.
+    """
+
+    sink_id: str
+    query_id: str
+    batch_id: int
+    status: Literal["committed", "skipped", "empty"]
+    rows: int = 0
+    keys: int = 0
+    hits: int = 0
+    misses: int = 0
+    fell_back: bool = False
+    read_files: int = 0
+    index_rows: int = 0
+    index_bytes: int = 0
+    lag_ms: int | None = None
+    duration_ms: int = 0
+    commit: Commit | None = None
+    file: str | None = None
+
+
+class _AlreadyCommittedError(Exception):
+    """The batch is in the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedBatch:
+    """A batch as one schema understands it."""
+
+    schema: Schema
+    form: ChangeFormat
+    changes: Changes
+    folded: Folded
+
+    @classmethod
+    def of(cls, rows: Any, schema: Schema, form: ChangeFormat) -> ParsedBatch:
+        changes = read_changes(rows, schema, form)
+        return cls(schema, form, changes, fold(changes))
+
+
+class BatchRun:
+    """One call of `write`."""
+
+    def __init__(self, state: SinkState, rows: Any, parsed: ParsedBatch, batch: BatchId) -> None:
+        self._state, self._rows, self._parsed, self._batch = state, rows, parsed, batch
+        self._written: BatchDelta | None = None
+        self._plans = self._read_files = 0
+
+    def go(self, started: float) -> BatchProgress:
+        """Commit the batch, or find that it need not be."""
+        state, table = self._state, self._state.table
+        try:
+            self._validate(self._head())
+            fields = self._parsed.form.fields
+            if state.mode != "index-only" and not partitionable(table.metadata, fields):
+                ensure_unpartitioned_spec(table)
+            done = commit(
+                table,
+                self._build,
+                ref=state.ref,
+                validate=lambda head: self._validate(head.snapshot),
+                reader=state.reader,
+            )
+        except _AlreadyCommittedError:
+            return self._progress("skipped", started)
+        except CommitStateUnknownError:
+            table.refresh()
+            if not self._is_committed(self._head()):
+                raise
+            return self._progress("skipped", started)
+        return self._progress("committed" if len(self._parsed.changes) else "empty", started, done)
+
+    def _validate(self, head: Snapshot | None) -> None:
+        if self._is_committed(head):
+            raise _AlreadyCommittedError
+
+    def _is_committed(self, head: Snapshot | None) -> bool:
+        state = self._state
+        return is_committed(
+            state.table.metadata, head, self._batch, allow_rewind=state.allow_rewind, allow_gaps=state.allow_gaps
+        )
+
+    def _build(self, attempt: Attempt) -> PlannedChange:
+        self._plans += 1
+        metadata, parsed = attempt.base.metadata, self._parsed
+        if metadata.schema != parsed.schema:
+            form = replace(parsed.form, fields=self._state.key_fields(metadata.schema))
+            parsed = self._parsed = ParsedBatch.of(self._rows, metadata.schema, form)
+        changes, folded, fields = parsed.changes, parsed.folded, parsed.form.fields
+        if not len(changes):
+            written = BatchDelta(delta=RowDelta())
+        elif self._state.mode == "flink":
+            written = flink_delta(attempt, changes, folded, fields)
+        elif self._state.mode == "eq-only" or self._falls_back:
+            written = equality_delta(attempt, changes, folded, fields)
+        else:
+            written, self._read_files = self._state.with_index(
+                attempt, lambda index: indexed_delta(attempt, changes, folded, index)
+            )
+        self._written = written
+        tag = tag_update(metadata, sink_tag(self._batch.sink_id))
+        delta = replace(written.delta, summary=summary_of(self._batch, metadata, attempt.base.snapshot), refs=(tag,))
+        # A row that lands may have a key that was looked up in vain; by value it is deleted whatever lands.
+        reads: BooleanExpression = AlwaysTrue() if self._is_by_position and len(changes) else AlwaysFalse()
+        return PlannedChange(delta=delta, targets=written.targets, reads=reads)
+
+    @property
+    def _falls_back(self) -> bool:
+        return self._state.mode == "auto" and self._plans > _PLANS_BY_POSITION
+
+    @property
+    def _is_by_position(self) -> bool:
+        return self._state.mode == "index-only" or (self._state.mode == "auto" and not self._falls_back)
+
+    def _head(self) -> Snapshot | None:
+        return self._state.table.metadata.snapshot_of_ref(self._state.ref)
+
+    def _progress(
+        self, status: Literal["committed", "skipped", "empty"], started: float, done: Commit | None = None
+    ) -> BatchProgress:
+        index, written = self._state.index, self._written
+        return BatchProgress(
+            sink_id=self._batch.sink_id,
+            query_id=self._batch.query_id,
+            batch_id=self._batch.batch_id,
+            status=status,
+            rows=len(self._parsed.changes),
+            keys=len(self._parsed.folded),
+            hits=written.hits if written else 0,
+            misses=written.misses if written else 0,
+            fell_back=self._falls_back,
+            read_files=self._read_files,
+            index_rows=len(index) if index else 0,
+            index_bytes=index.nbytes if index else 0,
+            lag_ms=_lag_ms(self._parsed.changes.newest),
+            duration_ms=int((time.monotonic() - started) * 1000),
+            commit=done,
+            file=self._batch.file,
+        )
+
+
+def _lag_ms(newest: Any) -> int | None:
+    if not isinstance(newest, datetime):
+        return None
+    return int((datetime.now(UTC) - (newest if newest.tzinfo else newest.replace(tzinfo=UTC))).total_seconds() * 1000)

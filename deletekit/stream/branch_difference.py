@@ -1,0 +1,167 @@
+"""What rows a branch has lost and got between two of its snapshots, and where they are.
+
+Law: a difference of states. A row is lost when it was live in the first and is not in the second, wherever it moved to;
+a data file that the first did not have is new with all its live rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg.types import NestedField
+
+from deletekit.commit.swap import Attempt
+from deletekit.deletes.data_file_writer import write_data_files
+from deletekit.deletes.keys import KeySet
+from deletekit.deletes.plan import ScanTask, plan_scan
+from deletekit.deletes.read import ReadContext, ReadRequest, read_task
+from deletekit.deletes.rewrite import deleted_positions, existing_positions
+from deletekit.deletes.row_change import LINEAGE
+from deletekit.deletes.write_context import WriteContext
+from deletekit.engines.local import Engine
+from deletekit.formats.content_file import DataFile, DeleteFile
+from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.table.metadata import Snapshot
+from deletekit.table.types import arrow_type
+
+__all__ = ["Difference", "FileRows", "difference", "key_positions", "keys_at", "rewritten"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileRows:
+    """A data file as a snapshot has it, and some of its rows."""
+
+    task: ScanTask
+    positions: PositionBitmap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Two snapshots of a branch, and a head of another branch.
+
+    Attributes
+    ----------
+    before: data files of the first snapshot, by path.
+    killed: rows of those that were live in the first and are not in the second.
+    staged: data files of the second alone, and the rows that are not live.
+    there: data files of the other branch, by path.
+    new_deletes: equality deletes of the second alone.
+    """
+
+    context: ReadContext
+    before: Mapping[str, ScanTask]
+    killed: Mapping[str, FileRows]
+    staged: tuple[FileRows, ...]
+    there: Mapping[str, ScanTask]
+    new_deletes: tuple[DeleteFile, ...]
+
+    def hidden(self, task: ScanTask) -> PositionBitmap:
+        return _hidden(self.context, task)
+
+    def deleted_keys(self, fields: Sequence[NestedField]) -> list[pa.Table]:
+        """The keys of the equality deletes that are about these columns."""
+        ids = tuple(f.field_id for f in fields)
+        own = [d for d in self.new_deletes if tuple(sorted(d.equality_ids or ())) == ids]
+        return [_table(self.context.loader.key_columns(ids, d)) for d in own]
+
+
+def difference(attempt: Attempt, start: Snapshot, end: Snapshot, engine: Engine) -> Difference:
+    """Compare two snapshots, `start` before `end`, for a change of the attempt's base."""
+    base = attempt.base
+    context = ReadContext(attempt.table.io, base.metadata)
+    before, after, there = (_tasks(attempt, s) for s in (start, end, base.snapshot))
+    changed = [t for path, t in before.items() if path not in after or _deletes(after[path]) != _deletes(t)]
+
+    def lost(task: ScanTask) -> FileRows:
+        now = after.get(task.data_file.file_path)
+        all_rows = PositionBitmap(np.arange(task.data_file.record_count))
+        gone = all_rows if now is None else _hidden(context, now)
+        return FileRows(task, gone - _hidden(context, task))
+
+    killed = [k for k in engine.map(lost, changed) if k.positions]
+    new = [t for path, t in after.items() if path not in before]
+    staged = engine.map(lambda t: FileRows(t, _hidden(context, t)), new)
+    known = {d.identity for d in _equality_deletes(attempt, start)}
+    return Difference(
+        context=context,
+        before=before,
+        killed={k.task.data_file.file_path: k for k in killed},
+        staged=tuple(staged),
+        there=there,
+        new_deletes=tuple(d for d in _equality_deletes(attempt, end) if d.identity not in known),
+    )
+
+
+def keys_at(context: ReadContext, rows: FileRows, fields: Sequence[NestedField]) -> pa.Table:
+    """The keys of some rows, whether they are hidden or not."""
+    bare = replace(rows.task, deletes=())
+    parts = [
+        batch.table.filter(pa.array(rows.positions.mask(batch.first_position, len(batch))))
+        for batch in read_task(context, bare, ReadRequest(tuple(fields)), rows.positions)
+    ]
+    empty = pa.table([pa.array([], arrow_type(f.field_type)) for f in fields], names=[f.name for f in fields])
+    return pa.concat_tables(parts) if parts else empty
+
+
+def key_positions(
+    context: ReadContext, tasks: Sequence[ScanTask], keys: pa.Table, fields: Sequence[NestedField], engine: Engine
+) -> Iterator[tuple[str, PositionBitmap]]:
+    """The live rows of data files that have one of some keys."""
+    if not len(keys):
+        return
+    wanted = KeySet(keys.columns)
+
+    def find(task: ScanTask) -> tuple[str, PositionBitmap]:
+        parts = []
+        for batch in read_task(context, task, ReadRequest(tuple(fields), only_live=True)):
+            hit = wanted.contains(batch.table.columns).to_numpy(zero_copy_only=False) & ~batch.deleted
+            parts.append(batch.positions(hit))
+        positions = np.concatenate(parts) if parts else np.empty(0, np.int64)
+        return task.data_file.file_path, PositionBitmap(positions)
+
+    yield from engine.map(find, tasks)
+
+
+def rewritten(context: ReadContext, write: WriteContext, task: ScanTask, gone: PositionBitmap) -> list[DataFile]:
+    """The live rows of a data file but for some, in new data files, with their row lineage."""
+    lineage = task.data_file.first_row_id is not None
+    request = ReadRequest(tuple(context.metadata.schema.fields), lineage=lineage)
+    parts = []
+    for batch in read_task(context, task, request):
+        keep = ~batch.deleted & ~gone.mask(batch.first_position, len(batch))
+        parts.append(batch.table.filter(pa.array(keep)))
+    rows = pa.concat_tables(parts) if parts else None
+    if rows is None or not len(rows):
+        return []
+    return write_data_files(write, rows, context.metadata.spec, LINEAGE if lineage else ())
+
+
+def _tasks(attempt: Attempt, snapshot: Snapshot | None) -> dict[str, ScanTask]:
+    base = attempt.base
+    return {t.data_file.file_path: t for t in plan_scan(base.metadata, snapshot, base.reader)}
+
+
+def _equality_deletes(attempt: Attempt, snapshot: Snapshot) -> Iterator[DeleteFile]:
+    """Those, too, that apply to no data file of the branch, but may to one of the other branch."""
+    for entry in attempt.base.reader.live_entries(snapshot, ManifestContent.DELETES):
+        if isinstance(entry.data_file, DeleteFile) and entry.data_file.kind == "equality-delete":
+            yield entry.data_file
+
+
+def _deletes(task: ScanTask) -> set[Any]:
+    return {d.identity for d in task.delete_files}
+
+
+def _hidden(context: ReadContext, task: ScanTask) -> PositionBitmap:
+    if any(d.kind == "equality-delete" for d in task.delete_files):
+        return deleted_positions(context, task)
+    return existing_positions(context, task)
+
+
+def _table(columns: Sequence[Any]) -> pa.Table:
+    return pa.table({str(i): c for i, c in enumerate(columns)})

@@ -1,0 +1,245 @@
+"""Change rows: what a stream says about keys, and what a batch of them comes to.
+
+Law: a batch is the last thing it says of each key, and rows say it in their order. A change that cannot be understood,
+or an order that cannot be known, is refused before anything is written.
+
+An insert or update puts its row in the place of any row with its key. What was before an update goes like a deleted
+row, for the row after it may have another key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField
+
+from deletekit.deletes.data_file_writer import group_codes
+from deletekit.deletes.input_rows import align, as_table
+from deletekit.deletes.keys import comparable
+from deletekit.errors import InvalidInputError
+from deletekit.table.types import arrow_type
+from deletekit.verbs.delete import key_column
+
+__all__ = ["ChangeFormat", "ChangeType", "Changes", "Folded", "fold", "read_changes"]
+
+Numbers = npt.NDArray[np.int64]
+
+
+class ChangeType(IntEnum):
+    """Iceberg's change types (`create_changelog_view`), which are Flink's row kinds."""
+
+    INSERT = 0
+    UPDATE_BEFORE = 1
+    UPDATE_AFTER = 2
+    DELETE = 3
+
+
+_SPELLINGS = {
+    ChangeType.INSERT: ("INSERT", "+I", "I", "C", "R"),  # C and R: Debezium's create and snapshot read
+    ChangeType.UPDATE_BEFORE: ("UPDATE_BEFORE", "-U", "UPDATE_PREIMAGE"),  # the last: Delta's change data feed
+    ChangeType.UPDATE_AFTER: ("UPDATE_AFTER", "+U", "U", "UPDATE", "UPSERT", "UPDATE_POSTIMAGE"),
+    ChangeType.DELETE: ("DELETE", "-D", "D"),
+}
+_CODES = {text: code for code, texts in _SPELLINGS.items() for text in texts}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeFormat:
+    """Which columns of a change row say what.
+
+    Attributes
+    ----------
+    fields: the key.
+    change_type: the column with the change's type. None: every row is an upsert.
+    order: the column that rows are put in order by; None: they are in order.
+    ordered: whether rows come in an order that can be relied upon; if not, `order` must tell changes of a key apart.
+    """
+
+    fields: tuple[NestedField, ...]
+    change_type: str | None
+    order: str | None
+    ordered: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """A batch as a table's schema understands it.
+
+    Attributes
+    ----------
+    keys: key columns of the rows, as the table's types.
+    types: a `ChangeType` for each row.
+    codes: a number for each row's key.
+    order: the rows in order.
+    puts: the rows that are put, aligned to the table; `put_of` says where a row is among them, -1 for none.
+    told: the table's columns that the batch has, the others of `puts` have defaults.
+    newest: the highest value of the order column.
+    """
+
+    keys: tuple[Any, ...]
+    types: npt.NDArray[np.int8]
+    codes: Numbers
+    order: Numbers
+    puts: pa.Table
+    put_of: Numbers
+    told: tuple[NestedField, ...]
+    newest: Any = None
+
+    def __len__(self) -> int:
+        return len(self.types)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folded:
+    """What a batch comes to.
+
+    Attributes
+    ----------
+    keys: each key once.
+    put: for each key the number of the row that it has at the end, among `Changes.puts`; -1: it has none.
+    renewed: whether it was deleted on the way, so that the row at the end is not the one from before.
+    """
+
+    keys: tuple[Any, ...]
+    put: Numbers
+    renewed: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.put)
+
+
+def read_changes(rows: Any, schema: Schema, form: ChangeFormat) -> Changes:
+    """A batch of change rows: a pyarrow Table or RecordBatch, anything with `__arrow_c_stream__`, or a list of dicts.
+
+    Raises InvalidInputError, naming the column, for a change type that is not known, a key or order that is missing,
+    or rows that do not fit the table.
+    """
+    table = as_table(rows, schema, "changes")
+    types = _types(table, form)
+    order, newest = _order(table, form)
+    keys = tuple(_key(table, schema, f) for f in form.fields)
+    is_put = (types == ChangeType.INSERT) | (types == ChangeType.UPDATE_AFTER)
+    dropped = [n for n in (form.change_type, form.order) if n in table.column_names and n not in schema.column_names]
+    puts = _puts(table.drop_columns(dropped).filter(pa.array(is_put)), schema)
+    codes = group_codes([p for c in keys for p in comparable(c)]) if len(table) else np.empty(0, np.int64)
+    first = 0 if form.ordered else types != ChangeType.UPDATE_BEFORE
+    rank = np.lexsort((np.broadcast_to(first, order.shape), order))
+    changes = Changes(
+        keys=keys,
+        types=types,
+        codes=codes,
+        order=rank,
+        puts=puts,
+        put_of=np.where(is_put, np.cumsum(is_put) - 1, -1),
+        told=tuple(f for f in schema.fields if f.name in table.column_names),
+        newest=newest,
+    )
+    if not form.ordered:
+        _check_order(changes, order, form)
+    return changes
+
+
+def fold(changes: Changes) -> Folded:
+    """The last change of each key."""
+    count = int(changes.codes.max()) + 1 if len(changes) else 0
+    last = np.zeros(count, np.int64)
+    last[changes.codes[changes.order]] = changes.order  # of equal indices the last one stays
+    renewed = np.zeros(count, np.bool_)
+    renewed[changes.codes[changes.types == ChangeType.DELETE]] = True
+    keys = tuple(c.take(pa.array(last)) for c in changes.keys)
+    return Folded(keys=keys, put=changes.put_of[last], renewed=renewed)
+
+
+def _puts(rows: pa.Table, schema: Schema) -> pa.Table:
+    """The rows that are put, aligned to the table. Where there is none, columns may be missing, required ones too."""
+    if len(rows):
+        return align(rows, schema)
+    given = {name: pa.nulls(0) for name in rows.column_names}
+    return align(pa.table(given | {f.name: pa.nulls(0, arrow_type(f.field_type)) for f in schema.fields}), schema)
+
+
+def _types(table: pa.Table, form: ChangeFormat) -> npt.NDArray[np.int8]:
+    name = form.change_type
+    if name is None or not len(table):
+        return np.full(len(table), ChangeType.UPDATE_AFTER, np.int8)
+    if name not in table.column_names:
+        raise InvalidInputError(
+            "changes lack the column of their type", kind="change-type", field=name, expected=table.column_names
+        )
+    column = pl.Series(name, table.column(name))
+    texts = column.cast(pl.String) if column.dtype in (pl.Categorical, pl.Null) else column
+    if texts.dtype != pl.String:
+        raise InvalidInputError(
+            "change types are text", kind="change-type", field=name, found=str(column.dtype), expected="INSERT, ..."
+        )
+    known = texts.unique().to_list()
+    for text in known:
+        if text is None or text.strip().upper() not in _CODES:
+            raise InvalidInputError(
+                "unknown change type", kind="change-type", field=name, found=text, expected=", ".join(sorted(_CODES))
+            )
+    codes = [int(_CODES[text.strip().upper()]) for text in known]
+    found: npt.NDArray[np.int8] = texts.replace_strict(known, codes, return_dtype=pl.Int8).to_numpy()
+    return found
+
+
+def _order(table: pa.Table, form: ChangeFormat) -> tuple[Numbers, Any]:
+    """A number for each row, equal where the order column is equal, and that column's highest value."""
+    if form.order is None or not len(table):
+        return (np.arange(len(table)) if form.ordered else np.zeros(len(table), np.int64)), None
+    if form.order not in table.column_names:
+        raise InvalidInputError("changes lack the order column", kind="change-order", field=form.order)
+    column = table.column(form.order)
+    if column.null_count:
+        raise InvalidInputError(
+            "null in the order column", kind="change-order", field=form.order, found=f"{column.null_count} nulls"
+        )
+    if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+        raise InvalidInputError(
+            "NaN in the order column, and it is neither before nor after any number",
+            kind="change-order",
+            field=form.order,
+            found="NaN",
+            expected="a number in each row",
+        )
+    if pa.types.is_nested(column.type):
+        raise InvalidInputError(
+            "changes cannot be put in order by this type", kind="change-order", field=form.order, found=str(column.type)
+        )
+    series = pl.Series("order", column)
+    return series.rank("dense").to_numpy().astype(np.int64), series.max()
+
+
+def _key(table: pa.Table, schema: Schema, field: NestedField) -> Any:
+    column = key_column(table, schema, field)
+    if field.required and column.null_count:
+        raise InvalidInputError(
+            "null in a required key column", kind="null-in-required", field=field.name, found=column.null_count
+        )
+    return column
+
+
+def _check_order(changes: Changes, order: Numbers, form: ChangeFormat) -> None:
+    """Several changes of a key are told apart by the order column, or are what was before and after an update."""
+    by_key = changes.order[np.argsort(changes.codes[changes.order], kind="stable")]
+    first, second = by_key[:-1], by_key[1:]
+    tied = (changes.codes[first] == changes.codes[second]) & (order[first] == order[second])
+    pair = (changes.types[first] == ChangeType.UPDATE_BEFORE) & (changes.types[second] == ChangeType.UPDATE_AFTER)
+    wrong = np.flatnonzero(tied & ~pair)
+    if len(wrong):
+        row = int(second[wrong[0]])
+        raise InvalidInputError(
+            "several changes of a key, and nothing says which was last",
+            kind="change-order",
+            field=form.order or "order",
+            found=[c[row].as_py() for c in changes.keys],
+            expected="a column that puts the changes of each key in order",
+        )

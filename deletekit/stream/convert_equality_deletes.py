@@ -1,0 +1,63 @@
+"""CONVERT, for streams: equality deletes in place become deletes by position, by a sink's index where there is one.
+
+Law: no row changes. The index says what is hidden, so that no data file is read; without it every one is that equality
+deletes apply to (`convert_equality_deletes`). A lost race is planned anew.
+"""
+
+from __future__ import annotations
+
+from deletekit.commit.change import RowDelta
+from deletekit.commit.swap import Attempt, Commit, check_same_table, commit
+from deletekit.deletes.replace import HiddenRows
+from deletekit.formats.content_file import FileContent
+from deletekit.maintenance.convert_equality_deletes import convert_equality_deletes
+from deletekit.maintenance.head_files import Head
+from deletekit.public import public
+from deletekit.stream.batch_delta import by_position
+from deletekit.stream.sink import Sink
+from deletekit.table.metadata import MAIN
+from deletekit.table.table import Table
+
+__all__ = ["convert"]
+
+
+@public
+def convert(table: Table | Sink, *, ref: str = MAIN) -> Commit:
+    """Replace all equality deletes of a branch by deletion vectors (v3) or position deletes (v2), in one commit.
+
+    Parameters
+    ----------
+    table: a table, or a sink, whose branch and index are taken.
+    ref: the branch of a table.
+
+    Returns the commit; its `snapshot_id` is None when there was nothing to do, so it may be called at any time.
+    Raises CommitConflictError, CommitStateUnknownError as every commit; FormatError for files that cannot be read.
+    """
+    if isinstance(table, Table):
+        return convert_equality_deletes(table, ref=ref).commit or Commit()
+    state = table.state
+
+    def build(attempt: Attempt) -> RowDelta:
+        head = Head(attempt.table.io, attempt.base)
+        deletes = [entry for entry, _ in head.deletes(FileContent.EQUALITY_DELETES)]
+        if not deletes:
+            return RowDelta()
+        # The index has looked up the keys of equality deletes when it is given out; from then on it reads no copy.
+        index, _ = state.with_index(attempt, lambda index: index)
+        hit = [n for n in index.numbers() if any(d.kind == "equality-delete" for d in index.task(n).delete_files)]
+        hidden = [(index.task(n), index.hidden(n)) for n in hit]
+        before = [head.context.loader.positions(task) for task, _ in hidden]
+        killed = [HiddenRows(t, h - b, h) for (t, h), b in zip(hidden, before, strict=True) if h - b]
+        delta = by_position(attempt, killed)
+        return RowDelta(
+            removed_data_files=delta.removed_data_files,
+            added_delete_files=delta.added_delete_files,
+            removed_delete_files=(*delta.removed_delete_files, *deletes),
+            operation="replace",
+        )
+
+    with state.lock:
+        check_same_table(state.table.refresh(), state.table_uuid)
+        if state.max_index_keys is not None:
+            return convert_equality_deletes(state.table, ref=state.ref, engine=state.engine).commit or Commit()
+        return commit(state.table, build, ref=state.ref, reader=state.reader)

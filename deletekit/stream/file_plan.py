@@ -1,0 +1,156 @@
+"""Which batch of a stream each file is, given the files that are in the table.
+
+Law: a file is known by its path and applied once. One is new only when that is certain: all files of the stream are
+accounted for, or its name comes after all of theirs. One that comes before a known file, and of which the table's
+history says nothing any more, is an old one. Anything else is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from deletekit.errors import InvalidInputError
+from deletekit.stream.applied_batches import Marker
+from deletekit.stream.file_names import name_total, natural_key
+
+__all__ = ["FileBatch", "plan_files"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileBatch:
+    """A file as a batch.
+
+    Attributes
+    ----------
+    is_old: it is in the table, though its snapshot has expired.
+    before: the files before it.
+    moved: digests of batches from files of the same name in other folders, and their paths.
+    """
+
+    file: str
+    batch_id: int
+    is_old: bool = False
+    before: tuple[str, ...] = ()
+    moved: Mapping[str, str] = field(default_factory=dict)
+
+
+def plan_files(
+    files: Sequence[str], newest: Marker | None, known: Sequence[Marker], *, allow_rewind: bool
+) -> list[FileBatch]:
+    """The batch of each file.
+
+    Parameters
+    ----------
+    newest: the stream's newest batch.
+    known: all of its batches of which the table still has the snapshots, newest first.
+    allow_rewind: apply all of them after the newest batch.
+
+    Raises InvalidInputError of kind `file-order` for a file that is not in the table and comes before one that is,
+    `file-unknown` for one of which it cannot be known.
+    """
+    if newest is None:
+        return _numbered(files, 0)
+    if allow_rewind:
+        return _numbered(files, newest.batch_id + 1)
+    if newest.file is None:
+        return _by_place(files, newest)
+    return _Known(newest, known).plan(files)
+
+
+def _numbered(files: Sequence[str], first: int) -> list[FileBatch]:
+    return [FileBatch(file=f, batch_id=first + i, before=tuple(files[:i])) for i, f in enumerate(files)]
+
+
+def _by_place(files: Sequence[str], newest: Marker) -> list[FileBatch]:
+    """Batches of a stream that so far has none with a file: earlier versions named none."""
+    if len(files) <= newest.batch_id:
+        raise InvalidInputError(
+            "the batches that are in the table do not say which files they come from",
+            kind="file-unknown",
+            field="files",
+            found=f"{len(files)} files",
+            expected=f"once all files of the stream in their order, the {newest.batch_id + 1} applied ones first",
+        )
+    return _numbered(files, 0)
+
+
+class _Known:
+    """The files of a stream, of which the table names some and knows the total of all."""
+
+    def __init__(self, newest: Marker, known: Sequence[Marker]) -> None:
+        self._newest = newest
+        self._markers = {m.snapshot.snapshot_id: m for m in (*known, newest) if m.file is not None}.values()
+        ordered = sorted(self._markers, key=lambda m: m.snapshot.sequence_number)
+        self._number = {m.file: m.batch_id for m in ordered}
+        self._taken = {m.batch_id for m in ordered}
+        # What is left are the files whose snapshots have expired; 0: there are none.
+        self._expired = ((newest.files_total or 0) - name_total(str(m.file) for m in ordered)) % 2**128
+
+    def plan(self, files: Sequence[str]) -> list[FileBatch]:
+        old = self._accounted(files)
+        places = [i for i, f in enumerate(files) if f in self._number]
+        last = max(places, default=-1)
+        following, new, planned = min(self._taken), self._newest.batch_id, []
+        for i in reversed(range(last + 1)):
+            number = self._number.get(files[i])
+            if number is None:
+                number = self._before(files[i], following, is_old=None if old is None else i in old)
+                planned.append(FileBatch(file=files[i], batch_id=number, is_old=True))
+            else:
+                planned.append(FileBatch(file=files[i], batch_id=number))
+            following = number
+        planned.reverse()
+        for i in range(last + 1, len(files)):
+            if old is not None and i in old:
+                planned.append(FileBatch(file=files[i], batch_id=max(following - 1, 0), is_old=True))
+                continue
+            if old is None:
+                self._check_new(files[i], files[:i])
+            new += 1
+            planned.append(FileBatch(file=files[i], batch_id=new, moved=self._moved(files[i])))
+        return planned
+
+    def _accounted(self, files: Sequence[str]) -> set[int] | None:
+        """The places of the files whose snapshots have expired, if it is certain that these are all of them."""
+        old: set[int] = set()
+        total = 0
+        for i, file in enumerate(files):
+            if total == self._expired:
+                return old
+            if file not in self._number:
+                old.add(i)
+                total = name_total([file], total)
+        return old if total == self._expired else None
+
+    def _before(self, file: str, following: int, *, is_old: bool | None) -> int:
+        """The number of a file before a known one; `is_old` is None where that is not certain."""
+        number = following - 1
+        if is_old is False or (is_old is None and (number < 0 or number in self._taken)):
+            raise InvalidInputError(
+                "a file that is not in the table comes before one that is, and cannot be applied before it",
+                kind="file-order",
+                file=file,
+                found=f"a file before batch {following}",
+                expected=f"new files after {self._newest.file}, which is the newest in the table",
+            )
+        return max(number, 0)
+
+    def _check_new(self, file: str, before: Sequence[str]) -> None:
+        newest = self._newest
+        highest = newest.highest or ""
+        stayed = newest.file in before or PurePath(highest).parent == PurePath(file).parent
+        if not stayed or natural_key(file) <= natural_key(highest):
+            raise InvalidInputError(
+                "it is not known whether this file was applied, for snapshots that said so have expired; "
+                "allow_rewind=True applies it all the same",
+                kind="file-unknown",
+                file=file,
+                found=f"{newest.file} is the newest in the table, {highest} the last by name",
+                expected="all files of the stream in their order, or the newest and then files of later names",
+            )
+
+    def _moved(self, file: str) -> Mapping[str, str]:
+        name = PurePath(file).name
+        return {m.digest: str(m.file) for m in self._markers if PurePath(str(m.file)).name == name}

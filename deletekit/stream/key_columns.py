@@ -1,0 +1,139 @@
+"""Columns of data files, kept on the local disk, so that the rows at some positions can be looked at at once.
+
+Law: a copy of what is in data files, which never change; it may be thrown away at any time. A row on the disk has a
+checksum, and one that does not match it is never given out. Only small files stay in memory, up to a limit.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from deletekit.deletes.keys import comparable
+from deletekit.errors import FormatError
+from deletekit.stream.scratch_folder import ScratchFolder
+
+__all__ = ["DamagedCopyError", "KeyColumns"]
+
+_SMALL_BYTES = 1 << 20
+_MEMORY_BYTES = 1 << 26
+_CHECK = "_check"
+_SEED = 1
+
+Numbers = npt.NDArray[np.int64]
+
+
+class DamagedCopyError(FormatError):
+    """A copy is not what was written, or cannot be written; the data files have it, so it can be made again."""
+
+
+class KeyColumns:
+    """Tables by file number, in a folder of their own among the temporary files, which goes with the object."""
+
+    def __init__(self) -> None:
+        self._folder = ScratchFolder()
+        self._small: dict[int, pa.Table] = {}
+        self._large: dict[int, tuple[pa.Schema, int]] = {}
+        self._bytes = 0
+
+    def put(self, file_number: int, table: pa.Table) -> None:
+        """Keep the rows of a data file, all of them, in order. Raises DamagedCopyError if they cannot be written."""
+        if table.nbytes + self._bytes <= _MEMORY_BYTES and table.nbytes <= _SMALL_BYTES:
+            self._small[file_number] = table.combine_chunks()
+            self._bytes += table.nbytes
+            return
+        checks = _checks(table, np.arange(len(table)))
+        table = table.append_column(_CHECK, pa.array(checks))
+        self._large[file_number] = table.schema, len(table)
+        try:
+            with pa.OSFile(self._path(file_number), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+                writer.write_table(table, max_chunksize=1 << 20)
+        except OSError as e:
+            raise self._damaged(file_number, str(e)) from e
+
+    def take(self, file_number: int, positions: Numbers) -> pa.Table:
+        """The rows at some positions, in their order. Raises DamagedCopyError when they are not those that were put."""
+        if file_number in self._small:
+            return self._small[file_number].take(pa.array(positions))
+        order = np.argsort(positions, kind="stable")
+        ordered = positions[order]
+        try:
+            table = self._read(file_number, ordered)
+            table.validate(full=True)
+        except (OSError, pa.ArrowException) as e:
+            raise self._damaged(file_number, str(e)) from e
+        checks = table.column(_CHECK).to_numpy()
+        table = table.drop_columns(_CHECK)
+        if (checks != _checks(table, ordered)).any():
+            raise self._damaged(file_number, "a row without its checksum")
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return table.take(pa.array(back))
+
+    def drop(self, file_number: int) -> None:
+        """Forget a data file, if it is there."""
+        table = self._small.pop(file_number, None)
+        if table is not None:
+            self._bytes -= table.nbytes
+        if self._large.pop(file_number, None) is not None:
+            Path(self._path(file_number)).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Remove the folder."""
+        self._small.clear()
+        self._large.clear()
+        self._folder.close()
+
+    def _read(self, file_number: int, ordered: Numbers) -> pa.Table:
+        """Rows at ascending positions. Raises OSError, ArrowException."""
+        schema, rows = self._large[file_number]
+        parts, start = [], 0
+        with pa.memory_map(self._path(file_number)) as source:
+            reader = pa.ipc.open_file(source)
+            if reader.schema != schema:
+                raise pa.ArrowInvalid("another schema")
+            for i in range(reader.num_record_batches):
+                batch = reader.get_batch(i)
+                batch.validate()
+                inside = ordered[np.searchsorted(ordered, start) : np.searchsorted(ordered, start + len(batch))]
+                if len(inside):
+                    for column in batch.columns:
+                        _check_offsets(column, inside - start)
+                    parts.append(batch.take(pa.array(inside - start)))
+                start += len(batch)
+            if start != rows:
+                raise pa.ArrowInvalid(f"{start} rows instead of {rows}")
+            return pa.Table.from_batches(parts, schema=schema)
+
+    def _damaged(self, file_number: int, found: str) -> DamagedCopyError:
+        return DamagedCopyError(
+            "a copy of keys among the temporary files is damaged",
+            kind="index-file",
+            file=self._path(file_number),
+            found=found,
+            expected="the rows that were put there",
+        )
+
+    def _path(self, file_number: int) -> str:
+        return str(self._folder.path / f"{file_number}.arrow")
+
+
+def _checks(table: pa.Table, positions: Numbers) -> npt.NDArray[np.uint64]:
+    """A number for each row, of its values and its position."""
+    parts = [pl.Series("position", positions)]
+    parts += [pl.Series(str(i), p) for i, p in enumerate(p for c in table.columns for p in comparable(c))]
+    return pl.DataFrame(parts).hash_rows(seed=_SEED).to_numpy()
+
+
+def _check_offsets(column: pa.Array, rows: Numbers) -> None:
+    """Texts that begin or end outside of their buffer would be read from anywhere."""
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        _, offsets, data = column.buffers()
+        places = np.frombuffer(offsets, np.int32)
+        begin, end = places[column.offset + rows], places[column.offset + rows + 1]
+        if ((begin < 0) | (end < begin) | (end > (0 if data is None else data.size))).any():
+            raise pa.ArrowInvalid("offsets outside of the file")

@@ -1,0 +1,277 @@
+"""PROMOTE: what a staging branch says since it was last promoted, as one commit on `main`.
+
+Law: `main` loses the rows that the branch has lost since then, and gets those that the branch has got; by that
+difference of two states of the branch, whatever was done on it. Rows that are on `main` alone, because it was compacted
+or others wrote there, go when the branch touched their key. Equality deletes of the branch arrive as positions.
+
+What was promoted last is the newest snapshot of the branch that `main` knows: the one they have in common, or one that
+a promotion in the history of `main` names. The tag `deletekit-promoted-<branch>` spares it from expiry.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg.types import NestedField
+
+from deletekit.commit.change import RefUpdate, RowDelta
+from deletekit.commit.conflicts import PlannedChange
+from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.deletes.delete_writers import FilePositions
+from deletekit.deletes.plan import ScanTask
+from deletekit.deletes.replace import HiddenRows, write_positions
+from deletekit.deletes.write_context import check_parquet_only
+from deletekit.engines.current import engine_or_default
+from deletekit.engines.local import Engine
+from deletekit.errors import InvalidInputError
+from deletekit.formats.content_file import DataFile
+from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.public import public
+from deletekit.stream.applied_batches import PROMOTED_BRANCH, PROMOTED_SNAPSHOT, promoted_snapshot, tag_update
+from deletekit.stream.batch_delta import by_position
+from deletekit.stream.branch_difference import Difference, difference, key_positions, keys_at, rewritten
+from deletekit.table.ancestry import ancestors
+from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
+from deletekit.table.snapshot import without_first_row_id
+from deletekit.table.table import Table
+from deletekit.verbs.append import ensure_unpartitioned_spec
+from deletekit.verbs.delete import partitionable, specs_in_use, write_blind
+from deletekit.verbs.shared.row_changes import distinct, equality_fields_of
+
+__all__ = ["Promotion", "PromotionMode", "promote"]
+
+PromotionMode = Literal["merge-on-read", "copy-on-write"]
+_PLANS_BY_POSITION = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promotion:
+    """What `promote` did.
+
+    Attributes
+    ----------
+    snapshot_id: the snapshot of the branch that `main` has now; previous_snapshot_id: the one that it had before.
+    added_rows, deleted_rows: rows of the branch that came to `main`, and rows of `main` that went.
+    fell_back: rows of `main` were deleted by value in the end, because others kept committing.
+    commit: None when there was nothing to do.
+    """
+
+    snapshot_id: int
+    previous_snapshot_id: int
+    added_rows: int = 0
+    deleted_rows: int = 0
+    fell_back: bool = False
+    commit: Commit | None = None
+
+
+@public
+def promote(
+    table: Table,
+    branch: str,
+    *,
+    ref: str = MAIN,
+    equality_fields: str | Sequence[str] | None = None,
+    mode: PromotionMode = "merge-on-read",
+    reset: bool = False,
+    engine: Engine | None = None,
+) -> Promotion:
+    """Bring what a staging branch has changed since it was last promoted to another branch, in one commit.
+
+    Parameters
+    ----------
+    branch: the staging branch.
+    ref: where to.
+    equality_fields: the key columns; default the schema's identifier fields. They are needed where rows have to be
+        found again: when `ref` has data files that the branch did not have.
+    mode: `merge-on-read` adds the data files of the branch, and hides by position what is not live; `copy-on-write`
+        rewrites data files, and leaves no delete file on `ref` at all.
+    reset: move the branch to the new head of `ref` in the same commit, so that it does not grow for ever.
+    engine: where data files are read.
+
+    A row keeps its `_row_id` where the data file stores it, as those of updated rows do; else `ref` gives it another.
+    After races that were lost to compaction, old rows are deleted by value, which holds whatever was compacted.
+
+    Raises NotFoundError for a missing branch, InvalidInputError of kind `no-common-snapshot` for branches that have
+    nothing in common any more; CommitConflictError, CommitStateUnknownError as every commit.
+    """
+    _check(table.refresh(), branch, ref, mode)
+    fields = _key_fields(table, equality_fields)
+    if fields and mode == "merge-on-read" and not partitionable(table.metadata, fields):
+        ensure_unpartitioned_spec(table)
+    run = _Promote(branch, fields, mode, reset, engine_or_default(engine))
+    done = commit(table, run.build, ref=ref)
+    assert run.report is not None
+    return replace(run.report, commit=done if done.snapshot_id is not None else None)
+
+
+def promoted_tag(branch: str) -> str:
+    """The tag of what a branch had when it was last promoted."""
+    return f"deletekit-promoted-{branch}"
+
+
+@dataclass(slots=True)
+class _Promote:
+    """One call of `promote`; planned anew, whole, after each lost race."""
+
+    branch: str
+    fields: tuple[NestedField, ...]
+    mode: PromotionMode
+    reset: bool
+    engine: Engine
+    plans: int = 0
+    report: Promotion | None = field(default=None)
+
+    def build(self, attempt: Attempt) -> RowDelta | PlannedChange:
+        self.plans += 1
+        metadata = attempt.base.metadata
+        head = metadata.snapshot_of_ref(self.branch)
+        assert head is not None  # checked: the branch is there, and is not an empty main
+        start = _last_promoted(metadata, attempt.base.snapshot, head, self.branch)
+        self.report = Promotion(snapshot_id=head.snapshot_id, previous_snapshot_id=start.snapshot_id)
+        if start.snapshot_id == head.snapshot_id:
+            return RowDelta()
+        found = difference(attempt, start, head, self.engine)
+        falls_back = self.plans > _PLANS_BY_POSITION and self.mode == "merge-on-read" and bool(self.fields)
+        if self.mode == "copy-on-write":
+            delta = self._copied(attempt, found)
+        elif falls_back:
+            delta = self._by_value(attempt, found)
+        else:
+            delta = self._by_position(attempt, found)
+        self.report = replace(
+            self.report,
+            added_rows=sum(s.task.data_file.record_count - len(s.positions) for s in found.staged),
+            fell_back=falls_back,
+        )
+        summary = {PROMOTED_BRANCH: self.branch, PROMOTED_SNAPSHOT: str(head.snapshot_id)}
+        refs = [tag_update(metadata, promoted_tag(self.branch), head.snapshot_id)]
+        if self.reset:
+            refs.append(RefUpdate(name=self.branch, type="branch", found=head.snapshot_id))
+        delta = replace(delta, summary=summary, refs=tuple(refs))
+        return PlannedChange(delta=delta) if falls_back else delta
+
+    def _by_position(self, attempt: Attempt, found: Difference) -> RowDelta:
+        killed = self._killed(found)
+        delta = by_position(attempt, killed)
+        files, hidden = _staged(found)
+        return replace(
+            delta,
+            added_data_files=files,
+            added_delete_files=(*delta.added_delete_files, *write_positions(attempt.write, hidden)),
+        )
+
+    def _by_value(self, attempt: Attempt, found: Difference) -> RowDelta:
+        files, hidden = _staged(found)
+        keys = self._touched(found)
+        deletes = write_blind(attempt.write, specs_in_use(attempt), keys, self.fields, None) if len(keys) else []
+        return RowDelta(added_data_files=files, added_delete_files=(*deletes, *write_positions(attempt.write, hidden)))
+
+    def _copied(self, attempt: Attempt, found: Difference) -> RowDelta:
+        killed = {k.task.data_file.file_path: k for k in self._killed(found)}
+        old = [t for p, t in found.there.items() if p in killed or t.deletes]
+        none = PositionBitmap()
+        again = [(t, killed[p].positions if (p := t.data_file.file_path) in killed else none) for t in old]
+        again += [(s.task, none) for s in found.staged if s.task.deletes]
+        files = [f for task, gone in again for f in rewritten(found.context, attempt.write, task, gone)]
+        files += [_new(s.task) for s in found.staged if not s.task.deletes]
+        base = attempt.base
+        deletes = base.reader.live_entries(base.snapshot, ManifestContent.DELETES) if base.snapshot else ()
+        return RowDelta(
+            added_data_files=tuple(files),
+            removed_data_files=tuple(t.data for t in old),
+            removed_delete_files=tuple(deletes),
+        )
+
+    def _killed(self, found: Difference) -> list[HiddenRows]:
+        """Rows that go: by their place where the data file is still there, and by their key everywhere else."""
+        gone = {path: k.positions for path, k in found.killed.items() if path in found.there}
+        apart = [t for path, t in found.there.items() if path not in found.before]
+        if apart:
+            keys = self._touched(found)
+            gone |= dict(key_positions(found.context, apart, keys, self.fields, self.engine))
+        killed = []
+        for path, positions in gone.items():
+            hidden = found.hidden(found.there[path])
+            new = positions - hidden
+            if new:
+                killed.append(HiddenRows(found.there[path], new, hidden))
+        assert self.report is not None
+        self.report = replace(self.report, deleted_rows=sum(len(k.positions) for k in killed))
+        return killed
+
+    def _touched(self, found: Difference) -> pa.Table:
+        """The keys of all rows that came or went on the branch, and of its new equality deletes."""
+        if not self.fields:
+            raise InvalidInputError(
+                "rows have to be found by their key, and the schema names none",
+                kind="equality-key",
+                field="equality_fields",
+            )
+        parts = [keys_at(found.context, k, self.fields) for k in found.killed.values()]
+        for staged in found.staged:
+            rows = PositionBitmap(np.arange(staged.task.data_file.record_count))
+            parts.append(keys_at(found.context, replace(staged, positions=rows - staged.positions), self.fields))
+        parts += found.deleted_keys(self.fields)
+        names = [str(f.field_id) for f in self.fields]
+        # Made new: a data file calls a key required, a delete file does not, and Arrow does not put the two together.
+        return distinct(pa.concat_tables([pa.table(p.columns, names=names) for p in parts])) if parts else pa.table({})
+
+
+def _staged(found: Difference) -> tuple[tuple[DataFile, ...], list[FilePositions]]:
+    kept = [s for s in found.staged if len(s.positions) < s.task.data_file.record_count]
+    hidden = [FilePositions(s.task.data_file, s.positions) for s in kept if s.positions]
+    return tuple(_new(s.task) for s in kept), hidden
+
+
+def _new(task: ScanTask) -> DataFile:
+    file = without_first_row_id(task.data).data_file
+    assert isinstance(file, DataFile)
+    return file
+
+
+def _last_promoted(metadata: TableMetadata, target: Snapshot | None, head: Snapshot, branch: str) -> Snapshot:
+    known: set[int] = set()
+    complete = True
+    for snapshot in ancestors(metadata, target.snapshot_id if target else None):
+        known.add(snapshot.snapshot_id)
+        promoted = promoted_snapshot(snapshot)
+        if promoted is not None and snapshot.summary.get(PROMOTED_BRANCH) == branch:
+            known.add(promoted)
+        complete = snapshot.parent_snapshot_id is None or snapshot.parent_snapshot_id in metadata.snapshots
+    tag = metadata.refs.get(promoted_tag(branch))
+    if tag is not None and not complete:
+        known.add(int(tag["snapshot-id"]))
+    for snapshot in ancestors(metadata, head.snapshot_id):
+        if snapshot.snapshot_id in known:
+            return snapshot
+    raise InvalidInputError(
+        "the branches have no snapshot in common: it expired, or one of them was moved",
+        kind="no-common-snapshot",
+        field="branch",
+        found=branch,
+    )
+
+
+def _key_fields(table: Table, names: Sequence[str] | None) -> tuple[NestedField, ...]:
+    chosen: Sequence[str] | Sequence[int] | None = names if names is not None else table.schema.identifier_field_ids
+    return equality_fields_of(table.schema, chosen) if chosen else ()
+
+
+def _check(table: Table, branch: str, ref: str, mode: str) -> None:
+    if mode not in ("merge-on-read", "copy-on-write"):
+        raise InvalidInputError(
+            "unknown mode", kind="mode", field="mode", found=mode, expected="merge-on-read or copy-on-write"
+        )
+    check_request(table, ref)
+    check_request(table, branch)
+    if branch in (ref, MAIN) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", branch):
+        raise InvalidInputError(
+            "not a staging branch", kind="ref", field="branch", found=branch, expected=f"another branch than {ref}"
+        )
+    check_parquet_only(table.metadata, "write.format.default", "write.delete.format.default")

@@ -1,0 +1,126 @@
+"""What a sink keeps from batch to batch, and what it is made of.
+
+Law: nothing here is needed to be right: index and reader may be thrown away at any time, and are made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import Any, Literal, TypeVar
+
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField
+
+from deletekit.commit.swap import Attempt, check_request, check_same_table
+from deletekit.commit.validation import check_delete_kind
+from deletekit.deletes.write_context import check_parquet_only
+from deletekit.engines.local import Engine
+from deletekit.errors import InvalidInputError
+from deletekit.stream.applied_batches import check_owner, newest_marker, sink_tag
+from deletekit.stream.key_columns import DamagedCopyError
+from deletekit.stream.table_index import TableIndex
+from deletekit.table.metadata import TableMetadata
+from deletekit.table.snapshot import SnapshotReader
+from deletekit.table.table import Table
+from deletekit.verbs.shared.row_changes import equality_fields_of
+
+__all__ = ["SinkMode", "SinkState"]
+
+T = TypeVar("T")
+SinkMode = Literal["auto", "flink", "eq-only", "index-only"]
+
+
+@dataclass(slots=True, kw_only=True)
+class SinkState:
+    """A sink's table and options (see `sink`), and the index and reader it keeps.
+
+    Attributes
+    ----------
+    table_uuid: the table that the sink was opened for.
+    lock: held by whoever uses the table, the index or the reader.
+    """
+
+    table: Table
+    table_uuid: str | None
+    sink_id: str
+    mode: SinkMode
+    ref: str
+    equality_fields: str | Sequence[str] | None
+    allow_rewind: bool
+    allow_gaps: bool
+    max_index_keys: int | None
+    engine: Engine
+    index: TableIndex | None = None
+    kept_reader: SnapshotReader | None = None
+    lock: RLock = field(default_factory=RLock)
+
+    def close(self) -> None:
+        """Give back the index."""
+        with self.lock:
+            if self.index is not None:
+                self.index.close()
+                self.index = None
+
+    def key_fields(self, schema: Schema) -> tuple[NestedField, ...]:
+        """The key columns. Raises InvalidInputError."""
+        names: Any = self.equality_fields if self.equality_fields is not None else schema.identifier_field_ids
+        if not names:
+            raise InvalidInputError(
+                "a sink needs key columns, and the schema names none", kind="equality-key", field="equality_fields"
+            )
+        return equality_fields_of(schema, names)
+
+    def with_index(self, attempt: Attempt, use: Callable[[TableIndex], T]) -> tuple[T, int]:
+        """What `use` makes of the index, right for the attempt's base, and how many data files were read for that.
+
+        When the copies of keys on the local disk turn out to be damaged, the index is made again, once; so `use` reads
+        all that it needs of it before it writes anything.
+        """
+        for last in (False, True):
+            try:
+                index, read = self._caught_up(attempt)
+                return use(index), read
+            except DamagedCopyError:
+                self.close()
+                if last:
+                    raise
+        raise AssertionError
+
+    def _caught_up(self, attempt: Attempt) -> tuple[TableIndex, int]:
+        fields = self.key_fields(attempt.base.metadata.schema)
+        if self.index is None or [_kind(f) for f in self.index.fields] != [_kind(f) for f in fields]:
+            self.close()
+            self.index = TableIndex(fields, max_keys=self.max_index_keys)
+        read = self.index.catch_up(attempt.table.io, attempt.base, self.engine)
+        return self.index, read
+
+    def reader(self, metadata: TableMetadata) -> SnapshotReader:
+        """The reader that is kept from batch to batch."""
+        if self.kept_reader is None:
+            self.kept_reader = SnapshotReader(self.table.io, metadata)
+        else:
+            self.kept_reader.renew(self.table.io, metadata, metadata.snapshot_of_ref(self.ref))
+        return self.kept_reader
+
+    def check(self) -> None:
+        """Refuse, before anything is written, a table or branch that batches cannot be written to."""
+        metadata = self.table.metadata
+        check_same_table(self.table, self.table_uuid)
+        check_request(self.table, self.ref)
+        check_delete_kind("equality-delete", metadata.format_version)
+        check_parquet_only(metadata, "write.format.default", "write.delete.format.default")
+        marker = newest_marker(metadata, metadata.snapshot_of_ref(self.ref), self.sink_id)
+        key = tuple(f.field_id for f in self.key_fields(metadata.schema))
+        if marker is not None:
+            check_owner(metadata, marker, key)
+        tag = metadata.refs.get(sink_tag(self.sink_id))
+        if tag is not None and tag.get("type") != "tag":
+            raise InvalidInputError(
+                "a branch has the name of the sink's tag", kind="ref", field="ref", found=sink_tag(self.sink_id)
+            )
+
+
+def _kind(field: NestedField) -> tuple[int, str]:
+    return field.field_id, str(field.field_type)

@@ -1,0 +1,167 @@
+"""Batches of changes to feed a sink with: files, and changes that are made up.
+
+Law: the same batches in the same order whenever they are asked for, as a stream that starts again must have them. A
+value in a file has the type of the table's column, whatever it looks like.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from glob import escape, glob
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
+import pyarrow.parquet as pq
+from pyiceberg.schema import Schema
+
+from deletekit.errors import InvalidInputError, NotFoundError
+from deletekit.stream.file_names import natural_key
+from deletekit.table.types import arrow_type
+
+__all__ = ["RATE_SCHEMA", "change_files", "rate_batches", "read_changes_file"]
+
+RATE_SCHEMA = pa.schema(
+    [pa.field("value", pa.int64(), nullable=False), pa.field("timestamp", pa.timestamp("us", "UTC"))]
+)
+"""Of the table that `rate_batches` are for; the names are those of Spark's rate source."""
+_KEYS = 10_000
+_FIRST_TIME = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def change_files(paths: Sequence[str | Path], *, as_given: bool = False) -> list[str]:
+    """The files that paths stand for, absolute, in the order in which they are to be applied.
+
+    Files come in the order given. A folder stands for the files in it and below, a pattern (`*`, `?`, `[...]`) for
+    those it fits, in natural order: `2.parquet` before `10.parquet`; names that begin with `.` or `_` are left out.
+
+    Parameters
+    ----------
+    as_given: keep an order of files that a shell makes of a pattern too, with `10.parquet` before `2.parquet`.
+
+    Raises NotFoundError for a path that is not there; InvalidInputError for a file twice, one of a format that changes
+    are not read from, or files in the order of a shell.
+    """
+    files: list[str] = []
+    for path in map(os.path.abspath, map(str, paths)):
+        files += _files_of(path)
+    given = [path for path in paths if Path(path).is_file()]
+    if not as_given and len(given) == len(files):
+        _check_shell_order(files)
+    for number, file in enumerate(files):
+        if file in files[:number]:
+            raise InvalidInputError("a file comes twice in one stream", kind="file-twice", file=file)
+        _reader(file)
+    return files
+
+
+def read_changes_file(file: str, schema: Schema, change_type: str | None) -> pa.Table:
+    """The change rows of a file: Parquet, CSV with a header, or JSON lines.
+
+    In CSV a column of the table is read as its type, so that `007` is a text where the column is; nothing between two
+    commas is null, and `""` is the empty text.
+
+    Raises InvalidInputError for another format, and for what cannot be read as the table's types.
+    """
+    kinds = {f.name: arrow_type(f.field_type) for f in schema.fields if f.name != change_type}
+    if change_type is not None:
+        kinds[change_type] = pa.string()
+    try:
+        return _reader(file)(file, kinds)
+    except (pa.ArrowException, OSError) as e:
+        raise InvalidInputError("changes cannot be read", kind="rows", file=file, found=str(e)) from e
+
+
+def rate_batches(rows: int, batches: int) -> Iterator[pa.Table]:
+    """Changes of random keys, in batches of so many rows, a second apart; the same whenever they are made."""
+    for number in range(batches):
+        random = np.random.default_rng(number)
+        at = _FIRST_TIME + timedelta(seconds=number)
+        yield pa.table(
+            {
+                "value": random.integers(0, _KEYS, rows),
+                "timestamp": pa.array([at] * rows, pa.timestamp("us", "UTC")),
+                "_change_type": random.choice(["INSERT", "UPDATE_AFTER", "DELETE"], rows, p=[0.5, 0.3, 0.2]),
+            }
+        )
+
+
+# --- which files ------------------------------------------------------------------------------------------------------
+
+
+def _files_of(path: str) -> list[str]:
+    if Path(path).is_file():
+        return [path]
+    # Not those of pathlib: its patterns may not be absolute, and have no escapes.
+    found = glob(f"{escape(path)}/**" if Path(path).is_dir() else path, recursive=True)  # noqa: PTH207
+    files = [f for f in found if Path(f).is_file() and not _is_hidden(os.path.relpath(f, path))]
+    if not files:
+        raise NotFoundError("no files of changes here", kind="file-not-found", file=path)
+    return sorted(files, key=natural_key)
+
+
+def _is_hidden(relative: str) -> bool:
+    return any(part.startswith(("_", ".")) and part != ".." for part in Path(relative).parts)
+
+
+def _check_shell_order(files: Sequence[str]) -> None:
+    natural = sorted(files, key=natural_key)
+    if list(files) != natural and list(files) == sorted(files):
+        place = next(i for i, (a, b) in enumerate(zip(files, natural, strict=True)) if a != b)
+        raise InvalidInputError(
+            "the files come in the order that a shell makes of a pattern, which may not be that of the changes",
+            kind="file-order",
+            found=f"{Path(files[place]).name} before {Path(natural[place]).name}",
+            expected="the folder, or the pattern in quotes, for natural order; or --as-given for this one",
+        )
+
+
+# --- what is in them --------------------------------------------------------------------------------------------------
+
+Kinds = dict[str, pa.DataType]
+
+
+def _reader(file: str) -> Callable[[str, Kinds], Any]:
+    readers = {".parquet": _read_parquet, ".csv": _read_csv, ".json": _read_json, ".jsonl": _read_json}
+    reader = readers.get(Path(file).suffix.lower())
+    if reader is None:
+        raise InvalidInputError(
+            "changes are read from Parquet, CSV and JSON lines",
+            kind="file-format",
+            file=file,
+            found=Path(file).suffix,
+            expected=", ".join(readers),
+        )
+    return reader
+
+
+def _read_parquet(file: str, kinds: Kinds) -> pa.Table:
+    del kinds
+    return pq.read_table(file)
+
+
+def _read_csv(file: str, kinds: Kinds) -> pa.Table:
+    options = pa_csv.ConvertOptions(
+        column_types=kinds, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+    )
+    return pa_csv.read_csv(file, parse_options=pa_csv.ParseOptions(newlines_in_values=True), convert_options=options)
+
+
+def _read_json(file: str, kinds: Kinds) -> pa.Table:
+    # Arrow adds columns that it is told of and that no row has, so it is asked first which there are.
+    names = pa_json.read_json(file).column_names
+    told = pa.schema([pa.field(n, kinds[n]) for n in names if n in kinds and _json_has(kinds[n])])
+    return pa_json.read_json(file, parse_options=pa_json.ParseOptions(explicit_schema=told))
+
+
+def _json_has(kind: pa.DataType) -> bool:
+    """Whether Arrow can be told to read a type; of others it finds out by itself what they are."""
+    if pa.types.is_nested(kind):
+        return all(_json_has(kind.field(i).type) for i in range(kind.num_fields))
+    without = (pa.types.is_date, pa.types.is_time, pa.types.is_fixed_size_binary)
+    return not isinstance(kind, pa.BaseExtensionType) and not any(is_kind(kind) for is_kind in without)

@@ -1,0 +1,398 @@
+"""A table's keys, and where the live row of each is: kept from commit to commit, and right for one head at a time.
+
+Law: the index follows what is live, not what was meant: it compares the head's data and delete files with those that it
+has seen, reads what is new and forgets what is gone, whoever wrote it and whichever way the branch was moved. A hash
+that is found is not believed before the key itself is compared. Nothing but a place is said of a row.
+
+A row takes 16 bytes and one bit of memory. Keys that are not whole numbers, and row ids that are stored in data files,
+are on the local disk (`KeyColumns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.types import NestedField
+
+from deletekit.commit.change import Base
+from deletekit.deletes.plan import ScanTask, plan_scan
+from deletekit.deletes.read import ReadContext
+from deletekit.deletes.replace import existing
+from deletekit.deletes.rewrite import deleted_positions
+from deletekit.engines.local import Engine
+from deletekit.formats.content_file import DeleteFile
+from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.stream.file_keys import FileKeys, read_file_keys
+from deletekit.stream.key_columns import KeyColumns
+from deletekit.stream.key_hash import KeyHasher, KeyHashes, same_keys
+from deletekit.stream.key_index import KeyIndex, Locations, pack, unpack
+from deletekit.table.file_io import FileIO
+
+__all__ = ["Hits", "TableIndex", "by_file"]
+
+Numbers = npt.NDArray[np.int64]
+Bits = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Live rows that have a key asked for: the number of the key, the number of the file, the position."""
+
+    keys: Numbers
+    files: Numbers
+    positions: Numbers
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def where(self, mask: npt.NDArray[np.bool_]) -> Hits:
+        return Hits(self.keys[mask], self.files[mask], self.positions[mask])
+
+
+@dataclass(slots=True)
+class _File:
+    """A live data file: the deletes that were seen, and a bit for each row that is hidden.
+
+    `dead` finds out about single rows; `hidden` is the same rows as they are written, once somebody asked for them. To
+    make it of `dead` each time would cost more from batch to batch.
+    """
+
+    task: ScanTask
+    dead: Bits
+    stored_ids: bool
+    seen: frozenset[Any] = field(default_factory=frozenset)
+    hidden: PositionBitmap | None = None
+
+    def hides(self, positions: Numbers) -> npt.NDArray[np.bool_]:
+        hidden: npt.NDArray[np.bool_] = (self.dead[positions >> 3] >> (positions & 7).astype(np.uint8) & 1) > 0
+        return hidden
+
+
+class TableIndex:
+    """The index of the rows of one branch by one key.
+
+    Parameters
+    ----------
+    fields: the key columns.
+    max_keys: how many rows it may hold; the data files with the oldest rows are left out. None: all of them.
+    """
+
+    def __init__(self, fields: Sequence[NestedField], *, max_keys: int | None = None) -> None:
+        self.fields = tuple(fields)
+        self._hasher = KeyHasher(fields)
+        self._max_keys = max_keys
+        self._columns = KeyColumns()
+        self._clear()
+
+    def _clear(self) -> None:
+        self._index, self._nulls = KeyIndex(), KeyIndex()
+        self._files: dict[int, _File] = {}
+        self._numbers: dict[str, int] = {}
+        self._left_out: set[str] = set()
+        self._next = 0
+        self._gone_rows = 0
+        self._expected: dict[str, FileKeys] = {}
+        self._expected_bits: dict[Any, Bits] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove what is on disk."""
+        self._columns.close()
+
+    def __len__(self) -> int:
+        return len(self._index) + len(self._nulls)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that keys, places and hidden rows take."""
+        hidden = sum(f.dead.nbytes + (0 if f.hidden is None else _size(f.hidden)) for f in self._files.values())
+        return self._index.nbytes + self._nulls.nbytes + hidden
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether a key that is not found is certainly not in the table."""
+        return not self._left_out
+
+    def expect(self, written: Mapping[str, FileKeys], deletes: Iterable[DeleteFile], hits: Hits) -> None:
+        """What may be live at the next `catch_up`, so that it need not be read: the keys of data files, by path, and
+        the deletion vectors of some hits.
+        """
+        self._expected = dict(written)
+        of_path = {self.task(n).data_file.file_path: (n, at) for n, at in by_file(hits.files)}
+        vectors = [d for d in deletes if d.is_deletion_vector and d.referenced_data_file in of_path]
+        places = [of_path[d.referenced_data_file] for d in vectors if d.referenced_data_file is not None]
+        self._expected_bits = {
+            d.identity: self._with(n, hits.positions[at]) for d, (n, at) in zip(vectors, places, strict=True)
+        }
+
+    def catch_up(self, io: FileIO, base: Base, engine: Engine) -> int:
+        """Make the index that of a head; returns how many data files had to be read.
+
+        Raises FormatError and NotFoundError for files that cannot be read; the index is then built anew next time.
+        """
+        tasks = {t.data_file.file_path: t for t in plan_scan(base.metadata, base.snapshot, base.reader)}
+        context = ReadContext(io, base.metadata)
+        try:
+            self._forget(set(self._numbers) - set(tasks))
+            known = [t for path, t in tasks.items() if path in self._numbers]
+            changed = [t for t in known if {d.identity for d in t.delete_files} != self._file(t).seen]
+            known_bits = self._expected_bits.keys()
+            context.loader.expect(t for t in changed if known_bits.isdisjoint(d.identity for d in t.delete_files))
+            self._forget(self._hide(context, changed))
+            for task in known:
+                if task.data_file.file_path in self._numbers:
+                    self._file(task).task = task
+            read = self._read(context, self._chosen(tasks), engine)
+            self._compact()
+        except BaseException:
+            self._clear()
+            raise
+        self._expected, self._expected_bits = {}, {}
+        return read
+
+    def find(self, keys: Sequence[Any]) -> Hits:
+        """The live rows that have one of these keys, which are given as columns of the fields' types."""
+        hashes = self._hasher(keys)
+        return self._verified(keys, self._live(*self._looked_up(hashes)))
+
+    def numbers(self) -> list[int]:
+        """The numbers of the data files."""
+        return list(self._files)
+
+    def task(self, file_number: int) -> ScanTask:
+        """A data file of the head, with its deletes."""
+        return self._files[file_number].task
+
+    def hidden(self, file_number: int) -> PositionBitmap:
+        """The rows of a data file that are hidden."""
+        file = self._files[file_number]
+        if file.hidden is None:
+            file.hidden = _positions(file.dead)
+        return file.hidden
+
+    def row_ids(self, hits: Hits) -> pa.Array:
+        """The `_row_id` of each row; null where rows have none."""
+        ids, known = np.zeros(len(hits), np.int64), np.zeros(len(hits), np.bool_)
+        for number, rows in by_file(hits.files):
+            file, positions = self._files[number], hits.positions[rows]
+            if file.stored_ids:
+                found = self._columns.take(number, positions).column("_row_id")
+                ids[rows] = found.to_numpy()
+                known[rows] = True
+            elif file.task.data_file.first_row_id is not None:
+                ids[rows] = file.task.data_file.first_row_id + positions
+                known[rows] = True
+        return pa.array(ids, mask=~known)
+
+    # --- what is live -------------------------------------------------------------------------------------------------
+
+    def _file(self, task: ScanTask) -> _File:
+        return self._files[self._numbers[task.data_file.file_path]]
+
+    def _chosen(self, tasks: Mapping[str, ScanTask]) -> list[ScanTask]:
+        """Data files to read: those that are new, as far as there is room; the newest ones are worth most."""
+        new = [t for path, t in tasks.items() if path not in self._numbers]
+        self._left_out &= set(tasks)
+        if self._max_keys is None:
+            return new
+        room = self._max_keys
+        newest = sorted(tasks.values(), key=lambda t: t.data.sequence_number or 0, reverse=True)
+        kept: set[str] = set()
+        for task in newest:
+            room -= task.data_file.record_count
+            if room < 0:
+                break
+            kept.add(task.data_file.file_path)
+        self._forget(set(self._numbers) - kept)
+        self._left_out = set(tasks) - kept
+        return [t for t in new if t.data_file.file_path in kept]
+
+    def _read(self, context: ReadContext, tasks: Sequence[ScanTask], engine: Engine) -> int:
+        expected = self._expected
+        unread = [t for t in tasks if t.deletes or t.data_file.file_path not in expected]
+        for task in tasks:
+            if not task.deletes and task.data_file.file_path in expected:
+                self._add(task, expected[task.data_file.file_path])
+        for task, keys in engine.map(lambda t: (t, read_file_keys(context, t, self.fields)), unread):
+            self._add(task, keys)
+        return len(unread)
+
+    def _add(self, task: ScanTask, keys: FileKeys) -> None:
+        number = self._next
+        self._next += 1
+        rows = len(keys)
+        dead = keys.hidden
+        live = np.arange(rows) if dead is None else np.flatnonzero(~dead)
+        hashes = self._hasher([c.take(pa.array(live)) for c in keys.columns] if dead is not None else keys.columns)
+        self._index.add(hashes.values[~hashes.is_null], pack(number, live[~hashes.is_null]))
+        self._nulls.add(hashes.values[hashes.is_null], pack(number, live[hashes.is_null]))
+        kept = {} if self._hasher.exact else {str(i): c for i, c in enumerate(keys.columns)}
+        if keys.row_ids is not None:
+            kept["_row_id"] = _filled(keys.row_ids, task.data_file.first_row_id)
+        if kept and rows:
+            self._columns.put(number, pa.table(kept))
+        bits = np.zeros(rows, np.bool_) if dead is None else dead
+        self._files[number] = _File(
+            task,
+            np.packbits(bits, bitorder="little"),
+            keys.row_ids is not None,
+            frozenset(d.identity for d in task.delete_files),
+        )
+        self._numbers[task.data_file.file_path] = number
+
+    def _forget(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            number = self._numbers.pop(path)
+            self._gone_rows += len(self._files.pop(number).dead) * 8
+            self._columns.drop(number)
+
+    def _compact(self) -> None:
+        """Leave out rows that are hidden or gone with their file, once they are a third of all."""
+        if 3 * self._gone_rows > len(self):
+            self._index.keep(self._are_live)
+            self._nulls.keep(self._are_live)
+            self._gone_rows = 0
+
+    def _are_live(self, locations: Locations) -> npt.NDArray[np.bool_]:
+        files, positions = unpack(locations)
+        live = np.zeros(len(files), np.bool_)
+        for number, rows in by_file(files):
+            if number in self._files:
+                live[rows] = ~self._files[number].hides(positions[rows])
+        return live
+
+    # --- what is hidden -----------------------------------------------------------------------------------------------
+
+    def _hide(self, context: ReadContext, tasks: Sequence[ScanTask]) -> set[str]:
+        """Take in deletes that came; returns the files of which others are gone, which have to be read anew."""
+        anew: set[str] = set()
+        by_value: list[tuple[ScanTask, list[DeleteFile]]] = []
+        for task in tasks:
+            file = self._file(task)
+            now = {d.identity: d for d in task.delete_files}
+            new = [d for i, d in now.items() if i not in file.seen]
+            positions = [d for d in new if d.kind != "equality-delete"]
+            hidden = self._bits(context, task, positions, len(file.dead))
+            # Whatever is gone must be in what came, as in a vector that replaces another.
+            if file.seen - set(now) and (file.dead & ~hidden).any():
+                anew.add(task.data_file.file_path)
+                continue
+            self._set(file, file.dead | hidden)
+            file.seen = frozenset(now)
+            keyed = [d for d in new if d.kind == "equality-delete"]
+            if keyed:
+                by_value.append((task, keyed))
+        self._hide_keys(context, by_value)
+        return anew
+
+    def _bits(self, context: ReadContext, task: ScanTask, deletes: Collection[DeleteFile], length: int) -> Bits:
+        """What deletes by position hide of a file; positions behind its end, which some writers leave, are nothing."""
+        bits = np.zeros(length, np.uint8)
+        for delete in deletes:
+            known = self._expected_bits.get(delete.identity)
+            if known is None:
+                found = context.loader.positions_of(delete, task.data_file.file_path)
+                known = _packed(existing(found, task.data_file), length)
+            bits |= known
+        return bits
+
+    def _hide_keys(self, context: ReadContext, found: Sequence[tuple[ScanTask, list[DeleteFile]]]) -> None:
+        """Look up the keys of equality deletes, each file of them once; read data only for those of other columns."""
+        ids = tuple(sorted(f.field_id for f in self.fields))
+        other = [t for t, deletes in found if any(tuple(sorted(d.equality_ids or ())) != ids for d in deletes)]
+        for task in other:
+            file = self._file(task)
+            self._set(file, file.dead | _packed(deleted_positions(context, task), len(file.dead)))
+        skip = {t.data_file.file_path for t in other}
+        targets: dict[Any, tuple[DeleteFile, set[int]]] = {}
+        for task, deletes in found:
+            if task.data_file.file_path not in skip:
+                for delete in deletes:
+                    number = self._numbers[task.data_file.file_path]
+                    targets.setdefault(delete.identity, (delete, set()))[1].add(number)
+        for delete, numbers in targets.values():
+            hits = self.find(context.loader.key_columns(ids, delete))
+            for number, rows in by_file(hits.files):
+                if number in numbers:
+                    file = self._files[number]
+                    self._set(file, file.dead | _packed(PositionBitmap(hits.positions[rows]), len(file.dead)))
+
+    def _with(self, file_number: int, positions: Numbers) -> Bits:
+        bits = self._files[file_number].dead.copy()
+        np.bitwise_or.at(bits, positions >> 3, (1 << (positions & 7)).astype(np.uint8))
+        return bits
+
+    def _set(self, file: _File, dead: Bits) -> None:
+        new = dead & ~file.dead  # rows never come back
+        self._gone_rows += int(np.bitwise_count(new).sum())
+        if file.hidden is not None:
+            file.hidden |= _positions(new)
+        file.dead = dead
+
+    # --- looking up ---------------------------------------------------------------------------------------------------
+
+    def _looked_up(self, hashes: KeyHashes) -> tuple[Numbers, Locations]:
+        plain, null = np.flatnonzero(~hashes.is_null), np.flatnonzero(hashes.is_null)
+        rows, locations = self._index.find(hashes.values[plain])
+        null_rows, null_locations = self._nulls.find(hashes.values[null])
+        return np.concatenate([plain[rows], null[null_rows]]), np.concatenate([locations, null_locations])
+
+    def _live(self, keys: Numbers, locations: Locations) -> Hits:
+        files, positions = unpack(locations)
+        return Hits(keys, files, positions).where(self._are_live(locations))
+
+    def _verified(self, keys: Sequence[Any], hits: Hits) -> Hits:
+        if self._hasher.exact:
+            return hits
+        right = np.zeros(len(hits), np.bool_)
+        for number, rows in by_file(hits.files):
+            stored = self._columns.take(number, hits.positions[rows])
+            asked = [c.take(pa.array(hits.keys[rows])) for c in keys]
+            right[rows] = same_keys(asked, [stored.column(str(i)) for i in range(len(keys))])
+        return hits.where(right)
+
+
+def by_file(files: Numbers) -> list[tuple[int, Numbers]]:
+    """Each file number with the places it has."""
+    order = np.argsort(files, kind="stable")
+    starts = np.flatnonzero(np.diff(files[order], prepend=-1))
+    return [(int(files[part[0]]), part) for part in np.split(order, starts[1:]) if len(part)]
+
+
+def _packed(positions: PositionBitmap, length: int) -> Bits:
+    bits: Bits = np.packbits(positions.mask(0, length * 8), bitorder="little")
+    return bits
+
+
+def _positions(bits: Bits) -> PositionBitmap:
+    some = np.flatnonzero(bits)  # of a large file few bytes have a bit
+    rows, bit = np.nonzero(np.unpackbits(bits[some], bitorder="little").reshape(-1, 8))
+    return PositionBitmap(some[rows] * 8 + bit)
+
+
+def _size(positions: PositionBitmap) -> int:
+    found = [bitmap.get_statistics() for bitmap in positions.by_key.values()]
+    return sum(
+        int(f["n_bytes_array_containers"] + f["n_bytes_run_containers"] + f["n_bytes_bitset_containers"]) for f in found
+    )
+
+
+def _filled(row_ids: pa.Array, first_row_id: int | None) -> pa.Array:
+    """Row ids, of which those that are not stored follow from the position."""
+    if not row_ids.null_count or first_row_id is None:
+        return row_ids
+    return pc.coalesce(row_ids, pa.array(first_row_id + np.arange(len(row_ids))))

@@ -1,0 +1,333 @@
+"""EXPLAIN a row: every version of it in a snapshot's data files, live or hidden, and which delete hides it and why.
+
+Law: read-only, and it believes nothing: a verdict is reached by applying each delete file on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
+from deletekit.deletes.plan import ScanTask, delete_index, plan_scan
+from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
+from deletekit.deletes.which_apply import DeleteFileIndex, is_global, referenced_path
+from deletekit.engines.current import engine_or_default
+from deletekit.engines.local import Engine
+from deletekit.errors import UNREADABLE, DeletekitError
+from deletekit.formats.content_file import DeleteFile, ManifestEntry
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.table.column_names import as_names
+from deletekit.table.metadata import MAIN, TableMetadata
+from deletekit.table.snapshot import SnapshotReader
+from deletekit.table.table import Table
+from deletekit.verbs.scan import resolve_snapshot, select_field
+
+__all__ = ["Explanation", "HidingDelete", "RowVersion", "UnreadFile", "explain"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HidingDelete:
+    """One delete file that hides a row, and the rule by which it does."""
+
+    kind: str
+    file_path: str
+    sequence_number: int
+    rule: str
+    equality_ids: tuple[int, ...] | None = None
+    content_offset: int | None = None
+    content_size_in_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadFile:
+    """A data or delete file that could not be read, and why."""
+
+    file_path: str
+    error: DeletekitError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowVersion:
+    """One row of one data file; `hidden_by` and `unread` are empty for a live row.
+
+    `unread` are deletes that are about its data file and could not be read: they may hide the row, or not.
+    """
+
+    row: dict[str, Any]
+    data_file: str
+    position: int
+    sequence_number: int
+    hidden_by: tuple[HidingDelete, ...] = ()
+    spared_by: tuple[HidingDelete, ...] = ()
+    unread: tuple[UnreadFile, ...] = ()
+
+    @property
+    def live(self) -> bool:
+        return not self.hidden_by and not self.unread
+
+    @property
+    def unknown(self) -> bool:
+        """Whether only a delete that could not be read can say if the row is live."""
+        return bool(self.unread) and not self.hidden_by
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: live or hidden, by what, and the sequence numbers that decide."""
+        where = f"row {self.position} of {_name(self.data_file)} (written at sequence {self.sequence_number})"
+        if self.hidden_by:
+            return f"{where} is hidden: " + "; ".join(d.rule for d in self.hidden_by)
+        if self.unread:
+            names = "; ".join(f"{_name(u.file_path)} cannot be read" for u in self.unread)
+            return f"{where} may be live or hidden: {names}"
+        if self.spared_by:
+            return f"{where} is live, although its key is deleted: " + "; ".join(d.rule for d in self.spared_by)
+        return f"{where} is live: no delete applies to it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What `explain` returns: iterate over the versions, print it, or take it as a table.
+
+    `unread` are the files that could not be read; rows of such a data file are not among the versions.
+    """
+
+    table: str
+    snapshot_id: int | None
+    versions: tuple[RowVersion, ...]
+    unread: tuple[UnreadFile, ...] = ()
+
+    def __iter__(self) -> Iterator[RowVersion]:
+        return iter(self.versions)
+
+    def __len__(self) -> int:
+        return len(self.versions)
+
+    @property
+    def live(self) -> tuple[RowVersion, ...]:
+        return tuple(v for v in self.versions if v.live)
+
+    @property
+    def hidden(self) -> tuple[RowVersion, ...]:
+        return tuple(v for v in self.versions if v.hidden_by)
+
+    def to_text(self) -> str:
+        """Each version in two lines: its values, and its verdict."""
+        unread = [f"cannot be read: {u.file_path}: {u.error}" for u in self.unread]
+        if not self.versions:
+            return "\n".join([f"{self.table}: no version of such a row in snapshot {self.snapshot_id}", *unread])
+        counts = f"{len(self.live)} live, {len(self.hidden)} hidden"
+        unknown = len(self.versions) - len(self.live) - len(self.hidden)
+        lines = [f"{self.table}, snapshot {self.snapshot_id}: {counts}" + (f", {unknown} unknown" if unknown else "")]
+        for version in self.versions:
+            word = "UNKNOWN" if version.unknown else "live  " if version.live else "HIDDEN"
+            lines.append(f"{word} {version.row}")
+            lines.append(f"       {version.verdict}")
+        return "\n".join([*lines, *unread])
+
+    def to_arrow(self) -> pa.Table:
+        """One line per version and delete that hides it (one line for a live row), with both sequence numbers.
+
+        `live` is null where a delete that could not be read would have to say it.
+        """
+        rows = [_line(version, hiding) for version in self.versions for hiding in version.hidden_by or (None,)]
+        return pa.Table.from_pylist(rows, schema=_SCHEMA)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+
+_SCHEMA = pa.schema(
+    [
+        ("row", pa.string()),
+        ("live", pa.bool_()),
+        ("data_file", pa.string()),
+        ("position", pa.int64()),
+        ("data_sequence_number", pa.int64()),
+        ("delete_kind", pa.string()),
+        ("delete_file", pa.string()),
+        ("delete_sequence_number", pa.int64()),
+        ("rule", pa.string()),
+    ]
+)
+
+
+def explain(
+    table: Table,
+    where: Filter,
+    *,
+    columns: str | Sequence[str] | None = None,
+    snapshot_id: int | None = None,
+    ref: str = MAIN,
+    as_of: int | str | datetime | None = None,
+    engine: Engine | None = None,
+) -> Explanation:
+    """Find every version of the chosen rows in a snapshot's data files and say why each is live or hidden.
+
+    Parameters
+    ----------
+    where: which rows, as in `scan`; deleted rows are found too.
+    columns: columns to show; None is all of the schema.
+    snapshot_id, ref, as_of: which snapshot, as in `scan`.
+
+    Versions come oldest first (by sequence number, file, position). Equality deletes that hold the row's key but are
+    too old to hide it are reported as `spared_by`. A file that cannot be read is named in `unread`, and the others
+    are explained.
+
+    Raises as `scan`, but for such files. Spec: "Scan Planning", "Row-level Deletes".
+    """
+    snapshot, schema = resolve_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of=as_of)
+    bound = parse_filter(where, schema)
+    fields = tuple(select_field(schema, name) for name in as_names(columns)) if columns else schema.fields
+    if snapshot is None:
+        return Explanation(table=table.name, snapshot_id=None, versions=())
+    reader = SnapshotReader(table.io, table.metadata)
+    unread: dict[str, UnreadFile] = {}
+    lost: tuple[UnreadFile, ...] = ()
+    chosen = unbound_filter(where, schema)
+    try:
+        tasks = plan_scan(table.metadata, snapshot, reader, chosen, schema)
+        index = delete_index(table.metadata, snapshot, reader)
+    except UNREADABLE:
+        damaged = {m: _unread(e, m.manifest_path) for m, e in reader.leave_out_unreadable(snapshot).items()}
+        if not damaged:
+            raise
+        unread = {u.file_path: u for u in damaged.values()}
+        lost = tuple(u for m, u in damaged.items() if m.content == ManifestContent.DELETES)
+        tasks = plan_scan(table.metadata, snapshot, reader, chosen, schema)
+        index = delete_index(table.metadata, snapshot, reader)
+    job = _Job(ReadContext(table.io, table.metadata), ReadRequest(fields, bound), index, lost)
+    found: list[RowVersion] = []
+    for versions, files in engine_or_default(engine).map(job.explain, tasks):
+        found += versions
+        unread |= {u.file_path: u for u in files}
+    found.sort(key=lambda v: (v.sequence_number, v.data_file, v.position))
+    return Explanation(
+        table=table.name, snapshot_id=snapshot.snapshot_id, versions=tuple(found), unread=tuple(unread.values())
+    )
+
+
+def _line(version: RowVersion, hiding: HidingDelete | None) -> dict[str, Any]:
+    return {
+        "row": str(version.row),
+        "live": None if version.unknown else version.live,
+        "data_file": version.data_file,
+        "position": version.position,
+        "data_sequence_number": version.sequence_number,
+        "delete_kind": hiding.kind if hiding else None,
+        "delete_file": hiding.file_path if hiding else None,
+        "delete_sequence_number": hiding.sequence_number if hiding else None,
+        "rule": hiding.rule if hiding else version.verdict,
+    }
+
+
+class _Job:
+    """`lost` are delete manifests that cannot be read: any row may be hidden by what is in them."""
+
+    def __init__(
+        self, context: ReadContext, request: ReadRequest, index: DeleteFileIndex, lost: tuple[UnreadFile, ...]
+    ) -> None:
+        self._lost = lost
+        self._context = context
+        self._request = request
+        self._index = index
+
+    def explain(self, task: ScanTask) -> tuple[list[RowVersion], list[UnreadFile]]:
+        """The versions of a data file, and what could not be read of it and its deletes."""
+        unread: list[UnreadFile] = []
+        try:
+            applying = self._hits(task, task.deletes, unread)
+            # One that could not be read and is too old to apply decides nothing.
+            sparing = self._hits(task, self._index.too_old_equality_deletes(task.data), [])
+            versions = []
+            for batch in read_task(self._context, replace(task, deletes=()), self._request):
+                versions += [
+                    self._version(task, batch, int(row), _at(applying, batch, row), _at(sparing, batch, row))
+                    for row in np.flatnonzero(batch.selected)
+                ]
+        except UNREADABLE as e:
+            return [], [_unread(e, task.data_file.file_path)]
+        return [replace(v, unread=(*self._lost, *unread)) for v in versions], unread
+
+    def _hits(
+        self, task: ScanTask, deletes: Sequence[ManifestEntry], unread: list[UnreadFile]
+    ) -> list[tuple[ManifestEntry, npt.NDArray[np.bool_]]]:
+        """Each delete with one boolean per row of the file. Raises what is wrong with the data file alone."""
+        found = []
+        for delete in deletes:
+            try:
+                found.append((delete, self._mask(replace(task, deletes=(delete,)))))
+            except UNREADABLE as e:
+                if e.file == task.data_file.file_path:
+                    raise
+                unread.append(_unread(e, delete.data_file.file_path))
+        return found
+
+    def _mask(self, task: ScanTask) -> npt.NDArray[np.bool_]:
+        masks = [batch.deleted for batch in read_task(self._context, task, ReadRequest(()))]
+        return np.concatenate(masks) if masks else np.empty(0, dtype=np.bool_)
+
+    def _version(
+        self, task: ScanTask, batch: FileBatch, row: int, hiding: list[ManifestEntry], sparing: list[ManifestEntry]
+    ) -> RowVersion:
+        metadata = self._context.metadata
+        return RowVersion(
+            row=batch.table.slice(row, 1).to_pylist()[0],
+            data_file=task.data_file.file_path,
+            position=batch.first_position + row,
+            sequence_number=task.data.sequence_number or 0,
+            hidden_by=tuple(_describe(d, task.data, metadata) for d in hiding),
+            spared_by=tuple(_describe(d, task.data, metadata, spares=True) for d in sparing),
+        )
+
+
+def _at(hits: list[tuple[ManifestEntry, npt.NDArray[np.bool_]]], batch: FileBatch, row: Any) -> list[ManifestEntry]:
+    return [delete for delete, mask in hits if mask[batch.first_position + row]]
+
+
+def _unread(e: DeletekitError, path: str) -> UnreadFile:
+    return UnreadFile(file_path=e.file or path, error=e)
+
+
+def _describe(
+    entry: ManifestEntry, data: ManifestEntry, metadata: TableMetadata, *, spares: bool = False
+) -> HidingDelete:
+    delete = entry.data_file
+    assert isinstance(delete, DeleteFile)
+    return HidingDelete(
+        kind=delete.kind,
+        file_path=delete.file_path,
+        sequence_number=entry.sequence_number or 0,
+        rule=_rule(entry, delete, data, metadata, spares),
+        equality_ids=delete.equality_ids,
+        content_offset=delete.content_offset,
+        content_size_in_bytes=delete.content_size_in_bytes,
+    )
+
+
+def _rule(entry: ManifestEntry, delete: DeleteFile, data: ManifestEntry, metadata: TableMetadata, spares: bool) -> str:
+    file, seq, data_seq = _name(delete.file_path), entry.sequence_number or 0, data.sequence_number or 0
+    if delete.kind == "equality-delete":
+        names = ", ".join(_column(metadata, i) for i in delete.equality_ids or ())
+        scope = "the whole table" if is_global(metadata.specs[delete.spec_id]) else "its partition"
+        if spares:
+            return f"equality delete {file} holds its {names}, but does not apply: {data_seq} < {seq} is false"
+        return f"equality delete {file} holds its {names} and covers {scope}, and {data_seq} < {seq}"
+    if delete.is_deletion_vector:
+        return f"the deletion vector of its data file, in {file}, has its position, and {data_seq} <= {seq}"
+    scope = "names its data file" if referenced_path(delete) is not None else "of its partition names its data file"
+    return f"position delete {file} {scope} and position, and {data_seq} <= {seq}"
+
+
+def _column(metadata: TableMetadata, field_id: int) -> str:
+    return metadata.schema.find_column_name(field_id) or f"{metadata.all_fields[field_id].name} (dropped)"
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]

@@ -1,0 +1,206 @@
+"""MERGE: rows of a source update, delete or join the rows of a table, in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.schema import Schema
+
+from deletekit.commit.conflicts import PlannedChange
+from deletekit.commit.swap import Attempt, Commit, commit
+from deletekit.deletes.data_file_writer import write_data_files
+from deletekit.deletes.input_rows import align, as_table
+from deletekit.deletes.read import FileBatch, ReadRequest
+from deletekit.deletes.row_change import ChangeOptions
+from deletekit.deletes.write_context import granularity_of
+from deletekit.engines.current import engine_or_default
+from deletekit.engines.local import Engine
+from deletekit.errors import InvalidInputError
+from deletekit.table.metadata import MAIN, TableMetadata
+from deletekit.table.table import Table
+from deletekit.verbs.shared.data_frames import engine_of, is_data_frame
+from deletekit.verbs.shared.merge_data_frame import FrameMerge, merge_frame
+from deletekit.verbs.shared.merge_rows import fitting_rows, key_parts, on_fields, updated_rows
+from deletekit.verbs.shared.row_changes import (
+    ChangePlan,
+    choose_mode,
+    equality_fields_of,
+    run_change,
+)
+
+__all__ = ["merge"]
+
+WhenMatched = Literal["update", "delete"]
+WhenNotMatched = Literal["insert"]
+
+
+def merge(
+    table: Table,
+    source: Any,
+    *,
+    on: str | Sequence[str],
+    when_matched: WhenMatched | None = "update",
+    when_not_matched: WhenNotMatched | None = "insert",
+    mode: str | None = None,
+    ref: str = MAIN,
+    granularity: str | None = None,
+    commit_properties: Mapping[str, str] | None = None,
+    engine: Engine | None = None,
+) -> Commit:
+    """Merge a source into a table, in one commit.
+
+    Parameters
+    ----------
+    source: pyarrow Table, anything with `__arrow_c_stream__`, or a list of dicts; it holds the `on` columns and any
+        others of the table. Or a Spark DataFrame: then Spark joins, and its rows never come to the driver.
+    on: the column, or columns, that must be equal, as in SQL: NULL equals nothing, so such source rows are inserted.
+    when_matched: `"update"` sets the source's columns, the others keep their values; `"delete"` deletes the row; None
+        leaves it.
+    when_not_matched: `"insert"` inserts the source row (a missing optional column takes its write default, else null);
+        None ignores it.
+    mode: as in `delete`; None takes `write.merge.mode`. Equality deletes use `on` as their key.
+    ref, granularity, commit_properties: as in `delete`.
+
+    `write.merge.isolation-level`: as in `update`; under `snapshot`, two merges may both insert a key.
+
+    Raises InvalidInputError before anything is written for columns that do not fit, or when a table row matches several
+    source rows (SQL's cardinality rule); CommitConflictError when too many races are lost. Spec: "Row-level Deletes".
+    """
+    if when_matched not in ("update", "delete", None) or when_not_matched not in ("insert", None):
+        raise InvalidInputError(
+            "unknown merge clause",
+            kind="merge",
+            field="when_matched, when_not_matched",
+            found=f"{when_matched}, {when_not_matched}",
+        )
+    runner = engine_or_default(engine)
+
+    def build(attempt: Attempt) -> PlannedChange:
+        metadata = attempt.base.metadata
+        chosen = choose_mode(metadata, "merge", mode)
+        options = ChangeOptions(chosen, granularity_of(metadata, granularity))
+        if is_data_frame(source):
+            frame_merge = FrameMerge(metadata, source, on, when_matched, when_not_matched)
+            return merge_frame(attempt, frame_merge, _with_keys(options, metadata, on), engine_of(source, engine))
+        change = _Merge(metadata.schema, source, on, when_matched)
+        plan = ChangePlan(change, _with_keys(options, metadata, on), "merge")
+        return _with_inserts(attempt, plan, change, when_not_matched, runner)
+
+    return commit(table, build, ref=ref, properties=commit_properties)
+
+
+def _with_inserts(
+    attempt: Attempt, plan: ChangePlan, change: _Merge, when_not_matched: WhenNotMatched | None, engine: Engine
+) -> PlannedChange:
+    metadata = attempt.base.metadata
+    inserts = align(change.source, metadata.schema) if when_not_matched == "insert" else None
+    planned, result = run_change(attempt, plan, engine)
+    if inserts is None:
+        return planned
+    unseen = np.ones(len(inserts), dtype=np.bool_)
+    unseen[change.seen_rows(result.seen)] = False
+    files = write_data_files(attempt.write, inserts.filter(pa.array(unseen)), metadata.spec)
+    delta = replace(planned.delta, added_data_files=(*planned.delta.added_data_files, *files))
+    return replace(planned, delta=delta)
+
+
+def _with_keys(options: ChangeOptions, metadata: TableMetadata, on: str | Sequence[str]) -> ChangeOptions:
+    if options.mode != "equality-delete":
+        return options
+    return replace(options, key_fields=equality_fields_of(metadata.schema, on))
+
+
+class _Merge:
+    """The change: rows whose `on` columns equal a source row's."""
+
+    def __init__(self, schema: Schema, source: Any, on: str | Sequence[str], when_matched: WhenMatched | None) -> None:
+        self.source = as_table(source, schema, "source", ragged=False)
+        self._schema = schema
+        self._when_matched = when_matched
+        self.replaces = when_matched == "update"
+        fields = on_fields(schema, self.source.column_names, on)
+        self.source = fitting_rows(schema, self.source)
+        self.request = ReadRequest(tuple(fields))
+        self._index = _JoinIndex([self.source.column(f.name) for f in fields])
+
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+        keys = self._index.lookup(batch.table.columns)
+        hit = (keys >= 0) & ~batch.deleted
+        if self._when_matched is None:
+            return np.zeros(len(hit), dtype=np.bool_), np.unique(keys[hit])
+        self._index.check_single(keys[hit])
+        return hit, keys[hit]
+
+    def new_rows(self, current: pa.Table, index: npt.NDArray[np.int64] | None) -> pa.Table:
+        assert index is not None
+        rows = self.source.take(pa.array(self._index.first_rows(index)))
+        return updated_rows(self._schema, current, rows)
+
+    def seen_rows(self, seen: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+        """Source rows that matched some row of the table."""
+        return self._index.rows_of(np.concatenate(seen) if seen else np.empty(0, dtype=np.int64))
+
+
+class _JoinIndex:
+    """Source keys numbered; SQL equality, so a key with a NULL has no number (-1)."""
+
+    def __init__(self, columns: Sequence[Any]) -> None:
+        parts = key_parts(columns)
+        self._values = [pc.drop_null(pc.unique(_one(c))) for c in parts]
+        codes = self._codes(parts)
+        self._known = np.unique(codes[codes >= 0])
+        self._row_keys = self._number(codes)
+        order = np.argsort(self._row_keys, kind="stable")
+        self._first = order[np.searchsorted(self._row_keys[order], np.arange(len(self._known)))]
+        self._counts = np.bincount(self._row_keys[self._row_keys >= 0], minlength=len(self._known))
+
+    def lookup(self, columns: Sequence[Any]) -> npt.NDArray[np.int64]:
+        """The number of each row's key among the source's, or -1."""
+        return self._number(self._codes(key_parts(columns)))
+
+    def check_single(self, keys: npt.NDArray[np.int64]) -> None:
+        if len(keys) and self._counts[keys].max() > 1:
+            raise InvalidInputError(
+                "a table row matches several source rows",
+                kind="merge-cardinality",
+                field="on",
+                found=int(self._counts[keys].max()),
+                expected="one source row for each key",
+            )
+
+    def first_rows(self, keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return self._first[keys]
+
+    def rows_of(self, keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        matched = np.zeros(len(self._known) + 1, dtype=np.bool_)
+        matched[keys] = True
+        matched[-1] = False  # row keys of -1 (a NULL in the key) index the last place
+        return np.flatnonzero(matched[self._row_keys])
+
+    def _codes(self, parts: Sequence[Any]) -> npt.NDArray[np.int64]:
+        combined = np.zeros(len(parts[0]), dtype=np.int64)
+        size = 1
+        for part, values in zip(parts, self._values, strict=True):
+            code = pc.fill_null(pc.index_in(_one(part), value_set=values), -1).to_numpy(zero_copy_only=False)
+            if size * max(len(values), 1) >= 1 << 62:
+                raise InvalidInputError(
+                    "too many distinct merge keys", kind="merge", field="on", found=size * len(values)
+                )
+            combined = np.where((combined < 0) | (code < 0), -1, combined * max(len(values), 1) + code)
+            size *= max(len(values), 1)
+        return combined
+
+    def _number(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        at = np.minimum(np.searchsorted(self._known, codes), max(len(self._known) - 1, 0))
+        hit = (self._known[at] == codes) & (codes >= 0) if len(self._known) else np.zeros(len(codes), dtype=np.bool_)
+        return np.where(hit, at, -1)
+
+
+def _one(column: Any) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

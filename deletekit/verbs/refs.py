@@ -1,0 +1,203 @@
+"""ROLLBACK, SET CURRENT SNAPSHOT, FAST-FORWARD: a branch points to another snapshot; no file changes.
+
+Law: what a new head was chosen by (where the branch was, where the other ref was) must still hold when it lands.
+Spec: "Snapshot References"; Java SetSnapshotOperation, UpdateSnapshotReferencesOperation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from deletekit.commit.metadata_commit import commit_metadata
+from deletekit.commit.swap import check_request
+from deletekit.errors import InvalidInputError, NotFoundError
+from deletekit.table.ancestry import ancestors, is_ancestor
+from deletekit.table.metadata import MAIN, TableMetadata
+from deletekit.table.table import Table
+from deletekit.verbs.scan import milliseconds
+
+__all__ = ["MovedRef", "fast_forward", "move_updates", "rollback", "set_current_snapshot"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedRef:
+    """Where a branch was and is; in a dry run, where it would be.
+
+    `previous_snapshot_id` is None for a branch that was created, or `main` without a snapshot. `moved` is False when
+    the branch was there already.
+    """
+
+    ref: str
+    previous_snapshot_id: int | None
+    snapshot_id: int
+    dry_run: bool = False
+
+    @property
+    def moved(self) -> bool:
+        return self.previous_snapshot_id != self.snapshot_id
+
+
+def rollback(
+    table: Table,
+    snapshot_id: int | None = None,
+    *,
+    as_of: int | str | datetime | None = None,
+    ref: str = MAIN,
+    dry_run: bool = False,
+) -> MovedRef:
+    """Make an ancestor the head of a branch again.
+
+    Parameters
+    ----------
+    snapshot_id: the ancestor.
+    as_of: instead, the newest ancestor that was made before this time (milliseconds, a datetime or ISO 8601), as in
+        Iceberg's `rollback_to_timestamp`.
+    ref: the branch.
+    dry_run: decide, change nothing.
+
+    What came after stays in the table, without a ref, until it expires.
+
+    Raises InvalidInputError unless exactly one of the two is given, for a snapshot that is no ancestor, a tag or a
+    read-only table; NotFoundError for an unknown snapshot, or when no ancestor is that old; CommitConflictError,
+    CommitStateUnknownError as every commit.
+    """
+    if (snapshot_id is None) == (as_of is None):
+        raise InvalidInputError(
+            "name one of snapshot_id and as_of", kind="rollback", field="snapshot_id, as_of", expected="one of them"
+        )
+    before = None if as_of is None else milliseconds(as_of, "as_of")
+
+    def target(metadata: TableMetadata) -> int:
+        head = metadata.snapshot_of_ref(ref)
+        line = list(ancestors(metadata, head.snapshot_id if head else None))
+        if before is not None:
+            older = [s for s in line if s.timestamp_ms < before]
+            if not older:
+                raise NotFoundError(
+                    "no ancestor was made before this time", kind="snapshot-not-found", field="as_of", found=as_of
+                )
+            return max(older, key=lambda s: s.timestamp_ms).snapshot_id
+        assert snapshot_id is not None
+        metadata.snapshot_by_id(snapshot_id)
+        if all(s.snapshot_id != snapshot_id for s in line):
+            raise InvalidInputError(
+                "not an ancestor of the branch's head",
+                kind="not-an-ancestor",
+                field="snapshot_id",
+                found=snapshot_id,
+                expected=f"an ancestor of {head.snapshot_id if head else 'nothing'} on {ref}",
+            )
+        return snapshot_id
+
+    return _move(table, ref, target, dry_run=dry_run)
+
+
+def set_current_snapshot(
+    table: Table,
+    snapshot_id: int | None = None,
+    *,
+    ref: str | None = None,
+    branch: str = MAIN,
+    dry_run: bool = False,
+) -> MovedRef:
+    """Make any snapshot of the table the head of a branch, an ancestor or not.
+
+    Parameters
+    ----------
+    snapshot_id: the snapshot.
+    ref: instead, the head of this branch or tag.
+    branch: which branch changes.
+    dry_run: decide, change nothing.
+
+    Raises InvalidInputError unless exactly one of the two is given, for a tag as `branch` or a read-only table;
+    NotFoundError for an unknown snapshot or ref; CommitConflictError, CommitStateUnknownError as every commit.
+    """
+    if (snapshot_id is None) == (ref is None):
+        raise InvalidInputError(
+            "name one of snapshot_id and ref", kind="set-snapshot", field="snapshot_id, ref", expected="one of them"
+        )
+
+    def target(metadata: TableMetadata) -> int:
+        return metadata.snapshot_by_id(snapshot_id).snapshot_id if snapshot_id is not None else _head(metadata, ref)
+
+    return _move(table, branch, target, dry_run=dry_run, sources=[] if ref is None else [ref])
+
+
+def fast_forward(table: Table, branch: str, to: str, *, dry_run: bool = False) -> MovedRef:
+    """Move a branch forward to the head of another branch or tag that descends from it.
+
+    Parameters
+    ----------
+    branch: the branch that moves; created when there is none of this name. Its retention settings stay.
+    to: the ref whose head it gets.
+    dry_run: decide, change nothing.
+
+    Raises InvalidInputError when the branch's head is no ancestor of `to`, for a tag as `branch` or a read-only table;
+    NotFoundError for an unknown `to`; CommitConflictError, CommitStateUnknownError as every commit.
+    """
+
+    def target(metadata: TableMetadata) -> int:
+        wanted = _head(metadata, to)
+        if branch in metadata.refs:
+            here = int(metadata.refs[branch]["snapshot-id"])
+            if not is_ancestor(metadata, wanted, here):
+                raise InvalidInputError(
+                    "branch cannot be fast-forwarded: it has snapshots that the other has not",
+                    kind="not-an-ancestor",
+                    field="to",
+                    found=f"{wanted}, of {to}",
+                    expected=f"a descendant of {here}, of {branch}",
+                )
+        return wanted
+
+    return _move(table, branch, target, dry_run=dry_run, sources=[to], create=True)
+
+
+def move_updates(metadata: TableMetadata, ref: str, snapshot_id: int) -> list[Mapping[str, Any]]:
+    """The updates that make a snapshot the head of a branch, whose retention settings stay."""
+    settings = {**metadata.refs.get(ref, {}), "type": "branch", "snapshot-id": snapshot_id}
+    return [{"action": "set-snapshot-ref", "ref-name": ref, **settings}]
+
+
+def _move(
+    table: Table,
+    ref: str,
+    target: Callable[[TableMetadata], int],
+    *,
+    dry_run: bool,
+    sources: Sequence[str] = (),
+    create: bool = False,
+) -> MovedRef:
+    """Move branch `ref` to what `target` makes of the metadata; `sources` are other refs that it looks at."""
+    moves: list[MovedRef] = []
+
+    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
+        if not create or ref in metadata.refs:
+            check_request(table, ref)
+        previous = metadata.snapshot_of_ref(ref) if ref in metadata.refs else None
+        wanted = target(metadata)
+        move = MovedRef(
+            ref=ref,
+            previous_snapshot_id=previous.snapshot_id if previous else None,
+            snapshot_id=wanted,
+            dry_run=dry_run,
+        )
+        moves.append(move)
+        return move_updates(metadata, ref, wanted) if move.moved else []
+
+    table.require_catalog().check_writable(table.format_version)
+    if dry_run:
+        build(table.refresh().metadata)
+    else:
+        commit_metadata(table, build, unchanged_refs={ref, *sources})
+    return moves[-1]
+
+
+def _head(metadata: TableMetadata, ref: str | None) -> int:
+    found = metadata.snapshot_of_ref(ref or MAIN)
+    if found is None:
+        raise NotFoundError("the ref has no snapshot yet", kind="ref-not-found", field="ref", found=ref)
+    return found.snapshot_id

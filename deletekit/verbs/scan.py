@@ -1,0 +1,277 @@
+"""Scans: the live rows of a snapshot, as Arrow; and how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField
+
+from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
+from deletekit.deletes.plan import ScanTask, plan_scan
+from deletekit.deletes.projection import check_supported
+from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
+from deletekit.deletes.row_filter import keep_rows
+from deletekit.deletes.task_part import TaskPart, task_parts
+from deletekit.engines.current import engine_or_default
+from deletekit.engines.local import Engine
+from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.formats.content_file import FileContent
+from deletekit.public import public
+from deletekit.table.column_names import as_names, columns_like
+from deletekit.table.consistency import warn_reader
+from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
+from deletekit.table.snapshot import SnapshotReader
+from deletekit.table.table import Table
+from deletekit.table.types import arrow_type
+
+__all__ = ["METADATA_COLUMNS", "Scan", "scan"]
+
+METADATA_COLUMNS = {
+    "_file": pa.string(),
+    "_pos": pa.int64(),
+    "_deleted": pa.bool_(),
+    "_spec_id": pa.int32(),
+    "_row_id": pa.int64(),
+    "_last_updated_sequence_number": pa.int64(),
+}
+_LINEAGE = ("_row_id", "_last_updated_sequence_number")
+_ANNOUNCED_TASKS = 256
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def scan(
+    table: Table,
+    where: Filter = None,
+    columns: str | Sequence[str] | None = None,
+    *,
+    snapshot_id: int | None = None,
+    ref: str = MAIN,
+    as_of: int | str | datetime | None = None,
+    engine: Engine | None = None,
+) -> Scan:
+    """A lazy read of a table's live rows; nothing is read until a method of the result asks for it.
+
+    Parameters
+    ----------
+    where: pyiceberg expression, or text as in SQL's WHERE (see `deletekit.deletes.filter_parser`); rows for which it is
+        true are returned (NULL is not true).
+    columns: a name, or names in the order wanted, `parent.child` for nested fields; None is every column. Metadata
+        columns may be named too: `_file`, `_pos`, `_deleted` (then deleted rows are returned, marked), `_spec_id`,
+        `_row_id`, `_last_updated_sequence_number`.
+    snapshot_id: read this snapshot, with the schema it was written with.
+    ref: read the head of a branch (with the current schema) or a tag (with its snapshot's schema).
+    as_of: read what was current on `main` at this time: milliseconds since the epoch, a datetime (naive means UTC), or
+        ISO text.
+
+    Raises InvalidInputError for a bad filter, an unknown column, or more than one of `snapshot_id`, `ref`, `as_of`;
+    NotFoundError for a snapshot or ref that is not there. Spec: "Scan Planning", "Point in Time Reads".
+    """
+    snapshot, schema = resolve_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of=as_of)
+    names = [f.name for f in schema.fields] if columns is None else as_names(columns)
+    if columns is not None and not names:
+        raise InvalidInputError("a scan needs a column; count() needs none", kind="column-not-found", field="columns")
+    fields = {n: select_field(schema, n) for n in names if n not in METADATA_COLUMNS}
+    check_supported(list(fields.values()))
+    bound = parse_filter(where, schema)
+    return Scan(table, snapshot, schema, where, names, fields, bound, engine_or_default(engine))
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What `scan` returns. Attributes `snapshot` (None for a table without commits) and `schema` say what is read."""
+
+    table: Table
+    snapshot: Snapshot | None
+    schema: Schema
+    where: Filter
+    columns: list[str]
+    fields: dict[str, NestedField]
+    bound: Any
+    engine: Engine
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Schema of the result: table columns with their nullability, metadata columns nullable."""
+        out = []
+        for name in self.columns:
+            if name in self.fields:
+                field = self.fields[name]
+                out.append(pa.field(field.name, arrow_type(field.field_type), not field.required))
+            else:
+                out.append(pa.field(name, METADATA_COLUMNS[name]))
+        return pa.schema([f.remove_metadata() for f in out])
+
+    @public
+    def plan(self) -> Sequence[ScanTask]:
+        """The data files to read, each with the deletes that apply to it; reads manifests only."""
+        reader = SnapshotReader(self.table.io, self.table.metadata)
+        return plan_scan(
+            self.table.metadata, self.snapshot, reader, unbound_filter(self.where, self.schema), self.schema
+        )
+
+    @public
+    def to_batches(self) -> Iterator[pa.Table]:
+        """The rows, in manifest order, in Arrow tables of at most 1,048,576 rows; threads read ahead.
+
+        Raises UnsupportedError for a schema without columns: Arrow has no rows then.
+        """
+        if not self.columns:
+            raise UnsupportedError("the table has no column to read; count() needs none", kind="no-columns")
+        context = ReadContext(self.table.io, self.table.metadata)
+        result = ScanResult(self.columns, tuple(self.fields), self.arrow_schema)
+        request = ReadRequest(
+            tuple(self.fields.values()),
+            self.bound,
+            lineage=any(n in _LINEAGE for n in self.columns),
+            only_live="_deleted" not in self.columns,
+        )
+
+        def read(part: TaskPart) -> list[pa.Table]:
+            tables = (result.of(batch, part.task) for batch in read_task(context, part, request))
+            return [t for t in tables if len(t)]
+
+        for tables in self.engine.map(read, task_parts(_announced(self.plan(), context))):
+            yield from tables
+
+    @public
+    def to_arrow(self) -> pa.Table:
+        """All rows as one Arrow table."""
+        schema = self.arrow_schema  # its empty_table() fails with a uuid inside a struct or list
+        empty = pa.Table.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
+        return pa.concat_tables([empty, *self.to_batches()])
+
+    @public
+    def count(self) -> int:
+        """Number of rows, from metadata wherever that is exact.
+
+        Without a filter, files under no delete are counted from the manifests, files under deletion vectors or position
+        deletes from those; only a filter or an equality delete opens data files.
+        """
+        context = ReadContext(self.table.io, self.table.metadata)
+        if "_deleted" in self.columns:
+            return sum(len(t) for t in self.to_batches())
+        total, by_position, to_read = 0, [], []
+        for task in self.plan():
+            if self.where is not None or any(d.content == FileContent.EQUALITY_DELETES for d in task.delete_files):
+                to_read.append(task)
+                continue
+            total += task.data_file.record_count
+            if task.deletes:
+                by_position.append(task)
+        total -= sum(self.engine.map(lambda task: _hidden(context, task), _announced(by_position, context)))
+        request = ReadRequest((), self.bound, only_live=True)
+        parts = task_parts(_announced(to_read, context))
+        return total + sum(self.engine.map(lambda part: _count(context, part, request), parts))
+
+
+@dataclass(frozen=True)
+class ScanResult:
+    """From batches of a data file to what the caller asked for: live rows, columns in order, metadata columns."""
+
+    columns: list[str]
+    fields: tuple[str, ...]
+    schema: pa.Schema
+
+    def of(self, batch: FileBatch, task: ScanTask) -> pa.Table:
+        keep = batch.selected_mask if "_deleted" in self.columns else batch.live_mask
+        arrays = [self._column(name, batch, task) for name in self.columns]
+        if keep is not None and keep.true_count < len(keep):
+            arrays = keep_rows(arrays, keep)
+        return pa.Table.from_arrays(arrays, schema=self.schema)
+
+    def _column(self, name: str, batch: FileBatch, task: ScanTask) -> Any:
+        if name in self.fields:
+            return batch.table.column(self.fields.index(name))
+        if name in _LINEAGE:
+            return batch.table.column(len(self.fields) + _LINEAGE.index(name))
+        return _metadata_column(name, batch, task)
+
+
+def _announced(tasks: Iterable[ScanTask], context: ReadContext) -> Iterator[ScanTask]:
+    """The tasks, a few hundred at a time made known to the loader before the first of them is read."""
+    todo = iter(tasks)
+    while some := list(islice(todo, _ANNOUNCED_TASKS)):
+        context.loader.expect(some)
+        yield from some
+
+
+def resolve_snapshot(
+    metadata: TableMetadata,
+    *,
+    snapshot_id: int | None = None,
+    ref: str = MAIN,
+    as_of: int | str | datetime | None = None,
+) -> tuple[Snapshot | None, Schema]:
+    """The snapshot meant, and the schema to read it with (Java SnapshotUtil.schemaFor). See `scan`.
+
+    Warns of metadata that contradicts itself.
+    """
+    warn_reader(metadata)
+    if sum((snapshot_id is not None, ref != MAIN, as_of is not None)) > 1:
+        raise InvalidInputError(
+            "name one of snapshot_id, ref and as_of", kind="time-travel", field="snapshot_id, ref, as_of"
+        )
+    if snapshot_id is not None:
+        snapshot = metadata.snapshot_by_id(snapshot_id)
+        return snapshot, metadata.schema_of(snapshot)
+    if as_of is not None:
+        snapshot = metadata.snapshot_as_of(milliseconds(as_of, "as_of"))
+        return snapshot, metadata.schema_of(snapshot)
+    found = metadata.snapshot_of_ref(ref)
+    is_tag = ref in metadata.refs and metadata.refs[ref].get("type") == "tag"
+    return found, metadata.schema_of(found) if found is not None and is_tag else metadata.schema
+
+
+def milliseconds(time: int | str | datetime, argument: str) -> int:
+    """A time as Iceberg counts it. Raises InvalidInputError, naming the argument, for what is none of the three."""
+    if isinstance(time, int):
+        return time
+    try:
+        moment = datetime.fromisoformat(time) if isinstance(time, str) else time
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, AttributeError) as e:
+        raise InvalidInputError(
+            "bad time", kind="time-travel", field=argument, found=time, expected="milliseconds, a datetime or ISO 8601"
+        ) from e
+    return (moment - _EPOCH) // timedelta(milliseconds=1)  # in integers: a float of seconds is off by one at times
+
+
+def select_field(schema: Schema, name: str) -> NestedField:
+    """A column, or for `parent.child` its struct with that one field. Raises InvalidInputError."""
+    try:
+        return schema.select(name).fields[0]
+    except (ValueError, IndexError) as e:
+        raise InvalidInputError(
+            "no such column", kind="column-not-found", field=name, expected=columns_like(name, schema.column_names)
+        ) from e
+
+
+def _hidden(context: ReadContext, task: ScanTask) -> int:
+    # A vector's cardinality is not enough: positions behind the file's end hide nothing, and Java writes them if told.
+    return context.loader.positions(task).count_in(0, task.data_file.record_count)
+
+
+def _count(context: ReadContext, part: TaskPart, request: ReadRequest) -> int:
+    masks = ((batch.live_mask, len(batch)) for batch in read_task(context, part, request))
+    return sum(rows if mask is None else mask.true_count for mask, rows in masks)
+
+
+def _metadata_column(name: str, batch: FileBatch, task: ScanTask) -> pa.ChunkedArray:
+    rows = len(batch)
+    values: Any
+    if name == "_file":
+        values = pa.repeat(pa.scalar(task.data_file.file_path), rows)
+    elif name == "_pos":
+        values = pa.array(np.arange(batch.first_position, batch.first_position + rows, dtype=np.int64))
+    elif name == "_deleted":
+        values = pa.array(batch.deleted)
+    else:
+        values = pa.repeat(pa.scalar(task.data_file.spec_id, pa.int32()), rows)
+    return pa.chunked_array([values])

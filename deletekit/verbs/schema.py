@@ -1,0 +1,394 @@
+"""Changes of a table that move no rows: columns, partitioning, properties, format version, branches and tags.
+
+Law: ids are never reused. A dropped column's id stays its own, so deletes on it still mean what they meant.
+Spec: "Schema Evolution", "Partition Evolution", "Snapshot References", "Format Versioning".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any
+
+from pyiceberg.exceptions import ValidationError
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema, promote
+from pyiceberg.transforms import VoidTransform
+from pyiceberg.types import IcebergType, NestedField, StructType
+
+from deletekit.commit.metadata_commit import commit_metadata
+from deletekit.deletes.input_rows import align
+from deletekit.deletes.projection import check_supported
+from deletekit.errors import InvalidInputError, NotFoundError
+from deletekit.table.column_names import columns_like
+from deletekit.table.column_use import use_of
+from deletekit.table.locations import normalised_properties
+from deletekit.table.metadata import MAIN, TableMetadata, check_schema_version, spec_to_json
+from deletekit.table.properties import check_properties
+from deletekit.table.table import Table
+from deletekit.table.types import schema_to_json
+from deletekit.verbs.append import partition_field
+
+__all__ = [
+    "add_column",
+    "add_partition_field",
+    "create_branch",
+    "create_tag",
+    "drop_column",
+    "drop_partition_field",
+    "drop_ref",
+    "rename_column",
+    "set_properties",
+    "update_column",
+    "upgrade_format_version",
+]
+
+
+MAX_FORMAT_VERSION = 3
+
+
+class Keep(Enum):
+    """The default of an argument for which None is a value of its own."""
+
+    KEEP = "keep"
+
+    def __repr__(self) -> str:
+        return "KEEP"
+
+
+def add_column(
+    table: Table,
+    name: str,
+    type: str | IcebergType,
+    *,
+    default: Any = None,
+    required: bool = False,
+    doc: str | None = None,
+) -> None:
+    """Add a column, or a field of a struct as `parent.child`.
+
+    Parameters
+    ----------
+    type: an Iceberg primitive type as text (`"long"`, `"decimal(9, 2)"`), or a pyiceberg type.
+    default: value of existing rows and of rows that do not name the column (`initial-default` and `write-default`);
+        needs format version 3. Without one, existing rows read null.
+    required: only with a default, since existing rows would have no value.
+
+    Raises InvalidInputError for a name in use, an unknown type, or a default the format version lacks.
+    """
+    _check_name(name.rpartition(".")[2], "name")
+
+    def change(metadata: TableMetadata) -> tuple[Schema, int]:
+        schema, new_id = metadata.schema, int(metadata.raw["last-column-id"]) + 1
+        if required and default is None:
+            raise InvalidInputError("a required column needs a default", kind="schema", field=name)
+        if name in schema.column_names:
+            raise InvalidInputError("column exists already", kind="schema", field=name)
+        field = _new_field(new_id, name.rsplit(".", 1)[-1], type, required, doc, default)
+        check_supported([field])
+        return _with_field(schema, name.rpartition(".")[0], lambda fields: [*fields, field]), new_id
+
+    _commit_schema(table, change)
+
+
+def drop_column(table: Table, name: str) -> None:
+    """Drop a column or nested field. Equality deletes on it keep hiding the rows they hid.
+
+    Raises NotFoundError for an unknown column, InvalidInputError for one that is the last of its struct, or that the
+    partition spec, the sort order or the identifier of the table is about; for a struct with such a field too.
+    """
+
+    def change(metadata: TableMetadata) -> tuple[Schema, int]:
+        field = _find(metadata.schema, name)
+        use = use_of(metadata, field)
+        if use is not None:
+            raise InvalidInputError(f"column cannot be dropped, {use}", kind="schema", field=name)
+        parent = name.rpartition(".")[0]
+        schema = _with_field(metadata.schema, parent, lambda fs: [f for f in fs if f.field_id != field.field_id])
+        return schema, int(metadata.raw["last-column-id"])
+
+    _commit_schema(table, change)
+
+
+def rename_column(table: Table, name: str, new_name: str) -> None:
+    """Rename a column or nested field (`new_name` without its parents); its id stays, so data and deletes follow.
+
+    Raises NotFoundError for an unknown column, InvalidInputError for a name in use.
+    """
+    _check_name(new_name, "new_name")
+
+    def change(metadata: TableMetadata) -> tuple[Schema, int]:
+        parent = name.rpartition(".")[0]
+        if ".".join(filter(None, (parent, new_name))) in metadata.schema.column_names:
+            raise InvalidInputError("column exists already", kind="schema", field=new_name)
+        return _edited(metadata, name, {"name": new_name}), int(metadata.raw["last-column-id"])
+
+    _commit_schema(table, change)
+
+
+def update_column(
+    table: Table,
+    name: str,
+    *,
+    type: str | IcebergType | None = None,
+    required: bool | None = None,
+    doc: str | Keep | None = Keep.KEEP,
+) -> None:
+    """Promote a column's type, make it optional, or change its doc.
+
+    Parameters
+    ----------
+    type: int to long, float to double, or a wider decimal of the same scale (spec "Schema Evolution").
+
+    Raises InvalidInputError for any other type, or for making an optional column required.
+    """
+
+    def change(metadata: TableMetadata) -> tuple[Schema, int]:
+        field = _find(metadata.schema, name)
+        edits: dict[str, Any] = {}
+        if type is not None:
+            edits["field_type"] = _promoted(field, _type(type, name))
+        if required is not None:
+            if required and not field.required:
+                raise InvalidInputError("an optional column cannot become required", kind="schema", field=name)
+            edits["required"] = required
+        if doc is not Keep.KEEP:
+            edits["doc"] = doc
+        return _edited(metadata, name, edits), int(metadata.raw["last-column-id"])
+
+    _commit_schema(table, change)
+
+
+def add_partition_field(table: Table, field: str) -> None:
+    """Partition new data by one more field, spelled as in `create_table`; data written before stays where it is.
+
+    Raises InvalidInputError for an unknown column or transform, or a field that is there already.
+    """
+
+    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
+        new = partition_field(metadata.schema, field, int(metadata.raw["last-partition-id"]) + 1)
+        fields = [_void_renamed(f) if f.name == new.name else f for f in metadata.spec.fields]
+        if any(f.name == new.name or _same_values(f, new) for f in fields):
+            raise InvalidInputError("partition field exists already", kind="partition-spec", field=new.name)
+        # A field that an older spec had keeps its id, so its values mean the same (v2 spec "Partition Evolution").
+        taken = {f.field_id for f in fields}
+        for old in (f for s in metadata.specs.values() for f in s.fields if metadata.format_version >= 2):
+            if _same_values(old, new) and old.field_id not in taken:
+                new = new.model_copy(update={"field_id": old.field_id})
+        return _spec_updates(metadata, [*fields, new])
+
+    commit_metadata(table, build)
+
+
+def drop_partition_field(table: Table, name: str) -> None:
+    """Stop partitioning new data by the field called `name` (as in the spec: `ts_day`). Raises NotFoundError.
+
+    A v1 table keeps the field with a `void` transform, since v1 identifies partition fields by their place.
+    """
+
+    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
+        if not any(f.name == name for f in metadata.spec.fields):
+            found = ", ".join(f.name for f in metadata.spec.fields)
+            raise NotFoundError("no such partition field", kind="partition-spec", field=name, expected=found)
+        if metadata.format_version == 1:
+            raw = [dict(f, transform="void") if f["name"] == name else f for f in spec_to_json(metadata.spec)["fields"]]
+            return _raw_spec_updates(metadata, raw)
+        return _spec_updates(metadata, [f for f in metadata.spec.fields if f.name != name])
+
+    commit_metadata(table, build)
+
+
+def set_properties(table: Table, properties: Mapping[str, str | None]) -> None:
+    """Set table properties; a value of None removes one.
+
+    Raises InvalidInputError for a value that is not text, or that a property deletekit knows cannot have, and for a
+    `write.*.path` that not all readers take for the same folder.
+    """
+
+    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
+        del metadata
+        sets = {k: v for k, v in properties.items() if v is not None}
+        check_properties(sets)
+        sets = normalised_properties(sets)
+        gone = [k for k, v in properties.items() if v is None]
+        updates: list[Mapping[str, Any]] = [{"action": "set-properties", "updates": sets}] if sets else []
+        return updates + ([{"action": "remove-properties", "removals": gone}] if gone else [])
+
+    commit_metadata(table, build)
+
+
+def upgrade_format_version(table: Table, format_version: int) -> None:
+    """Raise the format version to 2 or 3; there is no way back. Existing files and deletes stay valid.
+
+    Raises InvalidInputError for a lower or unknown version, UnsupportedError when the catalog cannot hold it.
+    """
+    table.require_catalog().check_writable(format_version)
+
+    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
+        if metadata.format_version == format_version:
+            return []
+        now = metadata.format_version
+        if not now < format_version <= MAX_FORMAT_VERSION:
+            higher = " or ".join(str(v) for v in range(now + 1, MAX_FORMAT_VERSION + 1))
+            raise InvalidInputError(
+                "a format version can only be raised",
+                kind="format-version",
+                field="format_version",
+                found=f"{format_version}, of a table in format version {now}",
+                expected=higher or f"nothing: {now} is the newest that deletekit writes",
+            )
+        return [{"action": "upgrade-format-version", "format-version": format_version}]
+
+    commit_metadata(table, build)
+
+
+def create_branch(table: Table, name: str, snapshot_id: int | None = None) -> None:
+    """Create a branch at a snapshot (default the head of main). Raises InvalidInputError, NotFoundError."""
+    _create_ref(table, name, snapshot_id, "branch")
+
+
+def create_tag(table: Table, name: str, snapshot_id: int | None = None) -> None:
+    """Create a tag at a snapshot (default the head of main). Raises InvalidInputError, NotFoundError."""
+    _create_ref(table, name, snapshot_id, "tag")
+
+
+def _same_values(a: PartitionField, b: PartitionField) -> bool:
+    return (a.source_id, a.transform) == (b.source_id, b.transform)
+
+
+def _void_renamed(field: PartitionField) -> PartitionField:
+    """A v1 field that was dropped makes room for a new one of its name, as in Java."""
+    if not isinstance(field.transform, VoidTransform):
+        return field
+    return field.model_copy(update={"name": f"{field.name}_{field.field_id}"})
+
+
+def drop_ref(table: Table, name: str) -> None:
+    """Drop a branch or tag; its snapshots stay until they expire. Raises NotFoundError; InvalidInputError for main."""
+
+    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
+        if name == MAIN:
+            raise InvalidInputError("main cannot be dropped", kind="ref", field="name", found=name)
+        metadata.snapshot_of_ref(name)
+        return [{"action": "remove-snapshot-ref", "ref-name": name}]
+
+    commit_metadata(table, build, unchanged_ref=name)
+
+
+def _check_name(name: str, argument: str) -> None:
+    if not name:
+        raise InvalidInputError("a name has a letter at least", kind="name", field=argument, found="an empty name")
+
+
+def _create_ref(table: Table, name: str, snapshot_id: int | None, kind: str) -> None:
+    _check_name(name, "name")
+
+    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
+        if name in metadata.refs:
+            raise InvalidInputError("branch or tag exists already", kind="ref", field="name", found=name)
+        snapshot = metadata.current_snapshot if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
+        if snapshot is None:
+            raise InvalidInputError("table has no snapshot yet", kind="ref", field="name", found=name)
+        return [{"action": "set-snapshot-ref", "ref-name": name, "type": kind, "snapshot-id": snapshot.snapshot_id}]
+
+    commit_metadata(table, build, unchanged_ref=name)
+
+
+def _commit_schema(table: Table, change: Callable[[TableMetadata], tuple[Schema, int]]) -> None:
+    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
+        schema, last_column_id = change(metadata)
+        check_schema_version(schema, metadata.format_version)
+        return [
+            {"action": "add-schema", "schema": schema_to_json(schema), "last-column-id": last_column_id},
+            {"action": "set-current-schema", "schema-id": -1},
+        ]
+
+    commit_metadata(table, build)
+
+
+def _spec_updates(metadata: TableMetadata, fields: list[Any]) -> list[Mapping[str, Any]]:
+    return _raw_spec_updates(metadata, spec_to_json(PartitionSpec(*fields, spec_id=0))["fields"])
+
+
+def _raw_spec_updates(metadata: TableMetadata, fields: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    spec = {"spec-id": max(metadata.specs) + 1, "fields": fields}
+    return [{"action": "add-spec", "spec": spec}, {"action": "set-default-spec", "spec-id": -1}]
+
+
+def _find(schema: Schema, name: str) -> NestedField:
+    try:
+        return schema.find_field(name)
+    except ValueError as e:
+        raise NotFoundError(
+            "no such column", kind="column-not-found", field=name, expected=columns_like(name, schema.column_names)
+        ) from e
+
+
+def _type(text: str | IcebergType, name: str) -> IcebergType:
+    if isinstance(text, IcebergType):
+        return text
+    try:
+        return NestedField(1, "x", text.replace(" ", "") if "decimal" not in text else text, required=False).field_type
+    except (ValueError, TypeError, ValidationError) as e:
+        raise InvalidInputError("unknown column type", kind="type", field=name, found=text) from e
+
+
+def _new_field(
+    field_id: int, name: str, wanted: str | IcebergType, required: bool, doc: str | None, default: Any
+) -> NestedField:
+    kind = _type(wanted, name)
+    if not kind.is_primitive:
+        raise InvalidInputError("only primitive columns can be added", kind="type", field=name, found=str(kind))
+    try:
+        plain = NestedField(field_id, name, kind, required=False)
+        value = None if default is None else align([{name: default}], Schema(plain)).column(0)[0].as_py()
+        return NestedField(field_id, name, kind, required, doc, initial_default=value, write_default=value)
+    except (ValueError, TypeError) as e:
+        raise InvalidInputError(
+            "default does not fit the type", kind="schema", field=name, found=default, expected=str(kind)
+        ) from e
+
+
+def _promoted(field: NestedField, wanted: IcebergType) -> IcebergType:
+    try:
+        if wanted == field.field_type:
+            return wanted
+        if (str(field.field_type), str(wanted)) in {("string", "binary"), ("binary", "string"), ("fixed[16]", "uuid")}:
+            raise ValueError("pyiceberg reads these as each other; the spec does not promote them")
+        return promote(field.field_type, wanted)
+    except Exception as e:  # pyiceberg raises ResolveError, which is no ValueError
+        raise InvalidInputError(
+            "type cannot be promoted so",
+            kind="type-promotion",
+            field=field.name,
+            found=str(field.field_type),
+            expected=str(wanted),
+        ) from e
+
+
+def _edited(metadata: TableMetadata, name: str, edits: Mapping[str, Any]) -> Schema:
+    field = _find(metadata.schema, name)
+    new = field.model_copy(update=dict(edits))
+    parent = name.rpartition(".")[0]
+    return _with_field(metadata.schema, parent, lambda fs: [new if f.field_id == field.field_id else f for f in fs])
+
+
+def _with_field(schema: Schema, parent: str, edit: Callable[[list[NestedField]], list[NestedField]]) -> Schema:
+    """The schema with the fields of one struct (`parent` "" is the root) edited."""
+    target = _find(schema, parent).field_id if parent else None
+    if parent and not isinstance(_find(schema, parent).field_type, StructType):
+        raise InvalidInputError("not a struct", kind="schema", field=parent)
+    fields = edit(list(schema.fields)) if target is None else [_descend(f, target, edit) for f in schema.fields]
+    if not fields:
+        raise InvalidInputError("a table needs a column", kind="schema")
+    return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
+
+
+def _descend(field: NestedField, target: int, edit: Callable[[list[NestedField]], list[NestedField]]) -> NestedField:
+    if not isinstance(field.field_type, StructType):
+        return field
+    fields = list(field.field_type.fields)
+    fields = edit(fields) if field.field_id == target else [_descend(f, target, edit) for f in fields]
+    if not fields:
+        raise InvalidInputError("a struct needs a field", kind="schema", field=field.name)
+    return field.model_copy(update={"field_type": StructType(*fields)})

@@ -1,0 +1,142 @@
+"""UPDATE: a delete and an insert in one commit, at one sequence number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Sized
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyiceberg.expressions import AlwaysFalse, BooleanExpression
+from pyiceberg.schema import Schema
+
+from deletekit.commit.change import RowDelta
+from deletekit.commit.conflicts import PlannedChange
+from deletekit.commit.swap import Attempt, Commit, commit
+from deletekit.deletes.filter import Filter, filter_field_ids, parse_filter, unbound_filter
+from deletekit.deletes.input_rows import align
+from deletekit.deletes.read import FileBatch, ReadRequest
+from deletekit.deletes.row_change import ChangeOptions
+from deletekit.deletes.write_context import granularity_of
+from deletekit.engines.current import engine_or_default
+from deletekit.engines.local import Engine
+from deletekit.errors import InvalidInputError
+from deletekit.table.column_names import columns_like
+from deletekit.table.metadata import MAIN
+from deletekit.table.table import Table
+from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, equality_fields_of, run_change
+
+__all__ = ["update"]
+
+Assignment = Any | Callable[[pa.Table], Any]
+
+
+def update(
+    table: Table,
+    assignments: Mapping[str, Assignment],
+    *,
+    where: Filter,
+    mode: str | None = None,
+    ref: str = MAIN,
+    equality_fields: str | Sequence[str] | None = None,
+    granularity: str | None = None,
+    commit_properties: Mapping[str, str] | None = None,
+    engine: Engine | None = None,
+) -> Commit:
+    """Change columns of the rows for which a filter is true, in one commit.
+
+    Parameters
+    ----------
+    assignments: column name -> new value: a constant (None is NULL), or a function of the matched rows (a pyarrow Table
+        of all columns) that returns an array of as many values.
+    where: pyiceberg expression, or text as in SQL's WHERE; `"true"` updates every row.
+    mode: as in `delete`; None takes `write.update.mode`. The delete and the new rows get the same sequence number, so
+        an equality delete does not hide the rows written with it. In v3, rows keep their `_row_id`, but for
+        equality deletes, which do not know it.
+    equality_fields: key columns of equality deletes; default the filter's columns.
+    ref, granularity, commit_properties: as in `delete`.
+
+    Under `write.update.isolation-level` = `serializable`, the default, the outcome is that of everything that others
+    commit meanwhile first, and this update then; `snapshot` leaves matching rows alone that others insert meanwhile
+    (equality deletes are always serializable). Under both, no row comes back that someone else deleted, and no change
+    of a row that someone else made first is lost.
+
+    Raises InvalidInputError before anything is written for a bad filter, an unknown column or a value that does not
+    fit; CommitConflictError when too many races are lost. Spec: "Row-level Deletes", "Row Lineage".
+    """
+    runner = engine_or_default(engine)
+
+    def build(attempt: Attempt) -> RowDelta | PlannedChange:
+        metadata = attempt.base.metadata
+        if where is None:
+            raise InvalidInputError('an update needs a filter; "true" means every row', kind="filter", field="where")
+        bound = parse_filter(where, metadata.schema)
+        chosen = choose_mode(metadata, "update", mode)
+        change = _Update(bound, assignments, metadata.schema)
+        options = ChangeOptions(chosen, granularity_of(metadata, granularity))
+        check = False
+        if isinstance(bound, AlwaysFalse):
+            return RowDelta()
+        if chosen == "equality-delete":
+            fields = equality_fields_of(metadata.schema, equality_fields or sorted(filter_field_ids(bound)))
+            options = replace(options, key_fields=fields)
+            check = not filter_field_ids(bound) <= {f.field_id for f in fields}
+        plan = ChangePlan(change, options, "update", unbound_filter(where, metadata.schema), check_keys=check)
+        return run_change(attempt, plan, runner)[0]
+
+    return commit(table, build, ref=ref, properties=commit_properties)
+
+
+class _Update:
+    """The change: rows for which the filter is true become their assigned selves."""
+
+    replaces = True
+
+    def __init__(self, bound: BooleanExpression, assignments: Mapping[str, Assignment], schema: Schema) -> None:
+        self.request = ReadRequest((), bound)
+        self._assignments = assignments
+        self._schema = schema
+        names = [f.name for f in schema.fields]
+        for name in assignments:
+            if name not in names:
+                raise InvalidInputError(
+                    "no such column to assign",
+                    kind="column-not-found",
+                    field=name,
+                    expected=columns_like(name, names),
+                )
+        if not assignments:
+            raise InvalidInputError("nothing to assign", kind="assignments", field="assignments")
+        # Now, before any file is read, and even if no row will match.
+        self._constants = {
+            f.name: align([{f.name: assignments[f.name]}], Schema(f, schema_id=0)).column(0)[0]
+            for f in schema.fields
+            if f.name in assignments and not callable(assignments[f.name])
+        }
+
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], None]:
+        return batch.live, None
+
+    def new_rows(self, current: pa.Table, index: Any) -> pa.Table:
+        del index
+        columns = {name: current.column(name) for name in current.column_names}
+        for name, value in self._assignments.items():
+            constant = self._constants.get(name)
+            columns[name] = _called(value, current, name) if constant is None else pa.repeat(constant, len(current))
+        return align(pa.table(columns), self._schema)
+
+
+def _called(function: Callable[[pa.Table], Any], current: pa.Table, name: str) -> Any:
+    made = function(current)
+    count = len(made) if isinstance(made, Sized) and not isinstance(made, str | bytes) else None
+    if count != len(current):
+        raise InvalidInputError(
+            "assignment did not make a value for each row",
+            kind="assignments",
+            field=name,
+            found=type(made).__name__ if count is None else f"{count} values",
+            expected=f"{len(current)} values",
+        )
+    return made

@@ -1,0 +1,284 @@
+"""UPSERT: rows replace those of the table that have their keys, in one commit.
+
+Law: after it, each key of the rows is in the table once, with that row, whichever mode wrote it. Keys are equal as in
+equality deletes: NULL equals NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg import types as it
+from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual, Reference
+from pyiceberg.schema import Schema
+
+from deletekit.commit.change import RowDelta
+from deletekit.commit.conflicts import PlannedChange
+from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.deletes.data_file_writer import column_at, write_data_files
+from deletekit.deletes.filter import parse_filter
+from deletekit.deletes.input_rows import align
+from deletekit.deletes.keys import comparable
+from deletekit.deletes.plan import ScanTask
+from deletekit.deletes.read import (
+    LINEAGE_FIELDS,
+    FileBatch,
+    ReadContext,
+    ReadRequest,
+    read_task,
+)
+from deletekit.deletes.row_change import ChangeOptions
+from deletekit.deletes.write_context import granularity_of
+from deletekit.engines.current import engine_or_default
+from deletekit.engines.local import Engine
+from deletekit.errors import InvalidInputError
+from deletekit.formats.content_file import DataFile, EntryStatus, ManifestEntry
+from deletekit.table.metadata import MAIN, TableMetadata
+from deletekit.table.table import Table
+from deletekit.table.types import arrow_type
+from deletekit.verbs.append import ensure_unpartitioned_spec
+from deletekit.verbs.delete import partitionable, specs_in_use, write_blind
+from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, distinct, equality_fields_of, run_change
+
+__all__ = ["UpsertRequest", "check_upsert", "upsert", "upsert_files"]
+
+Fields = tuple[it.NestedField, ...]
+
+# Columns whose bounds in manifests are in the order of these values, so that files without such keys are not read.
+_ORDERED = (it.IntegerType, it.LongType, it.StringType)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpsertRequest:
+    """Which rows are the same one (`key`: column names, None for the identifier fields), and how the old ones go."""
+
+    key: str | Sequence[str] | None = None
+    mode: str | None = None
+    granularity: str | None = None
+
+
+def upsert(
+    table: Table,
+    rows: Any,
+    *,
+    key: str | Sequence[str] | None = None,
+    mode: str | None = None,
+    ref: str = MAIN,
+    granularity: str | None = None,
+    commit_properties: Mapping[str, str] | None = None,
+    engine: Engine | None = None,
+) -> Commit:
+    """Insert rows, and delete those of the table that have the same key, in one commit.
+
+    Parameters
+    ----------
+    rows: as in `append`; they replace whole rows, so a missing optional column takes its write default, else null.
+    key: the column or columns that say which row is meant, `parent.child` for nested ones; None takes the table's
+        identifier fields. NULL equals NULL, as in equality deletes and unlike `merge`. Floats cannot be keys.
+    mode: as in `delete`; None takes `write.merge.mode`. `equality-delete` writes the keys down and reads nothing of
+        the table; the others read the key columns of the files that may hold them.
+    ref, granularity, commit_properties: as in `delete`.
+
+    A row of the table that is replaced gives the new one its `_row_id` (v3), but for equality deletes, which do not
+    know it. Under `write.merge.isolation-level` = `serializable`, the default, rows with these keys that others insert
+    meanwhile are replaced too; equality deletes are always serializable.
+
+    Returns the commit; its `snapshot_id` is None when there were no rows. Raises InvalidInputError before anything is
+    written for rows that do not fit, a key that a column cannot be, or two rows of one key; CommitConflictError when
+    too many races are lost. Spec: "Row-level Deletes", "Identifier Field IDs", "Row Lineage".
+    """
+    request = UpsertRequest(key=key, mode=mode, granularity=granularity)
+    runner = engine_or_default(engine)
+
+    def build(attempt: Attempt) -> PlannedChange:
+        metadata = attempt.base.metadata
+        fields = check_upsert(metadata, request)
+        aligned = align(rows, metadata.schema)
+        keys = _keys(aligned, metadata.schema, fields)
+        planned, row_ids = _replaced(attempt, keys, fields, request, runner)
+        lineage: Sequence[it.NestedField] = ()
+        if row_ids is not None:
+            lineage = LINEAGE_FIELDS
+            aligned = aligned.append_column(lineage[0].name, row_ids)
+            aligned = aligned.append_column(lineage[1].name, pa.nulls(len(aligned), pa.int64()))
+        return _with_files(planned, write_data_files(attempt.write, aligned, metadata.spec, lineage))
+
+    check_request(table.refresh(), ref, commit_properties)
+    _make_room(table, request, lambda fields: _keys(align(rows, table.schema), table.schema, fields))
+    return commit(table, build, ref=ref, properties=commit_properties)
+
+
+def upsert_files(
+    table: Table,
+    files: Sequence[DataFile],
+    request: UpsertRequest,
+    *,
+    ref: str = MAIN,
+    commit_properties: Mapping[str, str] | None = None,
+) -> Commit:
+    """`upsert` of rows that are in data files already, of which only the key columns are read; the caller's to remove.
+
+    The new rows get new row ids: the files were written before it was known which rows they replace.
+    """
+    runner = engine_or_default(None)
+
+    def build(attempt: Attempt) -> PlannedChange:
+        metadata = attempt.base.metadata
+        fields = check_upsert(metadata, request)
+        context = ReadContext(attempt.table.io, metadata)
+        keys = _keys_of_files(context, files, fields)
+        planned, _ = _replaced(attempt, keys, fields, request, runner)
+        return _with_files(planned, files)
+
+    check_request(table.refresh(), ref, commit_properties)
+    context = ReadContext(table.io, table.metadata)
+    _make_room(table, request, lambda fields: _keys_of_files(context, files, fields))
+    return commit(table, build, ref=ref, properties=commit_properties)
+
+
+def check_upsert(metadata: TableMetadata, request: UpsertRequest) -> Fields:
+    """The key columns. Raises InvalidInputError for a key, mode or granularity that the table cannot have."""
+    choose_mode(metadata, "merge", request.mode)
+    granularity_of(metadata, request.granularity)
+    names: Sequence[Any] = metadata.schema.identifier_field_ids if request.key is None else request.key
+    if not names:
+        raise InvalidInputError(
+            "an upsert needs a key",
+            kind="upsert-key",
+            field="key",
+            expected="column names, or identifier fields of the table",
+        )
+    return equality_fields_of(metadata.schema, names)
+
+
+class _Upsert:
+    """The change: rows with one of the keys go. The index of each is the place of its key, and its row id or -1."""
+
+    replaces = False
+
+    def __init__(self, keys: pa.Table, fields: Fields, where: BooleanExpression, *, lineage: bool) -> None:
+        self.request = ReadRequest(fields, where, lineage)
+        self._keys = _frame(keys.columns).with_row_index(_PLACE)
+
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+        count = len(self.request.fields)
+        rows = _frame(batch.table.columns[:count])
+        found = rows.join(self._keys, on=rows.columns, how="left", nulls_equal=True, maintain_order="left")
+        places = found[_PLACE].cast(pl.Int64).fill_null(-1).to_numpy()
+        hit = (places >= 0) & batch.live
+        row_ids = np.full(len(batch), -1, dtype=np.int64)
+        if self.request.lineage:
+            row_ids = pc.fill_null(batch.table.column(count), -1).to_numpy()
+        return hit, np.column_stack([places[hit], row_ids[hit]])
+
+    def new_rows(self, current: pa.Table, index: Any) -> pa.Table:
+        del current, index
+        raise AssertionError("the new rows are written by themselves")
+
+
+_PLACE = "place"
+
+
+def _frame(columns: Iterable[Any]) -> pl.DataFrame:
+    parts = [part for column in columns for part in comparable(column)]
+    return pl.DataFrame([pl.Series(str(i), part) for i, part in enumerate(parts)])
+
+
+def _replaced(
+    attempt: Attempt, keys: pa.Table, fields: Fields, request: UpsertRequest, engine: Engine
+) -> tuple[PlannedChange, pa.Array | None]:
+    """The change that takes the old rows away, and the row ids of those, by the place of their key; None for none."""
+    metadata = attempt.base.metadata
+    mode = choose_mode(metadata, "merge", request.mode)
+    if not len(keys):
+        return PlannedChange(delta=RowDelta()), None
+    if mode == "equality-delete":
+        return PlannedChange(
+            delta=RowDelta(
+                added_delete_files=tuple(write_blind(attempt.write, specs_in_use(attempt), keys, fields, None))
+            )
+        ), None
+    where = _range_of(keys, metadata.schema, fields)
+    bound = parse_filter(where, metadata.schema)
+    change = _Upsert(keys, fields, bound, lineage=metadata.format_version >= 3)
+    options = ChangeOptions(mode, granularity_of(metadata, request.granularity))
+    planned, result = run_change(attempt, ChangePlan(change, options, "merge", where), engine)
+    return planned, _row_ids(result.seen, len(keys))
+
+
+def _row_ids(seen: Sequence[npt.NDArray[np.int64]], rows: int) -> pa.Array | None:
+    """For each new row the smallest id of those that it replaces, null for none."""
+    pairs = np.concatenate([np.empty((0, 2), dtype=np.int64), *seen])
+    pairs = pairs[pairs[:, 1] >= 0]
+    if not len(pairs):
+        return None
+    ids = np.full(rows, np.iinfo(np.int64).max)
+    np.minimum.at(ids, pairs[:, 0], pairs[:, 1])
+    return pa.array(ids, mask=ids == np.iinfo(np.int64).max)
+
+
+def _range_of(keys: pa.Table, schema: Schema, fields: Fields) -> BooleanExpression | None:
+    """A filter that every row with one of the keys passes, so that files without such rows are not read."""
+    for column, field in zip(keys.columns, fields, strict=True):
+        name = schema.find_column_name(field.field_id)
+        if name is None or schema.find_field(name).field_id != field.field_id or column.null_count:
+            continue
+        if isinstance(field.field_type, _ORDERED):
+            bounds = pc.min_max(column).as_py()
+            return And(
+                GreaterThanOrEqual(term=Reference(name), value=bounds["min"]),
+                LessThanOrEqual(term=Reference(name), value=bounds["max"]),
+            )
+    return None
+
+
+def _keys(rows: pa.Table, schema: Schema, fields: Fields) -> pa.Table:
+    """The key columns of rows, named by field id. Raises InvalidInputError for two rows of one key."""
+    return _unique(pa.table({str(f.field_id): column_at(rows, schema, f.field_id) for f in fields}), fields)
+
+
+def _keys_of_files(context: ReadContext, files: Sequence[DataFile], fields: Fields) -> pa.Table:
+    names = [str(f.field_id) for f in fields]
+    tables = [pa.table([pa.nulls(0, arrow_type(f.field_type)) for f in fields], names=names)]
+    for file in files:
+        entry = ManifestEntry(
+            status=EntryStatus.ADDED, snapshot_id=None, sequence_number=None, file_sequence_number=None, data_file=file
+        )
+        tables += [
+            pa.table(b.table.columns, names=names) for b in read_task(context, ScanTask(entry), ReadRequest(fields))
+        ]
+    return _unique(pa.concat_tables(tables), fields)
+
+
+def _unique(keys: pa.Table, fields: Fields) -> pa.Table:
+    different = len(distinct(keys))
+    if different < len(keys):
+        raise InvalidInputError(
+            "two rows have the same key",
+            kind="upsert-key-not-unique",
+            field=", ".join(f.name for f in fields),
+            found=f"{len(keys)} rows of {different} keys",
+            expected="one row for each key",
+        )
+    return keys
+
+
+def _with_files(planned: PlannedChange, files: Sequence[DataFile]) -> PlannedChange:
+    delta = planned.delta
+    return replace(planned, delta=replace(delta, added_data_files=(*delta.added_data_files, *files)))
+
+
+def _make_room(table: Table, request: UpsertRequest, keys: Callable[[Fields], pa.Table]) -> None:
+    """Give the table the spec that its equality deletes need, once it is sure that there will be some."""
+    metadata = table.metadata
+    fields = check_upsert(metadata, request)
+    is_blind = choose_mode(metadata, "merge", request.mode) == "equality-delete"
+    if is_blind and not partitionable(metadata, fields) and len(keys(fields)):
+        ensure_unpartitioned_spec(table)

@@ -1,0 +1,110 @@
+"""StreamStepper shows what the table of its record holds, and what the sink did, beside a replay of the changes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import deletekit as dk
+from deletekit.course.recordings import stream_steps
+from deletekit.course.recordings.stream_crashes import CRASHES
+from deletekit.course.recordings.stream_steps import BATCHES, STREAM_MODES
+from deletekit.course.views.page import Facts, Grid, Page
+from deletekit.course.views.stream_stepper import stream_stepper, stream_table
+from tests.stream.replay import replay
+from tests.tables import entries, position_deletes, snapshots_json, vectors
+
+
+def grid(page: Page, name: str) -> Grid:
+    found = page.block(name)
+    assert isinstance(found, Grid)
+    return found
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("mode", STREAM_MODES)
+def test_what_is_shown_is_in_the_table(mode: str, version: int) -> None:
+    for step in range(1, len(BATCHES) + 1):
+        state: dict[str, Any] = {"step": step, "mode": mode, "format_version": version}
+        page = stream_stepper(**state)
+        table = stream_table(**state).table
+        live = sorted(line.cells[1:3] for line in grid(page, "rows").lines if line.mark == "live")
+        rows = sorted((str(r["id"]), r["value"]) for r in dk.scan(table).to_arrow().to_pylist())
+        assert live == rows == sorted((str(r["id"]), r["value"]) for r in replay(BATCHES[:step]).values())
+        assert f"rows a reader sees: {len(rows)}, and they are right" in page.sentence
+        seen = [line.cells for line in grid(page, "files").lines]
+        stored = [e["data_file"] for content in (0, 1) for e in entries(table, content) if e["status"] != 2]
+        assert sorted(cells[3] for cells in seen) == sorted(str(f["record_count"]) for f in stored)
+        hidden = sum(len(rows) for rows in (*vectors(table).values(), *position_deletes(table)))
+        said = [c[4] for c in seen if c[0][0] in "PV"]
+        assert sum(len(positions_in(text)) for text in said) == hidden
+        summaries = [s["summary"] for s in snapshots_json(table)]
+        for line, summary in zip(grid(page, "calls").lines, summaries, strict=True):
+            assert line.cells[2] == summary["deletekit.batch-id"]
+            assert line.cells[7] == summary.get("added-data-files", "0")
+            assert line.cells[11] == summary.get("added-dvs", "0")
+
+
+def positions_in(text: str) -> list[int]:
+    """The positions of `D1: 0-2, 5; D2: 1`."""
+    parts = [part for of_file in text.split("; ") for part in of_file.split(": ")[1].split(", ")]
+    bounds = [[int(n) for n in part.split("-")] for part in parts]
+    return [n for low, *rest in bounds for n in range(low, (rest or [low])[0] + 1)]
+
+
+@pytest.mark.parametrize("crash", CRASHES)
+def test_a_crash_is_waited_for_and_then_gone_on_from(crash: str) -> None:
+    page = stream_stepper(step=2, mode="flink", crash=crash)
+    waits = crash != "answer-lost"
+    assert page.sentence.startswith("The sink was stopped in batch 1" if waits else "Batches: 2; ")
+    assert "and they are right" in page.sentence
+    assert any(line.mark == "wrong" for line in grid(page, "calls").lines) == waits
+    resume = next(c for c in page.controls if c.trait == "resumed")
+    assert resume.disabled != waits
+    again = stream_stepper(step=2, mode="flink", crash=crash, resumed=True)
+    assert again.sentence.startswith("Batches: 2; ")
+    assert "and they are right" in again.sentence
+    orphans = [line for line in grid(again, "files").lines if line.mark == "wrong"]
+    assert len(orphans) == len([line for line in grid(page, "files").lines if line.mark == "wrong"])
+
+
+def test_a_point_that_is_not_reached_is_said() -> None:
+    assert "did not come to the point" in stream_stepper(step=2, mode="auto", crash="in-conversion").sentence
+    assert "did not come to the point" in stream_stepper(step=0, crash="before-commit").sentence
+    assert "did not come" not in stream_stepper(step=2, mode="eq-only", crash="in-conversion").sentence
+
+
+def test_a_wrong_reader_is_said_to_be_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verdict compares: were the replay another one, it would say so."""
+    monkeypatch.setattr(stream_steps, "_replayed", lambda _: ((1, "another"),))
+    page = stream_stepper(step=3, mode="index-only", format_version=2)
+    assert "WRONG" in page.sentence
+    facts = page.block("replay")
+    assert isinstance(facts, Facts)
+    assert (facts.items[-1][1], facts.mark) == ("different", "wrong")
+
+
+def test_pages_are_small_and_other_views_open_the_table() -> None:
+    page = stream_stepper(step=len(BATCHES))
+    assert len(json.dumps(page.to_json())) < 50_000
+    from deletekit.course.views.explore import explore_pages  # noqa: PLC0415
+
+    pages = explore_pages(stream_table(step=2))
+    assert [p.error for p in pages] == [False] * len(pages)
+
+
+@pytest.mark.parametrize(
+    ("field", "state"),
+    [
+        ("step", {"step": 99}),
+        ("mode", {"mode": "x"}),
+        ("format_version", {"format_version": 1}),
+        ("crash", {"crash": "x"}),
+    ],
+)
+def test_what_there_is_not_is_refused(field: str, state: dict[str, Any]) -> None:
+    with pytest.raises(dk.InvalidInputError) as caught:
+        stream_stepper(**state)
+    assert caught.value.field == field

@@ -1,0 +1,213 @@
+"""The other views against plain models: differences, what applies, costs; and large tables."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import deletekit as dk
+from deletekit.course.recordings.costs import measure_costs
+from deletekit.course.views.bitmap_bytes import bitmap_bytes
+from deletekit.course.views.byte_layout import blob_layout
+from deletekit.course.views.cost_meter import cost_meter
+from deletekit.course.views.page import Cells, Grid, Page, Tree
+from deletekit.course.views.sequence_timeline import sequence_timeline
+from deletekit.course.views.snapshot_diff import snapshot_diff
+from deletekit.course.views.table_tree import table_tree
+from deletekit.course.views.table_view import TableView
+from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
+from tests.tables import entries, items, make, new_catalog, snapshots_json
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[dk.Catalog]:
+    with new_catalog(tmp_path / "wh") as opened:
+        yield opened
+
+
+def grid(page: Page, name: str) -> Grid:
+    found = page.block(name)
+    assert isinstance(found, Grid)
+    return found
+
+
+# --- SnapshotDiff -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "deletion-vector", "equality-delete"])
+def test_rows_in_and_out_are_those_of_two_scans(catalog: dk.Catalog, mode: Any) -> None:
+    table = make(catalog, items(*((i % 7, "ab"[i % 2], float(i % 3)) for i in range(40))), format_version=3)
+    dk.delete(table, "id = 3", mode=mode)
+    dk.append(table, items((3, "a", 0.0), (9, "b", 1.0)))
+    dk.update(table, {"value": 5.0}, where="id = 1", mode=mode)
+    ids = [s["snapshot-id"] for s in snapshots_json(table)]
+    view = TableView(table)
+    for i, before in enumerate(ids):
+        for j, after in enumerate(ids):
+            page = snapshot_diff(view, before=f"S{i + 1}", after=f"S{j + 1}")
+            old, new = (
+                Counter(map(str, dk.scan(table, snapshot_id=s).to_arrow().to_pylist())) for s in (before, after)
+            )
+            found = Counter(line.mark for line in grid(page, "rows").lines)
+            assert grid(page, "rows").shown == ""
+            assert found["added"] == (new - old).total()
+            assert found["removed"] == (old - new).total()
+
+
+def test_counters_are_those_written_and_a_wrong_one_is_marked(catalog: dk.Catalog) -> None:
+    table = make(catalog, items((1, "a", 1.0), (2, "b", 2.0)), format_version=3)
+    dk.delete(table, "id = 1", mode="deletion-vector")
+    lines = grid(snapshot_diff(table), "counters").lines
+    assert {line.cells[0]: line.cells[3] for line in lines} == dict.fromkeys((x.cells[0] for x in lines), "same")
+    metadata = json.loads(Path(table.metadata_location.removeprefix("file://")).read_text())
+    metadata["snapshots"][-1]["summary"]["added-dvs"] = "7"
+    forged = Path(table.location.removeprefix("file://")) / "metadata" / "99999-forged.metadata.json"
+    forged.write_text(json.dumps(metadata))
+    wrong = [line.cells for line in grid(snapshot_diff(forged), "counters").lines if line.mark == "wrong"]
+    assert wrong == [("added-dvs", "7", "1", "different")]
+
+
+# --- SequenceTimeline -------------------------------------------------------------------------------------------------
+
+
+def test_what_applies_is_the_spec(catalog: dk.Catalog) -> None:
+    choose = random.Random(5)
+    table = make(catalog, items(*((i, "a", 1.0) for i in range(20))), format_version=2)
+    for i in range(8):
+        if choose.random() < 0.4:
+            dk.append(table, items((i, "a", 1.0)))
+        else:
+            dk.delete_keys(table, [{"id": i}])
+    shown = {
+        line.cells[0]: set(line.cells[2].split()) - {"-"} for line in grid(sequence_timeline(table), "files").lines
+    }
+    view = TableView(table)
+    deletes = {e["data_file"]["file_path"]: e["inherited"] for e in entries(table, 1)}
+    for entry in entries(table, 0):
+        name = view.aliases.path(entry["data_file"]["file_path"])
+        assert name is not None
+        newer = {p for p, number in deletes.items() if number > entry["inherited"]}
+        names = {view.aliases.identity(n)[0] for n in shown[name]}
+        assert names <= newer  # bounds may rule some of them out
+    assert any(shown.values())
+
+
+def test_a_moved_delete_applies_by_its_new_number(catalog: dk.Catalog) -> None:
+    table = make(catalog, items((1, "a", 1.0)), format_version=2)
+    dk.delete_keys(table, [{"id": 1}])
+    dk.append(table, items((1, "b", 1.0)))
+    for number, expected in ((0, ["-", "-"]), (1, ["-", "-"]), (2, ["E1", "-"]), (3, ["E1", "-"]), (4, ["E1", "E1"])):
+        page = sequence_timeline(table, moved="E1", moved_to=number)
+        assert [line.cells[2] for line in grid(page, "files").lines] == expected
+
+
+# --- CostMeter --------------------------------------------------------------------------------------------------------
+
+
+def test_every_mode_leaves_the_same_rows_and_costs_as_it_should() -> None:
+    costs = {c.mode: c for c in measure_costs(2_000, 3, 10)}
+    assert {c.rows_left for c in costs.values()} == {1_800}
+    assert costs["deletion-vector"].bytes_written < costs["copy-on-write"].bytes_written
+    assert costs["equality-delete"].files_written == 1
+    assert costs["copy-on-write"].files_read == 3
+    assert costs["deletion-vector"].files_read == 6
+    for wrong in ({"rows": 0}, {"files": 0}, {"percent": 101}):
+        with pytest.raises(dk.InvalidInputError):
+            measure_costs(**wrong)
+
+
+def test_no_figure_is_near_where_it_would_be_rounded_otherwise() -> None:
+    # What committed notebooks show: a few bytes more or less must not change it.
+    exact = [n for c in measure_costs() for n in (c.bytes_written, c.bytes_read)]
+    shown = [cell for line in grid(cost_meter(), "costs").lines for cell in (line.cells[3], line.cells[5])]
+    assert shown == ["~180,000", "~180,000", "~2,000", "~120,000", "~600", "~120,000", "~1,000", "~120,000"]
+    for number, about in zip(exact, shown, strict=True):
+        middle = int(about.strip("~").replace(",", ""))
+        step = 10 ** (len(str(number)) - (2 if number >= 10_000 else 1))
+        assert abs(number - middle) < 0.45 * step, (number, about)
+
+
+# --- BitmapBytes ------------------------------------------------------------------------------------------------------
+
+
+def test_edits_change_bytes_and_container_kinds(catalog: dk.Catalog) -> None:
+    table = make(catalog, items(*((i, "a", 1.0) for i in range(300))), format_version=3)
+    dk.delete(table, "id in (5, 9)", mode="deletion-vector")
+    edits = [*range(10, 200), 5]
+    page = bitmap_bytes(table, edits=edits, zoom=1)
+    expected = encode_blob(PositionBitmap([9, *range(10, 200)]))
+    assert len(grid(page, "bytes").lines) == len(blob_layout(expected))
+    assert any(line.cells[3] == "run container" for line in grid(page, "bytes").lines)
+    assert sum(int(line.cells[1]) for line in grid(page, "bytes").lines) == len(expected)
+    cells = page.block("map")
+    assert isinstance(cells, Cells)
+    assert sum(cells.counts) == 191
+    assert dk.scan(table).count() == 298
+
+
+def test_what_paths_make_of_a_footer_is_told_when_asked_for(catalog: dk.Catalog) -> None:
+    table = make(catalog, items(*((i, "a", 1.0) for i in range(9))), format_version=3)
+    dk.delete(table, "id = 3", mode="deletion-vector")
+    (entry,) = entries(table, 1)
+    size = entry["data_file"]["file_size_in_bytes"]
+    full = [line.cells for line in grid(bitmap_bytes(table, raw=True), "bytes").lines]
+    assert [int(cells[0]) for cells in full] == [sum(int(c[1]) for c in full[:i]) for i in range(len(full))]
+    assert sum(int(cells[1]) for cells in full) == size
+    masked = [line.cells for line in grid(bitmap_bytes(table), "bytes").lines]
+    differing = {(m[2], m[3], i) for f, m in zip(full, masked, strict=True) for i in range(6) if f[i] != m[i]}
+    assert {part for part, _, _ in differing} == {"footer"}
+    assert {m[i] for f, m in zip(full, masked, strict=True) for i in range(6) if f[i] != m[i]} == {"…"}
+    assert ("footer", "payload", 1) in differing
+    with_edits = grid(bitmap_bytes(table, edits=[1]), "bytes").lines
+    assert not any("…" in line.cells[:2] for line in with_edits)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("byte", -1), ("byte", 10**9), ("position", -1), ("zoom", 7), ("edits", [-1])]
+)
+def test_what_is_out_of_range_is_refused(catalog: dk.Catalog, name: str, value: Any) -> None:
+    table = make(catalog, items((1, "a", 1.0), (2, "b", 1.0)), format_version=3)
+    dk.delete(table, "id = 1", mode="deletion-vector")
+    with pytest.raises(dk.InvalidInputError):
+        bitmap_bytes(table, **{name: value})
+
+
+# Processor time, because what else the machine does is nobody's fault here.
+# --- large ------------------------------------------------------------------------------------------------------------
+
+
+def test_ten_million_positions_open_and_page_quickly() -> None:
+    positions = np.random.default_rng(1).choice(40_000_000, 10_000_000, replace=False)
+    blob = encode_blob(PositionBitmap(positions))
+    from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin  # noqa: PLC0415
+
+    data, _ = write_puffin([Blob(type=DELETION_VECTOR_V1, data=blob)])
+    start = time.process_time()
+    for state in ({}, {"position": 20_000_000, "zoom": 0}, {"zoom": 6}, {"start": 600}):
+        page = bitmap_bytes(data, **state)
+        assert len(json.dumps(page.to_json())) < 200_000
+    assert (time.process_time() - start) / 4 < 2
+
+
+def test_ten_thousand_files_open_and_page_quickly(tmp_path: Path) -> None:
+    from tests.benchmarks.planning_tables import build  # noqa: PLC0415
+
+    table = build(tmp_path, 10_000, manifests=4)
+    start = time.process_time()
+    view = TableView(table)
+    tree = table_tree(view).block("tree")
+    assert isinstance(tree, Tree)
+    opened = table_tree(view, node="snapshots/S1/manifest-list/1/entries/4901-5000/D4950")
+    assert len(json.dumps(opened.to_json())) < 200_000
+    assert "D4950" in {n.label for n in opened.block("tree").nodes}  # type: ignore[union-attr]
+    assert len(grid(sequence_timeline(view), "files").lines) == 40
+    assert grid(sequence_timeline(view, start=9_960), "files").shown == "showing 9,961-10,000 of 10,000"
+    assert time.process_time() - start < 2

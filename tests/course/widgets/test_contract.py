@@ -1,0 +1,281 @@
+"""What holds for every widget, tested for each of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import traitlets
+
+import deletekit as dk
+from deletekit.course import widgets
+from deletekit.course.views.messages import LANGUAGES
+from deletekit.course.views.page_html import page_html
+from deletekit.course.views.page_text import LONGEST
+from deletekit.course.widgets.base import PageWidget, esm_of
+from tests.course.widgets.scenes import EVIL, delta_table, hostile_table, sample_table
+from tests.tables import files_of
+
+HERE = Path(__file__).parents[3]
+Make = Callable[..., PageWidget]
+
+WIDGETS: dict[str, Make] = {
+    "TableTree": widgets.TableTree,
+    "RowFate": widgets.RowFate,
+    "BitmapBytes": widgets.BitmapBytes,
+    "SnapshotDiff": widgets.SnapshotDiff,
+    "SequenceTimeline": widgets.SequenceTimeline,
+    "CostMeter": lambda _, **state: widgets.CostMeter(**{"rows": 1_000, **state}),
+    "StreamStepper": lambda _, **state: widgets.StreamStepper(**state),
+    "DeltaBridge": lambda table, **state: widgets.DeltaBridge(delta_beside(table), **state),
+}
+STATES: dict[str, dict[str, Any]] = {
+    "TableTree": {"node": "snapshots/S2/manifest-list/2", "raw": True},
+    "RowFate": {"data_file": "D1", "row": 3, "sequence_rule": False},
+    "BitmapBytes": {"delete_file": "V1", "byte": 30, "position": 1, "edits": [2]},
+    "SnapshotDiff": {"before": "S1", "after": "S4"},
+    "SequenceTimeline": {"data_file": "D1", "moved": "E1", "moved_to": 1},
+    "CostMeter": {"percent": 5, "files": 2},
+    "StreamStepper": {"step": 3, "mode": "flink", "format_version": 2, "crash": "before-commit", "resumed": True},
+    "DeltaBridge": {"vector": "V1", "version": 1, "start": 0},
+}
+WRONG: dict[str, dict[str, Any]] = {
+    "TableTree": {"snapshot": "S99"},
+    "RowFate": {"snapshot": "S99"},
+    "BitmapBytes": {"snapshot": "S99"},
+    "SequenceTimeline": {"snapshot": "S99"},
+    "SnapshotDiff": {"after": "S99"},
+    "CostMeter": {"rows": 0},
+    "StreamStepper": {"step": 99},
+    "DeltaBridge": {"version": 99},
+}
+"""A value of a trait that cannot be shown, by widget."""
+OF_TABLES = [name for name in WIDGETS if name not in ("CostMeter", "StreamStepper", "DeltaBridge")]
+pytestmark = pytest.mark.parametrize("name", WIDGETS)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dk.Table]:
+    with sample_table(tmp_path_factory.mktemp("sample")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dk.Table]:
+    with hostile_table(tmp_path_factory.mktemp("hostile")) as made:
+        yield made
+
+
+def delta_beside(table: dk.Table) -> Path:
+    """A small Delta table in the same folder."""
+    return delta_table(Path(table.location.removeprefix("file://")).parent.parent / "delta")
+
+
+class Texts(HTMLParser):
+    """The texts and the tags of a piece of HTML; a tag that is not closed is remembered."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.text, self.tags, self.open = "", set[str](), list[str]()
+        self.attributes: list[tuple[str, str | None]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += attrs
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data + "\n"
+
+
+def squeezed(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+def test_text_html_and_widget_show_the_same_facts(name: str, table: dk.Table) -> None:
+    for state in ({}, STATES[name]):
+        widget = WIDGETS[name](table, **state)
+        text, html = squeezed(str(widget)), squeezed(Texts(page_html(widget.shown)).text)
+        data = squeezed(json.dumps(widget.page, ensure_ascii=False).replace('\\"', '"'))
+        facts = widget.shown.facts()
+        assert len(facts) > 5
+        for fact in facts:
+            assert squeezed(fact).strip() in text
+            assert squeezed(fact).strip() in html
+            if not re.fullmatch(r"[.+#]+|[\d,]+", fact):  # the widget draws the cells of a map
+                assert squeezed(json.dumps(fact, ensure_ascii=False)[1:-1].replace('\\"', '"')).strip() in data
+
+
+def test_html_is_plain_and_whole(name: str, table: dk.Table) -> None:
+    widget = WIDGETS[name](table, **STATES[name])
+    fragment = Texts(page_html(widget.shown))
+    assert fragment.open == []
+    allowed = {"section", "h3", "p", "table", "caption", "thead", "tbody", "tr", "th", "td", "div", "ul", "li"}
+    assert fragment.tags <= allowed | {"pre", "code", "strong"}
+    document = widget.to_html()
+    assert Texts(document).open == []
+    assert not re.search(r"""(?:src|href)=["'](?!#)|<script|url\(|@import""", document)
+
+
+def test_plain_text_is_short_and_the_same_on_every_machine(name: str, tmp_path: Path) -> None:
+    shown = []
+    for folder in ("a", "a-folder-of-a-longer-name"):  # paths are in footers and in position deletes
+        with sample_table(tmp_path / folder) as table:
+            widget = WIDGETS[name](table)
+            bundle = widget._repr_mimebundle_()
+            assert bundle is not None
+            plain = bundle[0]["text/plain"]
+            assert len(plain.splitlines()) <= LONGEST
+            assert repr(widget) == plain
+            assert not re.search(r"0x[0-9a-f]{9,}| object at |/|\d{15,}", plain.replace("manifest-list/", ""))
+            assert bundle[0]["text/html"].startswith("<section")
+            assert "application/vnd.jupyter.widget-view+json" in bundle[0]
+            shown.append((plain, bundle[0]["text/html"]))
+    assert shown[0] == shown[1]
+
+
+def test_the_line_of_python_shows_the_same_page_again(name: str, table: dk.Table) -> None:
+    widget = WIDGETS[name](table, **STATES[name])
+    again = eval(widget.shown.code, {"dk": dk, "table": table, "path": delta_beside(table)})  # noqa: S307  # it is what the test is about
+    assert again.page == widget.page
+
+
+def test_state_is_in_traits_that_can_be_linked(name: str, table: dk.Table) -> None:
+    one, two = WIDGETS[name](table), WIDGETS[name](table)
+    links = [traitlets.link((one, trait), (two, trait)) for trait in STATES[name]]
+    for trait, value in STATES[name].items():
+        setattr(one, trait, value)
+    assert {t: getattr(two, t) for t in STATES[name]} == STATES[name]
+    assert two.page == one.page
+    assert two.page["code"] == WIDGETS[name](table, **STATES[name]).page["code"]
+    for link in links:
+        link.unlink()
+
+
+def test_an_unknown_trait_is_refused(name: str, table: dk.Table) -> None:
+    with pytest.raises(TypeError, match="no trait colour"):
+        WIDGETS[name](table, colour="red")
+
+
+CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "RowFate": ({"data_file": "D1", "row": 7}, {"data_file": "D2"}, {"row": None}),
+    "BitmapBytes": (
+        {"delete_file": "V1", "byte": 30, "edits": [2]},
+        {"delete_file": "V2"},
+        {"byte": None, "edits": []},
+    ),
+    "StreamStepper": (
+        {"step": 2, "crash": "before-commit", "resumed": True},
+        {"crash": "after-commit"},
+        {"resumed": False},
+    ),
+    "DeltaBridge": ({"vector": "V1"}, {"version": 0}, {"vector": None}),
+}
+"""What is chosen, what is chosen then, and what has no meaning any more."""
+
+
+def test_what_meant_something_elsewhere_only_is_forgotten(name: str, table: dk.Table) -> None:
+    before, change, after = CHANGES.get(name, ({}, {}, {}))
+    widget = WIDGETS[name](table, **before)
+    assert not widget.page["error"]
+    for trait, value in change.items():
+        setattr(widget, trait, value)
+    assert not widget.page["error"], widget.page["sentence"]
+    assert {trait: getattr(widget, trait) for trait in after} == after
+
+
+def test_the_page_cannot_be_set(name: str, table: dk.Table) -> None:
+    with pytest.raises(traitlets.TraitError):
+        WIDGETS[name](table).page = {}
+
+
+def test_what_is_wrong_is_shown_inside(name: str, table: dk.Table, tmp_path: Path) -> None:
+    ((trait, value),) = WRONG[name].items()
+    widget = WIDGETS[name](table)
+    right, offered = getattr(widget, trait), [control["trait"] for control in widget.page["controls"]]
+    setattr(widget, trait, value)
+    assert widget.page["error"]
+    still = widget.page["controls"]
+    assert [control["trait"] for control in still] == offered
+    assert all(c["value"] == value for c in still if c["trait"] == trait and c["kind"] != "button")
+    assert trait in str(widget) or "snapshot" in str(widget)
+    assert str(value) in str(widget)
+    setattr(widget, trait, right)
+    assert not widget.page["error"]
+    assert WIDGETS[name](table, lang="xx").page["error"]
+    if name in OF_TABLES:
+        assert "not-there" in str(WIDGETS[name](tmp_path / "not-there"))
+
+
+def test_anyones_table_is_opened_by_path_folder_or_pyiceberg(name: str, table: dk.Table) -> None:
+    if name in OF_TABLES:
+        page = WIDGETS[name](table).page
+        assert WIDGETS[name](table.metadata_location).page == page
+        assert WIDGETS[name](table.location.removeprefix("file://")).page == page
+        assert WIDGETS[name](table.require_catalog().pyiceberg.load_table(table.identifier)).page == page
+
+
+def test_what_nobody_thought_of_is_shown_inside_too(
+    name: str, table: dk.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    widget = WIDGETS[name](table)
+
+    def broken(_: PageWidget) -> Any:
+        raise RecursionError("<b>deep</b>")
+
+    monkeypatch.setattr(type(widget), "view", broken)
+    ((trait, value),) = WRONG[name].items()
+    setattr(widget, trait, value)
+    assert widget.page["error"]
+    assert "RecursionError: <b>deep</b>" in str(widget)
+    assert "<b>" not in widget.to_html()
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_every_language(name: str, table: dk.Table, lang: str) -> None:
+    widget = WIDGETS[name](table, lang=lang, **STATES[name])
+    assert widget.page["lang"] == lang
+    assert not widget.page["error"]
+    english = WIDGETS[name](table, lang="en", **STATES[name])
+    assert (widget.page["title"] == english.page["title"]) == (lang == "en")
+    assert widget.shown.code.replace(f", lang='{lang}'", "") == english.shown.code
+
+
+def test_hostile_names_and_values_are_text(name: str, hostile: dk.Table) -> None:
+    widget = WIDGETS[name](hostile)
+    for part in (page_html(widget.shown), widget.to_html()):
+        tags = Texts(part)
+        assert not tags.tags & {"script", "img", "svg", "iframe"}
+        assert not any(attribute.startswith("on") for attribute, _ in tags.attributes)
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202e]", str(widget))
+    if name == "RowFate":
+        assert EVIL in str(widget)
+
+
+def test_nothing_is_written(name: str, table: dk.Table) -> None:
+    before = files_of(table)
+    widget = WIDGETS[name](table, **STATES[name])
+    widget.to_html()
+    assert files_of(table) == before
+
+
+def test_its_module_loads_nothing(name: str) -> None:
+    source = esm_of(WIDGETS_MODULES[name])
+    assert not re.search(
+        r"^\s*import\s|import\(|https?://(?!www\.w3\.org)|innerHTML|outerHTML|eval\(", source, re.MULTILINE
+    )
+    own = HERE / "deletekit" / "course" / "widgets" / "static" / f"{WIDGETS_MODULES[name]}.js"
+    assert len(own.read_text(encoding="utf-8").splitlines()) < 300
+
+
+WIDGETS_MODULES = {name: getattr(widgets, name).module for name in WIDGETS}

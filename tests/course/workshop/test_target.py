@@ -1,0 +1,81 @@
+"""A target knows which wheels and which requirements are its own."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from importlib.metadata import Distribution, PackageNotFoundError
+
+import pytest
+from packaging.markers import Marker, default_environment
+from packaging.requirements import Requirement
+
+import deletekit as dk
+from deletekit.cli.workshop_bundle import workshop_bundle
+from deletekit.course.workshop import PLATFORMS, Target
+from deletekit.course.workshop.closure import closure
+
+WINDOWS = Target("windows-x86_64", "3.12")
+
+
+def test_this_machine_is_judged_as_pip_judges_it() -> None:
+    here = Target.here()
+    assert here.python == platform.python_version().rpartition(".")[0]
+    assert here.platform.partition("-")[0] in (sys.platform, "macos", "windows")
+    own = default_environment()
+    for name in ("os_name", "sys_platform", "platform_system", "platform_machine", "python_version"):
+        assert here.wants(Marker(f"{name} == '{own[name]}'"), ()), name  # type: ignore[literal-required]
+        assert not here.wants(Marker(f"{name} == 'another'"), ())
+
+
+def test_markers_are_those_of_the_target() -> None:
+    assert WINDOWS.wants(Marker("os_name == 'nt' and python_version < '3.14'"), ())
+    assert not WINDOWS.wants(Marker("sys_platform != 'win32'"), ())
+    assert not WINDOWS.wants(Marker("extra == 'spark'"), ("course",))
+    assert WINDOWS.wants(Marker("extra == 'spark'"), ("course", "spark"))
+    assert WINDOWS.wants(None, ())
+
+
+@pytest.mark.parametrize(("name", "python"), [("beos-ppc", "3.11"), ("linux-x86_64", "2.7"), ("linux-x86_64", "3.10")])
+def test_an_unknown_machine_is_refused(name: str, python: str) -> None:
+    with pytest.raises(dk.InvalidInputError) as caught:
+        Target(name, python)
+    assert caught.value.kind == "workshop"
+
+
+def test_the_command_knows_the_platforms() -> None:
+    (option,) = (parameter for parameter in workshop_bundle.params if parameter.name == "platforms")
+    assert tuple(option.type.choices) == PLATFORMS  # type: ignore[attr-defined]
+
+
+def test_a_closure_follows_the_markers_of_the_target() -> None:
+    asked = []
+
+    def look_up(requirement: Requirement) -> Distribution:
+        asked.append(requirement.name)
+        return Distribution.from_name("six")  # stands for what only Windows has
+
+    for_windows = closure(["jupyterlab"], WINDOWS, look_up)
+    for_linux = closure(["jupyterlab"], Target("linux-x86_64", "3.12"))
+    assert {"jupyter-server", "nbconvert", "tornado", "packaging"} <= set(for_windows) & set(for_linux)
+    assert "pexpect" in for_linux
+    assert "pexpect" not in for_windows
+    assert "pywinpty" in asked
+    assert set(asked) <= {"pywinpty", "colorama"}
+    with pytest.raises(PackageNotFoundError):
+        closure(["jupyterlab"], WINDOWS)
+
+
+def test_extras_are_followed_and_versions_are_those_installed() -> None:
+    here = Target.here()
+    plain, with_sql = closure(["pyspark"], here), closure(["pyspark[sql]"], here)
+    assert "pandas" not in plain
+    assert with_sql["pandas"] == Distribution.from_name("pandas").version
+
+
+def test_the_first_release_meets_every_bound() -> None:
+    here = Target("linux-x86_64", "3.11")
+    assert here.first_release([]) == "3.11.0"
+    assert here.first_release([">=3.8", ">=3.11.5,<4", "!=3.11.6,>=3.11.4"]) == "3.11.5"
+    assert here.first_release([">=3.11.5", "!=3.11.5"]) == "3.11.6"
+    assert "--python-version=3.11.99" in here.pip_options, "pip takes 3.11 for 3.11.0"

@@ -1,0 +1,93 @@
+"""Key sets against the same law written as plain Python comparisons."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import struct
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deletekit.deletes.keys import KeySet
+
+
+def naive(year: int) -> dt.datetime:
+    """A timestamp without a zone, as the Arrow type has none."""
+    return dt.datetime(year, 1, 1, tzinfo=dt.UTC).replace(tzinfo=None)
+
+
+NAN = struct.unpack("<d", struct.pack("<Q", 0x7FF8000000000001))[0]
+VALUES: dict[pa.DataType, list[Any]] = {
+    pa.int32(): [None, 0, 1, -1, 2**31 - 1, -(2**31)],
+    pa.int64(): [None, 0, 1, -1, 2**63 - 1, -(2**63), 2**53, 2**53 + 1],
+    pa.float64(): [None, 0.0, -0.0, 1.5, math.nan, NAN, math.inf, -math.inf],
+    pa.float32(): [None, 0.0, -0.0, 1.5, math.nan, math.inf],
+    pa.string(): [None, "", "a", "A", "é", "e\u0301", "longer than twelve bytes"],
+    pa.binary(): [None, b"", b"\x00", b"a", b"\xff"],
+    pa.binary(3): [None, b"abc", b"abd", b"\x00\x00\x00"],
+    pa.bool_(): [None, True, False],
+    pa.date32(): [None, dt.date(1970, 1, 1), dt.date(1, 1, 1)],
+    pa.time64("us"): [None, dt.time(0), dt.time(23, 59)],
+    pa.timestamp("us"): [None, naive(1970), naive(1900)],
+    pa.timestamp("us", "UTC"): [None, dt.datetime(1970, 1, 1, tzinfo=dt.UTC)],
+    pa.decimal128(38, 2): [None, Decimal("0.00"), Decimal("-1.50"), Decimal(10) ** 35],
+    pa.null(): [None],
+}
+
+
+def normal(value: Any) -> Any:
+    """What two values must share to be equal as keys: NULL = NULL, NaN = NaN, -0.0 != 0.0."""
+    if isinstance(value, float):
+        return ("float", "nan" if math.isnan(value) else struct.pack("<d", value))
+    return value
+
+
+def test_every_type_against_plain_comparisons() -> None:
+    for kind, values in VALUES.items():
+        rows = pa.array(values, kind)
+        for key in [[v] for v in values] + [values[:2], values[1:]]:
+            wanted = {normal(v) for v in pa.array(key, kind).to_pylist()}
+            found = KeySet([pa.array(key, kind)]).contains([rows]).to_pylist()
+            assert found == [normal(v) in wanted for v in rows.to_pylist()], (kind, key)
+
+
+@st.composite
+def tables(draw: Any) -> tuple[list[pa.DataType], list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    kinds = draw(st.lists(st.sampled_from(list(VALUES)), min_size=1, max_size=4))
+    row = st.tuples(*(st.sampled_from(VALUES[k]) for k in kinds))
+    return kinds, draw(st.lists(row, max_size=12)), draw(st.lists(row, max_size=40))
+
+
+@given(tables())
+@settings(max_examples=300, deadline=None)
+def test_several_columns_against_plain_comparisons(
+    case: tuple[list[pa.DataType], list[tuple[Any, ...]], list[tuple[Any, ...]]],
+) -> None:
+    kinds, keys, rows = case
+    key_columns = [pa.array([k[i] for k in keys], kind) for i, kind in enumerate(kinds)]
+    row_columns = [pa.array([r[i] for r in rows], kind) for i, kind in enumerate(kinds)]
+    wanted = {tuple(map(normal, k)) for k in zip(*(c.to_pylist() for c in key_columns), strict=True)}
+    stored = list(zip(*(c.to_pylist() for c in row_columns), strict=True))
+    chunked = [pa.chunked_array([c[:3], c[3:]]) for c in row_columns]
+    for columns in (row_columns, chunked):
+        assert KeySet(key_columns).contains(columns).to_pylist() == [tuple(map(normal, r)) in wanted for r in stored]
+
+
+@pytest.mark.parametrize("keys", [[5], [5, 9], [-1, 100], [None, 5]])
+def test_bounds_that_hold_no_key(keys: list[int | None]) -> None:
+    key_set = KeySet([pa.array(keys, pa.int64())])
+    for lower in range(-3, 103, 2):
+        for upper in range(lower, lower + 8):
+            holds = any(k is None or lower <= k <= upper for k in keys)
+            assert key_set.may_hold(lower, upper) == holds
+
+
+def test_bounds_say_nothing_of_other_keys() -> None:
+    assert KeySet([pa.array(["a"])]).may_hold(0, 1)
+    assert KeySet([pa.array([7]), pa.array([7])]).may_hold(0, 1)
+    assert KeySet([pa.array([True])]).may_hold(5, 6)

@@ -1,0 +1,64 @@
+"""A process that dies in the middle of a sync: `python -m tests.delta.killing`.
+
+It reads lines of JSON, `[warehouse, Delta table, format version, number of the call, when]`, and for each forks a child
+that syncs and ends at that call; then it prints the child's exit code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import deletekit as dk
+from deletekit.delta import sync as sync_module
+from deletekit.table import catalog as catalog_module
+from tests.commit.faults import Faults, faulty
+from tests.tables import new_catalog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["NAME", "run"]
+
+NAME = "t.d"
+
+
+def run(warehouse: Path, delta: Path, format_version: int, faults: Faults) -> None:
+    """Sync through faults of storage and catalog."""
+    with new_catalog(warehouse) as catalog, faulty(faults, catalog), _storage_of_new_tables():
+        dk.sync_delta(delta, catalog, NAME, format_version=format_version)
+
+
+@contextmanager
+def _storage_of_new_tables() -> Iterator[None]:
+    original = sync_module.PyIcebergIO
+    sync_module.PyIcebergIO = catalog_module.PyIcebergIO  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        sync_module.PyIcebergIO = original  # type: ignore[misc]
+
+
+def main() -> None:
+    for name in dk.__all__:
+        getattr(dk, name)
+    for name in ("pyarrow.parquet", "sqlalchemy.dialects.sqlite"):
+        import_module(name)
+    for line in sys.stdin:
+        warehouse, delta, version, at, when = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            try:
+                run(Path(warehouse), Path(delta), version, Faults(at, when, kill=True))
+            finally:
+                os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""Paths of a Delta log and of storage, each way."""
+
+from __future__ import annotations
+
+import pytest
+
+from deletekit.delta.paths import delta_path, is_hidden_below, path_below, storage_path
+from deletekit.errors import FormatError
+
+
+@pytest.mark.parametrize(
+    ("path", "root", "expected"),
+    [
+        ("pq=a%20b%252Fc%2525%253D%C3%A9/x.parquet", "/t", "/t/pq=a b%2Fc%25%3Dé/x.parquet"),
+        ("x.parquet", "s3://b/t", "s3://b/t/x.parquet"),
+        ("file:/other/x%20y", "/t", "/other/x y"),
+        ("file:///other/x", "file:/t", "file:/other/x"),
+        ("file:///other/x", "/t", "/other/x"),
+        ("/other/x", "s3://b/t", "s3://b/other/x"),
+        ("s3://c/x%25y", "s3://b/t", "s3://c/x%y"),
+        ("a:b/c.parquet", "/t", "a:b/c.parquet"),
+    ],
+)
+def test_storage_path(path: str, root: str, expected: str) -> None:
+    assert storage_path(path, root) == expected
+
+
+@pytest.mark.parametrize("path", ["", "../x", "a/../../x", "%2e%2e/x", "a%00", "%ff"])
+def test_paths_that_are_refused(path: str) -> None:
+    with pytest.raises(FormatError):
+        storage_path(path, "/t")
+
+
+@pytest.mark.parametrize("path", ["/t/a b/c%d.parquet", "/t/é", "/other/x#y?z", "s3://b/x y", "/t/a:b/c"])
+def test_a_path_comes_back(path: str) -> None:
+    assert storage_path(delta_path(path, "/t"), "/t") == path
+
+
+def test_below() -> None:
+    assert path_below("file:///t/a", "/t/") == "a"
+    assert path_below("/t", "/t") == ""
+    assert path_below("/tt/a", "/t") is None
+    assert all(map(is_hidden_below, ("_x/a", ".x", "a/_x/b")))
+    assert not any(map(is_hidden_below, ("_p=1/a", "a", "")))

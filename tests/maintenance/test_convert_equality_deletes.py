@@ -1,0 +1,119 @@
+"""Equality deletes written down by position: no new data file, the same rows, and no key that hides too much."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import deletekit as dk
+from tests.maintenance.model import between, history, lineage, other
+from tests.maintenance.test_compact import KINDS, busy, clean, rows_of
+from tests.tables import expected, items, live, live_files, make, position_deletes, refused, unchanged, vectors
+
+
+def by_value(table: dk.Table, ref: str = "main") -> set[str]:
+    return {f["file_path"] for f in live_files(table, 1, ref) if f["content"] == 2}
+
+
+@pytest.mark.parametrize("granularity", ["file", "partition"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("version", [2, 3])
+def test_in_place(catalog: dk.Catalog, version: int, kind: str, granularity: str) -> None:
+    table, rows = busy(catalog, version, kind)
+    dk.set_properties(table, {"write.delete.granularity": granularity})
+    keys, data = by_value(table), {f["file_path"] for f in live_files(table, 0)}
+    before, past = lineage(table), history(table)
+    with unchanged(table):
+        tried = dk.convert_equality_deletes(table, dry_run=True)
+    done = dk.convert_equality_deletes(table)
+    assert set(tried.converted_delete_files) == set(done.converted_delete_files) == keys != set()
+    assert (tried.data_files, tried.added_delete_files) == (done.data_files, ())
+    assert by_value(table) == set()
+    with_rows = set(dk.scan(table, columns=["_file"]).to_arrow()["_file"].to_pylist())
+    assert with_rows <= {f["file_path"] for f in live_files(table, 0)} <= data, "only what has no row left goes"
+    assert live(table) == expected(rows)
+    assert lineage(table) == before
+    assert past.items() <= history(table).items()
+    assert done.commit is not None
+    assert done.commit.operation == "replace"
+    assert (position_deletes(table) == []) == (version == 3)
+    clean(table)
+    # A row of a key that was deleted is not hidden by anything that is left.
+    dk.append(table, again := items((2, "a", 9.0), (30, "c", 9.0)))
+    assert live(table) == expected(rows + again)
+    with unchanged(table):
+        assert dk.convert_equality_deletes(table) == dk.ConvertedEqualityDeletes()
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_global_delete_stays_while_one_file_needs_it(catalog: dk.Catalog, version: int) -> None:
+    """Keys of two partitions; only one of these is converted, and then the other."""
+    table = make(catalog, rows_of(0), rows_of(1), format_version=version, partition_by=["category"])
+    dk.delete_keys(table, [{"id": 0}, {"id": 9}], scope="global")
+    left = expected([r for i in (0, 1) for r in rows_of(i) if r["id"] not in (0, 9)])
+    keys = by_value(table)
+    done = dk.convert_equality_deletes(table, "category = 'a'")
+    assert (set(done.kept_delete_files), done.converted_delete_files) == (keys, ())
+    assert by_value(table) == keys
+    assert live(table) == left
+    done = dk.convert_equality_deletes(table)
+    assert set(done.converted_delete_files) == keys
+    assert live(table) == left
+    clean(table)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("race", ["keys", "positions", "append", "compact", "convert", "back"])
+def test_somebody_commits_meanwhile(catalog: dk.Catalog, version: int, race: str) -> None:
+    table, _ = busy(catalog, version)
+    mode = "deletion-vector" if version == 3 else "position-delete"
+    acts: dict[str, Any] = {
+        "keys": lambda t: dk.delete_keys(t, [{"id": 3}, {"id": 12}], scope="global"),
+        "positions": lambda t: dk.delete(t, "id in (3, 12)", mode=mode),
+        "append": lambda t: dk.append(t, items((2, "a", 9.0), (30, "c", 9.0))),
+        "compact": lambda t: dk.compact(t, rewrite_all=True),
+        "convert": dk.convert_equality_deletes,
+        "back": lambda t: dk.rollback(t, t.refresh().current_snapshot.parent_snapshot_id),
+    }
+    seen: list[Any] = []
+
+    def come_in() -> None:
+        acts[race](other(table))
+        seen.append(live(other(table)))
+
+    worker = other(table)
+    with between(worker, before=come_in):
+        dk.convert_equality_deletes(worker)
+    assert live(table.refresh()) == seen[0]
+    assert by_value(table) == set()
+    clean(table)
+
+
+def test_after_an_upgrade_the_vector_takes_in_everything(catalog: dk.Catalog) -> None:
+    table, rows = busy(catalog, 2)
+    dk.upgrade_format_version(table, 3)
+    done = dk.convert_equality_deletes(table)
+    assert live(table) == expected(rows)
+    assert set(vectors(table)) == {
+        f["referenced_data_file"] for f in live_files(table, 1) if f["file_format"] == "PUFFIN"
+    }
+    assert done.added_delete_files
+    clean(table)
+
+
+def test_null_keys(catalog: dk.Catalog) -> None:
+    table = make(catalog, rows_of(0), format_version=3)
+    dk.delete_keys(table, [{"category": None}])
+    dk.convert_equality_deletes(table)
+    assert [len(positions) for positions in vectors(table).values()] == [2]
+    assert live(table) == expected([r for r in rows_of(0) if r["category"] is not None])
+    clean(table)
+
+
+def test_refused(catalog: dk.Catalog) -> None:
+    table, _ = busy(catalog, 2)
+    with refused(table, dk.InvalidInputError, "filter"):
+        dk.convert_equality_deletes(table, "nope = 1")
+    with unchanged(table), pytest.raises(dk.NotFoundError):
+        dk.convert_equality_deletes(table, ref="nobody")

@@ -1,0 +1,81 @@
+"""deletekit.spark.session: what it refuses in one sentence, and that Spark and deletekit see the same tables."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import deletekit as dk
+from deletekit.spark.catalogs import spark_catalog
+from tests.s3 import S3
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_one_catalog_is_named(tmp_path: Path) -> None:
+    with pytest.raises(dk.InvalidInputError, match="needs one catalog"):
+        dk.spark.session()
+    with pytest.raises(dk.InvalidInputError, match="needs one catalog"):
+        dk.spark.session(tmp_path, catalog={"uri": "http://host"})
+
+
+def test_missing_jars_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: str) -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'deletekit[spark]'")
+    monkeypatch.setattr(dk.spark, "running_session", lambda: None)
+    monkeypatch.setenv("DELETEKIT_JARS", str(tmp_path))
+    (tmp_path / "org.xerial_sqlite-jdbc-3.50.3.0.jar").touch()  # as Ivy names what it fetched
+    with pytest.raises(dk.EnvironmentMissingError) as caught:
+        dk.spark.session(tmp_path / "w")
+    assert caught.value.expected == "iceberg-spark-runtime-4.1_2.13-1.12.0.jar"
+    with pytest.raises(dk.EnvironmentMissingError, match=r"iceberg-aws-bundle-1\.12\.0\.jar"):
+        dk.spark.session(catalog={"uri": "http://host", "warehouse": "s3://b/w"})
+
+
+def test_a_running_session_is_reused(spark: SparkSession, tmp_path: Path) -> None:
+    here = spark.conf.get("spark.sql.catalog.local.warehouse")
+    assert dk.spark.session(here) is spark
+    with pytest.raises(dk.InvalidInputError, match="at another place") as caught:
+        dk.spark.session(tmp_path)
+    assert caught.value.field == "spark.sql.catalog.local.uri"
+    assert dk.spark.session(tmp_path, catalog_name="beside") is spark
+    catalog = dk.local_catalog(tmp_path, "beside")
+    dk.append(dk.create_table(catalog, "db.t", pa.schema([("id", pa.int32())])), [{"id": 7}])
+    catalog.pyiceberg.engine.dispose()  # type: ignore[attr-defined]
+    assert [r.id for r in spark.sql("select id from beside.db.t").collect()] == [7]
+    read = spark.read.format("deletekit")
+    assert [r.id for r in read.option("catalog", "beside").load("db.t").collect()] == [7]
+    with pytest.raises(Exception, match="no such table"):  # the catalog that the session was started with
+        spark.read.format("deletekit").load("db.t")
+
+
+def test_another_catalogs_secrets_are_not_shown(spark: SparkSession, tmp_path: Path) -> None:
+    place = {"uri": "http://127.0.0.1:9", "token": "first-secret"}
+    for key, value in spark_catalog("guarded", place).settings.items():
+        spark.conf.set(key, value)
+    with pytest.raises(dk.InvalidInputError, match=r"guarded\.token") as caught:
+        dk.spark.session(catalog={**place, "token": "second-secret"}, catalog_name="guarded")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_spark_and_deletekit_on_servers(rest_catalog: dict[str, str], s3: S3, tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'deletekit[spark]'")
+    place = {"type": "sql", "uri": f"sqlite:///{tmp_path / 'catalog.db'}", "warehouse": f"s3://{s3.bucket()}/wh"}
+    given = {"objects": {**place, **s3.properties}, "served": rest_catalog}
+    command = [sys.executable, "-m", "tests.session_on_servers", json.dumps(given)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    wanted = [0, 1, 2, 3, 4, 6, 7, 8, 9, 100, 102, 1100]
+    seen = json.loads(done.stdout.splitlines()[-1])
+    assert seen == dict.fromkeys(given, dict.fromkeys(["deletekit", "iceberg", "source"], wanted))

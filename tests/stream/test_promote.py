@@ -1,0 +1,174 @@
+"""A staging branch and main: what is promoted, once, whatever happens to main meanwhile."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+
+import deletekit as dk
+from tests.commit.racing import Interfering
+from tests.stream.replay import PEOPLE, check, random_batches, replay
+from tests.tables import Row, live, live_files, make, refused, unchanged, vectors
+
+STAGING = "ingestion"
+START = [{"id": i, "name": "start", "score": i / 2} for i in range(12)]
+START_STATE = {(r["id"],): r for r in START}
+
+
+def staged(catalog: dk.Catalog, version: int = 3, **options: object) -> dk.Table:
+    table = make(catalog, START[:6], START[6:], schema=PEOPLE, format_version=version, **options)
+    dk.create_branch(table, STAGING)
+    return table
+
+
+@pytest.mark.parametrize("to", ["merge-on-read", "copy-on-write"])
+@pytest.mark.parametrize("mode", ["auto", "flink", "eq-only"])
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("reset", [False, True])
+def test_many_batches_arrive_in_one_commit(
+    catalog: dk.Catalog, to: str, mode: str, version: int, *, reset: bool
+) -> None:
+    table = staged(catalog, version)
+    batches = list(random_batches(4, batches=8, rows=12, keys=12))
+    # Another process writes the second half: nothing of a sink is needed to go on, but its id.
+    for half in (range(4), range(4, 8)):
+        with dk.stream.sink(table, "people", equality_fields=["id"], mode=mode, ref=STAGING) as sink:
+            for number in half:
+                sink.write(batches[number], number)
+                if number % 4 == 1:
+                    before = table.refresh().metadata.last_sequence_number
+                    promotion = dk.stream.promote(table, STAGING, equality_fields=["id"], mode=to, reset=reset)
+                    assert promotion.commit is not None
+                    assert table.metadata.last_sequence_number == before + 1
+                    check(table, replay(batches[: number + 1], start=START_STATE))
+    dk.stream.promote(table, STAGING, equality_fields=["id"], mode=to, reset=reset)
+    state = replay(batches, start=START_STATE)
+    check(table, state)
+    check(table, state, ref=STAGING)
+    deletes = live_files(table, 1)
+    assert [f for f in deletes if f["content"] == 2] == []
+    assert to == "merge-on-read" or deletes == []
+    assert version == 2 or len(vectors(table)) == len(deletes)
+    with unchanged(table):
+        assert dk.stream.promote(table, STAGING, equality_fields=["id"], mode=to).commit is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_main_is_compacted_and_written_to_meanwhile(catalog: dk.Catalog, seed: int) -> None:
+    chance = random.Random(seed)
+    table = staged(catalog)
+    foreign, batches = {}, list(random_batches(2 * seed, batches=10, rows=8, keys=14))
+    with dk.stream.sink(table, "people", equality_fields=["id"], mode="eq-only", ref=STAGING) as sink:
+        for number, batch in enumerate(batches):
+            sink.write(batch, number)
+            if chance.random() < 0.4:
+                dk.compact(table, rewrite_all=True)
+            if chance.random() < 0.4:
+                foreign[100 + number,] = {"id": 100 + number, "name": "main", "score": 0.0}
+                dk.append(table, [foreign[100 + number,]])
+            if chance.random() < 0.4:
+                dk.stream.promote(table, STAGING, equality_fields=["id"])
+        dk.stream.promote(table, STAGING, equality_fields=["id"])
+    check(table, {**replay(batches, start=START_STATE), **foreign})
+
+
+def test_a_key_that_only_main_has_goes_when_the_branch_writes_it(catalog: dk.Catalog) -> None:
+    table = staged(catalog)
+    dk.append(table, [{"id": 50, "name": "main", "score": 0.0}, {"id": 51, "name": "main", "score": 0.0}])
+    changes = [
+        {"id": 50, "name": "branch", "score": 1.0, "_change_type": "INSERT"},
+        {"id": 51, "name": None, "score": None, "_change_type": "DELETE"},
+    ]
+    with dk.stream.sink(table, "s", equality_fields=["id"], mode="eq-only", ref=STAGING) as sink:
+        sink.write(changes, 0)
+    dk.stream.promote(table, STAGING, equality_fields=["id"])
+    check(table, replay([changes], start=START_STATE))
+
+
+def test_a_required_key_is_found_by_value(catalog: dk.Catalog) -> None:
+    """Arrow calls the key of a data file required, and that of an equality delete file not."""
+    required = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
+    table = make(catalog, [{"id": 1, "name": "old"}, {"id": 2, "name": "old"}], schema=required)
+    dk.create_branch(table, STAGING)
+    dk.append(table, [{"id": 3, "name": "main"}])
+    dk.upsert(
+        table, [{"id": 1, "name": "new"}, {"id": 3, "name": "new"}], key=["id"], mode="equality-delete", ref=STAGING
+    )
+    dk.stream.promote(table, STAGING, equality_fields=["id"])
+    assert live(table) == [{"id": 1, "name": "new"}, {"id": 2, "name": "old"}, {"id": 3, "name": "new"}]
+
+
+@pytest.mark.parametrize("races", [1, 9])
+def test_compaction_that_keeps_winning_is_outrun_by_value(catalog: dk.Catalog, races: int) -> None:
+    table = staged(catalog, properties={"commit.retry.num-retries": "10", "commit.retry.min-wait-ms": "1"})
+    batches = list(random_batches(6, batches=3, rows=10, keys=12))
+    with dk.stream.sink(table, "s", equality_fields=["id"], ref=STAGING) as sink:
+        for number, batch in enumerate(batches):
+            sink.write(batch, number)
+    store = Interfering(catalog)
+    store.others += [lambda: dk.compact(dk.load_table(catalog, table.name), rewrite_all=True)] * races
+    racing = dk.load_table(store, table.name)
+    promotion = dk.stream.promote(racing, STAGING, equality_fields=["id"])
+    assert promotion.fell_back == (races > 3)
+    check(table, replay(batches, start=START_STATE))
+
+
+def test_main_that_is_rolled_back_gets_it_again(catalog: dk.Catalog) -> None:
+    table = staged(catalog)
+    before = table.current_snapshot.snapshot_id
+    batches = list(random_batches(0, batches=2, rows=10, keys=12))
+    with dk.stream.sink(table, "s", equality_fields=["id"], ref=STAGING) as sink:
+        sink.write(batches[0], 0)
+        dk.stream.promote(table, STAGING, equality_fields=["id"])
+        dk.rollback(table, before)
+        sink.write(batches[1], 1)
+    dk.stream.promote(table, STAGING, equality_fields=["id"])
+    check(table, replay(batches, start=START_STATE))
+
+
+def test_history_may_expire_between_promotions(catalog: dk.Catalog) -> None:
+    table = staged(catalog)
+    batches = list(random_batches(8, batches=6, rows=10, keys=12))
+    for number, batch in enumerate(batches):
+        with dk.stream.sink(table, "s", equality_fields=["id"], ref=STAGING) as sink:
+            sink.write(batch, number)
+        if number % 2:
+            dk.stream.promote(table, STAGING, equality_fields=["id"])
+            dk.append(table, [{"id": 100 + number, "name": "main", "score": 0.0}])
+            dk.expire_snapshots(table, older_than=2**62, retain_last=1)
+    foreign = {(100 + n,): {"id": 100 + n, "name": "main", "score": 0.0} for n in (1, 3, 5)}
+    check(table, {**replay(batches, start=START_STATE), **foreign})
+
+
+def test_row_ids_through_a_promotion(catalog: dk.Catalog) -> None:
+    table = staged(catalog)
+    ids = {r["id"]: r["_row_id"] for r in lineage(table)}
+    changes = [{"id": i, "name": "new", "score": 0.0, "_change_type": "UPDATE_AFTER"} for i in (3, 99)]
+    with dk.stream.sink(table, "s", equality_fields=["id"], ref=STAGING) as sink:
+        sink.write(changes, 0)
+    dk.stream.promote(table, STAGING, equality_fields=["id"])
+    after = {r["id"]: r["_row_id"] for r in lineage(table)}
+    on_branch = {r["id"]: r["_row_id"] for r in lineage(table, STAGING)}
+    assert {i: after[i] for i in ids} == ids, "rows that were there keep their id, the updated one too"
+    assert after[99] != on_branch[99], "a new row has one id on each branch: its file was added twice"
+    assert len(set(after.values())) == len(after)
+
+
+def lineage(table: dk.Table, ref: str = "main") -> list[Row]:
+    return dk.scan(table, columns=["id", "_row_id"], ref=ref).to_arrow().to_pylist()
+
+
+def test_what_cannot_be_promoted_is_refused(catalog: dk.Catalog) -> None:
+    table = staged(catalog)
+    with refused(table, dk.NotFoundError, "ref-not-found"):
+        dk.stream.promote(table, "nowhere")
+    with refused(table, dk.InvalidInputError, "ref"):
+        dk.stream.promote(table, "main")
+    with refused(table, dk.InvalidInputError, "mode"):
+        dk.stream.promote(table, STAGING, mode="equality-delete")
+    dk.append(table, [{"id": 1, "name": "again", "score": 0.0}], ref=STAGING)
+    dk.append(table, [{"id": 77, "name": "main", "score": 0.0}])
+    with refused(table, dk.InvalidInputError, "equality-key"):
+        dk.stream.promote(table, STAGING)

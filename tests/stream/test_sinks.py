@@ -1,0 +1,158 @@
+"""The sinks of a table are listed and dropped; expiry and rollback make none of them wrong."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+import deletekit as dk
+from deletekit.stream.applied_batches import BatchId, summary_of
+from tests.stream.replay import PEOPLE, check, random_batches, replay
+from tests.tables import make, refused, unchanged
+
+BATCHES = list(random_batches(0, batches=6, rows=8, keys=9))
+FAR = 2**62
+
+
+def people(catalog: dk.Catalog) -> dk.Table:
+    return make(catalog, schema=PEOPLE, format_version=3)
+
+
+def sink(table: dk.Table, sink_id: str = "people", **options: Any) -> dk.stream.Sink:
+    return dk.stream.sink(table, sink_id, equality_fields=["id"], **options)
+
+
+def other(table: dk.Table, number: int) -> None:
+    dk.append(table, [{"id": number, "name": "other", "score": 0.0}])
+
+
+def test_sinks_are_listed_and_dropped_and_pin_nothing_then(catalog: dk.Catalog) -> None:
+    table = people(catalog)
+    assert dk.stream.sinks(table) == ()
+    begun = datetime.now(UTC)
+    with sink(table, "dead") as dead, sink(table, "live") as live:
+        dead.write(BATCHES[0], 0)
+        live.write(BATCHES[1], 0, query_id="q")
+        pinned = table.metadata.refs["deletekit-sink-dead"]["snapshot-id"]
+        live.write(BATCHES[2], 1, query_id="q")
+    newest, oldest = dk.stream.sinks(table)
+    assert (newest.sink_id, newest.query_id, newest.batch_id, newest.key) == ("live", "q", 1, ("id",))
+    assert (oldest.sink_id, oldest.batch_id, oldest.snapshot_id, oldest.file) == ("dead", 0, pinned, None)
+    assert begun.replace(microsecond=0) <= oldest.committed_at <= newest.committed_at
+    dk.expire_snapshots(table, older_than=FAR, retain_last=1)
+    assert pinned in table.refresh().metadata.snapshots
+    dk.stream.drop_sink(table, "dead")
+    assert [s.sink_id for s in dk.stream.sinks(table)] == ["live"]
+    dk.expire_snapshots(table, older_than=FAR, retain_last=1)
+    assert pinned not in table.refresh().metadata.snapshots
+    with refused(table, dk.NotFoundError, "sink-not-found", expected="live"):
+        dk.stream.drop_sink(table, "dead")
+    with refused(table, dk.InvalidInputError, "sink-id"):
+        dk.stream.drop_sink(table, "../x")
+    check(table, replay(BATCHES[:3]))
+
+
+@pytest.mark.parametrize("retain", [1, 2])
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_rollback_is_remembered_when_its_history_expires(catalog: dk.Catalog, retain: int, kept: int) -> None:
+    """The batch that was rolled back from is not taken for one that is in the table, however long ago that was."""
+    table = people(catalog)
+    other(table, 100)
+    heads = [table.current_snapshot.snapshot_id]
+    with sink(table) as first:
+        for number in range(2):
+            first.write(BATCHES[number], number)
+            heads.append(table.refresh().current_snapshot.snapshot_id)
+    dk.rollback(table, heads[kept])
+    for number in range(101, 104):
+        other(table, number)
+    dk.expire_snapshots(table, older_than=FAR, retain_last=retain)
+    other(table, 104)
+    dk.expire_snapshots(table, older_than=FAR, retain_last=retain)
+    with sink(table) as second:
+        for number in (1, 2):
+            with refused(table, dk.InvalidInputError, "branch-rewound"):
+                second.write(BATCHES[number], number)
+    with sink(table, allow_rewind=True) as third:
+        for number in range(kept, 3):
+            assert third.write(BATCHES[number], number).status == "committed"
+    with sink(table) as fourth:
+        assert fourth.write(BATCHES[3], 3).status == "committed"
+    others = {(n,): {"id": n, "name": "other", "score": 0.0} for n in range(100, 105)}
+    check(table, {**replay(BATCHES[:4]), **others})
+
+
+def test_expiry_of_a_branch_that_was_not_rolled_back_stops_no_sink(catalog: dk.Catalog) -> None:
+    table = people(catalog)
+    dk.append(table, [{"id": 100, "name": "other", "score": 0.0}])
+    dk.create_branch(table, "ingestion")
+    with sink(table, "a") as a, sink(table, "b", ref="ingestion") as b:
+        a.write(BATCHES[0], 0)
+        b.write(BATCHES[0], 0)
+        for number in range(1, 4):
+            for ref in ("main", "ingestion"):
+                dk.append(table, [{"id": 100 + number, "name": "other", "score": 0.0}], ref=ref)
+            dk.expire_snapshots(table, older_than=FAR, retain_last=1)
+        with unchanged(table):
+            assert [s.write(BATCHES[0], 0).status for s in (a, b)] == ["skipped"] * 2
+        assert [s.write(BATCHES[1], 1).status for s in (a, b)] == ["committed"] * 2
+
+
+NEW = ("deletekit.sink-key", "deletekit.table-uuid")
+
+
+OLD_DIGESTS = [
+    "0fc8ba6282497f1a4b3ebdedbc4e7da5",
+    "2ae1030774d50cd1ed313a5ef1f7ee78",
+    "5de266e2c101a163dee8d105c92c1553",
+]
+"""What the version that left no key in markers wrote for batches 0, 1 and 3."""
+
+
+def test_markers_of_earlier_versions_are_understood_and_completed(
+    catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = people(catalog)
+
+    def old_summary(batch: BatchId, *base: Any) -> dict[str, str]:
+        summary = {**summary_of(batch, *base), "deletekit.batch-digest": batch.old_digest()}
+        return {k: v for k, v in summary.items() if k not in NEW}
+
+    with monkeypatch.context() as old:
+        old.setattr("deletekit.stream.batch_run.summary_of", old_summary)
+        with sink(table) as first:
+            list(first.run(BATCHES[:2]))
+            list(first.run([BATCHES[3]], first_batch_id=3))  # the one between had no rows, and left no marker
+    digests = [s.summary["deletekit.batch-digest"] for s in table.metadata.snapshots.values()]
+    assert digests == OLD_DIGESTS
+    with sink(table) as second:
+        assert [s.key for s in dk.stream.sinks(table)] == [()]
+        with unchanged(table):
+            for number in (0, 1, 3):
+                assert second.write(BATCHES[number], number).status == "skipped"
+        with refused(table, dk.InvalidInputError, "batch-changed"):
+            second.write(BATCHES[4], 1)
+        assert second.write(BATCHES[4], 4).status == "committed"
+    assert [s.key for s in dk.stream.sinks(table)] == [("id",)]
+    with refused(table, dk.InvalidInputError, "key-changed"):
+        dk.stream.sink(table, "people", equality_fields=["name"])
+    check(table, replay([*BATCHES[:2], *BATCHES[3:5]]))
+
+
+def test_a_copy_of_a_table_under_another_uuid_is_another_table(
+    catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = people(catalog)
+
+    def of_another(*of_batch: Any) -> dict[str, str]:
+        return {**summary_of(*of_batch), "deletekit.table-uuid": "00000000-0000-0000-0000-000000000000"}
+
+    with monkeypatch.context() as elsewhere, sink(table) as first:
+        elsewhere.setattr("deletekit.stream.batch_run.summary_of", of_another)
+        first.write(BATCHES[0], 0)
+    with refused(table, dk.InvalidInputError, "table-changed"):
+        sink(table)
+    with sink(table, "another") as second:
+        assert second.write(BATCHES[1], 0).status == "committed"

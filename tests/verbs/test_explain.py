@@ -1,0 +1,226 @@
+"""EXPLAIN: every version of a row, live or hidden, and which delete hides it by which rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import deletekit as dk
+from deletekit.engines.local import LocalEngine
+from tests.storage import stored_at
+from tests.tables import (
+    VERSION_AND_MODE,
+    entries,
+    expected,
+    items,
+    live,
+    live_files,
+    make,
+    manifest_list,
+    parquet,
+    unchanged,
+)
+from tests.verbs.three_valued import FILTERS, LOGIC, ROWS, sqlite_ids
+
+FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
+EVERY_MODE = pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
+
+
+@EVERY_MODE
+def test_versions_are_the_rows_of_the_data_files(catalog: dk.Catalog, version: int, mode: str) -> None:
+    """Every stored row is a version; the live ones are the scan's; positions and files are the stored ones."""
+    table = make(catalog, FIVE, FIVE[:2], format_version=version, partition_by=["category"])
+    dk.delete(table, "id in (1, 3)", mode=mode)
+    dk.update(table, {"value": 9.0}, where="id = 2", mode=mode)
+    dk.append(table, FIVE[:1])
+    with unchanged(table):
+        found = dk.explain(table, "true")
+    stored = {f["file_path"]: parquet(f["file_path"]).to_pylist() for f in live_files(table, 0)}
+    assert sum(len(rows) for rows in stored.values()) == len(found) == len(list(found))
+    for version_ in found:
+        row = stored[version_.data_file][version_.position]
+        assert version_.row == {name: row[name] for name in ("id", "category", "value")}
+    assert expected([v.row for v in found.live]) == live(table)
+    assert len(found.live) + len(found.hidden) == len(found)
+    sequence = [(v.sequence_number, v.data_file, v.position) for v in found]
+    assert sequence == sorted(sequence), "oldest first"
+    numbers = {e["data_file"]["file_path"]: e["inherited"] or 0 for e in entries(table, 0)}
+    assert all(v.sequence_number == numbers[v.data_file] for v in found)
+
+
+@pytest.mark.parametrize("where", FILTERS)
+def test_the_filter_chooses_versions(catalog: dk.Catalog, where: str) -> None:
+    table = make(catalog, ROWS[:20], ROWS[20:], schema=LOGIC)
+    dk.delete(table, "id in (3, 30)", mode="position-delete")
+    found = dk.explain(table, where)
+    assert sorted(v.row["id"] for v in found) == sqlite_ids(ROWS, where), "deleted rows are found too"
+    left = [row for row in ROWS if row["id"] not in (3, 30)]
+    assert sorted(v.row["id"] for v in found.live) == sqlite_ids(left, where)
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "kind", "rule"),
+    [
+        (2, "position-delete", "position-delete", "1 <= 2"),
+        (3, "deletion-vector", "deletion-vector", "1 <= 2"),
+        (2, "equality-delete", "equality-delete", "1 < 2"),
+        (3, "equality-delete", "equality-delete", "1 < 2"),
+    ],
+)
+def test_what_hides_a_row(catalog: dk.Catalog, version: int, mode: str, kind: str, rule: str) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    dk.delete(table, "id = 1", mode=mode)
+    (found,) = dk.explain(table, "id = 1")
+    (hiding,) = found.hidden_by
+    (delete,) = live_files(table, 1)
+    assert not found.live
+    assert (hiding.kind, hiding.file_path, hiding.sequence_number) == (kind, delete["file_path"], 2)
+    assert hiding.equality_ids == ((1,) if kind == "equality-delete" else None)
+    assert hiding.content_offset == (delete.get("content_offset"))
+    assert rule in hiding.rule
+    assert rule in found.verdict
+    assert f"row 0 of {found.data_file.rsplit('/', 1)[1]}" in found.verdict
+
+
+def test_all_that_hide_a_row_are_named(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE)
+    dk.delete_keys(table, [{"id": 1}])
+    dk.delete_keys(table, [{"category": "a"}])
+    (first, _) = dk.explain(table, "category = 'a'")
+    assert {d.equality_ids: d.sequence_number for d in first.hidden_by} == {(1,): 2, (2,): 3}
+    lines = dk.explain(table, "id = 1").to_arrow()
+    assert sorted(lines["delete_sequence_number"].to_pylist()) == [2, 3]
+    assert lines["data_sequence_number"].to_pylist() == [1, 1]
+
+
+def test_position_deletes_and_equality_deletes_together(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE)
+    dk.delete(table, "id = 1", mode="position-delete")
+    dk.delete_keys(table, [{"id": 1}])
+    (found,) = dk.explain(table, "id = 1")
+    assert sorted(d.kind for d in found.hidden_by) == ["equality-delete", "position-delete"]
+
+
+def test_what_spares_a_row(catalog: dk.Catalog) -> None:
+    """A delete of the row's key that came before the row, or with it."""
+    table = make(catalog, FIVE)
+    dk.update(table, {"value": 9.0}, where="id = 1", mode="equality-delete")
+    dk.append(table, FIVE[:1])
+    old, with_it, after_it = dk.explain(table, "id = 1")
+    assert (old.live, with_it.live, after_it.live) == (False, True, True)
+    assert (old.spared_by, len(with_it.spared_by), len(after_it.spared_by)) == ((), 1, 1)
+    assert "2 < 2 is false" in with_it.verdict
+    assert "3 < 2 is false" in after_it.verdict
+
+
+def test_partitions_that_a_delete_does_not_reach(catalog: dk.Catalog) -> None:
+    rows = items((1, "a", 1.0), (1, "b", 2.0))
+    table = make(catalog, rows, partition_by=["category"])
+    dk.delete(table, "id = 1 and category = 'a'", mode="equality-delete")
+    assert {v.row["category"]: v.live for v in dk.explain(table, "id = 1")} == {"a": False, "b": True}
+    dk.delete_keys(table, [{"id": 1}])
+    found = {v.row["category"]: v for v in dk.explain(table, "id = 1")}
+    assert not found["b"].live
+    assert "the whole table" in found["b"].verdict
+    assert "its partition" in found["a"].hidden_by[-1].rule or "its partition" in found["a"].hidden_by[0].rule
+
+
+def test_a_dropped_key_column_is_named_so(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE)
+    dk.delete_keys(table, [{"category": "a"}])
+    dk.drop_column(table, "category")
+    found, *_ = dk.explain(table, "id = 1")
+    assert "category (dropped)" in found.verdict
+
+
+@EVERY_MODE
+def test_the_past(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    before = table.current_snapshot.snapshot_id
+    dk.create_tag(table, "then")
+    dk.delete(table, "id = 1", mode=mode)
+    for options in ({"snapshot_id": before}, {"ref": "then"}):
+        (found,) = dk.explain(table, "id = 1", **options)
+        assert found.live
+    assert [v.live for v in dk.explain(table, "id = 1")] == ([] if mode == "copy-on-write" else [False])
+
+
+def test_columns(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE)
+    (found,) = dk.explain(table, "category = 'b'", columns=["value", "id"])
+    assert list(found.row.items()) == [("value", 3.0), ("id", 3)]
+    for columns in (["nope"], ["id", "p.x"]):
+        with pytest.raises(dk.InvalidInputError) as caught:
+            dk.explain(table, "true", columns=columns)
+        assert caught.value.kind == "column-not-found"
+
+
+def test_text(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE)
+    dk.delete(table, "id = 1", mode="equality-delete")
+    text = str(dk.explain(table, "id < 3"))
+    assert text.splitlines()[0].endswith(": 1 live, 1 hidden")
+    assert "HIDDEN {'id': 1" in text
+    assert "live   {'id': 2" in text
+    assert "no delete applies to it" in text
+    assert "no version of such a row" in str(dk.explain(table, "id = 99"))
+    assert len(dk.explain(make(catalog), "true")) == 0
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_files_of_many_row_groups(catalog: dk.Catalog, threads: int) -> None:
+    rows: list[dict[str, Any]] = [{"id": i, "category": str(i % 3), "value": None} for i in range(300)]
+    table = make(catalog, rows, properties={"write.parquet.row-group-limit": "40"})
+    dk.delete(table, "id >= 100 and id < 130", mode="position-delete")
+    dk.delete_keys(table, [{"id": i} for i in range(120, 160)])
+    found = dk.explain(table, "category = '1'", engine=LocalEngine(threads))
+    assert [v.position for v in found] == [v.row["id"] for v in found] == list(range(1, 300, 3))
+    kinds = {v.row["id"]: {d.kind for d in v.hidden_by} for v in found}
+    assert kinds[100] == {"position-delete"}
+    assert kinds[121] == {"position-delete", "equality-delete"}
+    assert kinds[157] == {"equality-delete"}
+    assert kinds[160] == set()
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_is_explained(catalog: dk.Catalog) -> None:
+    """A row that only a lost delete can hide is neither live nor hidden; a lost data file keeps no other from view."""
+    table = make(catalog, items((1, "a", 1.0), (2, "a", 2.0), (5, "a", 5.0)), items((1, "b", 3.0)), format_version=3)
+    dk.delete_keys(table, [{"id": 1}])
+    dk.append(table, items((1, "c", 4.0)))
+    dk.delete(table, "id = 2", mode="deletion-vector")
+    (key_file,) = (d["file_path"] for d in live_files(table, 1) if d["content"] == 2)
+    stored_at(key_file).unlink()
+    found = dk.explain(table, "id in (1, 2)")
+    assert [u.file_path for u in found.unread] == [key_file]
+    assert [(v.row["value"], v.live, v.unknown) for v in found] == [
+        (1.0, False, True),
+        (2.0, False, False),
+        (3.0, False, True),
+        (4.0, True, False),
+    ]
+    assert "UNKNOWN" in str(found)
+    assert f"cannot be read: {key_file}" in str(found)
+    assert found.to_arrow()["live"].to_pylist() == [None, False, None, True]
+    first = found.versions[0].data_file
+    stored_at(first).write_bytes(b"noise")
+    found = dk.explain(table, "id in (1, 2)")
+    assert {u.file_path for u in found.unread} == {first, key_file}
+    assert [v.row["value"] for v in found] == [3.0, 4.0]
+
+
+def test_a_damaged_manifest_is_named_and_the_rest_is_explained(catalog: dk.Catalog) -> None:
+    """Without a data manifest its rows are missing; without a delete manifest no row is known to be live."""
+    table = make(catalog, items((1, "a", 1.0), (5, "a", 5.0)), items((1, "b", 3.0)), format_version=3)
+    dk.delete_keys(table, [{"id": 1}])
+    newest, *_ = paths = [row["manifest_path"] for row in manifest_list(table) if row["content"] == 0]
+    stored_at(newest).write_bytes(b"noise")
+    found = dk.explain(table, "id = 1")
+    assert [u.file_path for u in found.unread] == [newest]
+    assert len(paths) == 2
+    assert [(v.live, v.unknown) for v in found] == [(False, False)]
+    (deletes,) = [row["manifest_path"] for row in manifest_list(table) if row["content"] == 1]
+    stored_at(deletes).unlink()
+    found = dk.explain(table, "id >= 1")
+    assert {u.file_path for u in found.unread} == {newest, deletes}
+    assert [(v.row["id"], v.live, v.unknown) for v in found] == [(1, False, True), (5, False, True)]

@@ -1,0 +1,414 @@
+"""Scans and counts: which rows, which columns, of which snapshot."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.expressions import EqualTo, IsNaN, Not, NotIn
+
+import deletekit as dk
+from deletekit.engines.local import LocalEngine
+from tests.storage import stored_at
+from tests.tables import (
+    MODES,
+    VERSION_AND_MODE,
+    Row,
+    entries,
+    expected,
+    head_json,
+    ids,
+    items,
+    live,
+    live_files,
+    make,
+    metadata_json,
+    parquet,
+    snapshots_json,
+)
+from tests.verbs.three_valued import FILTERS, LOGIC, ROWS, sqlite_ids
+
+FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
+EVERY_VERSION = pytest.mark.parametrize("version", [1, 2, 3])
+
+
+# --- filters ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
+@pytest.mark.parametrize("partition_by", [[], ["a"], ["truncate(1, s)", "bucket(2, b)"]], ids=str)
+def test_the_rows_that_sqlite_finds(catalog: dk.Catalog, version: int, mode: str, partition_by: list[str]) -> None:
+    """NULL is neither equal nor unequal to anything, also where files are skipped by their partitions and bounds."""
+    table = make(
+        catalog, ROWS[:10], ROWS[10:30], ROWS[30:], schema=LOGIC, format_version=version, partition_by=partition_by
+    )
+    dk.delete(table, "id = 3 or id = 17", mode=mode)
+    left = [row for row in ROWS if row["id"] not in (3, 17)]
+    for where in FILTERS:
+        assert ids(table, where) == sqlite_ids(left, where), where
+        assert dk.scan(table, where).count() == len(sqlite_ids(left, where)), where
+
+
+def test_filters_may_be_expressions(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE)
+    assert ids(table, Not(EqualTo("category", "a"))) == [3], "NULL is not chosen by NOT either"
+    assert ids(table, NotIn("category", ["a", "z"])) == [3]
+
+
+@EVERY_VERSION
+def test_nan(catalog: dk.Catalog, version: int) -> None:
+    rows = items((1, None, float("nan")), (2, None, 1.0), (3, None, None))
+    table = make(catalog, rows, rows[:1], rows[1:], format_version=version)
+    assert ids(table, "value is nan") == [1, 1]
+    assert ids(table, IsNaN("value")) == [1, 1]
+    assert ids(table, "value is not nan") == [2, 2, 3, 3]
+    assert ids(table, "value > 0") == [1, 1, 2, 2], "NaN is above every number, as in Spark"
+    assert ids(table, "not (value < 2)") == [1, 1]
+    assert ids(table, "not (value > 0)") == []
+
+
+@EVERY_VERSION
+@pytest.mark.parametrize(
+    ("kind", "values", "where", "found"),
+    [
+        (pa.date32(), [dt.date(2024, 1, 1), dt.date(2024, 1, 2)], "c >= '2024-01-02'", [1]),
+        (pa.timestamp("us"), [0, 1], "c > '1970-01-01T00:00:00.000000'", [1]),
+        (pa.timestamp("us", "UTC"), [0, 3_600_000_000], "c = '1970-01-01T02:00:00.000000+01:00'", [1]),
+        (pa.time64("us"), [0, 1], "c = '00:00:00.000001'", [1]),
+        (pa.decimal128(9, 2), [100, 250], "c = 2.50", [1]),
+        (pa.decimal128(38, 4), [1, 2], "c > 0.0001", [1]),
+        (pa.uuid(), [b"0" * 16, b"1" * 16], "c = '31313131-3131-3131-3131-313131313131'", [1]),
+        (pa.bool_(), [False, True], "c = true", [1]),
+        (pa.int64(), [2**53, 2**53 + 1], "c = 9007199254740993", [1]),
+        (pa.int64(), [2**53, 2**53 + 1], "c in (9007199254740993, 5)", [1]),
+        (pa.float32(), [0.1, 0.2], "c > 0.15", [1]),
+        (pa.string(), ["a", "b"], "c != 'a'", [1]),
+        (pa.string(), ["It's", '"'], "c = '\"'", [1]),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_filters_on_every_type(
+    catalog: dk.Catalog, version: int, kind: pa.DataType, values: list[Any], where: str, found: list[int]
+) -> None:
+    if pa.types.is_decimal(kind):
+        column = pa.array(values, pa.int64()).cast(pa.decimal128(38, 0))
+        column = pa.array([v.scaleb(-kind.scale) for v in column.to_pylist()], kind)
+    elif isinstance(kind, pa.BaseExtensionType):
+        column = pa.ExtensionArray.from_storage(kind, pa.array(values, kind.storage_type))
+    else:
+        column = pa.array(values, kind)
+    rows = pa.table({"id": pa.array(range(len(values)), pa.int32()), "c": column})
+    table = make(catalog, rows.slice(0, 1), rows.slice(1), schema=rows, format_version=version)
+    assert ids(table, where) == found
+    assert dk.scan(table, where).count() == len(found)
+
+
+PERSON = pa.schema(
+    [("id", pa.int32()), ("p", pa.struct([("name", pa.string()), ("n", pa.struct([("x", pa.int64())]))]))]
+)
+PEOPLE: list[Row] = [
+    {"id": 1, "p": {"name": "Ann", "n": {"x": 1}}},
+    {"id": 2, "p": {"name": None, "n": None}},
+    {"id": 3, "p": None},
+    {"id": 4, "p": {"name": "Bob", "n": {"x": None}}},
+]
+
+
+@EVERY_VERSION
+def test_nested_fields_in_filters_and_columns(catalog: dk.Catalog, version: int) -> None:
+    table = make(catalog, PEOPLE, schema=PERSON, format_version=version)
+    assert ids(table, "p.name = 'Ann'") == [1]
+    assert ids(table, "p.n.x is null") == [2, 3, 4]
+    assert ids(table, "p.name != 'Ann'") == [4]
+    assert dk.scan(table, columns=["p.name"]).to_arrow().to_pylist() == [
+        {"p": {"name": "Ann"}}, {"p": {"name": None}}, {"p": None}, {"p": {"name": "Bob"}},
+    ]  # fmt: skip
+    assert dk.scan(table, "p.n.x = 1", columns=["id"]).to_arrow().to_pylist() == [{"id": 1}]
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+@EVERY_VERSION
+def test_columns_come_in_the_order_asked_for(catalog: dk.Catalog, version: int) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    found = dk.scan(table, "id < 3", columns=["value", "id"]).to_arrow()
+    assert found.to_pydict() == {"value": [1.0, 2.0], "id": [1, 2]}
+    assert found.schema.field("id").nullable is False
+    assert found.schema.field("value").nullable is True
+
+
+def test_a_filter_on_a_column_that_is_not_asked_for(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE)
+    dk.delete_keys(table, [{"value": 3.0, "id": 3}], equality_fields=["id"])
+    assert dk.scan(table, "category is null", columns=["value"]).to_arrow().to_pydict() == {"value": [2.0, 5.0]}
+
+
+@pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
+def test_metadata_columns(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE, FIVE, format_version=version, partition_by=["category"])
+    dk.delete(table, "id in (1, 3)", mode=mode)
+    dk.drop_partition_field(table, "category")
+    dk.append(table, FIVE[:1])
+    found = dk.scan(table, columns=["_pos", "id", "_file", "_spec_id", "_deleted"]).to_arrow()
+    for row in found.to_pylist():
+        assert parquet(row["_file"])["id"][row["_pos"]].as_py() == row["id"]
+    spec_of = {f["file_path"]: spec for f, spec in files_and_specs(table)}
+    assert {(r["_file"], r["_spec_id"]) for r in found.to_pylist()} == set(spec_of.items())
+    stored = [r for path in spec_of for r in parquet(path)["id"].to_pylist()]
+    assert sorted(found["id"].to_pylist()) == sorted(stored), "with _deleted, deleted rows come too"
+    kept = found.filter(pc.invert(found["_deleted"]))
+    assert sorted(kept["id"].to_pylist()) == ids(table)
+
+
+def files_and_specs(table: dk.Table) -> list[tuple[dict[str, Any], int]]:
+
+    return [(e["data_file"], e["listed"]["partition_spec_id"]) for e in entries(table, 0) if e["status"] != 2]
+
+
+def test_deleted_is_false_where_nothing_is_deleted(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE)
+    assert dk.scan(table, columns=["_deleted"]).to_arrow()["_deleted"].to_pylist() == [False] * 5
+
+
+@pytest.mark.parametrize("columns", [["nope"], ["id", "_nope"], ["p.name"], []], ids=str)
+def test_columns_that_are_not_there(catalog: dk.Catalog, columns: list[str]) -> None:
+    table = make(catalog, FIVE)
+    with pytest.raises(dk.InvalidInputError) as caught:
+        dk.scan(table, columns=columns)
+    assert (caught.value.kind, caught.value.field) == ("column-not-found", columns[-1] if columns else "columns")
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["nope = 1", "id =", "id = 'one'", "id = 1.5", "category = 1", "category like 5", "id = 1 and", 5, "p.x = 1"],
+    ids=str,
+)
+@pytest.mark.parametrize("verb", ["scan", "delete", "update", "explain"])
+def test_filters_that_cannot_be(catalog: dk.Catalog, where: Any, verb: str) -> None:
+    table = make(catalog, FIVE)
+    calls = {
+        "scan": lambda: dk.scan(table, where),
+        "delete": lambda: dk.delete(table, where),
+        "update": lambda: dk.update(table, {"value": 1.0}, where=where),
+        "explain": lambda: dk.explain(table, where),
+    }
+    with pytest.raises(dk.InvalidInputError) as caught:
+        calls[verb]()
+    assert (caught.value.kind, caught.value.field) == ("argument" if where == 5 else "filter", "where")
+
+
+# --- batches and counts -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_batches_are_the_same_rows(catalog: dk.Catalog, threads: int) -> None:
+    table = make(catalog, *[FIVE] * 6)
+    scan = dk.scan(table, engine=LocalEngine(threads))
+    assert pa.concat_tables(scan.to_batches()) == scan.to_arrow()
+    with dk.engine.local(threads) as engine:
+        assert dk.scan(table).engine is engine
+        assert dk.scan(table).count() == 30
+
+
+def test_a_table_without_a_snapshot(catalog: dk.Catalog) -> None:
+    table = make(catalog)
+    scan = dk.scan(table)
+    assert (scan.snapshot, scan.plan(), list(scan.to_batches()), scan.count()) == (None, [], [], 0)
+    assert scan.to_arrow().column_names == ["id", "category", "value"]
+
+
+@pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
+def test_count_is_the_number_of_rows(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE, FIVE, FIVE[:1], format_version=version, partition_by=["category"])
+    for i in range(1, 6):
+        assert dk.scan(table).count() == len(live(table))
+        assert dk.scan(table, "category = 'a'").count() == len(live(table, "category = 'a'"))
+        assert dk.scan(table, columns=["_deleted"]).count() == len(dk.scan(table, columns=["_deleted"]).to_arrow())
+        dk.delete(table, f"id = {i}", mode=mode)
+    assert dk.scan(table).count() == 0
+
+
+@pytest.mark.parametrize(("version", "mode"), [vm for vm in VERSION_AND_MODE if vm[1] != "equality-delete"])
+def test_count_reads_no_data_file_where_it_need_not(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE, FIVE, format_version=version)
+    dk.delete(table, "id = 1", mode=mode)
+    for file in live_files(table, 0):
+        stored_at(file["file_path"]).unlink()
+    assert dk.scan(table).count() == 8
+    with pytest.raises(dk.NotFoundError):
+        dk.scan(table, "id > 0").count()
+
+
+def test_count_reads_what_equality_deletes_may_hide(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE, items((8, "z", 1.0)))
+    dk.delete_keys(table, [{"id": 1}, {"id": 77}])
+    assert dk.scan(table).count() == 5
+
+
+@pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
+def test_files_of_many_row_groups(catalog: dk.Catalog, version: int, mode: str) -> None:
+    rows = pa.table({"id": pa.array(range(1000), pa.int32()), "m": [i % 7 for i in range(1000)]})
+    table = make(catalog, rows, schema=rows, format_version=version, properties={"write.parquet.row-group-limit": "64"})
+    (file,) = live_files(table, 0)
+
+    assert pq.ParquetFile(file["file_path"]).num_row_groups > 10
+    dk.delete(table, "m = 3", mode=mode)
+    dk.delete(table, "id >= 500 and id < 700", mode=mode)
+    left = [i for i in range(1000) if i % 7 != 3 and not 500 <= i < 700]
+    assert ids(table) == left
+    assert dk.scan(table, columns=["id", "_pos"]).to_arrow().num_rows == len(left)
+    if mode != "copy-on-write":
+        found = dk.scan(table, columns=["id", "_pos"]).to_arrow()
+        assert found["id"].to_pylist() == found["_pos"].to_pylist()
+
+
+# --- time travel ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
+def test_every_snapshot_reads_as_it_was(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    states = {table.current_snapshot.snapshot_id: live(table)}
+    for i in range(1, 5):
+        dk.delete(table, f"id = {i}", mode=mode)
+        states[table.current_snapshot.snapshot_id] = live(table)
+        dk.append(table, items((10 + i, "n", 0.0)))
+        states[table.current_snapshot.snapshot_id] = live(table)
+    for snapshot_id, rows in states.items():
+        assert live(table, snapshot_id=snapshot_id) == rows
+        assert dk.scan(table, snapshot_id=snapshot_id).count() == len(rows)
+
+
+def as_utc(millis: int) -> dt.datetime:
+    return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=millis)
+
+
+def test_as_of(catalog: dk.Catalog) -> None:
+    table = make(catalog)
+    log: list[tuple[int, list[int]]] = []
+    for row in FIVE:
+        dk.append(table, [row])
+        log.append((head_json(table)["timestamp-ms"], ids(table)))
+        time.sleep(0.002)
+    assert len({at for at, _ in log}) == 5
+    for at, found in log:
+        assert ids(table, as_of=at) == found
+        assert ids(table, as_of=as_utc(at)) == found
+        assert ids(table, as_of=as_utc(at).replace(tzinfo=None)) == found, "without a zone it is UTC"
+        assert ids(table, as_of=as_utc(at).astimezone(dt.timezone(dt.timedelta(hours=-7)))) == found
+        assert ids(table, as_of=as_utc(at).isoformat()) == found
+        assert ids(table, as_of=at - 1) == found[:-1] if len(found) > 1 else True
+    assert ids(table, as_of=log[-1][0] + 10**9) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("millis", [1_700_000_000_123, 1_726_541_234_567, 999])
+def test_as_of_is_exact_to_the_millisecond(catalog: dk.Catalog, millis: int) -> None:
+    """A snapshot of that very millisecond is found, whichever way the moment is given."""
+    table = make(catalog, FIVE[:1])
+    moved = metadata_json(table)
+    moved["snapshots"][0]["timestamp-ms"] = moved["snapshot-log"][0]["timestamp-ms"] = millis
+    stored_at(table.metadata_location).write_text(json.dumps(moved))
+    table.refresh()
+    for at in (millis, as_utc(millis), as_utc(millis).isoformat()):
+        assert ids(table, as_of=at) == [1]
+    for at in (millis - 1, as_utc(millis) - dt.timedelta(microseconds=1)):
+        with pytest.raises(dk.NotFoundError) as caught:
+            dk.scan(table, as_of=at)
+        assert caught.value.kind == "snapshot-not-found"
+
+
+def test_the_log_of_snapshots_need_not_be_sorted(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE[:1], FIVE[1:2])
+    moved = metadata_json(table)
+    first, second = moved["snapshot-log"]
+    first["timestamp-ms"], second["timestamp-ms"] = 2000, 1000
+    moved["snapshot-log"] = [first, second]
+    stored_at(table.metadata_location).write_text(json.dumps(moved))
+    table.refresh()
+    assert ids(table, as_of=1500) == [1, 2]
+    assert ids(table, as_of=2500) == [1]
+
+
+@EVERY_VERSION
+def test_schemas_of_the_past(catalog: dk.Catalog, version: int) -> None:
+    """A snapshot and a tag are read with the schema they were written with, a branch with the table's."""
+    table = make(catalog, FIVE[:2], format_version=version)
+    then = head_json(table)["snapshot-id"]
+    dk.create_branch(table, "branch")
+    dk.create_tag(table, "tag")
+    dk.rename_column(table, "category", "kind")
+    dk.drop_column(table, "value")
+    dk.append(table, [{"id": 9, "kind": "z"}])
+    old, new = ["id", "category", "value"], ["id", "kind"]
+    assert dk.scan(table).to_arrow().column_names == new
+    assert dk.scan(table, ref="branch").to_arrow().column_names == new
+    assert dk.scan(table, ref="tag").to_arrow().column_names == old
+    assert dk.scan(table, snapshot_id=then).to_arrow().column_names == old
+    assert live(table, snapshot_id=then) == live(table, ref="tag") == expected(FIVE[:2])
+    assert ids(table, "kind = 'a'", ref="branch") == ids(table, "category = 'a'", ref="tag") == [1]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "kind"),
+    [
+        ({"snapshot_id": 1}, dk.NotFoundError, "snapshot-not-found"),
+        ({"ref": "nope"}, dk.NotFoundError, "ref-not-found"),
+        ({"as_of": 5}, dk.NotFoundError, "snapshot-not-found"),
+        ({"as_of": "yesterday"}, dk.InvalidInputError, "time-travel"),
+        ({"as_of": 1.5}, dk.InvalidInputError, "argument"),
+        ({"as_of": 5, "ref": "b"}, dk.InvalidInputError, "time-travel"),
+        ({"snapshot_id": 1, "as_of": 5}, dk.InvalidInputError, "time-travel"),
+    ],
+    ids=str,
+)
+def test_snapshots_that_are_not_there(
+    catalog: dk.Catalog, options: dict[str, Any], error: type[dk.DeletekitError], kind: str
+) -> None:
+    table = make(catalog, FIVE)
+    for verb in (dk.scan, dk.inspect, lambda t, **o: dk.explain(t, "true", **o)):
+        with pytest.raises(error) as caught:
+            verb(table, **options)
+        assert (type(caught.value), caught.value.kind) == (error, kind)
+
+
+# --- handles ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_handle_sees_the_state_it_loaded(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE[:1])
+    other = dk.load_table(catalog, table.name)
+    dk.append(other, FIVE[1:])
+    assert (ids(table), ids(other)) == ([1], [1, 2, 3, 4, 5])
+    assert ids(table.refresh()) == [1, 2, 3, 4, 5]
+
+
+def test_a_table_opened_by_its_files(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE, format_version=3)
+    dk.delete(table, "id = 1", mode="deletion-vector")
+    for where in (table.location, table.metadata_location):
+        assert live(dk.from_metadata(where)) == expected(FIVE[1:])
+
+
+def test_a_table_of_pyiceberg(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE)
+    dk.delete(table, "id = 1", mode="position-delete")
+    theirs = catalog.pyiceberg.load_table(table.name)
+    ours = dk.from_pyiceberg(theirs)
+    assert live(ours) == expected(FIVE[1:]) == expected(theirs.scan().to_arrow().to_pylist())
+    assert len(snapshots_json(ours)) == 2
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_every_mode_at_once(catalog: dk.Catalog, version: int) -> None:
+    table = make(catalog, FIVE, FIVE, format_version=version)
+    for i, mode in enumerate(MODES[version], start=1):
+        dk.delete(table, f"id = {i}", mode=mode)
+    assert ids(table) == [4, 4, 5, 5]
+    assert dk.scan(table).count() == 4

@@ -1,0 +1,504 @@
+"""Columns, partitioning, properties, format version, branches and tags: what rows read as afterwards."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.types import IntegerType, ListType, StringType
+
+import deletekit as dk
+from tests.maintenance.model import edit_metadata
+from tests.tables import (
+    MODES,
+    VERSION_AND_MODE,
+    Row,
+    entries,
+    expected,
+    files_of,
+    head_json,
+    ids,
+    items,
+    live,
+    live_files,
+    make,
+    metadata_json,
+    refused,
+    snapshots_json,
+)
+
+FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
+EVERY_VERSION = pytest.mark.parametrize("version", [1, 2, 3])
+EVERY_MODE = pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
+
+
+def fields(table: dk.Table) -> dict[str, int]:
+    """Column names and ids of the current schema, from the metadata file."""
+    metadata = metadata_json(table)
+    schema = next(s for s in metadata["schemas"] if s["schema-id"] == metadata["current-schema-id"])
+    return {f["name"]: f["id"] for f in schema["fields"]}
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+@EVERY_MODE
+def test_a_column_added(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    files = live_files(table, 0)
+    dk.add_column(table, "extra", "string")
+    assert live_files(table, 0) == files, "no row was touched"
+    assert fields(table) == {"id": 1, "category": 2, "value": 3, "extra": 4}
+    dk.append(table, [{"id": 6, "extra": "x"}])
+    model = [{**r, "extra": None} for r in FIVE] + [{"id": 6, "category": None, "value": None, "extra": "x"}]
+    assert live(table) == expected(model)
+    assert ids(table, "extra is null") == [1, 2, 3, 4, 5]
+    assert ids(table, "extra = 'x'") == [6]
+    dk.delete(table, "extra is null and id < 3", mode=mode)
+    dk.update(table, {"extra": "y"}, where="id = 3", mode=mode)
+    assert {r["id"]: r["extra"] for r in live(table)} == {3: "y", 4: None, 5: None, 6: "x"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "default"),
+    [
+        ("int", 7),
+        ("long", 2**40),
+        ("string", "x"),
+        ("boolean", False),
+        ("double", 0.5),
+        ("date", dt.date(2024, 2, 29)),
+        ("timestamp", dt.datetime(2024, 1, 1, tzinfo=dt.UTC).replace(tzinfo=None)),
+        ("decimal(9, 2)", Decimal("1.25")),
+        ("binary", b"\x00\xff"),
+    ],
+)
+@pytest.mark.parametrize("mode", MODES[3])
+def test_a_column_added_with_a_default(catalog: dk.Catalog, kind: str, default: Any, mode: str) -> None:
+    table = make(catalog, FIVE, format_version=3)
+    before = table.current_snapshot.snapshot_id
+    dk.add_column(table, "extra", kind, default=default, required=True)
+    assert {r["extra"] for r in live(table)} == {default}
+    dk.append(table, [{"id": 6}])
+    dk.delete(table, "id = 1", mode=mode)
+    dk.update(table, {"value": 0.0}, where="id = 2", mode=mode)
+    assert [(r["id"], r["extra"]) for r in live(table)] == [(i, default) for i in range(2, 7)] or {
+        r["extra"] for r in live(table)
+    } == {default}
+    assert ids(table) == [2, 3, 4, 5, 6]
+    assert "extra" not in dk.scan(table, snapshot_id=before).to_arrow().column_names
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_defaults_need_v3(catalog: dk.Catalog, version: int) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    with refused(table, dk.InvalidInputError, "format-version", field="extra"):
+        dk.add_column(table, "extra", "int", default=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "default"),
+    [
+        ("int", "one"),
+        ("int", 2**40),
+        ("int", 1.5),
+        ("int", True),
+        ("long", 2**70),
+        ("string", 5),
+        ("date", "2024-01-01"),
+        ("decimal(5, 2)", Decimal("1.555")),
+        ("uuid", "x"),
+        ("fixed[3]", b"ab"),
+        ("float", 1e300),
+        ("timestamptz", dt.datetime(2024, 1, 1, tzinfo=dt.UTC).replace(tzinfo=None)),
+    ],
+    ids=str,
+)
+def test_defaults_that_do_not_fit(catalog: dk.Catalog, kind: str, default: Any) -> None:
+    """A table that has one could not be read any more."""
+    table = make(catalog, FIVE, format_version=3)
+    with refused(table, dk.InvalidInputError, "schema", field="x"):
+        dk.add_column(table, "x", kind, default=default)
+
+
+@EVERY_MODE
+def test_a_column_renamed(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    dk.delete(table, "category = 'a'", mode=mode)
+    dk.rename_column(table, "category", "kind")
+    assert fields(table) == {"id": 1, "kind": 2, "value": 3}
+    assert ids(table, "kind is null") == [2, 5]
+    dk.update(table, {"kind": "c"}, where="kind = 'b'", mode=mode)
+    dk.append(table, [{"id": 6, "kind": "c"}])
+    assert {r["id"]: r["kind"] for r in live(table)} == {2: None, 3: "c", 5: None, 6: "c"}
+
+
+@EVERY_MODE
+def test_a_column_dropped(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    dk.delete(table, "category = 'a'", mode=mode)
+    dk.drop_column(table, "category")
+    assert live(table) == expected([{"id": r["id"], "value": r["value"]} for r in FIVE if r["category"] != "a"])
+    dk.add_column(table, "category", "int")
+    assert fields(table)["category"] == 4, "an id is never used again"
+    assert {r["category"] for r in live(table)} == {None}
+    dk.update(table, {"category": 1}, where="id = 2", mode=mode)
+    dk.delete(table, "id = 3", mode=mode)
+    assert {r["id"]: r["category"] for r in live(table)} == {2: 1, 5: None}
+
+
+@EVERY_MODE
+@pytest.mark.parametrize(
+    ("kind", "promoted", "values", "later"),
+    [
+        (pa.int32(), "long", [1, 2, None], 2**40),
+        (pa.float32(), "double", [0.5, 1.5, None], 0.1),
+        (pa.decimal128(4, 2), "decimal(30, 2)", [Decimal("1.00"), Decimal("-2.50"), None], Decimal(10**20)),
+    ],
+    ids=str,
+)
+def test_a_column_promoted(
+    catalog: dk.Catalog, version: int, mode: str, kind: Any, promoted: str, values: list[Any], later: Any
+) -> None:
+    schema = pa.schema([("id", pa.int32()), ("c", kind)])
+    rows: list[Row] = [{"id": i, "c": v} for i, v in enumerate(values)]
+    table = make(catalog, rows, schema=schema, format_version=version)
+    dk.update_column(table, "c", type=promoted)
+    dk.append(table, [{"id": 9, "c": later}])
+    model = [*rows, {"id": 9, "c": later}]
+    assert live(table) == expected(model)
+    assert ids(table, "c > 0 and c < 10") == [r["id"] for r in model if r["c"] is not None and 0 < r["c"] < 10]
+    dk.delete(table, "id = 0", mode=mode)
+    dk.update(table, {"c": later}, where="id = 1", mode=mode)
+    assert live(table) == expected([{"id": 1, "c": later}, rows[2], {"id": 9, "c": later}])
+
+
+@EVERY_VERSION
+def test_nested_fields_evolve(catalog: dk.Catalog, version: int) -> None:
+    schema = pa.schema([("id", pa.int32()), ("s", pa.struct([("x", pa.int32()), ("y", pa.string())]))])
+    table = make(
+        catalog, [{"id": 1, "s": {"x": 1, "y": "a"}}, {"id": 2, "s": None}], schema=schema, format_version=version
+    )
+    dk.add_column(table, "s.z", "int")
+    dk.rename_column(table, "s.y", "why")
+    dk.update_column(table, "s.x", type="long")
+    dk.append(table, [{"id": 3, "s": {"x": 2**40, "why": "b", "z": 3}}])
+    model: list[Row] = [
+        {"id": 1, "s": {"x": 1, "why": "a", "z": None}},
+        {"id": 2, "s": None},
+        {"id": 3, "s": {"x": 2**40, "why": "b", "z": 3}},
+    ]
+    assert live(table) == model
+    dk.drop_column(table, "s.x")
+    dk.delete(table, "s.z = 3", mode="copy-on-write")
+    assert live(table) == [{"id": 1, "s": {"why": "a", "z": None}}, {"id": 2, "s": None}]
+    dk.drop_column(table, "s")
+    assert live(table) == [{"id": 1}, {"id": 2}]
+
+
+@pytest.mark.parametrize("name", ["s", "s.x"])
+@pytest.mark.parametrize("use", ["partitioned by", "sorted by", "identifies rows"])
+def test_a_column_in_use_stays_with_what_it_is_in(catalog: dk.Catalog, use: str, name: str) -> None:
+    """Iceberg's Java opens no table whose spec, sort order or identifier is about a column that is not there."""
+    nested = pa.struct([pa.field("x", pa.int32(), nullable=False), ("y", pa.string())])
+    schema = pa.schema([("id", pa.int64()), pa.field("s", nested, nullable=False)])
+    table = make(catalog, schema=schema, partition_by=["bucket(2, s.x)"] if use == "partitioned by" else [])
+    x = table.schema.find_field("s.x").field_id
+    sorted_by = {"transform": "identity", "source-id": x, "direction": "asc", "null-order": "nulls-first"}
+    changes = {
+        "partitioned by": {},
+        "sorted by": {"sort-orders": [{"order-id": 1, "fields": [sorted_by]}], "default-sort-order-id": 1},
+        "identifies rows": {"schemas": [{**metadata_json(table)["schemas"][0], "identifier-field-ids": [x]}]},
+    }
+    edit_metadata(table, lambda metadata: metadata.update(changes[use]))
+    with refused(table, dk.InvalidInputError, "schema", field=name) as refusal:
+        dk.drop_column(table, name)
+    assert use in str(refusal.error)
+    dk.drop_column(table, "s.y")
+
+
+def test_optional_and_doc(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE)
+    dk.update_column(table, "id", required=False, doc="the key")
+    dk.append(table, [{"category": "x"}])
+    assert dk.scan(table, "id is null").count() == 1
+    assert metadata_json(table)["schemas"][-1]["fields"][0]["doc"] == "the key"
+    dk.update_column(table, "id", doc=None)
+    assert "doc" not in metadata_json(table)["schemas"][-1]["fields"][0]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "kind", "field"),
+    [
+        (lambda t: dk.add_column(t, "id", "int"), dk.InvalidInputError, "schema", "id"),
+        (lambda t: dk.add_column(t, "x", "number"), dk.InvalidInputError, "type", "x"),
+        (lambda t: dk.add_column(t, "x", "decimal(99, 2)"), dk.InvalidInputError, "type", "x"),
+        (lambda t: dk.add_column(t, "x", "int", required=True), dk.InvalidInputError, "schema", "x"),
+        (lambda t: dk.add_column(t, "value.x", "int"), dk.InvalidInputError, "schema", "value"),
+        (lambda t: dk.add_column(t, "nope.x", "int"), dk.NotFoundError, "column-not-found", "nope"),
+        (lambda t: dk.add_column(t, "x", ListType(9, IntegerType(), False)), dk.InvalidInputError, "type", "x"),
+        (lambda t: dk.add_column(t, "x", "timestamp_ns"), dk.InvalidInputError, "format-version", "x"),
+        (lambda t: dk.drop_column(t, "nope"), dk.NotFoundError, "column-not-found", "nope"),
+        (lambda t: dk.drop_column(t, "category"), dk.InvalidInputError, "schema", "category"),
+        (lambda t: dk.rename_column(t, "nope", "x"), dk.NotFoundError, "column-not-found", "nope"),
+        (lambda t: dk.rename_column(t, "id", "value"), dk.InvalidInputError, "schema", "value"),
+        (lambda t: dk.update_column(t, "id", type="string"), dk.InvalidInputError, "type-promotion", "id"),
+        (lambda t: dk.update_column(t, "id", type="float"), dk.InvalidInputError, "type-promotion", "id"),
+        (lambda t: dk.update_column(t, "value", type="float"), dk.InvalidInputError, "type-promotion", "value"),
+        (
+            lambda t: dk.update_column(t, "category", type=StringType(), required=True),
+            dk.InvalidInputError,
+            "schema",
+            "category",
+        ),
+        (lambda t: dk.update_column(t, "category", type="binary"), dk.InvalidInputError, "type-promotion", "category"),
+        (lambda t: dk.add_partition_field(t, "nope"), dk.InvalidInputError, "partition-spec", "nope"),
+        (lambda t: dk.add_partition_field(t, "category"), dk.InvalidInputError, "partition-spec", "category"),
+        (lambda t: dk.drop_partition_field(t, "id_bucket"), dk.NotFoundError, "partition-spec", "id_bucket"),
+        (lambda t: dk.set_properties(t, {"a": 1}), dk.InvalidInputError, "property", "a"),
+        (lambda t: dk.upgrade_format_version(t, 1), dk.InvalidInputError, "format-version", "format_version"),
+        (lambda t: dk.upgrade_format_version(t, 4), dk.InvalidInputError, "format-version", "format_version"),
+        (lambda t: dk.create_branch(t, "main"), dk.InvalidInputError, "ref", "name"),
+        (lambda t: dk.create_tag(t, "x", 5), dk.NotFoundError, "snapshot-not-found", "snapshot_id"),
+        (lambda t: dk.drop_ref(t, "main"), dk.InvalidInputError, "ref", "name"),
+        (lambda t: dk.drop_ref(t, "nope"), dk.NotFoundError, "ref-not-found", "ref"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, str) else "",
+)
+def test_changes_that_cannot_be(
+    catalog: dk.Catalog, change: Any, error: type[dk.DeletekitError], kind: str, field: str | None
+) -> None:
+    table = make(catalog, FIVE, format_version=2, partition_by=["category"])
+    with refused(table, error, kind, field=field):
+        change(table)
+
+
+# --- partitions -------------------------------------------------------------------------------------------------------
+
+
+@EVERY_MODE
+def test_partitioning_evolves(catalog: dk.Catalog, version: int, mode: str) -> None:
+    """Old files keep their spec, new ones take the current one, and deletes follow the files they are about."""
+    table = make(catalog, FIVE, format_version=version)
+    steps = [
+        lambda: dk.add_partition_field(table, "category"),
+        lambda: dk.add_partition_field(table, "bucket(2, id)"),
+        lambda: dk.drop_partition_field(table, "category"),
+        lambda: dk.add_partition_field(table, "truncate(1, category)"),
+        lambda: dk.add_partition_field(table, "category"),
+        lambda: dk.drop_partition_field(table, "id_bucket"),
+    ]
+    model = list(FIVE)
+    for i, step in enumerate(steps, start=1):
+        step()
+        new = items((10 * i, "a", 0.0), (10 * i + 1, None, 0.0), (10 * i + 2, "b", 0.0))
+        dk.append(table, new)
+        model += new
+        assert live(table) == expected(model)
+        dk.delete(table, f"id = {10 * i} or id = {i}", mode=mode)
+        model = [r for r in model if r["id"] not in (10 * i, i)]
+        assert live(table) == expected(model)
+        assert ids(table, "category is null") == sorted(r["id"] for r in model if r["category"] is None)
+        assert ids(table, "category = 'b' and id > 10") == sorted(
+            r["id"] for r in model if r["category"] == "b" and r["id"] > 10
+        )
+    specs = {s["spec-id"]: s["fields"] for s in metadata_json(table)["partition-specs"]}
+    names = {spec: [f["name"] for f in found] for spec, found in specs.items()}
+    for entry in entries(table, 0):
+        assert list(entry["data_file"]["partition"]) == [
+            n.replace(".", "_x2E") for n in names[entry["listed"]["partition_spec_id"]]
+        ]
+    dk.update(
+        table, {"value": 7.0}, where="id > 0", mode=mode, **({"equality_fields": ["id"]} if mode[0] == "e" else {})
+    )
+    assert live(table) == expected([{**r, "value": 7.0} for r in model])
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_field_that_comes_back_keeps_its_id(catalog: dk.Catalog, version: int) -> None:
+    table = make(catalog, FIVE, format_version=version, partition_by=["category"])
+    dk.drop_partition_field(table, "category")
+    dk.add_partition_field(table, "bucket(2, id)")
+    dk.add_partition_field(table, "category")
+    assert [(f["name"], f["field-id"]) for f in table.spec.model_dump(by_alias=True)["fields"]] == [
+        ("id_bucket", 1001),
+        ("category", 1000),
+    ]
+
+
+def test_v1_replaces_a_dropped_field_by_void(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE, format_version=1, partition_by=["category", "bucket(2, id)"])
+    dk.drop_partition_field(table, "category")
+    dk.append(table, FIVE)
+    spec = metadata_json(table)["partition-specs"][-1]
+    assert [(f["name"], f["transform"], f["field-id"]) for f in spec["fields"]] == [
+        ("category", "void", 1000),
+        ("id_bucket", "bucket[2]", 1001),
+    ]
+    assert metadata_json(table)["partition-spec"] == spec["fields"], "what v1 readers look at"
+    assert ids(table) == sorted([1, 2, 3, 4, 5] * 2)
+
+
+@pytest.mark.parametrize("upgraded", [False, True])
+def test_a_field_of_v1_that_comes_back_is_a_new_one(catalog: dk.Catalog, upgraded: bool) -> None:
+    """Its old id is taken, by the void field that stands in its place."""
+    table = make(catalog, FIVE, format_version=1, partition_by=["category"])
+    dk.drop_partition_field(table, "category")
+    if upgraded:
+        dk.upgrade_format_version(table, 2)
+    dk.add_partition_field(table, "category")
+    spec = metadata_json(table)["partition-specs"][-1]
+    assert [(f["name"], f["transform"], f["field-id"]) for f in spec["fields"]] == [
+        ("category_1000", "void", 1000),
+        ("category", "identity", 1001),
+    ]
+    dk.append(table, FIVE)
+    dk.delete(table, "id = 1", mode="copy-on-write")
+    assert ids(table) == [2, 2, 3, 3, 4, 4, 5, 5]
+    assert ids(table, "category = 'a'") == [4, 4]
+
+
+def test_the_same_values_under_another_name_are_refused(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE, partition_by=["category"])
+    dk.rename_column(table, "category", "kind")
+    with refused(table, dk.InvalidInputError, "partition-spec", field="kind"):
+        dk.add_partition_field(table, "kind")
+
+
+@EVERY_MODE
+def test_the_source_of_an_old_partition_field_is_dropped(catalog: dk.Catalog, version: int, mode: str) -> None:
+    if version == 1:
+        partition_by, gone = ["id"], "category"
+        table = make(catalog, FIVE, format_version=version, partition_by=partition_by)
+    else:
+        gone = "category"
+        table = make(catalog, FIVE, format_version=version, partition_by=["category"])
+        dk.drop_partition_field(table, "category")
+    dk.drop_column(table, gone)
+    dk.append(table, [{"id": 6}])
+    dk.delete(table, "id = 1", mode=mode)
+    dk.delete(table, "id > 4 and id < 7", mode=mode)
+    dk.update(table, {"value": 0.0}, where="id = 2", mode=mode)
+    assert [(r["id"], r["value"]) for r in live(table)] == [(2, 0.0), (3, 3.0), (4, None)]
+    assert ids(table, "value = 3.0") == [3]
+
+
+# --- properties, versions ---------------------------------------------------------------------------------------------
+
+
+def test_properties(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE, properties={"a": "1", "b": "2"})
+    dk.set_properties(table, {"a": None, "b": "3", "c": "4", "nope": None})
+    assert metadata_json(table)["properties"] == {"b": "3", "c": "4"}
+    location = table.metadata_location
+    dk.set_properties(table, {})
+    assert table.refresh().metadata_location == location
+    assert len(snapshots_json(table)) == 1
+
+
+@pytest.mark.parametrize(("old", "new"), [(1, 2), (1, 3), (2, 3)])
+def test_upgrades(catalog: dk.Catalog, old: int, new: int) -> None:
+    table = make(catalog, FIVE, FIVE, format_version=old, partition_by=["category"])
+    if old == 2:
+        dk.delete(table, "id = 5", mode="position-delete")
+        dk.delete(table, "id = 4", mode="equality-delete")
+    before, files = live(table), files_of(table)
+    dk.upgrade_format_version(table, new)
+    assert metadata_json(table)["format-version"] == new
+    assert {f for f in files_of(table) - files if not f.endswith(".metadata.json")} == set()
+    assert live(table) == before
+    for i, mode in enumerate(MODES[new], start=1):
+        dk.delete(table, f"id = {i}", mode=mode)
+    assert ids(table) == [r["id"] for r in before if r["id"] > 3]
+    assert head_json(table)["sequence-number"] == metadata_json(table)["last-sequence-number"]
+    location = table.metadata_location
+    dk.upgrade_format_version(table, new)
+    assert table.refresh().metadata_location == location
+
+
+def test_v1_data_has_sequence_number_zero(catalog: dk.Catalog) -> None:
+    """So that every delete of the upgraded table applies to it."""
+    table = make(catalog, FIVE, format_version=1)
+    dk.upgrade_format_version(table, 2)
+    done = dk.delete_keys(table, [{"id": 1}])
+    assert done.sequence_number == 1
+    (found,) = dk.explain(table, "id = 1")
+    assert (found.live, found.sequence_number) == (False, 0)
+
+
+# --- branches and tags ------------------------------------------------------------------------------------------------
+
+
+@EVERY_MODE
+def test_branches_and_tags(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    first = table.current_snapshot.snapshot_id
+    dk.create_tag(table, "start")
+    dk.create_branch(table, "work")
+    dk.delete(table, "id = 1", mode=mode, ref="work")
+    dk.delete(table, "id = 2", mode=mode)
+    dk.create_branch(table, "late")
+    dk.create_branch(table, "early", first)
+    dk.delete(table, "id = 3", mode=mode, ref="early")
+    assert {ref: ids(table, ref=ref) for ref in ("start", "work", "main", "late", "early")} == {
+        "start": [1, 2, 3, 4, 5],
+        "work": [2, 3, 4, 5],
+        "main": [1, 3, 4, 5],
+        "late": [1, 3, 4, 5],
+        "early": [1, 2, 4, 5],
+    }
+    refs = metadata_json(table)["refs"]
+    assert {name: ref["type"] for name, ref in refs.items()} == {
+        "main": "branch", "start": "tag", "work": "branch", "late": "branch", "early": "branch",
+    }  # fmt: skip
+    dk.drop_ref(table, "work")
+    dk.drop_ref(table, "start")
+    assert set(metadata_json(table)["refs"]) == {"main", "late", "early"}
+    assert len(snapshots_json(table)) == 4, "snapshots outlive their names"
+
+
+@EVERY_MODE
+def test_a_tag_cannot_be_written_to(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    dk.create_tag(table, "t")
+    verbs = [
+        lambda: dk.append(table, FIVE, ref="t"),
+        lambda: dk.delete(table, "id = 1", mode=mode, ref="t"),
+        lambda: dk.update(table, {"value": 0.0}, where="id = 1", mode=mode, ref="t"),
+        lambda: dk.merge(table, FIVE, on=["id"], mode=mode, ref="t"),
+    ]
+    if version > 1:
+        verbs.append(lambda: dk.delete_keys(table, [{"id": 1}], ref="t"))
+    for verb in verbs:
+        with refused(table, dk.InvalidInputError, "ref", field="ref", found="t"):
+            verb()
+
+
+def test_a_branch_has_to_exist(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE, partition_by=["category"])
+    for verb in (
+        lambda: dk.append(table, FIVE, ref="nope"),
+        lambda: dk.delete(table, "id = 1", ref="nope"),
+        lambda: dk.delete_keys(table, [{"id": 1}], ref="nope"),
+    ):
+        with refused(table, dk.NotFoundError, "ref-not-found", field="ref", found="nope"):
+            verb()
+
+
+def test_an_empty_table_has_no_branch(catalog: dk.Catalog) -> None:
+    table = make(catalog)
+    for create in (dk.create_branch, dk.create_tag):
+        with refused(table, dk.InvalidInputError, "ref"):
+            create(table, "b")
+
+
+def test_the_settings_of_a_branch_outlive_a_commit(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE)
+    update = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "max-ref-age-ms": 99}
+    catalog.commit(table.identifier, [], [{**update, "snapshot-id": table.current_snapshot.snapshot_id}])
+    dk.append(table, FIVE)
+    ref = metadata_json(table)["refs"]["main"]
+    assert (ref["max-ref-age-ms"], ref["snapshot-id"]) == (99, head_json(table)["snapshot-id"])

@@ -1,0 +1,322 @@
+"""UPDATE: a delete and an insert in one commit, in every mode, against a plain model."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import deletekit as dk
+from tests.tables import (
+    VERSION_AND_MODE,
+    Row,
+    entries,
+    expected,
+    ids,
+    items,
+    live,
+    live_files,
+    make,
+    parquet,
+    refused,
+    unchanged,
+    vectors,
+)
+from tests.verbs.three_valued import FILTERS, LOGIC, ROWS, sqlite_ids
+
+FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
+EVERY_MODE = pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
+
+
+def changed(rows: list[Row], chosen: set[int], **values: Any) -> list[Row]:
+    return expected([{**row, **values} if row["id"] in chosen else row for row in rows])
+
+
+@EVERY_MODE
+def test_the_rows_that_sqlite_chooses(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, ROWS[::2], ROWS[1::2], schema=LOGIC, format_version=version, partition_by=["a"])
+    for i, where in enumerate(FILTERS):
+        dk.create_branch(table, f"b{i}")
+        dk.update(table, {"b": 77, "s": None}, where=where, mode=mode, ref=f"b{i}")
+        assert live(table, ref=f"b{i}") == changed(ROWS, set(sqlite_ids(ROWS, where)), b=77, s=None), where
+
+
+@EVERY_MODE
+@pytest.mark.parametrize("partition_by", [[], ["category"], ["bucket(2, id)"]], ids=str)
+def test_constants_of_every_kind(catalog: dk.Catalog, version: int, mode: str, partition_by: list[str]) -> None:
+    table = make(catalog, FIVE, FIVE, format_version=version, partition_by=partition_by)
+    dk.update(table, {"category": "moved", "value": None}, where="id in (1, 2)", mode=mode)
+    twice = [*FIVE, *FIVE]
+    model = changed(twice, {1, 2}, category="moved", value=None)
+    assert live(table) == model
+    dk.update(table, {"value": pa.scalar(7, pa.int16())}, where="category = 'moved'", mode=mode)
+    assert live(table) == changed(model, {1, 2}, value=7.0)
+
+
+@EVERY_MODE
+def test_functions_of_the_rows(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE[:3], FIVE[3:], format_version=version)
+    seen = []
+
+    def doubled(rows: pa.Table) -> Any:
+        seen.extend(rows["id"].to_pylist())
+        assert rows.column_names == ["id", "category", "value"]
+        return pc.multiply(rows["value"], 2.0)
+
+    def named(rows: pa.Table) -> list[str]:
+        return [f"row {rows['id'][i]}" for i in range(len(rows))]
+
+    dk.update(table, {"value": doubled, "category": named}, where="id > 1 and id < 5", mode=mode)
+    assert sorted(seen) == [2, 3, 4], "called with the chosen rows, and with nothing else"
+    model = [
+        {**r, "category": f"row {r['id']}", "value": r["value"] and r["value"] * 2} if 1 < r["id"] < 5 else r
+        for r in FIVE
+    ]
+    assert live(table) == expected(model)
+
+
+@EVERY_MODE
+def test_a_function_that_fails_leaves_nothing_behind(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE[:3], FIVE[3:], format_version=version)
+
+    def fails(rows: pa.Table) -> Any:
+        if 4 in rows["id"].to_pylist():
+            raise ZeroDivisionError("the user's own")
+        return rows["value"]
+
+    with unchanged(table), pytest.raises(ZeroDivisionError, match="the user's own"):
+        dk.update(table, {"value": fails}, where="id > 0", mode=mode)
+
+
+@EVERY_MODE
+def test_every_row(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    if mode == "equality-delete":
+        with refused(table, dk.InvalidInputError, "equality-key"):
+            dk.update(table, {"value": 0.0}, where="true", mode=mode)
+        dk.update(table, {"value": 0.0}, where="true", mode=mode, equality_fields=["id"])
+    else:
+        dk.update(table, {"value": 0.0}, where="true", mode=mode)
+    assert live(table) == changed(FIVE, {1, 2, 3, 4, 5}, value=0.0)
+
+
+@EVERY_MODE
+@pytest.mark.parametrize("where", ["id > 5 and id < 9", "id > 3000000000"])
+def test_no_row_commits_nothing(catalog: dk.Catalog, version: int, mode: str, where: str) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    with unchanged(table):
+        assert dk.update(table, {"value": 0.0}, where=where, mode=mode).snapshot_id is None
+
+
+# --- what is written --------------------------------------------------------------------------------------------------
+
+
+@EVERY_MODE
+def test_delete_and_insert_share_a_sequence_number(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    done = dk.update(table, {"value": 9.0}, where="id = 1", mode=mode)
+    assert done.operation == "overwrite"
+    added = [e for e in entries(table) if e["status"] == 1 and e["snapshot_id"] == done.snapshot_id]
+    assert {e["inherited"] for e in added} == {None if version == 1 else 2}
+    assert (
+        sorted(e["data_file"].get("content") or 0 for e in added)
+        == {
+            "copy-on-write": [0],
+            "position-delete": [0, 1],
+            "deletion-vector": [0, 1],
+            "equality-delete": [0, 2],
+        }[mode]
+    )
+
+
+def test_copy_on_write_keeps_the_order_of_rows(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE)
+    dk.update(table, {"value": -1.0}, where="id in (2, 4)", mode="copy-on-write")
+    (file,) = live_files(table, 0)
+    found = parquet(file["file_path"])
+    assert found["id"].to_pylist() == [1, 2, 3, 4, 5]
+    assert found["value"].to_pylist() == [1.0, -1.0, 3.0, -1.0, 5.0]
+
+
+def test_merge_on_read_writes_only_the_changed_rows(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE, format_version=3)
+    dk.update(table, {"value": -1.0}, where="id in (2, 4)", mode="merge-on-read")
+    old, new = sorted(entries(table, 0), key=lambda e: e["inherited"])
+    assert vectors(table) == {old["data_file"]["file_path"]: {1, 3}}
+    assert parquet(new["data_file"]["file_path"])["id"].to_pylist() == [2, 4]
+
+
+@EVERY_MODE
+def test_a_row_updated_many_times_lives_once(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    for i in range(6):
+        dk.update(table, {"value": float(i)}, where="id = 3", mode=mode)
+    assert live(table) == changed(FIVE, {3}, value=5.0)
+    assert len(dk.explain(table, "id = 3").live) == 1
+
+
+@EVERY_MODE
+def test_updating_the_columns_of_the_filter(catalog: dk.Catalog, version: int, mode: str) -> None:
+    """The new rows match the filter no more, or still do; either way they were not there when it was asked."""
+    table = make(catalog, FIVE, format_version=version)
+    dk.update(table, {"id": 10, "category": "a"}, where="id = 1", mode=mode)
+    dk.update(table, {"category": "a"}, where="category = 'a'", mode=mode)
+    assert ids(table, where="category = 'a'") == [4, 10]
+    assert len(live(table)) == 5
+
+
+@EVERY_MODE
+def test_a_row_moves_to_another_partition(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE, format_version=version, partition_by=["category"])
+    dk.update(table, {"category": None}, where="category = 'a'", mode=mode)
+    dk.update(table, {"category": "b"}, where="id in (2, 3)", mode=mode)
+    model = {1: None, 2: "b", 3: "b", 4: None, 5: None}
+    assert {r["id"]: r["category"] for r in live(table)} == model
+    for file in live_files(table, 0):
+        assert set(parquet(file["file_path"])["category"].to_pylist()) == {file["partition"]["category"]}
+    assert ids(table, where="category is null") == [1, 4, 5]
+
+
+@EVERY_MODE
+def test_new_rows_take_the_current_spec_and_schema(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE, format_version=version, partition_by=["category"])
+    dk.drop_partition_field(table, "category")
+    dk.add_partition_field(table, "bucket(2, id)")
+    dk.add_column(table, "extra", "long")
+    dk.update_column(table, "id", type="long")
+    dk.update(table, {"extra": 2**40, "id": 2**41}, where="id = 1", mode=mode)
+    rows = [{**r, "extra": None} for r in FIVE]
+    assert live(table) == expected([{**rows[0], "extra": 2**40, "id": 2**41}, *rows[1:]])
+    newest = max(entries(table, 0), key=lambda e: e["listed"]["partition_spec_id"])
+    assert [name for name, value in newest["data_file"]["partition"].items() if value is not None] == ["id_bucket"]
+
+
+@EVERY_MODE
+def test_granularity_and_earlier_deletes(catalog: dk.Catalog, version: int, mode: str) -> None:
+    table = make(catalog, FIVE, FIVE, format_version=version)
+    dk.delete(table, "id = 1", mode=mode)
+    dk.update(table, {"value": 8.0}, where="id <= 2", mode=mode, granularity="file")
+    dk.update(table, {"value": 9.0}, where="id <= 3", mode=mode, granularity="file")
+    assert live(table) == changed([*FIVE[1:], *FIVE[1:]], {2, 3}, value=9.0)
+
+
+@EVERY_MODE
+def test_required_children_of_null_structs_are_carried_through(catalog: dk.Catalog, version: int, mode: str) -> None:
+    """Parquet wants a value where there is none; copy-on-write reads it and has to write it again."""
+    inner = pa.struct([pa.field("d", pa.date32(), nullable=False), pa.field("u", pa.uuid(), nullable=False)])
+    struct = pa.struct([pa.field("x", pa.decimal128(9, 2), nullable=False), pa.field("inner", inner, nullable=False)])
+    schema = pa.schema(
+        [("id", pa.int32()), ("s", struct), ("l", pa.list_(struct)), ("m", pa.map_(pa.string(), struct))]
+    )
+    full = {"x": Decimal("1.50"), "inner": {"d": dt.date(2024, 1, 1), "u": uuid.UUID(int=7)}}
+    rows = [
+        {"id": 1, "s": None, "l": [None, full], "m": [("a", None), ("b", full)]},
+        {"id": 2, "s": full, "l": [], "m": None},
+        {"id": 3, "s": None, "l": None, "m": []},
+    ]
+    table = make(catalog, rows[:2], rows[2:], schema=schema, format_version=version)
+    assert live(table) == expected(rows)
+    dk.update(table, {"id": 9}, where="id = 1 or id = 3", mode=mode)
+    model = [{**rows[0], "id": 9}, rows[1], {**rows[2], "id": 9}]
+    assert live(table) == expected(model)
+    dk.update(table, {"s": None}, where="id = 2", mode=mode)
+    assert live(table) == expected([model[0], {**rows[1], "s": None}, model[2]])
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+TYPED = pa.schema(
+    [
+        pa.field("id", pa.int32(), nullable=False),
+        pa.field("d", pa.date32()),
+        pa.field("ts", pa.timestamp("us")),
+        pa.field("tz", pa.timestamp("us", "UTC")),
+        pa.field("t", pa.time64("us")),
+        pa.field("dec", pa.decimal128(30, 4)),
+        pa.field("raw", pa.binary()),
+        pa.field("flag", pa.bool_()),
+        pa.field("list", pa.list_(pa.int32())),
+        pa.field("map", pa.map_(pa.string(), pa.int64())),
+        pa.field("struct", pa.struct([("x", pa.int32()), ("y", pa.string())])),
+    ]
+)
+VALUES: Row = {
+    "d": dt.date(2024, 2, 29),
+    "ts": dt.datetime(2024, 2, 29, 1, 2, 3, 456789, tzinfo=dt.UTC).replace(tzinfo=None),
+    "tz": dt.datetime(2024, 2, 29, 1, 2, 3, 456789, tzinfo=dt.UTC),
+    "t": dt.time(1, 2, 3, 4),
+    "dec": Decimal("12345678901234567890123456.7891"),
+    "raw": b"\x00\xff",
+    "flag": True,
+    "list": [1, None, 3],
+    "map": [("k", 1), ("l", None)],
+    "struct": {"x": 1, "y": None},
+}
+
+
+@EVERY_MODE
+def test_values_of_every_type(catalog: dk.Catalog, version: int, mode: str) -> None:
+    empty = dict.fromkeys(VALUES)
+    table = make(catalog, [{"id": 1, **empty}, {"id": 2, **empty}], schema=TYPED, format_version=version)
+    dk.update(table, VALUES, where="id = 1", mode=mode)
+    assert live(table) == expected([{"id": 1, **VALUES}, {"id": 2, **empty}])
+    dk.update(table, {"raw": b"x"}, where="id > 0", mode=mode)  # the others are carried through
+    assert live(table) == expected([{"id": 1, **VALUES, "raw": b"x"}, {"id": 2, **empty, "raw": b"x"}])
+
+
+@EVERY_MODE
+@pytest.mark.parametrize(
+    ("assignments", "kind", "field"),
+    [
+        ({"nope": 1}, "column-not-found", "nope"),
+        ({"id": None}, "null-in-required", "id"),
+        ({"id": "one"}, "column-type", "id"),
+        ({"id": 2**31}, "column-type", "id"),
+        ({"id": 1.5}, "column-type", "id"),
+        ({"category": 1}, "column-type", "category"),
+        ({"value": "1.0"}, "column-type", "value"),
+        ({"value": dt.date(2024, 1, 1)}, "column-type", "value"),
+        ({}, "assignments", "assignments"),
+    ],
+    ids=str,
+)
+def test_assignments_that_do_not_fit(
+    catalog: dk.Catalog, version: int, mode: str, assignments: dict[str, Any], kind: str, field: str
+) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    for where in ("id = 1", "id = 99"):
+        with refused(table, dk.InvalidInputError, kind, field=field):
+            dk.update(table, assignments, where=where, mode=mode)
+
+
+@EVERY_MODE
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        (lambda rows: rows["value"][:1], "assignments"),
+        (lambda rows: pa.nulls(len(rows), pa.int32()), "null-in-required"),
+        (lambda rows: ["x"] * len(rows), "column-type"),
+        (lambda _: 7, "assignments"),
+    ],
+    ids=["too few", "null", "text", "no array"],
+)
+def test_functions_that_do_not_fit(catalog: dk.Catalog, version: int, mode: str, function: Any, kind: str) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    with refused(table, dk.InvalidInputError, kind, field="id"):
+        dk.update(table, {"id": function}, where="id > 1", mode=mode, **by_id(mode))
+
+
+def by_id(mode: str) -> dict[str, Any]:
+    return {"equality_fields": ["id"]} if mode == "equality-delete" else {}
+
+
+def test_a_filter_is_required(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE)
+    for where in (None, "", "  "):
+        with refused(table, dk.InvalidInputError, "filter", field="where"):
+            dk.update(table, {"value": 0.0}, where=where)
