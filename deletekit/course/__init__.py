@@ -1,15 +1,19 @@
 """The course: what its notebooks import. Checks that answer in the learner's language, lessons that build tables, and
 short names for the files and snapshots in what is printed.
 
-Law: a lesson's cells are the same in every language and on every engine; an exercise never fails, whatever its answer.
+Names are imported when they are first used: `deletekit doctor` works on a machine that lacks the course's packages.
 """
 
-from deletekit.course.aliases import Aliases
-from deletekit.course.checking import Verdict, check, hint, predict, solution
-from deletekit.course.machine_line import doctor
-from deletekit.course.printing import show
-from deletekit.course.progress import progress
-from deletekit.course.workplace import Lesson, lesson
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from deletekit.course.aliases import Aliases
+    from deletekit.course.checking import Verdict, check, hint, predict, solution
+    from deletekit.course.learner_record import progress
+    from deletekit.course.machine_line import doctor
+    from deletekit.course.printing import show
+    from deletekit.course.workplace import Lesson, lesson
 
 __all__ = [
     "Aliases",
@@ -24,3 +28,18 @@ __all__ = [
     "show",
     "solution",
 ]
+
+_MODULE_OF = {
+    "Aliases": "aliases",
+    "Lesson": "workplace",
+    "doctor": "machine_line",
+    "lesson": "workplace",
+    "progress": "learner_record",
+    "show": "printing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'deletekit.course' has no attribute {name!r}")
+    return getattr(import_module(f"deletekit.course.{_MODULE_OF.get(name, 'checking')}"), name)

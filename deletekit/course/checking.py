@@ -14,7 +14,7 @@ from deletekit.course.answer_values import NotThisKind, unanswered
 from deletekit.course.exercise import Exercise
 from deletekit.course.exercises.all import EXERCISES
 from deletekit.course.language import text
-from deletekit.course.progress import record
+from deletekit.course.learner_record import record
 from deletekit.errors import InvalidInputError
 
 __all__ = ["CHECK_TYPE", "Status", "Verdict", "check", "hint", "judge", "predict", "solution"]

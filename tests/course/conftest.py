@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from deletekit.course import checking
-from deletekit.course import progress as record
+from deletekit.course import learner_record as record
 
 
 @pytest.fixture(autouse=True)

@@ -83,7 +83,7 @@ def test_progress_is_kept_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     stored = tmp_path / "progress.json"
     assert json.loads(stored.read_text()) == {"00.1": "correct"}
     assert [file.name for file in tmp_path.iterdir()] == ["progress.json"]
-    monkeypatch.setattr("deletekit.course.progress._session", {})
+    monkeypatch.setattr("deletekit.course.learner_record._session", {})
     assert progress().rows[0][1] == 1
 
 
