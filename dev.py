@@ -1,7 +1,10 @@
-"""Set this checkout up and run it: `python3 dev.py tour` or `python3 dev.py test`; further arguments are passed on.
+"""Set this checkout up and run it: `python3 dev.py tour` or `python3 dev.py test`.
 
-Needs Python 3.11 or later and nothing else; Java 17 or later for whatever runs on Spark. Everything that is installed
-goes into .venv beside this file, and is left alone until pyproject.toml or constraints.txt change.
+`test` runs the first tier of tests, `test --all` all of them, `test --long` also what a release needs. Other arguments
+select tests: they are passed on to pytest, as those of `tour` are to `deletekit tour`.
+
+It needs Python 3.11 or later and nothing else; Java 17 or later for what runs on Spark. Everything is installed into
+.venv beside this file, and only when pyproject.toml or constraints.txt have changed.
 """
 
 # Rules: the standard library only, and no syntax that an old Python cannot read: it must get as far as saying so.
@@ -36,11 +39,18 @@ S3_TESTS = [
     "tests/stateful",
 ]
 NO_TESTS_COLLECTED = 5  # pytest's exit code
+DURATIONS = ROOT / "build" / "durations.txt"
+PYTEST = [BIN / "python", "-m", "pytest"]
+ANY_ORDER = ["-n", WORKERS, "--dist", "loadgroup"]
+# Each process has a Spark session of its own, and builds what a file needs once; tests/conftest.py orders the files.
+BY_FILE = ["-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder"]
+# What the tests do more of before a release.
+RELEASE = {"DELETEKIT_COURSE": "whole", "DELETEKIT_KILL_EVERYWHERE": "1", "DELETEKIT_FUZZ_ROUNDS": "2000"}
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="dev.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("command", choices=["tour", "test"], help="tour: the guided tour; test: every test")
+    parser.add_argument("command", choices=["tour", "test"], help="tour: the guided tour; test: the tests")
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="passed on to `deletekit tour` or to pytest")
     options = parser.parse_args(arguments)
     require_python()
@@ -124,36 +134,57 @@ def fingerprint() -> str:
 
 
 def run_tests(arguments: list[str]) -> int:
-    """Run pytest on two processes: all that needs no Spark, what is worth it again on S3, and the rest on Spark.
+    """Run the first tier of tests; with `--all` also the second, with `--long` also what only a release needs.
 
-    With arguments, which select tests, nothing is run on S3 too: `DELETEKIT_STORAGE=s3 python -m pytest ...` does that.
+    `--tier` runs one tier alone. Other arguments go to pytest and select tests, of any tier.
     """
     parser = argparse.ArgumentParser(prog="dev.py test", add_help=False, allow_abbrev=False)
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--tier", type=int, choices=[1, 2, 3])
     parser.add_argument("-m", dest="marks")
-    options, rest = parser.parse_known_args(arguments)
+    options, selection = parser.parse_known_args(arguments)
     problem = java_problem()
     if problem:
         say(f"{problem}: the tests marked `spark` and those that ask for `java` will be skipped")
-    marks = f"({options.marks}) and " if options.marks else ""
-    pytest = [BIN / "python", "-m", "pytest", "--durations", "15"]
+    if selection or options.marks:
+        return run_selection(options.marks, selection)
+    DURATIONS.parent.mkdir(exist_ok=True)
+    if options.tier in {None, 1}:
+        DURATIONS.unlink(missing_ok=True)
+    tiers = [options.tier] if options.tier else [1, 2, 3] if options.long else [1, 2] if options.all else [1]
+    # A later tier runs even if an earlier one failed, so that one run tells all that is wrong.
+    environment = {**os.environ, **(RELEASE if options.long else {})}
+    return max([run_tier(tier, environment) for tier in tiers])
+
+
+def run_tier(tier: int, environment: dict[str, str]) -> int:
+    """Run one tier on two processes: first what needs no Spark, then what is worth it again on S3, then Spark."""
+    chosen = [*PYTEST, "--tier", tier, "--durations-file", DURATIONS]
+    say(f"tests of tier {tier} without Spark")
+    results = [run([*chosen, *ANY_ORDER, "-m", "not spark"], environment)]
+    if tier == 2:
+        say("tests with the tables on S3")
+        on_s3 = {**environment, "DELETEKIT_STORAGE": "s3"}
+        results.append(run([*PYTEST, *ANY_ORDER, "--durations-file", DURATIONS, "-m", "not spark", *S3_TESTS], on_s3))
+    say(f"tests of tier {tier} on Spark")
+    results.append(run([*chosen, *BY_FILE, "-m", "spark"], environment))
+    return next((code for code in results if code not in {0, NO_TESTS_COLLECTED}), 0)
+
+
+def run_selection(marks: str | None, selection: list[str]) -> int:
+    """Run the tests that pytest's own arguments select: those without Spark, then those on Spark."""
+    also = f"({marks}) and " if marks else ""
     say("tests without Spark")
-    plain = run([*pytest, "-n", WORKERS, "--dist", "loadgroup", "-m", f"{marks}not spark", *rest])
-    results = [plain]
-    if not arguments:
-        say("tests on S3")
-        on_s3 = {**os.environ, "DELETEKIT_STORAGE": "s3"}
-        results.append(run([*pytest, "-n", WORKERS, "--dist", "loadgroup", "-m", "not spark", *S3_TESTS], on_s3))
+    plain = run([*PYTEST, *ANY_ORDER, "-m", f"{also}not spark", *selection])
     say("tests on Spark")
-    # By file: each process has a session of its own, and what a file builds is built once; tests/conftest.py orders it.
-    by_file = ["-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder"]
-    results.append(run([*pytest, *by_file, "-m", f"{marks}spark", *rest]))
-    if arguments and any(code == 0 for code in results):
-        # A selection may leave one of the two steps without a test.
-        results = [code for code in results if code != NO_TESTS_COLLECTED]
-    return next((code for code in results if code != 0), 0)
+    on_spark = run([*PYTEST, *BY_FILE, "-m", f"{also}spark", *selection])
+    if NO_TESTS_COLLECTED in {plain, on_spark}:
+        return min(plain, on_spark)  # a selection may leave one of the two without a test
+    return plain or on_spark
 
 
-# --- small change -----------------------------------------------------------------------------------------------------
+# --- helpers -----------------------------------------------------------------------------------------------------
 
 
 def say(text: str) -> None:

@@ -25,7 +25,7 @@ from tests.tables import new_catalog
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["tests.figures", "tests.no_skips", "tests.course.widgets.browser"]
+pytest_plugins = ["tests.figures", "tests.no_skips", "tests.tiers", "tests.course.widgets.browser"]
 
 SPARK_MARKS = (
     pytest.mark.spark,

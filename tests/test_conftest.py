@@ -36,6 +36,53 @@ def test_expected():
 """
 
 
+TIERS = """
+import time
+import pytest
+
+def test_first():
+    pass
+
+@pytest.mark.slow
+def test_second():
+    pass
+
+@pytest.mark.slow
+@pytest.mark.first_tier
+def test_first_by_mark():
+    time.sleep(0.3)
+
+@pytest.mark.long
+@pytest.mark.slow
+def test_third():
+    pass
+
+def test_on_spark(spark):
+    pass
+"""
+TIER_FIXTURES = """
+import pytest
+from tests import tiers
+
+tiers.FIRST_TIER_SECONDS = 0.2
+pytest_plugins = ["tests.tiers"]
+
+def pytest_configure(config):
+    for mark in ("slow", "long", "first_tier", "spark"):
+        config.addinivalue_line("markers", mark)
+
+@pytest.fixture
+def spark():
+    pass
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "spark" in item.fixturenames:
+            item.add_marker(pytest.mark.spark)
+"""
+
+
 def run_pytest(folder: Path, *arguments: str, ci: bool) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "CI": "true" if ci else "", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "pytest", "-p", "tests.no_skips", "-p", "no:cacheprovider", *arguments]
@@ -50,6 +97,32 @@ def test_a_skip_fails_in_ci(tmp_path: Path, workers: str) -> None:
     assert "1 failed, 1 passed, 1 xfailed, 1 error" in result.stdout
     assert "test_it.py::test_marked was skipped, and CI allows no skip: Skipped: no such part" in result.stdout
     assert "test_it.py::test_inside was skipped, and CI allows no skip: Skipped: not on this machine" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("tier", "tests"),
+    [(1, {"test_first", "test_first_by_mark"}), (2, {"test_second", "test_on_spark"}), (3, {"test_third"})],
+)
+def test_a_tier_is_chosen_by_marks(tmp_path: Path, tier: int, tests: set[str]) -> None:
+    (tmp_path / "test_it.py").write_text(TIERS)
+    (tmp_path / "conftest.py").write_text(TIER_FIXTURES)
+    file = tmp_path / "durations.txt"
+    result = run_pytest(tmp_path, "-n2", f"--tier={tier}", f"--durations-file={file}", ci=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert {line.rpartition("::")[2] for line in file.read_text().splitlines()} == tests
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_long_test_fails_the_first_tier(tmp_path: Path, workers: str) -> None:
+    (tmp_path / "test_it.py").write_text(
+        TIERS.replace("def test_first():\n    pass", "def test_first():\n    time.sleep(0.3)")
+    )
+    (tmp_path / "conftest.py").write_text(TIER_FIXTURES)
+    result = run_pytest(tmp_path, "-n", workers, "--tier=1", ci=True)
+    assert result.returncode == 1
+    assert "2 passed" in result.stdout
+    assert "0.3 s  test_it.py::test_first\n" in result.stdout
+    assert "test_first_by_mark" not in result.stdout
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
