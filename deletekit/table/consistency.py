@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import chain, islice
 from typing import Any
 
@@ -20,16 +20,17 @@ from deletekit.table.metadata import MAIN, TableMetadata
 __all__ = ["Contradiction", "check_manifest_list", "check_writable", "in_metadata", "warn_reader"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Contradiction:
-    """One of them; the fields are as those of `verify`'s findings. `ambiguous`: a reader cannot know what is meant."""
+    """One contradiction, with the fields of a finding of `verify`. `ambiguous`: a reader cannot know what is meant."""
 
     kind: str
     message: str
-    file: str | None = None
     field: str
     found: Any = None
     expected: Any = None
+    _: KW_ONLY
+    file: str | None = None
     snapshot_ids: tuple[int, ...] = ()
     ambiguous: bool = False
 
@@ -81,24 +82,24 @@ def _in_manifest_list(metadata: TableMetadata, listed: Iterable[ManifestFile]) -
     for row in listed:
         if row.sequence_number > metadata.last_sequence_number:
             yield Contradiction(
-                kind="last-sequence-number",
-                message="a manifest has a higher one",
+                "last-sequence-number",
+                "a manifest has a higher one",
+                "last-sequence-number",
+                metadata.last_sequence_number,
+                f">= {row.sequence_number}",
                 file=row.manifest_path,
-                field="last-sequence-number",
-                found=metadata.last_sequence_number,
-                expected=f">= {row.sequence_number}",
             )
         rows = (row.added_rows_count or 0) + (row.existing_rows_count or 0)
         stop = (row.first_row_id or 0) + rows
         is_data = row.content == ManifestContent.DATA and row.first_row_id is not None
         if is_data and metadata.format_version >= 3 and stop > metadata.next_row_id:
             yield Contradiction(
-                kind="next-row-id",
-                message="a manifest has row ids that were not given out",
+                "next-row-id",
+                "a manifest has row ids that were not given out",
+                "next-row-id",
+                metadata.next_row_id,
+                f">= {stop}",
                 file=row.manifest_path,
-                field="next-row-id",
-                found=metadata.next_row_id,
-                expected=f">= {stop}",
             )
 
 
@@ -123,9 +124,7 @@ def _missing(metadata: TableMetadata) -> Iterator[Contradiction]:
         names.append("next-row-id")
     for name in names:
         if metadata.raw.get(name) is None:
-            yield Contradiction(
-                kind="metadata-field", message="table metadata lacks a field", field=name, expected="a value"
-            )
+            yield Contradiction("metadata-field", "table metadata lacks a field", name, expected="a value")
 
 
 def _ids_once(metadata: TableMetadata) -> Iterator[Contradiction]:
@@ -154,9 +153,7 @@ def _ids_once(metadata: TableMetadata) -> Iterator[Contradiction]:
 
 
 def _twice(message: str, field: str, found: Any, *, ambiguous: bool) -> Contradiction:
-    return Contradiction(
-        kind="duplicate-id", message=message, field=field, found=found, expected="once", ambiguous=ambiguous
-    )
+    return Contradiction("duplicate-id", message, field, found, "once", ambiguous=ambiguous)
 
 
 def _references(metadata: TableMetadata) -> Iterator[Contradiction]:
@@ -173,13 +170,7 @@ def _references(metadata: TableMetadata) -> Iterator[Contradiction]:
         checks.append(("current-snapshot-id", current, metadata.snapshots))
     for field, found, known in checks:
         if found not in known:
-            yield Contradiction(
-                kind="reference",
-                message="id does not resolve",
-                field=field,
-                found=found,
-                expected=sorted(islice(known, 20)),
-            )
+            yield Contradiction("reference", "id does not resolve", field, found, sorted(islice(known, 20)))
 
 
 def _default_spec(metadata: TableMetadata) -> Iterator[Contradiction]:
@@ -189,10 +180,10 @@ def _default_spec(metadata: TableMetadata) -> Iterator[Contradiction]:
     for field in spec.fields if spec is not None else ():
         if str(field.transform) != "void" and metadata.schema.find_column_name(field.source_id) is None:
             yield Contradiction(
-                kind="partition-spec",
-                message="source column of the default partition spec is not in the current schema",
-                field=f"partition-specs.{spec_id}.{field.name}",
-                found=field.source_id,
+                "partition-spec",
+                "source column of the default partition spec is not in the current schema",
+                f"partition-specs.{spec_id}.{field.name}",
+                field.source_id,
             )
 
 
@@ -200,22 +191,18 @@ def _refs(metadata: TableMetadata) -> Iterator[Contradiction]:
     for name, ref in metadata.refs.items():
         if ref.get("type") not in ("branch", "tag"):
             where = f"refs.{name}.type"
-            yield Contradiction(
-                kind="ref", message="ref has no type", field=where, found=ref.get("type"), expected="branch, tag"
-            )
+            yield Contradiction("ref", "ref has no type", where, ref.get("type"), "branch, tag")
     main = metadata.refs.get(MAIN, {})
     if main.get("type") == "tag":
-        yield Contradiction(
-            kind="ref", message="main is a branch", field="refs.main.type", found="tag", expected="branch"
-        )
+        yield Contradiction("ref", "main is a branch", "refs.main.type", "tag", "branch")
     current = metadata.raw.get("current-snapshot-id")
     if current != main.get("snapshot-id"):
         yield Contradiction(
-            kind="current-snapshot",
-            message="current snapshot is not the head of main",
-            field="current-snapshot-id",
-            found=current,
-            expected=main.get("snapshot-id"),
+            "current-snapshot",
+            "current snapshot is not the head of main",
+            "current-snapshot-id",
+            current,
+            main.get("snapshot-id"),
         )
 
 
@@ -228,9 +215,7 @@ def _highest_ids(metadata: TableMetadata) -> Iterator[Contradiction]:
     for name, least in highest.items():
         found = metadata.raw.get(name)
         if found is not None and found < least:
-            yield Contradiction(
-                kind=name, message="a higher one is in use", field=name, found=found, expected=f">= {least}"
-            )
+            yield Contradiction(name, "a higher one is in use", name, found, f">= {least}")
 
 
 def _below_parents(metadata: TableMetadata) -> Iterator[Contradiction]:
@@ -239,11 +224,11 @@ def _below_parents(metadata: TableMetadata) -> Iterator[Contradiction]:
         number, parent = snapshot.sequence_number, metadata.snapshots.get(snapshot.parent_snapshot_id or 0)
         if parent is not None and number <= parent.sequence_number and (number or parent.sequence_number):
             yield Contradiction(
-                kind="snapshot-sequence",
-                message="sequence number is not above that of the parent",
-                field="sequence-number",
-                found=number,
-                expected=f"above {parent.sequence_number}",
+                "snapshot-sequence",
+                "sequence number is not above that of the parent",
+                "sequence-number",
+                number,
+                f"above {parent.sequence_number}",
                 snapshot_ids=(snapshot.snapshot_id,),
             )
 
@@ -255,11 +240,11 @@ def _row_ids(metadata: TableMetadata) -> Iterator[Contradiction]:
         first, added = snapshot.first_row_id, snapshot.added_rows
         if first is not None and added is not None and (min(first, added) < 0 or first + added > metadata.next_row_id):
             yield Contradiction(
-                kind="next-row-id",
-                message="snapshot takes row ids that were not given out",
-                field="next-row-id",
-                found=metadata.next_row_id,
-                expected=f">= {first + added}",
+                "next-row-id",
+                "snapshot takes row ids that were not given out",
+                "next-row-id",
+                metadata.next_row_id,
+                f">= {first + added}",
                 snapshot_ids=(snapshot.snapshot_id,),
             )
 
