@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from deletekit.commit.change import RowDelta
@@ -26,14 +27,14 @@ from deletekit.errors import DeletekitError, FormatError, InvalidInputError, Not
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.maintenance.verify.content import names_nothing
-from deletekit.maintenance.verify.damage import DAMAGE
-from deletekit.maintenance.verify.delete_content import check_delete_file, puffin_footer, vector_of
+from deletekit.maintenance.verify.delete_file_rules import check_delete_file, puffin_footer, vector_of
 from deletekit.maintenance.verify.dropped_deletes import DROPPED, dropped_deletes
-from deletekit.maintenance.verify.kinds import REPAIRS
+from deletekit.maintenance.verify.finding_kinds import REPAIRS
+from deletekit.maintenance.verify.live_file_checks import names_nothing
 from deletekit.maintenance.verify.report import Finding, error
 from deletekit.maintenance.verify.run import verify
-from deletekit.maintenance.verify.snapshot_files import LiveFiles, dangling_kind, scope
+from deletekit.maintenance.verify.snapshot_files import SnapshotFiles, dangling_kind, scope
+from deletekit.maintenance.verify.unreadable import DAMAGE
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
@@ -203,11 +204,8 @@ class _Plan:
         """Plan every repair. Entries are gathered here: a `DeleteFileIndex` refuses two vectors of a file."""
         if self.snapshot is None:
             return
-        live = LiveFiles(
-            self.metadata,
-            tuple(self.reader.live_entries(self.snapshot, ManifestContent.DATA)),
-            tuple(self.reader.live_entries(self.snapshot, ManifestContent.DELETES)),
-        )
+        files = (self.reader.live_entries(self.snapshot, content) for content in ManifestContent)
+        live = SnapshotFiles(self.metadata, chain.from_iterable(files))
         twice = {i for i, n in Counter(e.data_file.identity for e in live.deletes).items() if n > 1}
         self._dangling(live, twice, engine)
         if "duplicate-deletion-vector" in self.kinds:
@@ -263,7 +261,7 @@ class _Plan:
     def report(self, done: Commit | None) -> RepairReport:
         return RepairReport(actions=tuple(self.actions), refused=tuple(self.refused), commit=done)
 
-    def _dangling(self, live: LiveFiles, twice: set[tuple[Any, ...]], engine: Engine) -> None:
+    def _dangling(self, live: SnapshotFiles, twice: set[tuple[Any, ...]], engine: Engine) -> None:
         for entry in (*live.dangling(), *self._naming_nothing(live, engine)):
             delete = entry.data_file
             assert isinstance(delete, DeleteFile)
@@ -278,7 +276,7 @@ class _Plan:
             self.removed[delete.identity] = entry
             self.actions.append(RepairAction(**what))
 
-    def _naming_nothing(self, live: LiveFiles, engine: Engine) -> Iterator[ManifestEntry]:
+    def _naming_nothing(self, live: SnapshotFiles, engine: Engine) -> Iterator[ManifestEntry]:
         """Position delete files of a partition that name no live data file; one that cannot be read is no such file."""
         if "dangling-position-delete" not in self.kinds:
             return
@@ -294,7 +292,7 @@ class _Plan:
             if last is not None and names_nothing(live, entry, last):
                 yield entry
 
-    def _footers(self, live: LiveFiles, twice: set[tuple[Any, ...]], engine: Engine) -> None:
+    def _footers(self, live: SnapshotFiles, twice: set[tuple[Any, ...]], engine: Engine) -> None:
         by_path: dict[str, list[ManifestEntry]] = {}
         for entry, delete in live.delete_files():
             if delete.is_deletion_vector:
@@ -318,7 +316,7 @@ class _Plan:
         file: str,
         target: str,
         entries: list[ManifestEntry],
-        live: LiveFiles,
+        live: SnapshotFiles,
         twice: set[tuple[Any, ...]],
     ) -> None:
         """Replace the vectors of one data file by one that holds what they hold; all of it, or nothing."""
@@ -336,7 +334,7 @@ class _Plan:
         self.actions.append(RepairAction(kind=kind, file=file, action=f"{action}, with {len(positions)} positions"))
 
     def _vector(
-        self, target: str, entries: list[ManifestEntry], live: LiveFiles, twice: set[tuple[Any, ...]]
+        self, target: str, entries: list[ManifestEntry], live: SnapshotFiles, twice: set[tuple[Any, ...]]
     ) -> tuple[ManifestEntry, PositionBitmap]:
         """The data file and all positions. Raises FormatError and NotFoundError for whatever leaves a doubt."""
         data = live.by_path.get(target)

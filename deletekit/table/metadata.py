@@ -170,6 +170,10 @@ class TableMetadata:
         top = {f.field_id for s in self.schemas.values() for f in s.fields}
         return {"": frozenset(uuids), "ORC": frozenset(set(self.all_fields) - top)}
 
+    def untrusted_bounds_of(self, file_format: str) -> frozenset[int]:
+        """Return the field ids whose metrics in files of this format must not prune."""
+        return self.untrusted_bounds[""] | self.untrusted_bounds.get(file_format, frozenset())
+
     def snapshot_by_id(self, snapshot_id: int) -> Snapshot:
         """Raises NotFoundError, listing nothing is silent: an expired or foreign id is named."""
         if snapshot_id not in self.snapshots:

@@ -16,10 +16,12 @@ from typing import Any
 from deletekit.errors import InvalidInputError
 from deletekit.formats.metrics import metrics_mode
 
-__all__ = ["COLUMN_METRICS", "PROPERTIES", "Property", "check_properties", "value_of"]
+__all__ = ["COLUMN_METRICS", "NAME_MAPPING", "PROPERTIES", "Property", "check_properties", "value_of"]
 
 _MIB = 1 << 20
 _FOREVER = 2**63 - 1
+
+NAME_MAPPING = "schema.name-mapping.default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +141,7 @@ _TABLE = (
     Property("gc.enabled", _BOOLEAN, "true", "whether files may be removed: no other table uses them"),
     Property("read.split.target-size", _number(1), str(128 * _MIB), "bytes that one Spark task reads"),
     Property("read.split.open-file-cost", _number(1), str(4 * _MIB), "bytes that opening a file counts as"),
-    Property(
-        "schema.name-mapping.default", Kind("a JSON list", _json_list), None, "ids of columns in files without ids"
-    ),
+    Property(NAME_MAPPING, Kind("a JSON list", _json_list), None, "ids of columns in files without ids"),
 )
 PROPERTIES: Mapping[str, Property] = {each.name: each for each in _TABLE}
 """Every property that deletekit reads, by name."""
