@@ -226,7 +226,7 @@ class _Plan:
         if wrong and "summary-total" in self.kinds:
             self.totals = self.live.totals()
             changes = ", ".join(f"{name} {found} -> {expected}" for name, (found, expected) in wrong.items())
-            self.actions.append(RepairAction(kind="summary-total", action=f"count totals anew: {changes}"))
+            self.actions.append(RepairAction(kind="summary-total", action=f"count totals again: {changes}"))
 
     def delta(self, attempt: Attempt) -> RowDelta:
         """Write the new vectors, and return the change."""
@@ -314,7 +314,7 @@ class _Plan:
                 if vector.identity in self.removed:
                     continue
                 if len(self.live.vectors.get(target, ())) > 1:
-                    self._refuse("puffin-footer", path, "write it anew", f"{target} has more than one deletion vector")
+                    self._refuse("puffin-footer", path, "write it again", f"{target} has more than one deletion vector")
                     continue
                 self._rewrite("puffin-footer", path, target, [entry])
 

@@ -25,6 +25,7 @@ __all__ = [
     "Location",
     "SpellingRules",
     "is_ambiguous",
+    "is_below",
     "local_path",
     "mismatches",
     "normalised",
@@ -151,6 +152,12 @@ class SpellingRules:
         if folder not in self._folders:
             self._folders[folder] = _real(folder)
         return self._folders[folder]
+
+
+def is_below(place: Location, home: Location) -> bool:
+    """Tell whether a location is a folder, or lies in it."""
+    same = (place.scheme, place.authority) == (home.scheme, home.authority)
+    return same and (place.path == home.path or place.path.startswith(home.path.rstrip("/") + "/"))
 
 
 class KnownFiles:

@@ -92,7 +92,7 @@ REPAIRS: Mapping[str, str] = MappingProxyType(
         "dangling-deletion-vector": "remove it",
         "dangling-position-delete": "remove it",
         "dangling-equality-delete": "remove it",
-        "summary-total": "commit a snapshot whose totals are counted anew",
+        "summary-total": "commit a snapshot with the right totals",
         "puffin-footer": "rewrite the deletion vector into a new Puffin file",
         "dropped-equality-delete": "hide the rows that came back, by position; only when it is asked for by its name",
     }

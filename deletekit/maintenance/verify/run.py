@@ -42,7 +42,7 @@ def verify(
     snapshots: Iterable[int] | Literal["all", "heads"] = "all",
     engine: Engine | None = None,
 ) -> VerifyReport:
-    """Check every rule of the specification that a table can break, whoever wrote it.
+    """Check every rule of the specification that a table can break, whatever wrote the table.
 
     Parameters
     ----------
