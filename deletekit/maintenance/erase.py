@@ -1,8 +1,8 @@
 """Erase rows from storage, and not only from what a scan returns.
 
-Each branch that the call names is rewritten without the rows, hidden rows too. Old snapshots of these branches that hold
-the rows expire. Then every file that any snapshot still leads to is searched, and what holds the rows is listed: nothing
-is reported as erased without looking for it.
+Each branch that the call names is rewritten without the rows, hidden rows too. Old snapshots of these branches with
+the rows expire. Then every file that any snapshot still leads to is searched, and what holds the rows is listed.
+Nothing is reported as erased without looking for it.
 Spec: "Row-level Deletes", "Snapshot Retention Policy".
 """
 
@@ -117,8 +117,8 @@ def erase(
     engine: where files are read, rewritten and removed.
     commit_properties: extra entries of the snapshot summaries.
 
-    Hidden rows are erased too. Equality deletes whose keys may be those of the rows become deletes by position. Position
-    deletes lose the rows stored in them, and manifests lose the bounds of removed files. All data files are read,
+    Hidden rows are erased too. Equality deletes whose keys may be those of the rows become deletes by position. Rows
+    stored in position deletes are removed, and so are bounds of removed files in manifests. All data files are read,
     whatever their metrics say. In the history of the branches, snapshots that hold the rows expire, even if the history
     of another ref shares them. Heads of other refs stay. No snapshot or ref expires for its age.
 

@@ -1,7 +1,7 @@
-"""What table metadata contradicts itself in, of what a writer relies on: ids, references, sequence numbers, row ids.
+"""Find contradictions in table metadata that a writer relies on: ids, references, sequence numbers, row ids.
 
-Law: rules from values to values, each one once: `verify` reports them, a commit refuses to go on, a read warns.
-Java's TableMetadata refuses most of them when it loads a table.
+`verify` reports them, a commit refuses to build on them, and a read warns. Java's TableMetadata refuses most of them
+when it loads a table.
 Spec: "Table Metadata Fields", "Sequence Numbers", "Row Lineage", https://iceberg.apache.org/spec/
 """
 
@@ -36,7 +36,7 @@ class Contradiction:
 
 
 def check_writable(metadata: TableMetadata, location: str) -> None:
-    """Refuse to write on metadata that contradicts itself. Raises FormatError, which names the first contradiction."""
+    """Raise FormatError, naming the first contradiction, for metadata that contradicts itself."""
     try:
         for found in in_metadata(metadata):
             raise _refusal(found, location)
@@ -50,15 +50,15 @@ def check_writable(metadata: TableMetadata, location: str) -> None:
 
 
 def check_manifest_list(metadata: TableMetadata, listed: Iterable[ManifestFile], location: str) -> None:
-    """Refuse to build on a manifest list that is ahead of the metadata. `verify` has the same of each file in it."""
+    """Raise FormatError for a manifest list that is ahead of the metadata. `verify` checks each file of the list."""
     for found in _in_manifest_list(metadata, listed):
         raise _refusal(found, location)
 
 
 def warn_reader(metadata: TableMetadata) -> None:
-    """Warn of contradictions that no commit will build on, and that a read does not depend on.
+    """Warn of the first contradiction that commits refuse and that reading does not depend on.
 
-    Raises FormatError where a reader cannot know what is meant: an id that is given to two different things.
+    Raises FormatError if a reader cannot know what is meant: two different things have one id.
     """
     for found in in_metadata(metadata):
         if found.ambiguous:
@@ -72,13 +72,13 @@ def warn_reader(metadata: TableMetadata) -> None:
 
 
 def in_metadata(metadata: TableMetadata) -> Iterator[Contradiction]:
-    """Every contradiction within the document."""
+    """Yield every contradiction within the document."""
     rules = (_missing, _ids_once, _references, _default_spec, _refs, _highest_ids, _below_parents, _row_ids)
     yield from chain.from_iterable(rule(metadata) for rule in rules)
 
 
 def _in_manifest_list(metadata: TableMetadata, listed: Iterable[ManifestFile]) -> Iterator[Contradiction]:
-    """Contradictions between the document and the rows of a manifest list."""
+    """Yield contradictions between the document and the rows of a manifest list."""
     for row in listed:
         if row.sequence_number > metadata.last_sequence_number:
             yield Contradiction(
@@ -104,7 +104,7 @@ def _in_manifest_list(metadata: TableMetadata, listed: Iterable[ManifestFile]) -
 
 
 def field_ids(raw: Any) -> Iterator[int]:
-    """Every field id of a schema or type as JSON."""
+    """Yield every field id of a schema or type as JSON."""
     if isinstance(raw, Mapping):
         for key in ("id", "element-id", "key-id", "value-id"):
             if key in raw:
@@ -174,7 +174,7 @@ def _references(metadata: TableMetadata) -> Iterator[Contradiction]:
 
 
 def _default_spec(metadata: TableMetadata) -> Iterator[Contradiction]:
-    """What new files are partitioned by is in the current schema; older specs may be about columns that are gone."""
+    """Check that the current schema has the source columns of the default spec. Older specs may use dropped columns."""
     spec_id = metadata.raw["default-spec-id"]
     spec = metadata.specs.get(spec_id)
     for field in spec.fields if spec is not None else ():
@@ -219,7 +219,7 @@ def _highest_ids(metadata: TableMetadata) -> Iterator[Contradiction]:
 
 
 def _below_parents(metadata: TableMetadata) -> Iterator[Contradiction]:
-    """A number that is given twice, on two branches, misleads no writer; `verify` knows that rule alone."""
+    """Check that sequence numbers grow. Equal numbers on two branches harm no writer; only `verify` reports those."""
     for snapshot in metadata.snapshots.values():
         number, parent = snapshot.sequence_number, metadata.snapshots.get(snapshot.parent_snapshot_id or 0)
         if parent is not None and number <= parent.sequence_number and (number or parent.sequence_number):

@@ -54,7 +54,7 @@ def check_own_metadata(
     for folder in places.folders:
         if is_ambiguous(folder):
             raise InvalidInputError(
-                "location is not the same folder to all who read it: no file of the table may be removed",
+                "readers understand this location differently: no file of the table may be removed",
                 kind="location",
                 field="location",
                 found=folder,
