@@ -77,10 +77,11 @@ class Head:
         """Tell whether the new files of a group may replace the old ones on this head.
 
         The old files must be live and unchanged. No delete that was applied may be gone (by a rollback). New deletes
-        may only be equality deletes that hide the same rows of the new files: newer than those, and either global or of the
-        one partition of old and new files. A file of an old partition spec moves to another partition. A new delete in
-        the old partition would no longer find its rows there. A delete in the new partition, which does not apply to
-        the old file, would hide live rows.
+        may only be equality deletes that hide the same rows of the new files: newer than those, and either global or of
+        the one partition of old and new files.
+
+        A file of an old partition spec moves to another partition. A new delete in the old partition would no longer
+        find its rows there. A delete in the new partition, which does not apply to the old file, would hide live rows.
         """
         if any(file.spec_id not in self._base.metadata.specs for file in group.files):
             return False

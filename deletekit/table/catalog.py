@@ -87,8 +87,8 @@ class Catalog(ABC):
     def create(self, identifier: Identifier, metadata: TableMetadata) -> TableState:
         """Register a new table, which may already have a snapshot.
 
-        Raises InvalidInputError if it exists, UnsupportedError for an unwritable version, CommitStateUnknownError if the
-        catalog's answer was lost.
+        Raises InvalidInputError if it exists, UnsupportedError for an unwritable version, CommitStateUnknownError if
+        the catalog's answer was lost.
         """
 
     @abstractmethod
@@ -241,7 +241,7 @@ class SqlStore(Catalog):
                 raise
 
     def default_location(self, identifier: Identifier) -> str:
-        """Return a location below the namespace's own, else below the warehouse. Raises InvalidInputError without both."""
+        """Return a location below the namespace's, else below the warehouse. Raises InvalidInputError without both."""
         home = None
         with asking(dotted(identifier)), suppress(NoSuchNamespaceError):
             home = self.pyiceberg.load_namespace_properties(identifier[:-1]).get("location")
