@@ -7,7 +7,7 @@ Spec: none; Java CherryPickOperation and WapUtil.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -143,7 +143,7 @@ def _fast_forward(table: Table, snapshot_id: int, ref: str, *, dry_run: bool) ->
 def _delta(metadata: TableMetadata, reader: SnapshotReader, source: Snapshot, ref: str) -> RowDelta:
     _check_history(metadata, source, ref)
     _check_wap_id(metadata, source, ref)
-    changed = list(_changes(reader, source))
+    changed = list(reader.changed_entries(source))
     # An append with deletes, or an overwrite that also deletes rows, would lose them: Java picks data files only.
     if any(not isinstance(e.data_file, DataFile) and e.status == EntryStatus.ADDED for e in changed):
         raise _refused(source, "it added delete files", found=source.operation, expected="data files only")
@@ -162,15 +162,6 @@ def _delta(metadata: TableMetadata, reader: SnapshotReader, source: Snapshot, re
         removed_data_files=_live(metadata, reader, source, ref, removed),
         operation="overwrite",
     )
-
-
-def _changes(reader: SnapshotReader, snapshot: Snapshot) -> Iterator[ManifestEntry]:
-    """Yield the entries that a snapshot itself added or removed."""
-    for listed in reader.manifests(snapshot):
-        if listed.added_snapshot_id == snapshot.snapshot_id:
-            for entry in reader.entries(listed):
-                if entry.snapshot_id == snapshot.snapshot_id and entry.status != EntryStatus.EXISTING:
-                    yield entry
 
 
 def _live(
@@ -213,7 +204,7 @@ def _check_partitions(
     for snapshot in ancestors(metadata, head):
         if snapshot.snapshot_id == parent:
             return
-        for entry in _changes(reader, snapshot):
+        for entry in reader.changed_entries(snapshot):
             file = entry.data_file
             place = (file.spec_id, partition_key(file.partition))
             if entry.status == EntryStatus.ADDED and isinstance(file, DataFile) and place in replaced:

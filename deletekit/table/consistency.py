@@ -80,27 +80,16 @@ def in_metadata(metadata: TableMetadata) -> Iterator[Contradiction]:
 def _in_manifest_list(metadata: TableMetadata, listed: Iterable[ManifestFile]) -> Iterator[Contradiction]:
     """Yield contradictions between the document and the rows of a manifest list."""
     for row in listed:
-        if row.sequence_number > metadata.last_sequence_number:
-            yield Contradiction(
-                "last-sequence-number",
-                "a manifest has a higher one",
-                "last-sequence-number",
-                metadata.last_sequence_number,
-                f">= {row.sequence_number}",
-                file=row.manifest_path,
-            )
+        last, path = metadata.last_sequence_number, row.manifest_path
+        if row.sequence_number > last:
+            kind, message, expected = "last-sequence-number", "a manifest has a higher one", f">= {row.sequence_number}"
+            yield Contradiction(kind, message, kind, last, expected, file=path)
         rows = (row.added_rows_count or 0) + (row.existing_rows_count or 0)
         stop = (row.first_row_id or 0) + rows
         is_data = row.content == ManifestContent.DATA and row.first_row_id is not None
         if is_data and metadata.format_version >= 3 and stop > metadata.next_row_id:
-            yield Contradiction(
-                "next-row-id",
-                "a manifest has row ids that were not given out",
-                "next-row-id",
-                metadata.next_row_id,
-                f">= {stop}",
-                file=row.manifest_path,
-            )
+            kind, message = "next-row-id", "a manifest has row ids that were not given out"
+            yield Contradiction(kind, message, kind, metadata.next_row_id, f">= {stop}", file=path)
 
 
 def field_ids(raw: Any) -> Iterator[int]:
@@ -179,12 +168,9 @@ def _default_spec(metadata: TableMetadata) -> Iterator[Contradiction]:
     spec = metadata.specs.get(spec_id)
     for field in spec.fields if spec is not None else ():
         if str(field.transform) != "void" and metadata.schema.find_column_name(field.source_id) is None:
-            yield Contradiction(
-                "partition-spec",
-                "source column of the default partition spec is not in the current schema",
-                f"partition-specs.{spec_id}.{field.name}",
-                field.source_id,
-            )
+            message = "source column of the default partition spec is not in the current schema"
+            where = f"partition-specs.{spec_id}.{field.name}"
+            yield Contradiction("partition-spec", message, where, field.source_id)
 
 
 def _refs(metadata: TableMetadata) -> Iterator[Contradiction]:
@@ -196,14 +182,10 @@ def _refs(metadata: TableMetadata) -> Iterator[Contradiction]:
     if main.get("type") == "tag":
         yield Contradiction("ref", "main is a branch", "refs.main.type", "tag", "branch")
     current = metadata.raw.get("current-snapshot-id")
-    if current != main.get("snapshot-id"):
-        yield Contradiction(
-            "current-snapshot",
-            "current snapshot is not the head of main",
-            "current-snapshot-id",
-            current,
-            main.get("snapshot-id"),
-        )
+    head = main.get("snapshot-id")
+    if current != head:
+        message = "current snapshot is not the head of main"
+        yield Contradiction("current-snapshot", message, "current-snapshot-id", current, head)
 
 
 def _highest_ids(metadata: TableMetadata) -> Iterator[Contradiction]:
@@ -223,14 +205,9 @@ def _below_parents(metadata: TableMetadata) -> Iterator[Contradiction]:
     for snapshot in metadata.snapshots.values():
         number, parent = snapshot.sequence_number, metadata.snapshots.get(snapshot.parent_snapshot_id or 0)
         if parent is not None and number <= parent.sequence_number and (number or parent.sequence_number):
-            yield Contradiction(
-                "snapshot-sequence",
-                "sequence number is not above that of the parent",
-                "sequence-number",
-                number,
-                f"above {parent.sequence_number}",
-                snapshot_ids=(snapshot.snapshot_id,),
-            )
+            message, expected = "sequence number is not above that of the parent", f"above {parent.sequence_number}"
+            ids = (snapshot.snapshot_id,)
+            yield Contradiction("snapshot-sequence", message, "sequence-number", number, expected, snapshot_ids=ids)
 
 
 def _row_ids(metadata: TableMetadata) -> Iterator[Contradiction]:
@@ -239,14 +216,9 @@ def _row_ids(metadata: TableMetadata) -> Iterator[Contradiction]:
     for snapshot in metadata.snapshots.values():
         first, added = snapshot.first_row_id, snapshot.added_rows
         if first is not None and added is not None and (min(first, added) < 0 or first + added > metadata.next_row_id):
-            yield Contradiction(
-                "next-row-id",
-                "snapshot takes row ids that were not given out",
-                "next-row-id",
-                metadata.next_row_id,
-                f">= {first + added}",
-                snapshot_ids=(snapshot.snapshot_id,),
-            )
+            kind, message = "next-row-id", "snapshot takes row ids that were not given out"
+            found, expected, ids = metadata.next_row_id, f">= {first + added}", (snapshot.snapshot_id,)
+            yield Contradiction(kind, message, kind, found, expected, snapshot_ids=ids)
 
 
 def _refusal(found: Contradiction, location: str) -> FormatError:

@@ -50,7 +50,7 @@ def metadata_file_bytes(metadata: TableMetadata, path: str) -> bytes:
 
 
 def metadata_version(location: str) -> int:
-    """Return the number in a metadata file's name (`00003-<uuid>.metadata.json`, Hadoop's `v3.metadata.json`), else 0."""
+    """Return the number in a metadata file's name (`00003-<uuid>.metadata.json`, `v3.metadata.json`), else 0."""
     name = location.rsplit("/", 1)[-1]
     head = name.split("-", 1)[0].split(".", 1)[0].removeprefix("v")
     return int(head) if head.isdecimal() else 0

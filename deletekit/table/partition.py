@@ -24,7 +24,7 @@ __all__ = ["partition_values", "schema_of_spec", "tuples_with_current_decimals",
 
 
 def partition_values(field: PartitionField, source_type: IcebergType, column: pa.Array) -> pa.Array:
-    """Return the partition value of each row of a source column, by any transform but `void` (spec, Partition Transforms)."""
+    """Return the partition value of each row of a source column, by any transform but `void` (spec: Partitioning)."""
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.storage
     if str(field.transform) == "hour" and pa.types.is_timestamp(column.type) and column.type.unit == "ns":

@@ -95,16 +95,11 @@ def _removed(metadata: TableMetadata, head: Snapshot, reader: SnapshotReader) ->
     for snapshot in ancestors(metadata, head.snapshot_id):
         if snapshot.operation == "replace":
             with suppress(*UNREADABLE):  # the snapshot has findings of its own
-                yield from [(e, snapshot.snapshot_id) for e in _removed_by(snapshot, reader)]
-
-
-def _removed_by(snapshot: Snapshot, reader: SnapshotReader) -> Iterator[ManifestEntry]:
-    for listed in reader.manifests(snapshot):
-        if listed.content == ManifestContent.DELETES and listed.added_snapshot_id == snapshot.snapshot_id:
-            for entry in reader.entries(listed):
-                is_removed = entry.status == EntryStatus.DELETED and entry.snapshot_id == snapshot.snapshot_id
-                if is_removed and entry.data_file.content == FileContent.EQUALITY_DELETES:
-                    yield entry
+                changed = list(reader.changed_entries(snapshot, ManifestContent.DELETES))
+                removed = (e for e in changed if e.status == EntryStatus.DELETED)
+                yield from (
+                    (e, snapshot.snapshot_id) for e in removed if e.data_file.content == FileContent.EQUALITY_DELETES
+                )
 
 
 def _covers(metadata: TableMetadata, delete: ManifestEntry, data: ManifestEntry) -> bool:
