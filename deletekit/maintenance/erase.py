@@ -278,7 +278,7 @@ def _expire(
     tags: Mapping[str, set[int]],
     other_locations: Sequence[str],
 ) -> ExpiredSnapshots | None:
-    """Expire snapshots with the rows, of these refs (""; no ref) and dropped tags. Heads stay."""
+    """Expire snapshots with the rows, of these refs ("" is no ref) and of dropped tags. Heads stay."""
     found = read_latest(table, lambda now: _by_ref(now, holding))
     heads = {int(ref["snapshot-id"]) for ref in table.metadata.refs.values()}
     ids = {h.snapshot_id for ref in refs for h in found.get(ref, ())}.union(*tags.values()) - heads

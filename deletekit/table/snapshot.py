@@ -79,7 +79,7 @@ class SnapshotReader:
                 yield self.columns(listed)
 
     def changed_entries(self, snapshot: Snapshot, content: ManifestContent | None = None) -> Iterator[ManifestEntry]:
-        """Yield the entries of data files, of delete files or (None) of both, that a snapshot itself added or removed."""
+        """Yield the entries that a snapshot itself added or removed: data files, delete files, or (None) both."""
         for listed in self.manifests(snapshot):
             if listed.added_snapshot_id == snapshot.snapshot_id and content in (None, listed.content):
                 for entry in self.entries(listed):
