@@ -17,9 +17,9 @@ from deletekit.delta.target import DELETE_DIRECTORY, DELTA_LOCATION
 from deletekit.engines.local import LocalEngine
 from deletekit.errors import InvalidInputError
 from deletekit.maintenance.expire_snapshots import expire_owned
-from deletekit.maintenance.file_removal import check_not_needed, remove_files
-from deletekit.maintenance.latest_metadata import on_newest
+from deletekit.maintenance.latest_metadata import read_latest
 from deletekit.maintenance.reachable import Reachability
+from deletekit.maintenance.remove_files import check_not_needed, remove_files
 from deletekit.table.locations import KnownFiles, SpellingRules
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.metadata_file import logged_files, metadata_folder
@@ -123,7 +123,7 @@ def _orphans(table: Table, directory: str, hours: float) -> list[str]:
     if not old:
         return []
     reachability = Reachability(table.io, LocalEngine())
-    live = on_newest(table, lambda now: {*reachability.files(now), *logged_files(now), table.metadata_location})
+    live = read_latest(table, lambda now: {*reachability.files(now), *logged_files(now), table.metadata_location})
     known = KnownFiles(SpellingRules(), live)
     orphans = sorted(path for path in old if path not in known)
     check_not_needed(orphans, tuple(live))

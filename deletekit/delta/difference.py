@@ -23,7 +23,7 @@ from deletekit.errors import FormatError, InvalidInputError, is_storage_failure
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.maintenance.verify.delete_content import puffin_footer
+from deletekit.maintenance.verify.delete_file_rules import puffin_footer
 from deletekit.table.file_io import FileIO
 from deletekit.table.live_files import LiveFiles
 

@@ -28,7 +28,7 @@ from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import decode_blob
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin
-from deletekit.maintenance.verify.delete_content import puffin_footer
+from deletekit.maintenance.verify.delete_file_rules import puffin_footer
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.properties import value_of

@@ -1,7 +1,4 @@
-"""Every kind of finding, and the rule it stands for.
-
-Law: a kind once published keeps its name and its meaning.
-"""
+"""List every kind of finding, with the rule that it stands for. A published kind keeps its name and meaning."""
 
 from __future__ import annotations
 
@@ -95,9 +92,9 @@ REPAIRS: Mapping[str, str] = MappingProxyType(
         "dangling-deletion-vector": "remove it",
         "dangling-position-delete": "remove it",
         "dangling-equality-delete": "remove it",
-        "summary-total": "commit a snapshot whose totals are counted anew",
+        "summary-total": "commit a snapshot with the right totals",
         "puffin-footer": "rewrite the deletion vector into a new Puffin file",
         "dropped-equality-delete": "hide the rows that came back, by position; only when it is asked for by its name",
     }
 )
-"""What `repair` does about a kind; all others are for a person to decide."""
+"""What `repair` does about a kind. All others are for a person to decide."""

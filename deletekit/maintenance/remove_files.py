@@ -1,7 +1,7 @@
-"""Removing files that nothing leads to, what may forbid it, and the folders that are empty afterwards.
+"""Remove files that nothing leads to, and folders that are empty afterwards, after the last checks.
 
-Law: a file is compared once more with all that is needed before it goes, by what it is on disk. One that is gone
-already is no error; one that cannot be removed is reported, and stops nothing.
+Before a file is removed it is compared once more with all needed files, by what it is on disk. A file that is already
+gone is no error. A file that cannot be removed is reported, and the others are still removed.
 """
 
 from __future__ import annotations
@@ -9,23 +9,23 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.table.file_io import FileIO, remove_empty_folder
-from deletekit.table.locations import WRITE_PATHS, SpellingRules, is_ambiguous, local_path
+from deletekit.table.locations import SpellingRules, is_ambiguous, is_below, local_path
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.metadata_file import metadata_folder
-from deletekit.table.own_places import is_below
+from deletekit.table.own_places import own_folders
 from deletekit.table.properties import value_of
 
 __all__ = ["check_gc_enabled", "check_not_needed", "remove_files"]
 
 
 def check_gc_enabled(metadata: TableMetadata) -> None:
-    """Raise InvalidInputError when `gc.enabled` says that other tables may use this one's files."""
+    """Raise InvalidInputError if `gc.enabled` is false: other tables may use this table's files."""
     if not value_of(metadata.properties, "gc.enabled"):
         raise InvalidInputError(
             "files of this table may not be removed: other tables may use them",
@@ -37,9 +37,9 @@ def check_gc_enabled(metadata: TableMetadata) -> None:
 
 
 def check_not_needed(paths: Iterable[str], needed: Iterable[str]) -> None:
-    """Raise InvalidInputError when a file that is to be removed is one that the table needs, by whatever name.
+    """Raise InvalidInputError if a file to be removed is one that the table needs, whatever its name.
 
-    This decides nothing. It compares what is on disk, so that no mistake about names removes a file that is needed.
+    This chooses no files. It compares what is on disk, so that no mistake about names removes a needed file.
     """
     rules = SpellingRules()
     chosen = {identity: path for path in paths for identity in _identities(path, rules, link_itself=True)}
@@ -56,7 +56,7 @@ def check_not_needed(paths: Iterable[str], needed: Iterable[str]) -> None:
 
 
 def _identities(path: str, rules: SpellingRules, *, link_itself: bool) -> Iterator[Any]:
-    """What tells files apart: the name, and what the system numbers them by, unless a file has several names."""
+    """Yield what identifies a file: its name and, unless the file has several names, its number on the disk."""
     yield rules.key(path)
     local = local_path(path)
     for stat in (os.lstat,) if link_itself else (os.lstat, os.stat):
@@ -68,38 +68,31 @@ def _identities(path: str, rules: SpellingRules, *, link_itself: bool) -> Iterat
             yield status.st_dev, status.st_ino
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    io: FileIO
-    path: str
-
-
 def remove_files(io: FileIO, metadata: TableMetadata, paths: Iterable[str], engine: Engine) -> dict[str, str]:
-    """Remove files of a table, and folders that are empty then; files that could not be removed, with the reason."""
-    tasks = [_Task(io, path) for path in paths]
-    reasons = engine.map(_remove, tasks)
-    failed = {task.path: reason for task, reason in zip(tasks, reasons, strict=True) if reason is not None}
-    _remove_folders(metadata, [task.path for task in tasks if task.path not in failed])
+    """Remove files of a table and the folders that become empty. Return the reason for each file that is left."""
+    chosen = list(paths)
+    reasons = engine.map(partial(_remove, io), chosen)
+    failed = {path: reason for path, reason in zip(chosen, reasons, strict=True) if reason is not None}
+    _remove_folders(metadata, [path for path in chosen if path not in failed])
     return failed
 
 
-def _remove(task: _Task) -> str | None:
+def _remove(io: FileIO, path: str) -> str | None:
     try:
-        task.io.delete(task.path)
-    except Exception as e:  # noqa: BLE001  # storages have errors of many classes, and each is the user's to hear of
+        io.delete(path)
+    except Exception as e:  # noqa: BLE001  # storages raise errors of many classes, and all are reported
         return f"{type(e).__name__}: {e}"
     return None
 
 
 def _remove_folders(metadata: TableMetadata, files: Iterable[str]) -> None:
-    """Remove empty folders that held these files on a local disk: a partition's name is a value of its rows.
+    """Remove folders on a local disk that held these files and are empty. A partition's folder names a value of rows.
 
-    Only within the table's location, and never that, nor where the table's writers put files.
+    The table's location itself stays, and so do the folders that its writers use.
     """
     rules = SpellingRules()
     home = rules.folder(metadata.location)
-    named = [metadata.properties[name] for name in WRITE_PATHS if metadata.properties.get(name)]
-    kept = {home, *map(rules.folder, (f"{metadata.location}/data", metadata_folder(metadata), *named))}
+    kept = set(map(rules.folder, (f"{metadata.location}/data", metadata_folder(metadata), *own_folders(metadata))))
     local = (posixpath.normpath(path) for file in files if (path := local_path(file)) is not None)
     for folder in {posixpath.dirname(path) for path in local}:
         at = folder

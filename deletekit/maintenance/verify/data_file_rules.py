@@ -1,6 +1,5 @@
-"""What is in data files: footers, and at the deepest level every row.
+"""Check what is in data files: footers, and at the deepest level every row.
 
-Law: a function of an open file and what its manifest entry says.
 Spec: "Data File Fields", "Column Projection", "Partitioning", "Row Lineage".
 """
 
@@ -20,12 +19,12 @@ from deletekit.errors import FormatError
 from deletekit.formats.content_file import DataFile, ManifestEntry
 from deletekit.formats.tabular import TabularFile, open_tabular
 from deletekit.maintenance.verify.column_stats import FileStats
-from deletekit.maintenance.verify.damage import DAMAGE, from_error
-from deletekit.maintenance.verify.delete_content import NAME_MAPPING
-from deletekit.maintenance.verify.report import Finding, Level, error, warning
+from deletekit.maintenance.verify.report import Finding, Level, error, in_file
+from deletekit.maintenance.verify.unreadable import DAMAGE, from_error, not_checked
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import partition_values, schema_of_spec
+from deletekit.table.properties import NAME_MAPPING
 from deletekit.table.types import partition_types, stored_value
 
 __all__ = ["check_data_file"]
@@ -34,12 +33,11 @@ __all__ = ["check_data_file"]
 def check_data_file(
     io: FileIO, metadata: TableMetadata, level: Level, entry: ManifestEntry
 ) -> tuple[list[Finding], int]:
-    """Findings, and how many rows were read. An Avro file has no footer: it is opened for its rows only."""
+    """Return findings, and how many rows were read. An Avro file has no footer: it is opened for its rows only."""
     file = entry.data_file
     assert isinstance(file, DataFile)
     if file.key_metadata is not None:
-        found = warning("not-checked", "encrypted files cannot be read", file=file.file_path, field="key_metadata")
-        return [found], 0
+        return [not_checked("files", file.file_path)], 0
     if level != "data" and file.file_format == "AVRO":
         return [], 0
     findings: list[Finding] = []
@@ -51,24 +49,23 @@ def check_data_file(
                 findings += _row_groups(source, file)
             count = sum(g.num_rows for g in opened.row_groups)
             if count != file.record_count:
-                findings.append(
-                    _wrong(file, "record-count", "file has other rows", "record_count", file.record_count, count)
-                )
+                message = "file has other rows"
+                findings.append(error("record-count", message, "record_count", file.record_count, count))
             try:
                 schema = with_field_ids(opened.schema, metadata.properties.get(NAME_MAPPING))
             except FormatError as e:
-                findings.append(_wrong(file, "field-ids", e.message, e.field or "schema", e.found, e.expected))
-                return findings, 0
-            if level == "data":
-                findings += _Rows(file, metadata, opened, schema).check()
-                rows = count
+                findings.append(error("field-ids", e.message, e.field or "schema", e.found, e.expected))
+            else:
+                if level == "data":
+                    findings += _Rows(file, metadata, opened, schema).check()
+                    rows = count
     except DAMAGE as e:
         findings.append(from_error(e, file.file_path, "file_path"))
-    return findings, rows
+    return list(in_file(findings, file.file_path)), rows
 
 
 def _row_groups(source: Any, file: DataFile) -> Iterator[Finding]:
-    """Where row groups begin: at their first column's dictionary, if it has one, else at its data."""
+    """Check split offsets. A row group begins at its first column's dictionary if it has one, else at its data."""
     footer = pq.read_metadata(source)
     starts = set()
     for i in range(footer.num_row_groups):
@@ -77,16 +74,13 @@ def _row_groups(source: Any, file: DataFile) -> Iterator[Finding]:
             column = group.column(0)
             dictionary = column.dictionary_page_offset
             starts.add(column.data_page_offset if dictionary is None else min(dictionary, column.data_page_offset))
-    offsets = file.split_offsets
-    if offsets and starts and not set(offsets) <= starts:
-        yield _wrong(
-            file, "split-offsets", "no row group begins there", "split_offsets",
-            sorted(set(offsets) - starts)[:20], sorted(starts)[:20],
-        )  # fmt: skip
+    wrong = sorted(set(file.split_offsets or ()) - starts)[:20]
+    if starts and wrong:
+        yield error("split-offsets", "no row group begins there", "split_offsets", wrong, sorted(starts)[:20])
 
 
 class _Rows:
-    """Every row of one data file."""
+    """Check every row of one data file."""
 
     def __init__(self, file: DataFile, metadata: TableMetadata, opened: TabularFile, schema: pa.Schema) -> None:
         self._file = file
@@ -104,21 +98,21 @@ class _Rows:
             self._stats.add(table, self._schema)
             self._lineage(table)
             if "partition" not in self._found:
-                for finding in partition.strangers(table):
-                    self._found["partition"] = finding
+                stranger = partition.stranger(table)
+                self._found |= {"partition": stranger} if stranger else {}
         yield from self._stats.check()
         yield from self._required()
         yield from self._found.values()
 
     def _required(self) -> Iterator[Finding]:
-        """A column that was optional when the file was written may not have become required since."""
+        """Check that no required column holds nulls: one that holds nulls may not become required."""
         for field in self._metadata.schema.fields:
             column = self._stats.columns.get(field.field_id)
             if field.required and column is not None and column.nulls:
-                yield _wrong(self._file, "required-null", "required column holds nulls", field.name, column.nulls, 0)
+                yield error("required-null", "required column holds nulls", field.name, column.nulls, 0)
 
     def _lineage(self, table: pa.Table) -> None:
-        """Stored row ids are below next-row-id, stored sequence numbers not above the last (v3)."""
+        """Check that stored row ids are below next-row-id, and stored sequence numbers not above the last (v3)."""
         limits = (
             (ROW_ID_ID, ROW_ID_FIELD, self._metadata.next_row_id - 1),
             (LAST_UPDATED_ID, LAST_UPDATED_FIELD, self._metadata.last_sequence_number),
@@ -130,17 +124,14 @@ class _Rows:
             extremes = pc.min_max(column).as_py()
             wrong = [v for v in extremes.values() if v is not None and not 0 <= v <= most]
             if wrong:
-                self._found.setdefault(
-                    field.name,
-                    _wrong(self._file, "row-id", "value was never given out", field.name, wrong[0], f"0 .. {most}"),
-                )
+                finding = error("row-id", "value was never given out", field.name, wrong[0], f"0 .. {most}")
+                self._found.setdefault(field.name, finding)
 
 
 class _Partition:
-    """The partition that rows of a file must belong to, by each field whose column the file holds."""
+    """The partition that all rows of a file must belong to, by each field whose column the file holds."""
 
     def __init__(self, file: DataFile, metadata: TableMetadata, columns: FileColumns) -> None:
-        self._file = file
         self._columns = columns
         self._fields: list[tuple[Any, Any, str, Any]] = []
         spec = metadata.specs.get(file.spec_id)
@@ -155,8 +146,8 @@ class _Partition:
             if top.field_id in columns.by_id:
                 self._fields.append((field, self._paths.field(field.source_id), kind, value))
 
-    def strangers(self, table: pa.Table) -> Iterator[Finding]:
-        """A row of another partition, for the first field that has one."""
+    def stranger(self, table: pa.Table) -> Finding | None:
+        """Find a row of another partition, for the first field that has one."""
         for field, source, kind, value in self._fields:
             top, path = self._paths.path(field.source_id)
             column = project(table, self._columns, top.model_copy(update={"required": False}))
@@ -168,15 +159,9 @@ class _Partition:
             for scalar in pc.unique(result):
                 found = _stored(scalar, kind)
                 if found != value and not (found != found and value != value):
-                    yield _wrong(
-                        self._file,
-                        "partition-value",
-                        "row belongs to another partition",
-                        field.name,
-                        found,
-                        repr(value),
-                    )
-                    return
+                    message = "row belongs to another partition"
+                    return error("partition-value", message, field.name, found, repr(value))
+        return None
 
 
 def _storage(array: pa.Array) -> pa.Array:
@@ -187,7 +172,3 @@ def _stored(scalar: pa.Scalar, kind: str) -> Any:
     if scalar.is_valid and pa.types.is_temporal(scalar.type):
         return scalar.cast(pa.int32() if pa.types.is_date32(scalar.type) else pa.int64()).as_py()
     return stored_value(scalar.as_py(), kind)
-
-
-def _wrong(file: DataFile, kind: str, message: str, field: str, found: Any, expected: Any) -> Finding:
-    return error(kind, message, file=file.file_path, field=field, found=found, expected=expected)

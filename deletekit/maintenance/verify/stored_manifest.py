@@ -1,6 +1,6 @@
-"""Manifest lists and manifests as they are stored, read whatever is wrong with them.
+"""Read manifest lists and manifests as they are stored, whatever is wrong with them.
 
-Law: reading never raises for damage. What cannot be read becomes a finding, and the rest is checked without it.
+Damage never raises. What cannot be read becomes a finding, and the rest is checked without it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from deletekit.formats.avro import read_container
 from deletekit.formats.content_file import EntryStatus, ManifestEntry
 from deletekit.formats.manifest import Manifest, inherit, read_manifest
 from deletekit.formats.manifest_list import ManifestFile, read_manifest_list
-from deletekit.maintenance.verify.damage import DAMAGE, from_error
 from deletekit.maintenance.verify.report import Finding, warning
+from deletekit.maintenance.verify.unreadable import DAMAGE, from_error, not_checked
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.partition import with_current_decimals
@@ -28,10 +28,10 @@ class StoredManifest:
 
     Attributes
     ----------
-    size: bytes of the file; None when it is not there.
-    manifest: what is stored; None when it cannot be read.
+    size: bytes of the file; None if it is missing.
+    manifest: what is stored; None if it cannot be read.
     entries: its entries with what they inherit.
-    unread: what kept it from being read.
+    unread: why it cannot be read.
     """
 
     listed: ManifestFile
@@ -44,7 +44,7 @@ class StoredManifest:
 def read_list(
     io: FileIO, metadata: TableMetadata, snapshot: Snapshot
 ) -> tuple[tuple[ManifestFile, ...], list[Finding]]:
-    """The rows of a snapshot's manifest list, and what is wrong with its Avro metadata."""
+    """Return the rows of a snapshot's manifest list, and what is wrong with its Avro metadata."""
     if snapshot.manifest_list is None:
         try:
             return SnapshotReader(io, metadata).manifests(snapshot), []
@@ -64,27 +64,20 @@ def read_list(
         "first-row-id": snapshot.first_row_id,
     }
     texts = {name: "null" if value is None else str(value) for name, value in expected.items()}
+    message = "manifest list says it is another snapshot's"
     return rows, [
-        # No reader looks at these; a list copied from another snapshot shows here first.
-        warning(
-            "manifest-list-metadata",
-            "manifest list says it is another snapshot's",
-            file=path,
-            field=name,
-            found=stored[name],
-            expected=text,
-        )
+        # No reader uses these. They show first that a list was copied from another snapshot.
+        warning("manifest-list-metadata", message, name, stored[name], text, file=path)
         for name, text in texts.items()
         if name in stored and stored[name] != text
     ]
 
 
 def read_stored(io: FileIO, metadata: TableMetadata, listed: ManifestFile) -> StoredManifest:
-    """The manifest that a row names."""
+    """Read the manifest that a row names."""
     path = listed.manifest_path
     if listed.key_metadata is not None:
-        unread = warning("not-checked", "encrypted manifests cannot be read", file=path, field="key_metadata")
-        return StoredManifest(listed, unread=unread)
+        return StoredManifest(listed, unread=not_checked("manifests", path))
     size = None
     try:
         data = io.read(path)
