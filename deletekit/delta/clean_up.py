@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from deletekit.delta.paths import path_below
-from deletekit.delta.target import DELETE_DIRECTORY, DELTA_LOCATION
+from deletekit.delta.synced_table import DELETE_DIRECTORY, DELTA_LOCATION
 from deletekit.engines.local import LocalEngine
 from deletekit.errors import InvalidInputError
 from deletekit.maintenance.expire_snapshots import expire_owned

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pyiceberg import types as it
 
 from deletekit.delta.actions import AddFile
-from deletekit.delta.schema import DeltaColumn, DeltaSchema
+from deletekit.delta.schema_from_delta import DeltaColumn, DeltaSchema
 from deletekit.delta.values import metrics_of, partition_tuple
 from deletekit.errors import DeletekitError, FormatError, UnsupportedError, is_storage_failure
 from deletekit.formats.content_file import DataFile

@@ -20,9 +20,9 @@ import numpy as np
 
 from deletekit.delta.actions import AddFile
 from deletekit.delta.deletion_vector import FRAME_BYTES, DeletionVectorDescriptor, relative_descriptor
-from deletekit.delta.iceberg_schema import ColumnMapping, metadata_action, partition_texts, protocol_action
 from deletekit.delta.log import DeltaLog
 from deletekit.delta.paths import delta_path
+from deletekit.delta.schema_to_delta import ColumnMapping, metadata_action, partition_texts, protocol_action
 from deletekit.errors import DeletekitError, InvalidInputError, NotFoundError, UnsupportedError
 from deletekit.formats.content_file import DataFile, DeleteFile, refuse_encrypted
 from deletekit.formats.deletion_vector import decode_blob

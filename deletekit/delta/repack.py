@@ -15,23 +15,23 @@ from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.swap import Attempt, Commit, check_request, commit
 from deletekit.deletes.delete_writers import POS_FIELD_ID
 from deletekit.deletes.write_context import WriteContext
-from deletekit.delta.target import (
+from deletekit.delta.convert_vectors import VECTOR_ID, referred_id
+from deletekit.delta.synced_table import (
     DELETE_DIRECTORY,
     DELTA_LOCATION,
     DELTA_TABLE_ID,
     DELTA_VERSION,
     watermark_of,
 )
-from deletekit.delta.vectors import VECTOR_ID, referred_id
 from deletekit.errors import DeletekitError, FormatError, InvalidInputError
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import decode_blob
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin
-from deletekit.maintenance.verify.delete_content import puffin_footer
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.properties import value_of
+from deletekit.table.puffin_footer import puffin_footer
 from deletekit.table.table import Table
 from deletekit.version import __version__
 

@@ -16,22 +16,24 @@ from deletekit.commit.change import RowDelta
 from deletekit.commit.create import create_with
 from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.commit.swap import Attempt, Commit, check_request, commit
-from deletekit.delta.followed_table import as_known, check_same_delta, checked_watermark
+from deletekit.delta.convert_vectors import VectorMode
 from deletekit.delta.log import DeltaLog
-from deletekit.delta.schema import delta_schema
-from deletekit.delta.target import (
+from deletekit.delta.schema_from_delta import delta_schema
+from deletekit.delta.sync_change import Options, SyncChange
+from deletekit.delta.synced_table import (
     DELETE_DIRECTORY,
     DELTA_LOCATION,
     Watermark,
+    as_known,
     check_folders,
+    check_same_delta,
+    checked_watermark,
     evolving_updates,
     schema_for,
     target_metadata,
     watermark_of,
 )
 from deletekit.delta.values import time_zone_of
-from deletekit.delta.vectors import VectorMode
-from deletekit.delta.version_change import Options, SyncChange
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.catalog import Catalog, Identifier, to_identifier
 from deletekit.table.file_io import PyIcebergIO

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 from pyiceberg import types as it
 
-from deletekit.delta.schema import DeltaColumn
+from deletekit.delta.schema_from_delta import DeltaColumn
 from deletekit.errors import FormatError, InvalidInputError
 from deletekit.formats.decimals import fitted, unscaled_value
 from deletekit.formats.metrics import Metrics, upper_prefix

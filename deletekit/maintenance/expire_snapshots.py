@@ -28,11 +28,11 @@ from deletekit.maintenance.reachable import (
     statistics_files,
 )
 from deletekit.maintenance.retention import Expiry, ExpiryRequest, plan_expiry
-from deletekit.stream.applied_batches import KEPT_FOR_EVER, rewound_sinks
 from deletekit.table.locations import KnownFiles, SpellingRules
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.metadata_file import logged_files
 from deletekit.table.own_places import check_own_metadata
+from deletekit.table.sink_batches import KEPT_FOR_EVER, rewound_sinks
 from deletekit.table.table import Table
 from deletekit.verbs.scan import milliseconds
 

@@ -28,7 +28,7 @@ from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.maintenance.verify.content import names_nothing
 from deletekit.maintenance.verify.damage import DAMAGE
-from deletekit.maintenance.verify.delete_content import check_delete_file, puffin_footer, vector_of
+from deletekit.maintenance.verify.delete_content import check_delete_file, vector_of
 from deletekit.maintenance.verify.dropped_deletes import DROPPED, dropped_deletes
 from deletekit.maintenance.verify.kinds import REPAIRS
 from deletekit.maintenance.verify.report import Finding, error
@@ -36,6 +36,7 @@ from deletekit.maintenance.verify.run import verify
 from deletekit.maintenance.verify.snapshot_files import LiveFiles, dangling_kind, scope
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
+from deletekit.table.puffin_footer import puffin_footer
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 

@@ -5,8 +5,8 @@ Law: what a table holds afterwards is what a dict would hold, whatever was kille
 
 from deletekit.stream.batch_run import BatchProgress
 from deletekit.stream.convert_equality_deletes import convert
+from deletekit.stream.list_sinks import SinkInfo, drop_sink, sinks
 from deletekit.stream.promote import Promotion, promote
 from deletekit.stream.sink import Sink, sink
-from deletekit.stream.sinks import SinkInfo, drop_sink, sinks
 
 __all__ = ["BatchProgress", "Promotion", "Sink", "SinkInfo", "convert", "drop_sink", "promote", "sink", "sinks"]

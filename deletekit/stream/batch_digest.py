@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from deletekit.deletes.keys import comparable
 from deletekit.stream.change_rows import Changes
+from deletekit.stream.key_index import key_frame
 
 __all__ = ["batch_digest", "digest_of_keys"]
 
@@ -46,9 +47,7 @@ def batch_digest(changes: Changes) -> str:
 
 def digest_of_keys(changes: Changes) -> str:
     """The digest that versions before this one left in their markers: of keys and kinds of changes."""
-    parts = [pl.Series("type", changes.types)]
-    parts += [pl.Series(str(i), p) for i, p in enumerate(p for c in changes.keys for p in comparable(c))]
-    frame = pl.DataFrame(parts)
+    frame = key_frame(changes.keys).insert_column(0, pl.Series("type", changes.types))
     sha = hashlib.sha256(str(len(frame)).encode())
     for column in frame.sort(frame.columns, nulls_last=True).iter_columns():
         sha.update(column.is_null().to_numpy().tobytes())
@@ -60,8 +59,7 @@ def _sorted_rows(changes: Changes) -> npt.NDArray[np.int64]:
     """Where the rows are in `changes.order`, sorted by key and those of one key in their order."""
     if not len(changes):
         return np.empty(0, np.int64)
-    parts = [pl.Series(str(i), p) for i, p in enumerate(p for c in changes.keys for p in comparable(c))]
-    keys = pl.DataFrame(parts)
+    keys = key_frame(changes.keys)
     numbered = keys[changes.order].with_row_index("row")
     rows = numbered.sort(keys.columns, nulls_last=True, maintain_order=True)["row"]
     return rows.to_numpy().astype(np.int64)

@@ -19,11 +19,12 @@ from deletekit.commit.change import RowDelta
 from deletekit.commit.conflicts import PlannedChange
 from deletekit.commit.swap import Attempt, Commit, commit
 from deletekit.errors import CommitStateUnknownError
-from deletekit.stream.applied_batches import BatchId, is_committed, sink_tag, summary_of, tag_update
+from deletekit.stream.applied_batches import BatchId, is_committed, summary_of, tag_update
 from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta
 from deletekit.stream.change_rows import ChangeFormat, Changes, Folded, fold, read_changes
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import Snapshot
+from deletekit.table.sink_batches import sink_tag
 from deletekit.verbs.append import ensure_unpartitioned_spec
 from deletekit.verbs.delete import partitionable
 

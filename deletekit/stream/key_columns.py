@@ -13,8 +13,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from deletekit.deletes.keys import comparable
 from deletekit.errors import FormatError
+from deletekit.stream.key_index import key_frame
 from deletekit.stream.scratch_folder import ScratchFolder
 
 __all__ = ["DamagedCopyError", "KeyColumns"]
@@ -124,9 +124,8 @@ class KeyColumns:
 
 def _checks(table: pa.Table, positions: Numbers) -> npt.NDArray[np.uint64]:
     """A number for each row, of its values and its position."""
-    parts = [pl.Series("position", positions)]
-    parts += [pl.Series(str(i), p) for i, p in enumerate(p for c in table.columns for p in comparable(c))]
-    return pl.DataFrame(parts).hash_rows(seed=_SEED).to_numpy()
+    frame = key_frame(table.columns).with_columns(pl.Series("position", positions))
+    return frame.hash_rows(seed=_SEED).to_numpy()
 
 
 def _check_offsets(column: pa.Array, rows: Numbers) -> None:

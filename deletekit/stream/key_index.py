@@ -7,18 +7,25 @@ A hash may have several rows, of the same key or of another.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+from pyiceberg.types import NestedField
 
+from deletekit.deletes.keys import comparable
 from deletekit.errors import UnsupportedError
-from deletekit.stream.key_hash import Hashes
+from deletekit.table.types import arrow_type
 
-__all__ = ["KeyIndex", "Locations", "pack", "unpack"]
+__all__ = ["KeyHasher", "KeyHashes", "KeyIndex", "Locations", "key_frame", "pack", "same_keys", "unpack"]
 
+Hashes = npt.NDArray[np.uint64]
 Locations = npt.NDArray[np.uint64]
+_SEED = 0
 _POSITION_BITS = 40
 _POSITION_MASK = np.uint64((1 << _POSITION_BITS) - 1)
 
@@ -109,3 +116,47 @@ def _merged(longer: _Run, shorter: _Run) -> _Run:
     hashes[places], hashes[rest] = shorter.hashes, longer.hashes
     locations[places], locations[rest] = shorter.locations, longer.locations
     return _Run(hashes, locations)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyHashes:
+    """One number for each key; `is_null` where an exact hasher has none, because the key is NULL."""
+
+    values: Hashes
+    is_null: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+class KeyHasher:
+    """Hashes keys of some columns; good for one process, because the function may change with polars.
+
+    Attributes
+    ----------
+    exact: the key is one whole number, date or time, which is its own number.
+    """
+
+    def __init__(self, fields: Sequence[NestedField]) -> None:
+        kinds = [arrow_type(f.field_type) for f in fields]
+        self.exact = len(kinds) == 1 and (pa.types.is_integer(kinds[0]) or pa.types.is_temporal(kinds[0]))
+
+    def __call__(self, columns: Sequence[Any]) -> KeyHashes:
+        """The numbers of keys given as columns of the fields' types."""
+        frame = key_frame(columns)
+        if not self.exact:
+            return KeyHashes(frame.hash_rows(seed=_SEED).to_numpy(), np.zeros(len(frame), np.bool_))
+        values = frame.to_series().cast(pl.Int64)
+        return KeyHashes(values.fill_null(0).to_numpy().view(np.uint64), values.is_null().to_numpy())
+
+
+def key_frame(columns: Sequence[Any]) -> pl.DataFrame:
+    """Return key columns as a polars frame whose rows are equal exactly when the keys are equal."""
+    return pl.DataFrame([pl.Series(str(i), p) for i, p in enumerate(p for c in columns for p in comparable(c))])
+
+
+def same_keys(left: Sequence[Any], right: Sequence[Any]) -> npt.NDArray[np.bool_]:
+    """Row by row, whether two lists of keys agree, each given as columns of the same types."""
+    pairs = zip(key_frame(left), key_frame(right), strict=True)
+    same: npt.NDArray[np.bool_] = np.logical_and.reduce([a.eq_missing(b).to_numpy() for a, b in pairs])
+    return same

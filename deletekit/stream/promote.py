@@ -33,11 +33,12 @@ from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.public import public
-from deletekit.stream.applied_batches import PROMOTED_BRANCH, PROMOTED_SNAPSHOT, promoted_snapshot, tag_update
+from deletekit.stream.applied_batches import tag_update
 from deletekit.stream.batch_delta import by_position
 from deletekit.stream.branch_difference import Difference, difference, key_positions, keys_at, rewritten
 from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
+from deletekit.table.sink_batches import PROMOTED_BRANCH, PROMOTED_SNAPSHOT, promoted_snapshot
 from deletekit.table.snapshot import without_first_row_id
 from deletekit.table.table import Table
 from deletekit.verbs.append import ensure_unpartitioned_spec

@@ -18,15 +18,16 @@ from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.public import public
-from deletekit.stream.applied_batches import BatchId, check_sink_id, last_marker, markers, newest_marker
+from deletekit.stream.applied_batches import BatchId, check_sink_id, last_marker, newest_marker
 from deletekit.stream.batch_digest import batch_digest, digest_of_keys
 from deletekit.stream.batch_run import BatchProgress, BatchRun, ParsedBatch
+from deletekit.stream.change_files import change_files, read_changes_file
 from deletekit.stream.change_rows import ChangeFormat
-from deletekit.stream.file_plan import FileBatch, plan_files
+from deletekit.stream.file_batches import FileBatch, plan_files
 from deletekit.stream.sink_state import SinkMode, SinkState
-from deletekit.stream.sources import change_files, read_changes_file
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import MAIN
+from deletekit.table.sink_batches import markers
 from deletekit.table.table import Table
 
 __all__ = ["Sink", "sink"]

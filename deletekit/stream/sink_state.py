@@ -18,10 +18,11 @@ from deletekit.commit.validation import check_delete_kind
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.stream.applied_batches import check_owner, newest_marker, sink_tag
+from deletekit.stream.applied_batches import check_owner, newest_marker
 from deletekit.stream.key_columns import DamagedCopyError
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.sink_batches import sink_tag
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.verbs.shared.row_changes import equality_fields_of

@@ -31,8 +31,7 @@ from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.stream.file_keys import FileKeys, read_file_keys
 from deletekit.stream.key_columns import KeyColumns
-from deletekit.stream.key_hash import KeyHasher, KeyHashes, same_keys
-from deletekit.stream.key_index import KeyIndex, Locations, pack, unpack
+from deletekit.stream.key_index import KeyHasher, KeyHashes, KeyIndex, Locations, pack, same_keys, unpack
 from deletekit.table.file_io import FileIO
 
 __all__ = ["Hits", "TableIndex", "by_file"]

@@ -12,11 +12,12 @@ from functools import cached_property
 
 from deletekit.commit.change import RowDelta, evolved
 from deletekit.commit.swap import Attempt
+from deletekit.delta.convert_vectors import VectorJob, VectorMode, check_empty, convert_vectors
 from deletekit.delta.data_files import DataFiles
-from deletekit.delta.difference import SyncPlan, check_counters, plan_sync, wanted_files
 from deletekit.delta.log import DeltaCommit, DeltaLog, DeltaState
 from deletekit.delta.paths import storage_path
-from deletekit.delta.target import (
+from deletekit.delta.sync_plan import SyncPlan, check_counters, plan_sync, wanted_files
+from deletekit.delta.synced_table import (
     DELTA_LOCATION,
     DELTA_TABLE_ID,
     DELTA_TIMESTAMP,
@@ -25,7 +26,6 @@ from deletekit.delta.target import (
     evolving_updates,
     schema_for,
 )
-from deletekit.delta.vectors import VectorJob, VectorMode, check_empty, convert_vectors
 from deletekit.engines.local import Engine, LocalEngine
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import DataFile, DeleteFile

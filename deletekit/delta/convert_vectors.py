@@ -26,8 +26,9 @@ from deletekit.delta.deletion_vector import (
     blob_of_frame,
     decode_body,
     frame_of_body,
+    read_frame,
+    vector_offset,
 )
-from deletekit.delta.vector_frame import read_frame, vector_offset
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent

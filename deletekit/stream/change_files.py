@@ -6,11 +6,13 @@ value in a file has the type of the table's column, whatever it looks like.
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from glob import escape, glob
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -21,10 +23,17 @@ import pyarrow.parquet as pq
 from pyiceberg.schema import Schema
 
 from deletekit.errors import InvalidInputError, NotFoundError
-from deletekit.stream.file_names import natural_key
 from deletekit.table.types import arrow_type
 
-__all__ = ["RATE_SCHEMA", "change_files", "rate_batches", "read_changes_file"]
+__all__ = [
+    "RATE_SCHEMA",
+    "change_files",
+    "highest_name",
+    "name_total",
+    "natural_key",
+    "rate_batches",
+    "read_changes_file",
+]
 
 RATE_SCHEMA = pa.schema(
     [pa.field("value", pa.int64(), nullable=False), pa.field("timestamp", pa.timestamp("us", "UTC"))]
@@ -165,3 +174,28 @@ def _json_has(kind: pa.DataType) -> bool:
         return all(_json_has(kind.field(i).type) for i in range(kind.num_fields))
     without = (pa.types.is_date, pa.types.is_time, pa.types.is_fixed_size_binary)
     return not isinstance(kind, pa.BaseExtensionType) and not any(is_kind(kind) for is_kind in without)
+
+
+# --- their order ------
+
+NaturalKey = tuple[tuple[tuple[int, int, str], ...], ...]
+
+
+def natural_key(path: str) -> NaturalKey:
+    """What to sort paths by."""
+    return tuple(tuple(map(_piece, re.findall(r"[0-9]+|[^0-9]+", part))) for part in PurePath(path).parts)
+
+
+def highest_name(*paths: str | None) -> str | None:
+    """The path that comes last."""
+    return max((p for p in paths if p is not None), key=natural_key, default=None)
+
+
+def name_total(paths: Iterable[str], start: int = 0) -> int:
+    """A number that tells sets of paths apart: the sum of their hashes, to which paths can be added one by one."""
+    hashes = (hashlib.sha256(p.encode("utf-8", "surrogateescape")).digest()[:16] for p in paths)
+    return (start + sum(int.from_bytes(h, "big") for h in hashes)) % 2**128
+
+
+def _piece(text: str) -> tuple[int, int, str]:
+    return (0, int(text), text) if text[0] in "0123456789" else (1, 0, text)

@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.public import public
-from deletekit.stream.applied_batches import SINK_TAG, Marker, check_sink_id, marker_of, sink_tag
+from deletekit.stream.applied_batches import check_sink_id
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.sink_batches import SINK_TAG, Marker, marker_of, sink_tag
 from deletekit.table.table import Table
 from deletekit.verbs.schema import drop_ref
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from deletekit.errors import InvalidInputError
-from deletekit.stream.applied_batches import Marker
-from deletekit.stream.file_names import name_total, natural_key
+from deletekit.stream.change_files import name_total, natural_key
+from deletekit.table.sink_batches import Marker
 
 __all__ = ["FileBatch", "plan_files"]
 

@@ -16,16 +16,16 @@ import pyarrow.parquet as pq
 
 from deletekit.commit.change import Base
 from deletekit.delta.actions import AddFile
+from deletekit.delta.convert_vectors import VECTOR_ID, referred_id
 from deletekit.delta.log import DeltaState
 from deletekit.delta.paths import storage_path
-from deletekit.delta.vectors import VECTOR_ID, referred_id
 from deletekit.errors import FormatError, InvalidInputError, is_storage_failure
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.maintenance.verify.delete_content import puffin_footer
 from deletekit.table.file_io import FileIO
 from deletekit.table.live_files import LiveFiles
+from deletekit.table.puffin_footer import puffin_footer
 
 __all__ = ["SyncPlan", "check_counters", "plan_sync", "wanted_files"]
 
