@@ -10,14 +10,14 @@ import io
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from typing import BinaryIO, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from deletekit.deletes.blob_ranges import BlobRanges
-from deletekit.deletes.delete_writers import POS_FIELD_ID
+from deletekit.deletes.delete_writers import EncodedVector, write_encoded_vectors
 from deletekit.deletes.streamed_position_deletes import write_streamed_position_deletes
 from deletekit.deletes.write_context import WriteContext, granularity_of
 from deletekit.delta.deletion_vector import (
@@ -31,15 +31,23 @@ from deletekit.delta.deletion_vector import (
 )
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError, FormatError
-from deletekit.formats.content_file import DataFile, DeleteFile, FileContent
-from deletekit.formats.deletion_vector import MAGIC
-from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin
+from deletekit.formats.content_file import DataFile, DeleteFile
+from deletekit.formats.deletion_vector import MAGIC, decode_blob
 from deletekit.formats.roaring_stream import stream_positions
 from deletekit.table.file_io import FileIO
 from deletekit.table.properties import value_of
-from deletekit.version import __version__
 
-__all__ = ["VECTOR_ID", "VectorJob", "VectorMode", "check_empty", "convert_vectors", "referred_id"]
+__all__ = [
+    "VECTOR_ID",
+    "VectorFiles",
+    "VectorJob",
+    "VectorMode",
+    "check_empty",
+    "convert_vectors",
+    "file_names",
+    "read_checked_blob",
+    "referred_id",
+]
 
 VECTOR_ID = "delta-dv-id"
 """Property of a Puffin blob, and of a position delete file's footer: `uniqueId` of the vector that it was made of."""
@@ -111,65 +119,59 @@ def convert_vectors(
     Raises FormatError naming the file of a vector that is damaged, NotFoundError for one that is gone.
     """
     ordered = sorted(jobs, key=lambda j: (j.path or "", j.descriptor.offset or 0, j.data_file.file_path))
-    names = (f"{directory.rstrip('/')}/{prefix}-{write.operation_id}-{n:05d}" for n in range(1, 1 << 40))
+    names = file_names(write, directory, prefix)
     if mode == "position-delete":
         named = [(job, f"{next(names)}-deletes.parquet") for job in ordered]
         return list(engine.map(lambda pair: _position_deletes(write, *pair), named))
     out: list[DeleteFile] = []
-    blobs = _Blobs(write, names)
+    files = VectorFiles(write, names, one_each=granularity_of(write.metadata) == "file")
     for batch in _batches(ordered, value_of(write.metadata.properties, _TARGET)):
-        for job, blob in zip(batch, _verified(write.io, batch, engine), strict=True):
-            if mode == "reference" and job.path is not None and not blob.encoded:
-                out.append(_reference(write.io, job))
+        for job, (vector, is_same) in zip(batch, _verified(write.io, batch, engine), strict=True):
+            if mode == "reference" and job.path is not None and is_same:
+                out.append(_reference(write.io, job, job.path, vector))
             else:
-                out += blobs.add(job, blob.data)
-    return [*out, *blobs.finish()]
+                out += files.add(vector)
+    return [*out, *files.finish()]
+
+
+def file_names(write: WriteContext, directory: str, prefix: str) -> Iterator[str]:
+    """Name new files, without their suffixes."""
+    return (f"{directory.rstrip('/')}/{prefix}-{write.operation_id}-{number:05d}" for number in count(1))
 
 
 _TARGET = "write.delete.target-file-size-bytes"
 
 
-@dataclass(frozen=True, slots=True)
-class _VerifiedBlob:
-    data: bytes
-    encoded: bool
-
-
-def _verified(storage: FileIO, jobs: Sequence[VectorJob], engine: Engine) -> Iterator[_VerifiedBlob]:
-    """The blobs of some vectors, which are read together where they lie together."""
+def _verified(storage: FileIO, jobs: Sequence[VectorJob], engine: Engine) -> Iterator[tuple[EncodedVector, bool]]:
+    """Read some vectors, adjacent ones together, and say of each whether its blob is the frame in Delta's file."""
     ranges = BlobRanges(storage)
     of_files = ((j, path) for j in jobs if (path := j.path) is not None)
     ranges.expect((path, j.offset(storage), _frame_size(j)) for j, path in of_files)
     return engine.map(lambda job: _blob(storage, ranges, job), jobs)
 
 
-class _Blobs:
-    """Puffin files of blobs, each of about the table's target size, or of one blob with granularity `file`."""
+class VectorFiles:
+    """Write vectors to Puffin files of about the table's target size, or each to its own file (`one_each`)."""
 
-    def __init__(self, write: WriteContext, names: Iterator[str]) -> None:
+    def __init__(self, write: WriteContext, names: Iterator[str], *, one_each: bool) -> None:
         self._write = write
         self._names = names
-        self._one_each = granularity_of(write.metadata) == "file"
+        self._one_each = one_each
         self._target = value_of(write.metadata.properties, _TARGET)
-        self._held: list[tuple[VectorJob, bytes]] = []
-        self._bytes = 0
+        self._waiting: list[EncodedVector] = []
 
-    def add(self, job: VectorJob, blob: bytes) -> list[DeleteFile]:
-        self._held.append((job, blob))
-        self._bytes += len(blob)
-        return self.finish() if self._one_each or self._bytes >= self._target else []
+    def add(self, vector: EncodedVector) -> list[DeleteFile]:
+        """Add a vector. Return the delete files of those that were written."""
+        self._waiting.append(vector)
+        is_full = self._one_each or sum(len(v.blob) for v in self._waiting) >= self._target
+        return self.finish() if is_full else []
 
     def finish(self) -> list[DeleteFile]:
-        if not self._held:
+        """Write the vectors that still wait. Return their delete files."""
+        if not self._waiting:
             return []
-        held, self._held, self._bytes = self._held, [], 0
-        path = f"{next(self._names)}-deletes.puffin"
-        data, metadata = write_puffin([_puffin_blob(*h) for h in held], {"created-by": f"deletekit {__version__}"})
-        self._write.write(path, data)
-        return [
-            _delete_file(job, path, len(data), blob.offset, blob.length)
-            for (job, _), blob in zip(held, metadata.blobs, strict=True)
-        ]
+        vectors, self._waiting = self._waiting, []
+        return write_encoded_vectors(self._write, f"{next(self._names)}-deletes.puffin", vectors)
 
 
 def _batches(jobs: Sequence[VectorJob], size: int) -> Iterator[list[VectorJob]]:
@@ -189,7 +191,7 @@ def _frame_size(job: VectorJob) -> int:
     return job.descriptor.size_in_bytes + FRAME_BYTES
 
 
-def _blob(storage: FileIO, ranges: BlobRanges, job: VectorJob) -> _VerifiedBlob:
+def _blob(storage: FileIO, ranges: BlobRanges, job: VectorJob) -> tuple[EncodedVector, bool]:
     path = job.path
     try:
         if path is None:
@@ -197,43 +199,31 @@ def _blob(storage: FileIO, ranges: BlobRanges, job: VectorJob) -> _VerifiedBlob:
         else:
             frame = ranges.read(path, vector_offset(storage, path, job.descriptor), _frame_size(job))
         blob = blob_of_frame(frame, job.descriptor, job.data_file.record_count)
-        return _VerifiedBlob(blob, blob is not frame)
     except DeletekitError as e:
         raise job.named(e) from e
-
-
-def _puffin_blob(job: VectorJob, data: bytes) -> Blob:
-    return Blob(
-        type=DELETION_VECTOR_V1,
-        data=data,
-        fields=(POS_FIELD_ID,),
-        properties={
-            "referenced-data-file": job.data_file.file_path,
-            "cardinality": str(job.descriptor.cardinality),
-            VECTOR_ID: job.descriptor.unique_id,
-        },
-    )
-
-
-def _reference(storage: FileIO, job: VectorJob) -> DeleteFile:
-    path = job.path
-    assert path is not None
-    return _delete_file(job, path, storage.size(path), job.offset(storage), _frame_size(job))
-
-
-def _delete_file(job: VectorJob, path: str, file_size: int, offset: int, size: int) -> DeleteFile:
-    return DeleteFile(
-        content=FileContent.POSITION_DELETES,
+    vector = EncodedVector(
+        data_file=job.data_file.file_path,
         spec_id=job.data_file.spec_id,
         partition=job.data_file.partition,
-        file_path=path,
-        file_format="PUFFIN",
-        record_count=job.descriptor.cardinality,
-        file_size_in_bytes=file_size,
-        referenced_data_file=job.data_file.file_path,
-        content_offset=offset,
-        content_size_in_bytes=size,
+        blob=blob,
+        cardinality=job.descriptor.cardinality,
+        properties={VECTOR_ID: job.descriptor.unique_id},
     )
+    return vector, blob is frame
+
+
+def read_checked_blob(io: FileIO, vector: DeleteFile) -> bytes:
+    """Read the blob of an Iceberg table's deletion vector, and check that it is one. Raise FormatError if not."""
+    try:
+        blob = io.read(vector.file_path, vector.content_offset or 0, vector.content_size_in_bytes)
+        decode_blob(blob, cardinality=vector.record_count)
+    except DeletekitError as e:
+        raise e.in_file(vector.file_path) from e
+    return blob
+
+
+def _reference(storage: FileIO, job: VectorJob, path: str, vector: EncodedVector) -> DeleteFile:
+    return vector.entry(path, file_size=storage.size(path), offset=job.offset(storage), size=_frame_size(job))
 
 
 def _position_deletes(write: WriteContext, job: VectorJob, path: str) -> DeleteFile:
@@ -266,14 +256,14 @@ class _Frame:
         descriptor = self._job.descriptor
         if self._framed:
             self._check("size", int.from_bytes(self._exactly(4), "big"), descriptor.size_in_bytes)
-        count, last = 0, -1
+        found, last = 0, -1
         for piece in self._pieces():
-            count, last = count + len(piece), int(piece[-1])
+            found, last = found + len(piece), int(piece[-1])
             yield piece
         self._check("bytes behind the bitmap", self._left, 0)
         if self._framed:
             self._check("crc", int.from_bytes(self._exactly(4), "big"), self._crc, kind="deletion-vector-crc")
-        self._check("cardinality", count, descriptor.cardinality)
+        self._check("cardinality", found, descriptor.cardinality)
         if last >= self._job.data_file.record_count:
             self._check("position", last, f"< {self._job.data_file.record_count} rows of the data file")
 

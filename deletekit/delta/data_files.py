@@ -20,8 +20,9 @@ import pyarrow.parquet as pq
 from pyiceberg import types as it
 
 from deletekit.delta.actions import AddFile
+from deletekit.delta.partition_values import partition_tuple
 from deletekit.delta.schema_from_delta import DeltaColumn, DeltaSchema
-from deletekit.delta.values import metrics_of, partition_tuple
+from deletekit.delta.statistics import metrics_of
 from deletekit.errors import DeletekitError, FormatError, UnsupportedError, is_storage_failure
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.metrics import field_id_of, to_optional

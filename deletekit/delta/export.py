@@ -19,13 +19,15 @@ from typing import Any
 import numpy as np
 
 from deletekit.delta.actions import AddFile
+from deletekit.delta.convert_vectors import read_checked_blob
 from deletekit.delta.deletion_vector import FRAME_BYTES, DeletionVectorDescriptor, relative_descriptor
 from deletekit.delta.log import DeltaLog
+from deletekit.delta.partition_values import partition_texts
 from deletekit.delta.paths import delta_path
-from deletekit.delta.schema_to_delta import ColumnMapping, metadata_action, partition_texts, protocol_action
-from deletekit.errors import DeletekitError, InvalidInputError, NotFoundError, UnsupportedError
+from deletekit.delta.protocol import protocol_action
+from deletekit.delta.schema_to_delta import ColumnMapping, metadata_action
+from deletekit.errors import InvalidInputError, NotFoundError, UnsupportedError
 from deletekit.formats.content_file import DataFile, DeleteFile, refuse_encrypted
-from deletekit.formats.deletion_vector import decode_blob
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.file_io import FileIO, write_if_absent
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
@@ -211,11 +213,7 @@ def _descriptor(io: FileIO, vector: DeleteFile) -> DeletionVectorDescriptor:
     """The vector's descriptor; the file's name follows from the Puffin file's, so one vector always has one id."""
     assert vector.content_offset is not None
     assert vector.content_size_in_bytes is not None
-    try:
-        blob = io.read(vector.file_path, vector.content_offset, vector.content_size_in_bytes)
-        decode_blob(blob, cardinality=vector.record_count)
-    except DeletekitError as e:
-        raise e.in_file(vector.file_path) from e
+    read_checked_blob(io, vector)
     return relative_descriptor(
         uuid.uuid5(uuid.NAMESPACE_URL, vector.file_path),
         offset=vector.content_offset,

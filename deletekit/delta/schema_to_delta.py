@@ -9,44 +9,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-import pyarrow as pa
 from pyiceberg import types as it
-from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.transforms import IdentityTransform
 
+from deletekit.delta.column_types import check_case, delta_type
 from deletekit.errors import UnsupportedError
-from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.table.metadata import TableMetadata
 
-__all__ = ["ColumnMapping", "metadata_action", "partition_columns", "partition_texts", "protocol_action"]
+__all__ = ["ColumnMapping", "metadata_action", "partition_columns", "physical_name_of"]
 
 Json = dict[str, Any]
 ColumnMapping = Literal["none", "id"]
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_PRIMITIVES: dict[type[it.IcebergType], str] = {
-    it.BooleanType: "boolean",
-    it.IntegerType: "integer",
-    it.LongType: "long",
-    it.FloatType: "float",
-    it.DoubleType: "double",
-    it.StringType: "string",
-    it.BinaryType: "binary",
-    it.DateType: "date",
-    it.TimestamptzType: "timestamp",
-    it.TimestampType: "timestamp_ntz",
-}
-
-
-def protocol_action(metadata: TableMetadata, mode: ColumnMapping) -> Json:
-    """`protocol`, with the features that the table needs and no other."""
-    features = ["deletionVectors"] if mode == "none" else ["columnMapping", "deletionVectors"]
-    if any(isinstance(f.field_type, it.TimestampType) for f in metadata.all_fields.values()):
-        features.append("timestampNtz")
-    raw = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features}
-    return {"protocol": raw}
 
 
 def metadata_action(metadata: TableMetadata, mode: ColumnMapping) -> Json:
@@ -93,35 +68,14 @@ def partition_columns(metadata: TableMetadata) -> tuple[int, ...]:
     return ()
 
 
-def partition_texts(
-    metadata: TableMetadata, spec: PartitionSpec, partition: tuple[Any, ...], mode: ColumnMapping
-) -> dict[str, str | None]:
-    """`partitionValues` of a data file, by physical name. Raises UnsupportedError for bytes that are no text."""
-    wanted = set(partition_columns(metadata))
-    out: dict[str, str | None] = {}
-    for field, value in zip(spec.fields, partition, strict=True):
-        if field.source_id in wanted:
-            source = metadata.schema.find_field(field.source_id)
-            text = None if value is None else _text(value, source.field_type, field.name)
-            out[_physical(source, mode)] = text
-    return out
-
-
-def _physical(field: it.NestedField, mode: ColumnMapping) -> str:
+def physical_name_of(field: it.NestedField, mode: ColumnMapping) -> str:
+    """Return the name that a column has in data files, statistics and partition values."""
     return field.name if mode == "none" else f"col-{field.field_id}"
 
 
 def _fields(fields: Sequence[it.NestedField], mode: ColumnMapping) -> list[Json]:
-    known: dict[str, str] = {}
-    for field in fields:
-        other = known.setdefault(field.name.lower(), field.name)
-        if other != field.name:
-            raise UnsupportedError(
-                "columns differ in case only, which Delta's readers refuse",
-                kind="delta-schema",
-                field=field.name,
-                found=f"{other} and {field.name}",
-            )
+    message = "columns differ in case only, which Delta's readers refuse"
+    check_case((field.name for field in fields), UnsupportedError, message)
     return [_field(f, mode) for f in fields]
 
 
@@ -134,7 +88,7 @@ def _field(field: it.NestedField, mode: ColumnMapping) -> Json:
     if mode == "id":
         metadata = {
             "delta.columnMapping.id": field.field_id,
-            "delta.columnMapping.physicalName": _physical(field, mode),
+            "delta.columnMapping.physicalName": physical_name_of(field, mode),
         }
     if field.doc:
         metadata["comment"] = field.doc
@@ -152,11 +106,7 @@ def _type(kind: it.IcebergType, name: str, mode: ColumnMapping) -> Any:
         key = _type(kind.key_type, f"{name}.key", mode)
         value = _type(kind.value_type, f"{name}.value", mode)
         return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": not kind.value_required}
-    if isinstance(kind, it.DecimalType):
-        return f"decimal({kind.precision},{kind.scale})"
-    if type(kind) in _PRIMITIVES:
-        return _PRIMITIVES[type(kind)]
-    raise UnsupportedError("Delta has no such type", kind="delta-type", field=name, found=str(kind))
+    return delta_type(kind, name)
 
 
 def _check_names(metadata: TableMetadata) -> None:
@@ -193,21 +143,3 @@ def _check_types(metadata: TableMetadata) -> None:
                     field=current.name,
                     found=f"{old} to {current.field_type}",
                 )
-
-
-def _text(value: Any, kind: it.IcebergType, name: str) -> str:
-    if isinstance(kind, it.BooleanType):
-        return "true" if value else "false"
-    if isinstance(kind, it.DateType):
-        return str(pa.scalar(value, pa.date32()).as_py())
-    if isinstance(kind, it.TimestampType | it.TimestamptzType):
-        moment = _EPOCH + timedelta(microseconds=value)
-        zoned = isinstance(kind, it.TimestamptzType)
-        return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if zoned else moment.strftime("%Y-%m-%d %H:%M:%S.%f")
-    if isinstance(kind, it.DecimalType):
-        return str(decimal_of_bytes(value, kind.scale))
-    if isinstance(value, bytes) or (isinstance(value, str) and (value == "" or value.startswith("__HIVE_DEFAULT"))):
-        raise UnsupportedError(
-            "Delta cannot hold this partition value", kind="delta-partition-value", field=name, found=repr(value)
-        )
-    return str(value)

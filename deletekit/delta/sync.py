@@ -18,6 +18,7 @@ from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.commit.swap import Attempt, Commit, check_request, commit
 from deletekit.delta.convert_vectors import VectorMode
 from deletekit.delta.log import DeltaLog
+from deletekit.delta.partition_values import time_zone_of
 from deletekit.delta.schema_from_delta import delta_schema
 from deletekit.delta.sync_change import Options, SyncChange
 from deletekit.delta.synced_table import (
@@ -33,7 +34,6 @@ from deletekit.delta.synced_table import (
     target_metadata,
     watermark_of,
 )
-from deletekit.delta.values import time_zone_of
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.catalog import Catalog, Identifier, to_identifier
 from deletekit.table.file_io import PyIcebergIO
