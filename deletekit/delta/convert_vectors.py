@@ -159,18 +159,19 @@ class VectorFiles:
         self._one_each = one_each
         self._target = value_of(write.metadata.properties, _TARGET)
         self._waiting: list[EncodedVector] = []
+        self._bytes = 0
 
     def add(self, vector: EncodedVector) -> list[DeleteFile]:
         """Add a vector. Return the delete files of those that were written."""
         self._waiting.append(vector)
-        is_full = self._one_each or sum(len(v.blob) for v in self._waiting) >= self._target
-        return self.finish() if is_full else []
+        self._bytes += len(vector.blob)
+        return self.finish() if self._one_each or self._bytes >= self._target else []
 
     def finish(self) -> list[DeleteFile]:
         """Write the vectors that still wait. Return their delete files."""
         if not self._waiting:
             return []
-        vectors, self._waiting = self._waiting, []
+        vectors, self._waiting, self._bytes = self._waiting, [], 0
         return write_encoded_vectors(self._write, f"{next(self._names)}-deletes.puffin", vectors)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Literal, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 from deletekit.commit.change import RowDelta
 from deletekit.commit.create import create_with
@@ -20,7 +20,7 @@ from deletekit.delta.convert_vectors import VectorMode
 from deletekit.delta.log import DeltaLog
 from deletekit.delta.partition_values import time_zone_of
 from deletekit.delta.schema_from_delta import delta_schema
-from deletekit.delta.sync_change import Options, SyncChange
+from deletekit.delta.sync_change import SyncChange, SyncRequest
 from deletekit.delta.synced_table import (
     DELETE_DIRECTORY,
     DELTA_LOCATION,
@@ -129,11 +129,12 @@ def sync_delta(
     elsewhere or older, folders that one would delete of the other, and counters that disagree; TypeError for an option
     that is not known; else as every commit. The table is then as it was.
     """
-    root, chosen, key = normalised(str(source), "source"), _chosen(deletion_vectors, options), to_identifier(identifier)
+    root, key = normalised(str(source), "source"), to_identifier(identifier)
+    request = _request(options, version, format_version, deletion_vectors, commits)
 
     def follow() -> DeltaSync:
         table = Table(key, catalog.load(key), catalog)
-        return _follow(table, root, version, format_version, commits, chosen, options)
+        return _follow(table, root, request)
 
     try:
         return follow()
@@ -142,40 +143,33 @@ def sync_delta(
             raise
     log = DeltaLog(PyIcebergIO(catalog.pyiceberg.properties, root), root)
     try:
-        return _create(log, catalog, key, version, format_version or 3, chosen, options)
+        return _create(log, catalog, key, request)
     except InvalidInputError as e:
         if e.kind != "table-exists":
             raise
     return follow()  # another sync was first
 
 
-def _follow(
-    table: Table,
-    root: str,
-    version: int | None,
-    format_version: int | None,
-    commits: str,
-    chosen: Options,
-    options: SyncOptions,
-) -> DeltaSync:
+def _follow(table: Table, root: str, request: SyncRequest) -> DeltaSync:
     """Take a table that is there to a version. The log is listed after the table was read: it is never behind that."""
-    if table.format_version < 2 or format_version not in (None, table.format_version):
+    if table.format_version < 2 or request.format_version not in (None, table.format_version):
         raise InvalidInputError(
             "the table has another format version",
             kind="format-version",
             field="format_version",
             found=table.format_version,
-            expected=format_version or "2 or 3",
+            expected=request.format_version or "2 or 3",
         )
-    check_request(table, MAIN, options.get("commit_properties"))
+    check_request(table, MAIN, request.commit_properties)
     log = DeltaLog(table.io, as_known(root, table.metadata))
-    wanted = log.latest if version is None else version
-    before = checked_watermark(table.metadata, log, wanted, force=chosen.force)
-    directory = normalised(options.get("delete_directory") or _directory(table.metadata), "delete_directory")
+    wanted = log.latest if request.version is None else request.version
+    before = checked_watermark(table.metadata, log, wanted, force=request.force)
+    known = table.metadata.properties.get(DELETE_DIRECTORY)
+    directory = _delete_directory(request.delete_directory or known, table.metadata.location)
     check_folders(log.root, table.location, directory)
     done = []
-    step = _Step(table, log, directory, chosen, options, begun=table.metadata, newest=version is None)
-    for number in _steps(log, before, wanted, commits):
+    step = _Step(table, log, directory, request, started_on=table.metadata)
+    for number in _steps(log, before, wanted, request.commits):
         try:
             done.append(step.commit(number))
         except NotFoundError:
@@ -189,71 +183,51 @@ def _follow(
     )
 
 
-def _chosen(deletion_vectors: str, options: SyncOptions) -> Options:
+def _request(
+    options: SyncOptions, version: int | None, format_version: int | None, deletion_vectors: str, commits: str
+) -> SyncRequest:
     unknown = sorted(set(options) - set(SyncOptions.__annotations__))
-    if unknown:  # a misspelled one would be passed over in silence
+    if unknown:
         raise TypeError(f"sync_delta() got an unexpected keyword argument {unknown[0]!r}")
-    zone = time_zone_of(options.get("time_zone", "UTC"))
-    return Options(
-        time_zone=zone,
-        check_data_files=options.get("check_data_files", True),
-        force=options.get("force", False),
-        mode=_mode(deletion_vectors),
+    chosen: dict[str, Any] = {**options, "time_zone": time_zone_of(options.get("time_zone", "UTC"))}
+    vector_mode: VectorMode = "reference" if deletion_vectors == "reference" else "copy"
+    if deletion_vectors != vector_mode:
+        raise InvalidInputError(
+            "no such way to convert deletion vectors",
+            kind="delta-deletion-vectors",
+            field="deletion_vectors",
+            found=deletion_vectors,
+            expected="copy or reference",
+        )
+    return SyncRequest(
+        version=version, format_version=format_version, vector_mode=vector_mode, commits=commits, **chosen
     )
 
 
-def _mode(deletion_vectors: str) -> VectorMode:
-    if deletion_vectors == "copy":
-        return "copy"
-    if deletion_vectors == "reference":
-        return "reference"
-    raise InvalidInputError(
-        "no such way to carry deletion vectors",
-        kind="delta-deletion-vectors",
-        field="deletion_vectors",
-        found=deletion_vectors,
-        expected="copy or reference",
-    )
+def _delete_directory(wanted: str | None, location: str) -> str:
+    return normalised(wanted or f"{location}/deletion-vectors", "delete_directory")
 
 
-def _directory(metadata: TableMetadata) -> str:
-    return metadata.properties.get(DELETE_DIRECTORY, f"{metadata.location}/deletion-vectors")
-
-
-def _create(
-    log: DeltaLog,
-    catalog: Catalog,
-    key: Identifier,
-    version: int | None,
-    format_version: int,
-    chosen: Options,
-    options: SyncOptions,
-) -> DeltaSync:
-    wanted = log.latest if version is None else version
-    location = options.get("location") or catalog.default_location(key)
+def _create(log: DeltaLog, catalog: Catalog, key: Identifier, request: SyncRequest) -> DeltaSync:
+    wanted = log.latest if request.version is None else request.version
+    location = request.location or catalog.default_location(key)
     if not location:
         raise InvalidInputError(
             "this catalog chooses locations when it creates a table; name one", kind="location", field="location"
         )
     location = normalised(location)
-    directory = normalised(options.get("delete_directory") or f"{location}/deletion-vectors", "delete_directory")
+    directory = _delete_directory(request.delete_directory, location)
     check_folders(log.root, location, directory)
     state = log.state(wanted)
     metadata = target_metadata(
         delta_schema(state.metadata),
         location=location,
-        format_version=format_version,
-        properties={
-            **options.get("properties", {}),
-            DELTA_LOCATION: log.root,
-            DELETE_DIRECTORY: directory,
-        },
+        format_version=request.format_version or 3,
+        properties={**request.properties, DELTA_LOCATION: log.root, DELETE_DIRECTORY: directory},
     )
-    change = SyncChange(log=log, state=state, before=None, directory=directory, options=chosen)
+    change = SyncChange(log=log, state=state, before=None, directory=directory, request=request)
     io = PyIcebergIO(catalog.pyiceberg.properties, location)
-    table, done = create_with(
-        catalog, key, metadata, io, change.build, {**options.get("commit_properties", {}), **change.summary()}
-    )
+    table, done = create_with(catalog, key, metadata, io, change.build, change.summary())
     return DeltaSync(table=table, version=wanted, commits=(done,) if done.snapshot_id is not None else ())
 
 
@@ -281,32 +255,29 @@ class _Step:
     table: Table
     log: DeltaLog
     directory: str
-    chosen: Options
-    options: SyncOptions
+    request: SyncRequest
     _: KW_ONLY
-    begun: TableMetadata
-    newest: bool
+    started_on: TableMetadata
     overtaken: int = -1
 
     def commit(self, version: int) -> Commit:
         state = self.log.state(version)
 
         def change(before: Watermark | None) -> SyncChange:
-            return SyncChange(log=self.log, state=state, before=before, directory=self.directory, options=self.chosen)
+            return SyncChange(log=self.log, state=state, before=before, directory=self.directory, request=self.request)
 
         def build(attempt: Attempt) -> RowDelta:
             metadata = attempt.base.metadata
             if self._is_overtaken(metadata, version):
                 return RowDelta()
-            return change(checked_watermark(metadata, self.log, version, force=self.chosen.force)).build(attempt)
+            return change(checked_watermark(metadata, self.log, version, force=self.request.force)).build(attempt)
 
         def updates(metadata: TableMetadata) -> Sequence[Mapping[str, object]]:
             if self._is_overtaken(metadata, version):
                 return ()
             return evolving_updates(metadata, schema_for(state.metadata, metadata), self.log.root)
 
-        properties = {**self.options.get("commit_properties", {}), **change(None).summary()}
-        done = commit(self.table, build, properties=properties)
+        done = commit(self.table, build, properties=change(None).summary())
         if done.snapshot_id is None:
             # A column renamed, a property set: there is no snapshot to carry it.
             commit_metadata(self.table, updates, unchanged_ref=MAIN)
@@ -315,7 +286,7 @@ class _Step:
     def _is_overtaken(self, metadata: TableMetadata, version: int) -> bool:
         """Whether another sync, since this one began, took the table further: there is nothing left to do."""
         head = metadata.current_snapshot
-        if not self.newest or head == self.begun.current_snapshot:
+        if self.request.version is not None or head == self.started_on.current_snapshot:
             return False
         found = watermark_of(metadata, head)
         if found is None or found.foreign is not None or found.version <= version:

@@ -30,17 +30,24 @@ from deletekit.engines.local import Engine, LocalEngine
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import DataFile, DeleteFile
 
-__all__ = ["Options", "SyncChange"]
+__all__ = ["SyncChange", "SyncRequest"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How to sync; see `SyncOptions`."""
+class SyncRequest:
+    """The arguments of `sync_delta`; the last seven are its `SyncOptions`."""
 
+    version: int | None
+    format_version: int | None
+    vector_mode: VectorMode
+    commits: str
     time_zone: tzinfo
-    check_data_files: bool
-    force: bool
-    mode: VectorMode
+    check_data_files: bool = True
+    force: bool = False
+    location: str | None = None
+    delete_directory: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    commit_properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +58,7 @@ class SyncChange:
     state: DeltaState
     before: Watermark | None
     directory: str
-    options: Options
+    request: SyncRequest
 
     engine: Engine = field(default_factory=LocalEngine)
 
@@ -70,7 +77,9 @@ class SyncChange:
             DELTA_LOCATION: self.log.root,
         }
         timestamp = self.log.timestamp_ms(self.state.version)
-        return out if timestamp is None else {**out, DELTA_TIMESTAMP: str(timestamp)}
+        if timestamp is not None:
+            out[DELTA_TIMESTAMP] = str(timestamp)
+        return {**self.request.commit_properties, **out}
 
     def build(self, attempt: Attempt) -> RowDelta:
         """The change on the head of an attempt. Raises as `sync_delta` does."""
@@ -93,8 +102,8 @@ class SyncChange:
             io=attempt.table.io,
             schema=schema,
             spec_id=metadata.spec.spec_id,
-            time_zone=self.options.time_zone,
-            check_size=self.options.check_data_files,
+            time_zone=self.request.time_zone,
+            check_size=self.request.check_data_files,
         )
         pairs = list(plan.added.items())
         added = {
@@ -128,7 +137,7 @@ class SyncChange:
             assert isinstance(file, DataFile)
             assert add.deletion_vector is not None
             jobs.append(VectorJob(descriptor=add.deletion_vector, data_file=file, root=self.log.root, version=version))
-        mode: VectorMode = self.options.mode if attempt.base.metadata.format_version >= 3 else "position-delete"
+        mode: VectorMode = self.request.vector_mode if attempt.base.metadata.format_version >= 3 else "position-delete"
         prefix = f"delta-{version:020d}"
         return convert_vectors(attempt.write, jobs, mode, self.directory, prefix, self.engine)
 

@@ -152,10 +152,10 @@ def check_counters(
 
     Raises InvalidInputError.
     """
-    data = _count(base, ManifestContent.DATA)
-    deletes = _count(base, ManifestContent.DELETES)
-    records = data.records + sum(added_records.values()) - sum(e.data_file.record_count for e in plan.removed)
-    hidden = deletes.records + deleted - sum(e.data_file.record_count for e in plan.removed_deletes)
+    data_files, data_records = _count(base, ManifestContent.DATA)
+    delete_files, delete_records = _count(base, ManifestContent.DELETES)
+    records = data_records + sum(added_records.values()) - sum(e.data_file.record_count for e in plan.removed)
+    hidden = delete_records + deleted - sum(e.data_file.record_count for e in plan.removed_deletes)
     unknown = [path for path, add in wanted.items() if add.num_records is None]
     known = {e.data_file.file_path: e.data_file.record_count for e in _live(base, unknown).values()} if unknown else {}
     expected = sum(
@@ -163,10 +163,10 @@ def check_counters(
         for path, add in wanted.items()
     )
     found = {
-        "data files": data.files + len(plan.added) - len(plan.removed),
+        "data files": data_files + len(plan.added) - len(plan.removed),
         "rows": records,
         "deleted rows": hidden,
-        "delete files": deletes.files + len(plan.vectors) - len(plan.removed_deletes),
+        "delete files": delete_files + len(plan.vectors) - len(plan.removed_deletes),
     }
     counted = {
         "data files": len(wanted),
@@ -185,19 +185,10 @@ def check_counters(
             )
 
 
-@dataclass(slots=True)
-class _Count:
-    files: int = 0
-    records: int = 0
-
-
-def _count(base: Base, content: ManifestContent) -> _Count:
-    count = _Count()
-    for columns in _columns(base, content):
-        live = columns.is_live
-        count.files += int(live.sum())
-        count.records += int(columns.record_count[live].sum())
-    return count
+def _count(base: Base, content: ManifestContent) -> tuple[int, int]:
+    """Count the live files of a base, and their records."""
+    counts = [(int(c.is_live.sum()), int(c.record_count[c.is_live].sum())) for c in _columns(base, content)]
+    return sum(files for files, _ in counts), sum(records for _, records in counts)
 
 
 def _columns(base: Base, content: ManifestContent) -> Iterator[ManifestColumns]:
