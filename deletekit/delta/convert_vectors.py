@@ -1,6 +1,6 @@
-"""Delta's deletion vectors as Iceberg's: copied, referred to, or as position delete files.
+"""Convert Delta's deletion vectors for Iceberg: copy them, refer to them, or write position delete files.
 
-Law: a frame that does not keep every promise of its descriptor becomes nothing. Nothing is committed here.
+Each vector is checked against its descriptor first. Nothing is committed here.
 Spec: Delta protocol, "Deletion Vector Format"; Iceberg, "Deletion Vectors", "Position Delete Files".
 """
 
@@ -59,7 +59,7 @@ _PIECE = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorJob:
-    """One vector, the data file that it is about, the root of the Delta table, and the version that has them."""
+    """A vector to convert: its data file, the root of the Delta table, and the Delta version that has them."""
 
     descriptor: DeletionVectorDescriptor
     data_file: DataFile
@@ -71,7 +71,7 @@ class VectorJob:
         return self.descriptor.file_path(self.root)
 
     def offset(self, storage: FileIO) -> int:
-        """Where it begins in its file. Raises NotFoundError."""
+        """Return where the vector begins in its file. Raise NotFoundError."""
         path = self.path
         assert path is not None
         try:
@@ -80,12 +80,16 @@ class VectorJob:
             raise self.named(e) from e
 
     def named(self, error: DeletekitError) -> DeletekitError:
-        """The same error, naming what it is about."""
+        """Return the same error, with the vector's file, data file and version."""
         return _named(error, self.path, self.data_file.file_path, self.version)
 
 
 def check_empty(storage: FileIO, descriptor: DeletionVectorDescriptor, data_file: str, root: str, version: int) -> None:
-    """Raise FormatError, or NotFoundError, for a vector of cardinality 0 that is not one: Delta's readers apply it."""
+    """Check a vector of cardinality 0.
+
+    Raise FormatError if it has positions, because Delta's readers would apply them; raise NotFoundError if its file is
+    gone.
+    """
     try:
         blob_of_frame(read_frame(storage, root, descriptor)[2], descriptor, None)
     except DeletekitError as e:
@@ -101,19 +105,19 @@ def _named(error: DeletekitError, file: str | None, data_file: str, version: int
 
 
 def referred_id(path: str, offset: int) -> str:
-    """The id of a vector that was only referred to, when it is copied later: its file, and where it is in that."""
+    """Return the id of a vector that was only referred to and is copied later: its file and its offset."""
     return f"{path}@{offset}"
 
 
 def convert_vectors(
     write: WriteContext, jobs: Sequence[VectorJob], mode: VectorMode, directory: str, prefix: str, engine: Engine
 ) -> list[DeleteFile]:
-    """A delete file for each vector.
+    """Write a delete file for each vector.
 
     Parameters
     ----------
-    mode: `copy`, the frames' bytes into Puffin files; `reference`, entries that point into Delta's own files (what
-        lies inline, or in the native serialisation, is written as by `copy`); `position-delete`, for format version 2.
+    mode: `copy`, the frames' bytes into Puffin files; `reference`, entries that point into Delta's own files (what lies
+        inline, or in the native serialisation, is written as by `copy`); `position-delete`, for format version 2.
     directory, prefix: where new files go, and how their names begin.
 
     Raises FormatError naming the file of a vector that is damaged, NotFoundError for one that is gone.
@@ -143,7 +147,7 @@ _TARGET = "write.delete.target-file-size-bytes"
 
 
 def _verified(storage: FileIO, jobs: Sequence[VectorJob], engine: Engine) -> Iterator[tuple[EncodedVector, bool]]:
-    """Read some vectors, adjacent ones together, and say of each whether its blob is the frame in Delta's file."""
+    """Read some vectors, adjacent ones together. Yield each with whether its blob is the frame in Delta's file."""
     ranges = BlobRanges(storage)
     of_files = ((j, path) for j in jobs if (path := j.path) is not None)
     ranges.expect((path, j.offset(storage), _frame_size(j)) for j, path in of_files)
@@ -176,16 +180,16 @@ class VectorFiles:
 
 
 def _batches(jobs: Sequence[VectorJob], size: int) -> Iterator[list[VectorJob]]:
-    held: list[VectorJob] = []
+    batch: list[VectorJob] = []
     total = 0
     for job in jobs:
-        held.append(job)
+        batch.append(job)
         total += _frame_size(job)
         if total >= size:
-            yield held
-            held, total = [], 0
-    if held:
-        yield held
+            yield batch
+            batch, total = [], 0
+    if batch:
+        yield batch
 
 
 def _frame_size(job: VectorJob) -> int:
@@ -233,17 +237,19 @@ def _position_deletes(write: WriteContext, job: VectorJob, path: str) -> DeleteF
     try:
         if source is None:
             body = io.BytesIO(job.descriptor.inline_body())
-            return write_streamed_position_deletes(write, path, job.data_file, _Frame(body, job).positions(), footer)
+            return write_streamed_position_deletes(
+                write, path, job.data_file, _FrameReader(body, job).positions(), footer
+            )
         with write.io.open(source) as stream:
             stream.seek(vector_offset(write.io, source, job.descriptor))
-            pieces = _Frame(stream, job, framed=True).positions()
+            pieces = _FrameReader(stream, job, framed=True).positions()
             return write_streamed_position_deletes(write, path, job.data_file, pieces, footer)
     except DeletekitError as e:
         raise job.named(e) from e
 
 
-class _Frame:
-    """A frame read front to back; what it promised is known to hold when its positions have ended without an error."""
+class _FrameReader:
+    """Read a frame from front to back. If no error was raised at the end, every claim of its descriptor was right."""
 
     def __init__(self, stream: BinaryIO, job: VectorJob, *, framed: bool = False) -> None:
         self._stream = stream
@@ -253,7 +259,7 @@ class _Frame:
         self._crc = 0
 
     def positions(self) -> Iterator[Positions]:
-        """Ascending positions by container. Raises FormatError, at the latest behind the last piece."""
+        """Yield the positions in ascending order, by container. Raise FormatError, at the latest after the last one."""
         descriptor = self._job.descriptor
         if self._framed:
             self._check("size", int.from_bytes(self._exactly(4), "big"), descriptor.size_in_bytes)

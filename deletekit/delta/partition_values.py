@@ -36,7 +36,7 @@ _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def time_zone_of(name: str) -> tzinfo:
-    """A time zone by its name. Raises InvalidInputError."""
+    """Return a time zone by its name. Raise InvalidInputError."""
     try:
         return UTC if name.upper() == "UTC" else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as e:
@@ -46,14 +46,14 @@ def time_zone_of(name: str) -> tzinfo:
 def partition_tuple(
     values: Mapping[str, str | None], columns: Iterable[DeltaColumn], time_zone: tzinfo = UTC
 ) -> tuple[Any, ...]:
-    """The partition of a data file as a manifest stores it.
+    """Return the partition of a data file as a manifest stores it.
 
     Parameters
     ----------
     values: text by physical name; "" and null are both NULL.
-    time_zone: of timestamps that name none, which are in their writer's zone.
+    time_zone: for timestamps without a zone, which are in the zone of their writer.
 
-    Raises FormatError for a column without a value, or a text that is no value of its type.
+    Raises FormatError for a column without a value, and for a text that is not a value of its type.
     """
     return tuple(_partition_value(values, c, time_zone) for c in columns)
 
@@ -104,7 +104,7 @@ def _parsed(text: str, kind: it.IcebergType, time_zone: tzinfo) -> Any:
 def partition_texts(
     metadata: TableMetadata, spec: PartitionSpec, partition: tuple[Any, ...], mode: ColumnMapping
 ) -> dict[str, str | None]:
-    """`partitionValues` of a data file, by physical name. Raises UnsupportedError for bytes that are no text."""
+    """Return `partitionValues` of a data file, by physical name. Raise UnsupportedError for bytes that are not text."""
     wanted = set(partition_columns(metadata))
     out: dict[str, str | None] = {}
     for field, value in zip(spec.fields, partition, strict=True):

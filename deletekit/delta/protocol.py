@@ -1,6 +1,6 @@
-"""Which Delta tables can be read: an allow-list of table features.
+"""Decide which Delta tables can be read, by an allow-list of table features, and name the features of exported tables.
 
-Law: what is not known is refused by its name, because a feature may change what every other action means.
+An unknown feature is refused by its name, because it may change the meaning of every other action.
 Spec: Delta protocol, "Table Features", "Valid Feature Names in Table Features".
 """
 
@@ -46,7 +46,7 @@ def check_readable(protocol: Protocol, metadata: Metadata) -> None:
 
 
 def protocol_action(metadata: TableMetadata, column_mapping: str) -> dict[str, Any]:
-    """`protocol`, with the features that the table needs and no other."""
+    """Return the `protocol` action of an exported table, with exactly the features that it needs."""
     features = ["deletionVectors"] if column_mapping == "none" else ["columnMapping", "deletionVectors"]
     if any(isinstance(f.field_type, it.TimestampType) for f in metadata.all_fields.values()):
         features.append("timestampNtz")

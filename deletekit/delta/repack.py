@@ -1,6 +1,6 @@
-"""REPACK: deletion vectors that lie in files without a Puffin footer, copied into ones that every reader opens.
+"""Copy deletion vectors from files without a Puffin footer into Puffin files, which every reader opens.
 
-Law: the same vectors, byte for byte, in one snapshot; no row changes. What is read of a vector is checked first.
+The vectors keep their bytes, and no row changes. Each vector is checked before it is copied.
 Spec: Puffin; Iceberg, "Deletion Vectors": offset and size "must exactly match" those of the Puffin footer.
 """
 
@@ -42,8 +42,8 @@ class RepackedVectors:
     Attributes
     ----------
     vectors: how many deletion vectors were copied.
-    files: the files that they were in, which stay: they are not the table's own.
-    commit: the commit; None when every vector was in a Puffin file already.
+    files: the files that held them. They stay, because they do not belong to the table.
+    commit: the commit; None if every vector was in a Puffin file already.
     """
 
     vectors: int = 0
@@ -52,14 +52,14 @@ class RepackedVectors:
 
 
 def repack(table: Table, *, ref: str = MAIN, commit_properties: Mapping[str, str] | None = None) -> RepackedVectors:
-    """Copy the deletion vectors that lie in other than Puffin files into Puffin files, in one commit.
+    """Copy the deletion vectors that are not in Puffin files into Puffin files, in one commit.
 
     Such tables are made by `sync_delta(..., deletion_vectors="reference")`, by Delta's UniForm (IcebergCompatV3), and
-    by early writers of DuckDB and DuckLake. Iceberg Java reads a vector by its offset and asks for no footer; pyiceberg
-    and polars do ask.
+    by early writers of DuckDB and DuckLake. Iceberg Java reads a vector by its offset and needs no footer; pyiceberg
+    and polars need one.
 
-    Raises InvalidInputError for a table below format version 3; FormatError for a vector that is damaged,
-    NotFoundError for one that is gone; else as every commit.
+    Raises InvalidInputError for a table below format version 3; FormatError for a damaged vector, NotFoundError for a
+    missing one; otherwise as every commit.
     """
     check_request(table.refresh(), ref, commit_properties)
     if table.format_version < 3:
@@ -89,7 +89,7 @@ def repack(table: Table, *, ref: str = MAIN, commit_properties: Mapping[str, str
 
 
 def _watermark(metadata: TableMetadata, ref: str) -> dict[str, str]:
-    """So that a sync goes on from here: the table is at the Delta version that it was at."""
+    """Return the summary entries that keep the table's Delta version, so that the next sync continues from it."""
     found = watermark_of(metadata, metadata.snapshot_of_ref(ref))
     if found is None or found.foreign is not None or found.rewritten:
         return {}
@@ -99,7 +99,7 @@ def _watermark(metadata: TableMetadata, ref: str) -> dict[str, str]:
 
 
 def _outside_puffin(base: Base, io: FileIO) -> Iterator[ManifestEntry]:
-    """Live vectors that are not where the footer of a Puffin file says."""
+    """Yield live vectors that the footer of a Puffin file does not list."""
     footers: dict[str, frozenset[tuple[int, int]]] = {}
     if base.snapshot is None:
         return
@@ -114,7 +114,7 @@ def _outside_puffin(base: Base, io: FileIO) -> Iterator[ManifestEntry]:
 
 
 def _blobs(io: FileIO, path: str) -> frozenset[tuple[int, int]]:
-    """Where a Puffin file says that its vectors are; nowhere, for a file that is none."""
+    """Return offset and length of each vector that a Puffin file lists; nothing for a file that is not Puffin."""
     try:
         return frozenset((b.offset, b.length) for b in puffin_footer(io, path).blobs if b.type == DELETION_VECTOR_V1)
     except FormatError:

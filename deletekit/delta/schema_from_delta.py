@@ -1,8 +1,8 @@
-"""A Delta table's schema as an Iceberg one: types, field ids, partition spec and name mapping.
+"""Convert a Delta table's schema to Iceberg: types, field ids, partition spec and name mapping.
 
-Law: pure; nothing is opened. With column mapping the field ids are Delta's, for they are in the data files too; without
-it, those the Iceberg table has for the names. Ids of elements, keys and values, which Delta has none for, are taken
-from a range that Delta's never reach. A type, or a change of one, that Iceberg has no word for is refused by name.
+With column mapping the field ids are Delta's, because data files have them too. Without it, a column keeps the id that
+the Iceberg table has for its name. Delta has no ids for list elements, map keys and map values; those come from a range
+that Delta's ids never reach. A type or a type change that Iceberg does not have is refused by name.
 Spec: Delta protocol, "Schema Serialization Format", "Column Mapping", "Type Widening"; Iceberg, "Schema Evolution".
 """
 
@@ -33,7 +33,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaColumn:
-    """A primitive column, or one inside structs: where statistics have it, and its id and type in Iceberg."""
+    """A primitive column, at the top or inside structs: its path in statistics, and its id and type in Iceberg."""
 
     physical_path: tuple[str, ...]
     field_id: int
@@ -42,16 +42,16 @@ class DeltaColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaSchema:
-    """What a version's schema is in Iceberg.
+    """The schema of a Delta version, in Iceberg's terms.
 
     Attributes
     ----------
     schema: with schema id 0.
     top_level_names: physical names of the columns.
-    found_by_id: Delta, too, finds columns of data files by their ids, whatever their names.
+    found_by_id: whether Delta, too, finds columns of data files by their ids, whatever their names.
     partition_columns: physical name, id and type of each partition column, in order.
-    columns: primitive columns outside of lists and maps, partition columns included.
-    name_mapping: JSON of `schema.name-mapping.default`, of physical names: those are what data files have.
+    columns: primitive columns outside of lists and maps, including partition columns.
+    name_mapping: JSON of `schema.name-mapping.default`, with physical names, because data files have those.
     """
 
     schema: Schema
@@ -63,7 +63,7 @@ class DeltaSchema:
 
     @property
     def partition_spec(self) -> PartitionSpec:
-        """Identity partitioning, with spec id 0; field ids may be others where the table has had a spec before."""
+        """Return identity partitioning with spec id 0. A table that had a spec before may need other field ids."""
         fields = []
         for i, column in enumerate(self.partition_columns):
             name = self.schema.find_field(column.field_id).name
@@ -76,7 +76,7 @@ class DeltaSchema:
 def delta_schema(
     metadata: Metadata, known: Schema | None = None, used: Collection[int] = (), known_mapping: str = "[]"
 ) -> DeltaSchema:
-    """The schema of a Delta table in Iceberg's types.
+    """Convert the schema of a Delta table to Iceberg's types.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def delta_schema(
     known_mapping: the table's name mapping.
 
     Raises UnsupportedError, naming the column, for a type or a widening that Iceberg does not have; FormatError for a
-    schema that is none; InvalidInputError where ids of `known` are others than those that column mapping gave later.
+    damaged schema; InvalidInputError if column mapping, added later, gave columns other ids than `known` has.
     """
     raw = _parsed(metadata.schema_string)
     builder = _Builder(metadata.column_mapping_mode != "none", known, used)
@@ -136,7 +136,7 @@ class _Builder:
     def fields(
         self, raw: Sequence[Json], path: tuple[str, ...] | None, known: it.StructType | None
     ) -> list[it.NestedField]:
-        """Fields of a struct; `path` leads to it by physical names, None inside a list or map."""
+        """Convert the fields of a struct. `path` leads to it by physical names; it is None inside a list or map."""
         out = []
         names: set[str] = set()
         message = "columns of the Delta schema differ in case only, which Delta's readers refuse"
@@ -162,7 +162,7 @@ class _Builder:
     def type(
         self, raw: Any, names: tuple[str, str], path: tuple[str, ...] | None, known: it.IcebergType | None
     ) -> it.IcebergType:
-        """The Iceberg type; `names` are the logical and the physical one, to name errors and to find nested ids."""
+        """Convert a type. `names` are the logical and the physical name, for error messages and to find nested ids."""
         name, physical = names
         if isinstance(raw, str):
             return iceberg_type(raw, name)
@@ -209,7 +209,7 @@ class _Builder:
         return self.type(raw, (f"{names[0]}.{part}", f"{names[1]}.{part}"), None, old.field_type if old else None)
 
     def _check_changes(self, field: Json) -> None:
-        """Refuse widenings that leave old data files with what Iceberg would not read as the new type."""
+        """Refuse widenings after which Iceberg would read old data files wrong."""
         for change in (field.get("metadata") or {}).get("delta.typeChanges") or ():
             before, after = str(change.get("fromType")), str(change.get("toType"))
             if not is_promotion(before, after):
@@ -236,7 +236,10 @@ def _mapped_id(field: Json) -> int:
 
 
 def _check_promotions(known: Schema | None, schema: Schema) -> None:
-    """An id is one column for ever: its type may be promoted, and its place among structs stays."""
+    """Refuse changes of a column that Iceberg cannot read.
+
+    An id always means one column: only its type may be promoted.
+    """
     if known is None:
         return
     before = index_by_id(known)

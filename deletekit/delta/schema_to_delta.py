@@ -1,8 +1,8 @@
-"""An Iceberg schema and partition as Delta's: what `metaData` and `add` actions say of a table that Iceberg wrote.
+"""Convert an Iceberg table's schema and partitioning to Delta's `metaData` action.
 
-Law: pure. With one exception (a partition of other than identity transforms is nothing to Delta) all is said, or it is
-refused by name.
-Spec: Delta protocol, "Schema Serialization Format", "Column Mapping", "Partition Value Serialization".
+What Delta cannot hold is refused by name, with one exception: partitions with other transforms than identity are left
+out, because Delta does not need them.
+Spec: Delta protocol, "Schema Serialization Format", "Column Mapping".
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ ColumnMapping = Literal["none", "id"]
 
 
 def metadata_action(metadata: TableMetadata, mode: ColumnMapping) -> Json:
-    """`metaData`. With mode `id`, columns are found by their field ids, so renamed ones are what they were.
+    """Return the `metaData` action. With mode `id`, columns are found by their field ids, so they may be renamed.
 
-    Raises UnsupportedError for a type that Delta lacks, a promoted column, or a default of existing rows; without
-    column mapping, for names that were not one column's all the time.
+    Raise UnsupportedError for a type that Delta does not have, a promoted column, and a default of existing rows.
+    Without column mapping, also raise it for a name that belonged to two columns, and for a column that had two names.
     """
     _check_types(metadata)
     if mode == "none":
@@ -48,9 +48,9 @@ def metadata_action(metadata: TableMetadata, mode: ColumnMapping) -> Json:
 
 
 def partition_columns(metadata: TableMetadata) -> tuple[int, ...]:
-    """Field ids that Delta is to be partitioned by: none but those of a table that only ever had one identity spec.
+    """Return the field ids of Delta's partition columns. Only a table with a single identity spec has any.
 
-    Raises UnsupportedError for several specs with identity fields: files of one may lack a column that another has.
+    Raise UnsupportedError for several specs with identity fields: files of one may not have a column of another.
     """
     specs = [s for s in metadata.specs.values() if s.fields]
     if len(metadata.specs) == 1 and all(isinstance(f.transform, IdentityTransform) for s in specs for f in s.fields):
@@ -110,7 +110,7 @@ def _type(kind: it.IcebergType, name: str, mode: ColumnMapping) -> Any:
 
 
 def _check_names(metadata: TableMetadata) -> None:
-    """Without column mapping Delta finds columns of old files by today's names."""
+    """Refuse renamed columns. Without column mapping, Delta finds columns of old files by today's names."""
     pairs = {
         (schema.find_column_name(field_id), field_id)
         for schema in metadata.schemas.values()
@@ -129,7 +129,7 @@ def _check_names(metadata: TableMetadata) -> None:
 
 
 def _check_types(metadata: TableMetadata) -> None:
-    """A promoted column has files of its old type, which Delta would need type widening for."""
+    """Refuse promoted columns. Their old files have the old type, and Delta would need type widening."""
     for schema in metadata.schemas.values():
         for field_id, current in metadata.all_fields.items():
             name = schema.find_column_name(field_id)

@@ -28,7 +28,7 @@ _MILLISECOND_REST = 999  # Delta cuts statistics to milliseconds, whatever the c
 
 
 def metrics_of(stats: Mapping[str, Any], columns: Iterable[DeltaColumn]) -> Metrics:
-    """Metrics of a data file from the statistics of its add action, by field id."""
+    """Return the metrics of a data file, by field id, from the statistics of its add action."""
     metrics = Metrics()
     records = stats.get("numRecords")
     exact = stats.get("tightBounds") is not False

@@ -1,7 +1,7 @@
-"""SYNC DELTA: an Iceberg table with the rows of a Delta table, its deletion vectors included, version after version.
+"""Sync an Iceberg table with a Delta table, version after version, including its deletion vectors.
 
-Law: one commit takes the table from one version of Delta's to another, whole. What cannot be followed without a lie is
-refused before the commit, and the table stays at its version. No data file is written, moved or rewritten.
+One commit takes the table from one Delta version to another. Whatever cannot be converted exactly is refused before the
+commit, and the table stays at its version. No data file is written, moved or rewritten.
 Spec: Delta protocol; Iceberg, "Snapshots", "Row-level Deletes".
 """
 
@@ -25,11 +25,11 @@ from deletekit.delta.synced_table import (
     DELETE_DIRECTORY,
     DELTA_LOCATION,
     Watermark,
-    as_known,
     check_folders,
     check_same_delta,
     checked_watermark,
     evolving_updates,
+    known_spelling,
     schema_for,
     target_metadata,
     watermark_of,
@@ -50,10 +50,10 @@ class DeltaSync:
 
     Attributes
     ----------
-    table: the Iceberg table, at its new state.
+    table: the Iceberg table, in its new state.
     version: the Delta version that it is now at.
-    previous_version: the one it was at; None for a new table.
-    commits: the snapshots made, in order; none when no row and no file had to change.
+    previous_version: the Delta version that it was at; None for a new table.
+    commits: the snapshots made, in order; empty if no row and no file had to change.
     """
 
     table: Table = field(repr=False)
@@ -63,7 +63,7 @@ class DeltaSync:
 
     @property
     def commit(self) -> Commit:
-        """The last of `commits`; one without a snapshot when there is none."""
+        """Return the last of `commits`, or a commit without a snapshot if there is none."""
         return self.commits[-1] if self.commits else Commit()
 
 
@@ -71,13 +71,15 @@ class SyncOptions(TypedDict, total=False):
     """Options of `sync_delta` that are seldom needed.
 
     location: where a new table's files go; default under the catalog's warehouse.
-    properties: of a new table.
-    delete_directory: where delete files go; default `deletion-vectors` under the table's location. Remembered.
-    time_zone: of timestamps in partition values that name none; default UTC.
-    check_data_files: compare the size of each data file that is added with the log, too; default True. Row counts,
-        field ids and partition columns are compared always: else Iceberg's readers could show other rows than Delta's.
-    force: make the table what Delta has though someone else committed to it, or the Delta table was moved or replaced
-        by another; every file is compared then, and whatever Delta does not have is removed.
+    properties: the properties of a new table.
+    delete_directory: where delete files go; default `deletion-vectors` under the table's location. The table remembers
+        it.
+    time_zone: for timestamps in partition values without a zone; default UTC.
+    check_data_files: also compare the size of each added data file with the log; default True. Row counts, field ids
+        and partition columns are always compared, because Iceberg's readers could otherwise show other rows than
+        Delta's.
+    force: sync even if someone else committed to the table, or if the Delta table was moved or replaced by another.
+        Every file is then compared, and everything that Delta does not have is removed.
     commit_properties: extra entries of the snapshot summaries.
     """
 
@@ -101,33 +103,33 @@ def sync_delta(
     commits: Literal["coalesce", "each"] = "coalesce",
     **options: Unpack[SyncOptions],
 ) -> DeltaSync:
-    """Bring an Iceberg table to a version of a Delta table; the first time, create it.
+    """Bring an Iceberg table to a version of a Delta table. Create the table if it does not exist.
 
     Parameters
     ----------
-    source: the Delta table's folder, as storage that the catalog's properties open has it.
-    identifier: of the Iceberg table.
+    source: the Delta table's folder, on storage that the catalog's properties can open.
+    identifier: the Iceberg table's name.
     version: the Delta version; None for the latest.
     format_version: of a new table: 3 (deletion vectors) or 2 (position delete files); default 3.
-    deletion_vectors: for format version 3. `copy` puts the bytes of Delta's vectors into Puffin files; `reference`
-        points at them where they are: Iceberg Java reads that, pyiceberg and polars do not (`repack` cures it), and
-        Delta's VACUUM deletes what is still referred to.
+    deletion_vectors: for format version 3. `copy` writes the bytes of Delta's vectors to Puffin files. `reference`
+        points at Delta's own files: Iceberg Java reads that, pyiceberg and polars do not (`repack` solves it), and
+        Delta's VACUUM deletes files that the table still refers to.
     commits: `coalesce`, one snapshot for everything since the last sync; `each`, one for each Delta version whose log
-        and files are still there.
+        and files still exist.
     options: see `SyncOptions`.
 
-    How far the table is stands in its snapshots' summaries (`deletekit.delta-version`), so a rollback of it is followed
-    by another sync of the same versions. Of two syncs at the same time, the one that is behind has nothing to do.
-    Whatever Delta writes is read: replaced, shrunk and cleared vectors, files added again, restored or rewritten,
-    clones, column mapping, all kinds of checkpoints, a log whose beginning is gone. The footer of each data file that
-    is added is read. The data files remain Delta's: the table has `gc.enabled` false, and `clean_up_delta` removes what
-    is its own.
+    The table's Delta version is in its snapshot summaries (`deletekit.delta-version`). After a rollback, the next sync
+    therefore applies the same versions again. If two syncs run at the same time, the slower one has nothing left to do.
+    Everything that Delta writes is read: replaced, shrunk and cleared vectors, files that are added again, restored or
+    rewritten, clones, column mapping, all kinds of checkpoints, and a log whose beginning is gone. The footer of each
+    added data file is read. The data files still belong to Delta: the table has `gc.enabled` false, and
+    `clean_up_delta` removes only the table's own files.
 
-    Raises NotFoundError without a Delta table or version, or when a file it needs is gone; UnsupportedError, by name,
-    for a table feature, type or change of type that Iceberg or deletekit does not have; FormatError for a damaged log,
-    vector or data file; InvalidInputError for a table that someone else changed, a Delta table that is another,
-    elsewhere or older, folders that one would delete of the other, and counters that disagree; TypeError for an option
-    that is not known; else as every commit. The table is then as it was.
+    Raises NotFoundError for a missing Delta table, version or file; UnsupportedError, by name, for a table feature,
+    type or type change that Iceberg or deletekit does not have; FormatError for a damaged log, vector or data file;
+    InvalidInputError for a table that someone else changed, for a Delta table that was replaced, moved or taken back,
+    for folders in which one table's maintenance would delete the other's files, and for counters that disagree;
+    TypeError for an unknown option; otherwise as every commit. The table is then unchanged.
     """
     root, key = normalised(str(source), "source"), to_identifier(identifier)
     request = _request(options, version, format_version, deletion_vectors, commits)
@@ -151,7 +153,7 @@ def sync_delta(
 
 
 def _follow(table: Table, root: str, request: SyncRequest) -> DeltaSync:
-    """Take a table that is there to a version. The log is listed after the table was read: it is never behind that."""
+    """Bring an existing table to a version. The log is listed after the table was read, so it is never older."""
     if table.format_version < 2 or request.format_version not in (None, table.format_version):
         raise InvalidInputError(
             "the table has another format version",
@@ -161,7 +163,7 @@ def _follow(table: Table, root: str, request: SyncRequest) -> DeltaSync:
             expected=request.format_version or "2 or 3",
         )
     check_request(table, MAIN, request.commit_properties)
-    log = DeltaLog(table.io, as_known(root, table.metadata))
+    log = DeltaLog(table.io, known_spelling(root, table.metadata))
     wanted = log.latest if request.version is None else request.version
     before = checked_watermark(table.metadata, log, wanted, force=request.force)
     known = table.metadata.properties.get(DELETE_DIRECTORY)
@@ -232,7 +234,7 @@ def _create(log: DeltaLog, catalog: Catalog, key: Identifier, request: SyncReque
 
 
 def _steps(log: DeltaLog, before: Watermark | None, wanted: int, commits: str) -> Sequence[int]:
-    """The versions to commit."""
+    """List the versions to commit."""
     if commits not in ("coalesce", "each"):
         raise InvalidInputError(
             "no such way to commit", kind="delta-commits", field="commits", found=commits, expected="coalesce or each"
@@ -246,10 +248,10 @@ def _steps(log: DeltaLog, before: Watermark | None, wanted: int, commits: str) -
 
 @dataclass(slots=True)
 class _Step:
-    """Commits one version after the other, each on whatever head the table has then.
+    """Commit one version after the other, each on the head that the table has then.
 
-    `begun` is the table's metadata before the first; `newest`: no version was asked for. `overtaken` is the later
-    version that another sync has brought the table to meanwhile, else -1.
+    `started_on` is the table's metadata before the first commit. `overtaken` is the later version that another sync has
+    brought the table to meanwhile, else -1.
     """
 
     table: Table
@@ -284,7 +286,7 @@ class _Step:
         return done
 
     def _is_overtaken(self, metadata: TableMetadata, version: int) -> bool:
-        """Whether another sync, since this one began, took the table further: there is nothing left to do."""
+        """Return whether another sync has taken the table further since this one began."""
         head = metadata.current_snapshot
         if self.request.version is not None or head == self.started_on.current_snapshot:
             return False

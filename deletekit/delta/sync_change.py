@@ -1,6 +1,7 @@
-"""One version of a Delta table as one change of the Iceberg table that follows it.
+"""Make one change of the Iceberg table that brings it to one version of the Delta table.
 
-Law: plans on the head it is given, writes delete files, commits nothing; a lost race is planned anew.
+The change is planned on the head of the attempt. It writes delete files and commits nothing. After a lost race it is
+planned again.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class SyncRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class SyncChange:
-    """The step to a version. `before` is where the table is; None when every file has to be compared."""
+    """The change to a version. `before` is where the table is; None if every file must be compared."""
 
     log: DeltaLog
     state: DeltaState
@@ -64,13 +65,13 @@ class SyncChange:
 
     @cached_property
     def commits(self) -> tuple[DeltaCommit, ...] | None:
-        """What Delta committed since `before`; None when some of it is gone."""
+        """Return what Delta committed since `before`, or None if some of it is gone."""
         if self.before is None or not self.log.has_commits(self.before.version + 1, self.state.version):
             return None
         return tuple(self.log.commits(self.before.version + 1, self.state.version))
 
     def summary(self) -> dict[str, str]:
-        """Entries of the snapshot's summary."""
+        """Return the entries of the snapshot's summary."""
         out = {
             DELTA_VERSION: str(self.state.version),
             DELTA_TABLE_ID: self.state.metadata.id,
@@ -82,7 +83,7 @@ class SyncChange:
         return {**self.request.commit_properties, **out}
 
     def build(self, attempt: Attempt) -> RowDelta:
-        """The change on the head of an attempt. Raises as `sync_delta` does."""
+        """Plan the change on the head of an attempt, and write its delete files. Raise as `sync_delta` does."""
         metadata = attempt.base.metadata
         schema = schema_for(self.state.metadata, metadata)
         updates = evolving_updates(metadata, schema, self.log.root)
@@ -125,7 +126,7 @@ class SyncChange:
         )
 
     def _touched(self) -> set[str] | None:
-        """Storage paths that the commits since `before` are about; None when every file has to be looked at."""
+        """Return the storage paths in the commits since `before`, or None if every file must be compared."""
         if self.before is None or self.before.rewritten or self.commits is None:
             return None
         return {storage_path(path, self.log.root) for commit in self.commits for path in commit.paths}
@@ -142,7 +143,7 @@ class SyncChange:
         return convert_vectors(attempt.write, jobs, mode, self.directory, prefix, self.engine)
 
     def _operation(self, plan: SyncPlan, added: Iterable[DataFile], deletes: Sequence[DeleteFile]) -> str | None:
-        """`replace` where Delta says that no data changed and no row can have; else what the files imply."""
+        """Return `replace` if Delta marks every commit as no data change and the row counts agree; else None."""
         if not plan.added or not plan.removed or deletes or self.commits is None:
             return None
         if any(commit.changes_data for commit in self.commits):
@@ -153,7 +154,7 @@ class SyncChange:
         return "replace" if new == old - hidden else None
 
     def _check_checksum(self) -> None:
-        """Compare the replayed state with the version checksum that Delta wrote, where there is one."""
+        """Compare the replayed state with the version checksum that Delta wrote, if there is one."""
         checksum = self.log.checksum(self.state.version)
         files = self.state.files.values()
         counters = {

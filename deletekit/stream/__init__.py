@@ -1,6 +1,7 @@
-"""STREAM: change rows into a table, each batch exactly once, and from a staging branch to `main`.
+"""Apply streams of change rows to a table, each batch exactly once, and promote a staging branch to `main`.
 
-Law: what a table holds afterwards is what a dict would hold, whatever was killed, sent twice or lost on the way.
+Afterwards the table holds what a dict would hold, even if processes were killed, batches were sent twice, or answers
+were lost.
 """
 
 from deletekit.stream.batch_run import BatchProgress

@@ -1,7 +1,7 @@
-"""A batch as one number, to know it again: all that it writes, whatever the order in which its keys come.
+"""Compute a digest of everything that a batch writes, to recognise the batch when it comes again.
 
-Law: two batches have one digest exactly when they write the same. The order of rows counts among the rows of one key
-and nowhere else. What the schema became meanwhile does not count: a wider type, a new column without a value.
+Two batches have the same digest exactly if they write the same. Only the order of rows of the same key counts. Later
+changes of the schema do not change it: a wider type, or a new column without a value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BLOCK = 1 << 18
 
 
 def batch_digest(changes: Changes) -> str:
-    """The digest of keys, changes and all values that are written."""
+    """Return the digest of keys, changes, and all values that are written."""
     sha = hashlib.sha256()
     at = changes.order[_sorted_rows(changes)]
     sha.update(changes.types[at].tobytes())
@@ -36,7 +36,7 @@ def batch_digest(changes: Changes) -> str:
             _add_rows(sha, part, at)
     puts = changes.put_of[at]
     rows = puts[puts >= 0]
-    for field in changes.told:
+    for field in changes.batch_columns:
         column = changes.puts.column(field.name)
         # A column that came later is null in batches from before it; where null is no default it says something.
         if column.null_count < len(column) or field.write_default is not None:
@@ -46,7 +46,7 @@ def batch_digest(changes: Changes) -> str:
 
 
 def digest_of_keys(changes: Changes) -> str:
-    """The digest that versions before this one left in their markers: of keys and kinds of changes."""
+    """Return the digest that earlier versions stored in their markers: of keys and change types."""
     frame = key_frame(changes.keys).insert_column(0, pl.Series("type", changes.types))
     sha = hashlib.sha256(str(len(frame)).encode())
     for column in frame.sort(frame.columns, nulls_last=True).iter_columns():
@@ -56,7 +56,7 @@ def digest_of_keys(changes: Changes) -> str:
 
 
 def _sorted_rows(changes: Changes) -> npt.NDArray[np.int64]:
-    """Where the rows are in `changes.order`, sorted by key and those of one key in their order."""
+    """Return positions in `changes.order`, sorted by key; rows of one key keep their order."""
     if not len(changes):
         return np.empty(0, np.int64)
     keys = key_frame(changes.keys)
@@ -72,7 +72,7 @@ def _add_rows(sha: Any, column: Any, rows: npt.NDArray[np.int64]) -> None:
 
 
 def _add(sha: Any, array: pa.Array) -> None:
-    """Where values are null, and the bytes of the others: the same for the same values, however Arrow holds them."""
+    """Add which values are null, and the bytes of the others. Equal values give equal bytes in any Arrow layout."""
     if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
     sha.update(b"%d;" % len(array))

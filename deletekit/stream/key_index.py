@@ -1,8 +1,10 @@
-"""From the hash of a key to where its rows are: (file number, position), packed.
+"""Find rows by the hash of their key: (file number, position), packed.
 
-Law: 16 bytes a row and nothing else. A row is never changed in place: new ones come as a sorted run, runs are merged
-when they are of about the same length, and rows that are gone are left out at the next merge that is told of them.
-A hash may have several rows, of the same key or of another.
+A row takes 16 bytes. Rows are never changed in place: new ones come as a sorted run, runs of about the same length are
+merged, and rows that are gone are dropped by `keep`. A hash may have several rows, of the same key or of others.
+
+Equal keys have equal hashes, by the equality of equality deletes (NULL = NULL). Different keys may have equal hashes,
+unless the hasher is `exact`, so compare the keys before acting on a hit.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _POSITION_MASK = np.uint64((1 << _POSITION_BITS) - 1)
 
 
 def pack(file_number: int, positions: npt.NDArray[np.int64]) -> Locations:
-    """Rows of one file as locations. Raises UnsupportedError beyond 2^24 files or 2^40 rows of a file."""
+    """Pack rows of one file as locations. Raise UnsupportedError beyond 2^24 files or 2^40 rows of a file."""
     if file_number >> (64 - _POSITION_BITS) or (len(positions) and int(positions.max()) >> _POSITION_BITS):
         raise UnsupportedError(
             "too many files or rows for a key index",
@@ -43,7 +45,7 @@ def pack(file_number: int, positions: npt.NDArray[np.int64]) -> Locations:
 
 
 def unpack(locations: Locations) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """File numbers and positions."""
+    """Return file numbers and positions."""
     files = (locations >> np.uint64(_POSITION_BITS)).astype(np.int64)
     return files, (locations & _POSITION_MASK).astype(np.int64)
 
@@ -68,7 +70,7 @@ class KeyIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that the runs take."""
+        """Return the bytes of memory that the runs take."""
         return sum(run.hashes.nbytes + run.locations.nbytes for run in self._runs)
 
     def add(self, hashes: Hashes, locations: Locations) -> None:
@@ -82,7 +84,7 @@ class KeyIndex:
             self._runs[-1] = _merged(self._runs[-1], last)
 
     def find(self, hashes: Hashes) -> tuple[npt.NDArray[np.int64], Locations]:
-        """Every row whose hash is asked for: the number of the question, and the location."""
+        """Find every row with one of these hashes. Return the index of the hash, and the location."""
         order = np.argsort(hashes, kind="stable")
         wanted = hashes[order]
         rows, found = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
@@ -99,7 +101,7 @@ class KeyIndex:
         return np.concatenate(rows), np.concatenate(found)
 
     def keep(self, is_live: Callable[[Locations], npt.NDArray[np.bool_]]) -> None:
-        """Leave out what is gone."""
+        """Drop the rows that are not live."""
         runs = []
         for run in self._runs:
             live = is_live(run.locations)
@@ -108,7 +110,7 @@ class KeyIndex:
 
 
 def _merged(longer: _Run, shorter: _Run) -> _Run:
-    """Two runs as one, without sorting them again."""
+    """Merge two runs without sorting them again."""
     places = np.searchsorted(longer.hashes, shorter.hashes, side="right") + np.arange(len(shorter))
     rest = np.ones(len(longer) + len(shorter), np.bool_)
     rest[places] = False
@@ -120,7 +122,7 @@ def _merged(longer: _Run, shorter: _Run) -> _Run:
 
 @dataclass(frozen=True, slots=True)
 class KeyHashes:
-    """One number for each key; `is_null` where an exact hasher has none, because the key is NULL."""
+    """One hash for each key. `is_null` marks NULL keys, which have no hash in an exact hasher."""
 
     values: Hashes
     is_null: npt.NDArray[np.bool_]
@@ -130,11 +132,11 @@ class KeyHashes:
 
 
 class KeyHasher:
-    """Hashes keys of some columns; good for one process, because the function may change with polars.
+    """Hash keys of some columns. Hashes are valid in one process only, because they may change with polars.
 
     Attributes
     ----------
-    exact: the key is one whole number, date or time, which is its own number.
+    exact: whether the key is one integer, date or time, which is its own hash.
     """
 
     def __init__(self, fields: Sequence[NestedField]) -> None:
@@ -142,7 +144,7 @@ class KeyHasher:
         self.exact = len(kinds) == 1 and (pa.types.is_integer(kinds[0]) or pa.types.is_temporal(kinds[0]))
 
     def __call__(self, columns: Sequence[Any]) -> KeyHashes:
-        """The numbers of keys given as columns of the fields' types."""
+        """Hash keys, given as columns of the fields' types."""
         frame = key_frame(columns)
         if not self.exact:
             return KeyHashes(frame.hash_rows(seed=_SEED).to_numpy(), np.zeros(len(frame), np.bool_))
@@ -156,7 +158,7 @@ def key_frame(columns: Sequence[Any]) -> pl.DataFrame:
 
 
 def same_keys(left: Sequence[Any], right: Sequence[Any]) -> npt.NDArray[np.bool_]:
-    """Row by row, whether two lists of keys agree, each given as columns of the same types."""
+    """Compare two lists of keys row by row, each given as columns of the same types."""
     pairs = zip(key_frame(left), key_frame(right), strict=True)
     same: npt.NDArray[np.bool_] = np.logical_and.reduce([a.eq_missing(b).to_numpy() for a, b in pairs])
     return same

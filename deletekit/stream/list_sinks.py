@@ -1,6 +1,6 @@
-"""The sinks of a table: what each has done last, and forgetting one that is over.
+"""List the sinks of a table with their last batches, and drop a finished sink.
 
-Law: a sink is known by its tag, which keeps its newest batch from expiring; without the tag nothing is kept for it.
+A sink is known by its tag, which keeps its newest batch from expiring. Without the tag nothing is kept for it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class SinkInfo:
 
     Attributes
     ----------
-    tag: its tag, which keeps `snapshot_id`, that of its newest batch.
+    tag: its tag, which keeps `snapshot_id`, the snapshot of its newest batch.
     committed_at: when that batch was committed, in UTC.
-    query_id, batch_id, file: of that batch; None where the tag's snapshot holds none.
-    key: names of the key columns; empty where versions wrote it that did not say so.
+    query_id, batch_id, file: of that batch; None if the tag's snapshot holds no batch.
+    key: names of the key columns; empty if an earlier version wrote the batch.
     """
 
     sink_id: str
@@ -43,7 +43,7 @@ class SinkInfo:
 
 @public
 def sinks(table: Table) -> tuple[SinkInfo, ...]:
-    """The sinks that have a tag in the table, the one that wrote last first."""
+    """List the sinks that have a tag in the table, newest batch first."""
     metadata = table.refresh().metadata
     names = [name for name, ref in metadata.refs.items() if name.startswith(SINK_TAG) and ref.get("type") == "tag"]
     return tuple(sorted((_info(metadata, name) for name in names), key=lambda s: s.committed_at, reverse=True))
@@ -51,12 +51,11 @@ def sinks(table: Table) -> tuple[SinkInfo, ...]:
 
 @public
 def drop_sink(table: Table, sink_id: str) -> None:
-    """Drop the tag of a sink that is over, so that its newest snapshot can expire. The rows stay.
+    """Drop the tag of a finished sink, so that its newest snapshot can expire. The rows stay.
 
-    A sink that is not over must not be dropped: once the snapshots of its batches have expired, the table does not know
-    them any more.
+    Never drop a sink that still runs: when the snapshots of its batches expire, the table forgets which batches it has.
 
-    Raises NotFoundError when the table has no such sink; InvalidInputError for an id that cannot be one.
+    Raises NotFoundError if the table has no such sink; InvalidInputError for an invalid id.
     """
     check_sink_id(sink_id)
     ref = table.refresh().metadata.refs.get(sink_tag(sink_id))
