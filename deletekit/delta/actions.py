@@ -130,9 +130,9 @@ def parse_commit(data: bytes) -> Actions:
     """Parse a commit, which has one JSON object on each line. Raise FormatError or UnsupportedError."""
     rows = list(_lines(data))
     if not any(rows):
-        # Some writers create the file first: what they put into it later would never be read.
+        # Some writers create the file first and fill it later. After a sync it would not be read again.
         raise FormatError(
-            "empty commit in the Delta log: its writer has not finished, or died",
+            "empty commit in the Delta log: its writer did not finish",
             kind="delta-commit-empty",
             found=f"{len(data)} bytes",
             expected="an action",

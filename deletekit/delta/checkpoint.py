@@ -81,7 +81,7 @@ def read_checkpoint_parquet(source: Any) -> Actions:
         size = source.seek(0, 2)
         footer = pq.read_metadata(source)
         _check_limit("rows", footer.num_rows, size)
-        # INT96 in `stats_parsed`, in years that nanoseconds do not reach.
+        # INT96 in `stats_parsed` may be in years that nanoseconds cannot express.
         file = pq.ParquetFile(
             source, metadata=footer, coerce_int96_timestamp_unit="us", read_dictionary=_text_columns(footer)
         )

@@ -74,7 +74,7 @@ class DataFiles:
         """Return the file's row count, after comparing everything that readers rely on with the log."""
         with self.io.open(path) as source:
             try:
-                # INT96, in years that nanoseconds do not reach.
+                # INT96 may be in years that nanoseconds cannot express.
                 file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
                 schema, records = file.schema_arrow, int(file.metadata.num_rows)
             except _DAMAGE as e:
@@ -84,7 +84,7 @@ class DataFiles:
             expected = add.num_records
             if expected is not None and records != expected:
                 raise FormatError(
-                    "data file has another number of rows than the Delta log says",
+                    "data file has another number of rows than the Delta log",
                     kind="delta-num-records",
                     field="numRecords",
                     found=records,
@@ -101,7 +101,7 @@ class DataFiles:
         found = self.io.size(path)
         if found != expected:
             raise FormatError(
-                "data file has another size than the Delta log says",
+                "data file has another size than the Delta log",
                 kind="delta-size",
                 field="size",
                 found=found,
@@ -125,7 +125,7 @@ class DataFiles:
         other = [v for v in found if v != value and not (v != v and value != value)]
         if other:
             raise UnsupportedError(
-                "data file has its partition column, with another value than the Delta log says",
+                "data file has a partition column with another value than the Delta log",
                 kind="delta-partition-value",
                 field=name,
                 found=repr(other[0]),
@@ -168,7 +168,7 @@ def _check_case(names: Sequence[str], schema: DeltaSchema) -> None:
     for name in sorted(schema.top_level_names.difference(names)):
         if name.lower() in by_case:
             raise UnsupportedError(
-                "data file has the column in another case: readers do not agree on that",
+                "data file has the column in another case, and readers do not agree whether it is the same",
                 kind="delta-column-case",
                 field=name,
                 found=by_case[name.lower()],

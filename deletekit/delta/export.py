@@ -127,7 +127,7 @@ def _log(io: FileIO, root: str, metadata: TableMetadata, mode: ColumnMapping) ->
     last = log.state(log.latest).metadata
     if last.column_mapping_mode != mode:
         raise InvalidInputError(
-            "a Delta table's column mapping cannot be changed so",
+            "the column mapping of a Delta table cannot be changed",
             kind="delta-column-mapping",
             file=root,
             field="column_mapping",
@@ -171,7 +171,7 @@ def _wanted(
             assert isinstance(delete, DeleteFile)
             if not delete.is_deletion_vector or delete.referenced_data_file is None:
                 raise UnsupportedError(
-                    "Delta knows deletion vectors and no other deletes",
+                    "Delta has deletion vectors only, no other deletes",
                     kind="delta-deletes",
                     file=delete.file_path,
                     found=delete.kind,

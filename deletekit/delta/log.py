@@ -104,7 +104,7 @@ class _Replay:
         for other in (key, self._spelled.get(key, key)):
             if other != path and other in self.files:
                 raise FormatError(
-                    "a data file has two spellings in the Delta log: its readers do not agree whether it is one file",
+                    "a data file has two spellings in the Delta log: readers do not agree whether they are one file",
                     kind="delta-path-spelling",
                     field="path",
                     found=f"{other} and {path}",

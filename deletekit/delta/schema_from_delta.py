@@ -248,7 +248,7 @@ def _check_promotions(known: Schema | None, schema: Schema) -> None:
         if old is None or can_be_promoted(old.field_type, field.field_type):
             continue
         raise UnsupportedError(
-            "a column of the Delta table was replaced by one that Iceberg cannot read old files as",
+            "a column of the Delta table was replaced by one whose type does not fit the old data files",
             kind="delta-schema-change",
             field=field.name,
             found=f"{old.field_type} to {field.field_type}",
@@ -264,7 +264,7 @@ def _check_later_ids(known: Schema, schema: Schema) -> None:
         old = by_name.get(field.name)
         if old is not None and old != field.field_id and old not in ids and not ids & set(by_name.values()):
             raise InvalidInputError(
-                "column mapping has given the columns other ids than the Iceberg table has",
+                "column mapping gave the columns other ids than the Iceberg table has",
                 kind="delta-column-ids",
                 field=field.name,
                 found=field.field_id,

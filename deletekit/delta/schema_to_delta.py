@@ -59,7 +59,7 @@ def partition_columns(metadata: TableMetadata) -> tuple[int, ...]:
         for field in spec.fields:
             if isinstance(field.transform, IdentityTransform) and len(metadata.specs) > 1:
                 raise UnsupportedError(
-                    "a table that was partitioned anew cannot be a Delta table",
+                    "a table whose partitioning was changed cannot be exported as a Delta table",
                     kind="delta-partition",
                     field=field.name,
                     found=f"{len(metadata.specs)} partition specs",
@@ -81,9 +81,7 @@ def _fields(fields: Sequence[it.NestedField], mode: ColumnMapping) -> list[Json]
 
 def _field(field: it.NestedField, mode: ColumnMapping) -> Json:
     if field.initial_default is not None:
-        raise UnsupportedError(
-            "Delta has no default for rows that are there already", kind="delta-default", field=field.name
-        )
+        raise UnsupportedError("Delta has no default for existing rows", kind="delta-default", field=field.name)
     metadata: Json = {}
     if mode == "id":
         metadata = {
@@ -121,7 +119,7 @@ def _check_names(metadata: TableMetadata) -> None:
     for name, field_id in sorted(pairs, key=str):
         if names.count(name) > 1 or ids.count(field_id) > 1:
             raise UnsupportedError(
-                "a name was not one column's all the time: Delta needs column mapping by id to find it",
+                "a column name was used for two columns, or a column was renamed: Delta needs column mapping by id",
                 kind="delta-renamed-column",
                 field=name,
                 expected='column_mapping="id", which Spark reads, and deltalake 1.6 reads as NULL',

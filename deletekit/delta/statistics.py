@@ -34,7 +34,7 @@ def metrics_of(stats: Mapping[str, Any], columns: Iterable[DeltaColumn]) -> Metr
     exact = stats.get("tightBounds") is not False
     for column in columns:
         nulls = _at(stats.get("nullCount"), column.physical_path)
-        # With wide bounds a null count only tells none and all apart from the rest.
+        # With wide bounds a null count is exact only if no value or every value is null.
         if _is_nulls(nulls, records, exact=exact):
             metrics.null_value_counts[column.field_id] = nulls
             metrics.value_counts[column.field_id] = int(records or 0)
@@ -74,7 +74,7 @@ def _bound_bytes(value: Any, kind: it.IcebergType, *, upper: bool) -> bytes | No
     if isinstance(kind, it.IntegerType | it.LongType) and isinstance(value, int):
         return struct.pack("<i" if isinstance(kind, it.IntegerType) else "<q", value)
     if isinstance(kind, it.StringType) and isinstance(value, str):
-        # The log cuts at 32 characters, and not every writer raises what it has cut.
+        # The log cuts text at 32 characters, and not every writer rounds a cut upper bound up.
         text = upper_prefix(value, _BOUND_CHARACTERS) if upper else value[:_BOUND_CHARACTERS]
         return None if text is None else text.encode()
     if isinstance(kind, it.DateType):

@@ -281,7 +281,7 @@ class _Step:
 
         done = commit(self.table, build, properties=change(None).summary())
         if done.snapshot_id is None:
-            # A column renamed, a property set: there is no snapshot to carry it.
+            # No snapshot was needed, but the schema or a property may have changed.
             commit_metadata(self.table, updates, unchanged_ref=MAIN)
         return done
 

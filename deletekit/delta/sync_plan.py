@@ -176,7 +176,7 @@ def check_counters(
     for name, number in counted.items():
         if found[name] != number:
             raise InvalidInputError(
-                "the Iceberg table would not have what Delta counts: it was changed by someone else, or the log lies",
+                "the Iceberg table would not have Delta's counts: someone else changed it, or the log is wrong",
                 kind="delta-counters",
                 field=name,
                 found=found[name],

@@ -151,7 +151,7 @@ def check_same_delta(found: Watermark, log: DeltaLog, wanted: int) -> None:
     table_id = log.state(min(wanted, log.latest)).metadata.id
     if found.table_id not in (None, table_id):
         raise InvalidInputError(
-            "the table follows another Delta table than the one that is here now",
+            "the table follows another Delta table than the one in this folder",
             kind="delta-table-replaced",
             file=log.root,
             field="metaData.id",
@@ -178,7 +178,7 @@ def check_folders(root: str, location: str, directory: str) -> None:
         below = path_below(folder, root)
         if below is not None and not is_hidden_below(below):
             raise InvalidInputError(
-                "Delta's VACUUM would delete what lies here",
+                "Delta's VACUUM would delete the files in this folder",
                 kind="delta-location",
                 field=field,
                 found=folder,

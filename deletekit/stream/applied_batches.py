@@ -101,7 +101,7 @@ def check_owner(metadata: TableMetadata, marker: Marker, key: tuple[int, ...]) -
     """Raise InvalidInputError for a marker of a sink with another key (`key-changed`) or table (`table-changed`)."""
     if marker.key is not None and marker.key != key:
         raise InvalidInputError(
-            "the sink of this id has another key, and would not find the rows that it has written",
+            "the sink of this id has another key, and would not find the rows that it wrote",
             kind="key-changed",
             field="equality_fields",
             found=_names(metadata.schema, key),
@@ -109,7 +109,7 @@ def check_owner(metadata: TableMetadata, marker: Marker, key: tuple[int, ...]) -
         )
     if marker.table_uuid is not None and marker.table_uuid != metadata.table_uuid:
         raise InvalidInputError(
-            "the batches of this sink id were written to another table, of which this one is a copy",
+            "the batches of this sink id were written to another table; this one is a copy of it",
             kind="table-changed",
             field="sink_id",
             found=f"batch {marker.batch_id} of table {marker.table_uuid}",
@@ -189,7 +189,7 @@ def is_committed(
         last = tagged
     if last is None:
         if batch.batch_id > 0 and not _is_complete(metadata, head):
-            raise _error("what batches the table has may have expired", "progress-lost", batch.batch_id, "batch 0")
+            raise _error("the batches of this sink may have expired", "progress-lost", batch.batch_id, "batch 0")
     elif last.query_id != batch.query_id:
         raise _error("another query wrote with this sink id", "query-changed", batch.query_id, last.query_id)
     if last is None or batch.batch_id > last.batch_id:
@@ -201,7 +201,7 @@ def is_committed(
 
 def _check_gap(last: Marker | None, batch: BatchId) -> None:
     following = 0 if last is None else last.batch_id + 1
-    # Versions that left no key in a marker left no marker of a batch without rows.
+    # Earlier versions, whose markers have no key, wrote no marker for a batch without rows.
     if batch.batch_id > following and (last is None or last.key is not None):
         raise InvalidInputError(
             "batches before this one are not in the table; allow_gaps=True applies it without them",
@@ -220,14 +220,14 @@ def _is_among(metadata: TableMetadata, head: Snapshot | None, last: Marker, batc
                 return True
             found = batch.digest if marker.file == batch.file else f"the data of {batch.file}"
             expected = f"{marker.digest}, the data of {marker.file or 'the batch that is in the table'}"
-            raise _error("a batch came again with other data", "batch-changed", found, expected)
+            raise _error("a batch was repeated with other data", "batch-changed", found, expected)
         if marker.query_id == batch.query_id and marker.batch_id < batch.batch_id:
             break  # it would have come before that one
     else:
         if not _is_complete(metadata, head):
             return True
     expected = f"a batch after {last.batch_id}"
-    raise _error("the stream went back to a batch that was left out", "batch-rewound", batch.batch_id, expected)
+    raise _error("the stream went back to a batch that was skipped", "batch-rewound", batch.batch_id, expected)
 
 
 def tag_update(metadata: TableMetadata, name: str, snapshot_id: int | None = None) -> RefUpdate:

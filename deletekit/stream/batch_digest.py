@@ -38,7 +38,7 @@ def batch_digest(changes: Changes) -> str:
     rows = puts[puts >= 0]
     for field in changes.batch_columns:
         column = changes.puts.column(field.name)
-        # A column that came later is null in batches from before it; where null is no default it says something.
+        # A column added later is null in older batches. If the column has a default, a null is a value of its own.
         if column.null_count < len(column) or field.write_default is not None:
             sha.update(b"%d;" % field.field_id)
             _add_rows(sha, column, rows)

@@ -151,7 +151,7 @@ class BatchRun:
         self._written = written
         tag = tag_update(metadata, sink_tag(self._batch.sink_id))
         delta = replace(written.delta, summary=summary_of(self._batch, metadata, attempt.base.snapshot), refs=(tag,))
-        # A row that lands may have a key that was looked up in vain; by value it is deleted whatever lands.
+        # Others may add a row with a key that was not found here. A delete by value is right in any case.
         reads: BooleanExpression = AlwaysTrue() if self._is_by_position and len(changes) else AlwaysFalse()
         return PlannedChange(delta=delta, targets=written.targets, reads=reads)
 

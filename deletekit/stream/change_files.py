@@ -107,7 +107,7 @@ def rate_batches(rows: int, batches: int) -> Iterator[pa.Table]:
 def _files_of(path: str) -> list[str]:
     if Path(path).is_file():
         return [path]
-    # Not those of pathlib: its patterns may not be absolute, and have no escapes.
+    # pathlib's glob takes no absolute patterns and has no escapes.
     found = glob(f"{escape(path)}/**" if Path(path).is_dir() else path, recursive=True)  # noqa: PTH207
     files = [f for f in found if Path(f).is_file() and not _is_hidden(os.path.relpath(f, path))]
     if not files:
@@ -124,7 +124,7 @@ def _check_shell_order(files: Sequence[str]) -> None:
     if list(files) != natural and list(files) == sorted(files):
         place = next(i for i, (a, b) in enumerate(zip(files, natural, strict=True)) if a != b)
         raise InvalidInputError(
-            "the files come in the order that a shell makes of a pattern, which may not be that of the changes",
+            "the files are in the order in which a shell expands a pattern, which may not be the order of the changes",
             kind="file-order",
             found=f"{Path(files[place]).name} before {Path(natural[place]).name}",
             expected="the folder, or the pattern in quotes, for natural order; or --as-given for this one",
@@ -163,7 +163,7 @@ def _read_csv(file: str, kinds: Kinds) -> pa.Table:
 
 
 def _read_json(file: str, kinds: Kinds) -> pa.Table:
-    # Arrow adds columns that it is told of and that no row has, so it is asked first which there are.
+    # Arrow adds columns of an explicit schema even if no row has them, so find the existing ones first.
     names = pa_json.read_json(file).column_names
     told = pa.schema([pa.field(n, kinds[n]) for n in names if n in kinds and _json_has(kinds[n])])
     return pa_json.read_json(file, parse_options=pa_json.ParseOptions(explicit_schema=told))
@@ -177,7 +177,7 @@ def _json_has(kind: pa.DataType) -> bool:
     return not isinstance(kind, pa.BaseExtensionType) and not any(is_kind(kind) for is_kind in without)
 
 
-# --- their order ------
+# --- their order ------------------------------------------------------------------------------------------------------
 
 NaturalKey = tuple[tuple[tuple[int, int, str], ...], ...]
 

@@ -204,7 +204,7 @@ def _order(table: pa.Table, form: ChangeFormat) -> tuple[Numbers, Any]:
         )
     if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
         raise InvalidInputError(
-            "NaN in the order column, and it is neither before nor after any number",
+            "NaN in the order column, which is neither before nor after any number",
             kind="change-order",
             field=form.order,
             found="NaN",
@@ -237,7 +237,7 @@ def _check_order(changes: Changes, order: Numbers, form: ChangeFormat) -> None:
     if len(wrong):
         row = int(second[wrong[0]])
         raise InvalidInputError(
-            "several changes of a key, and nothing says which was last",
+            "several changes of a key, and their order is not known",
             kind="change-order",
             field=form.order or "order",
             found=[c[row].as_py() for c in changes.keys],

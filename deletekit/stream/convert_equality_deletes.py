@@ -6,6 +6,8 @@ deletes apply to is read (`maintenance.convert_equality_deletes`). After a lost 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from deletekit.commit.change import RowDelta
 from deletekit.commit.swap import Attempt, Commit, check_same_table, commit
 from deletekit.deletes.replace import HiddenRows
@@ -42,19 +44,14 @@ def convert(table: Table | Sink, *, ref: str = MAIN) -> Commit:
         deletes = [entry for entry, _ in head.deletes(FileContent.EQUALITY_DELETES)]
         if not deletes:
             return RowDelta()
-        # The index has looked up the keys of equality deletes when it is given out; from then on it reads no copy.
+        # The index applied the equality deletes before `use` is called, so it reads no copies of keys after that.
         index, _ = state.with_index(attempt, lambda index: index)
         hit = [n for n in index.numbers() if any(d.kind == "equality-delete" for d in index.task(n).delete_files)]
         hidden = [(index.task(n), index.hidden(n)) for n in hit]
         before = [head.context.loader.positions(task) for task, _ in hidden]
         new = [HiddenRows(t, h - b, h) for (t, h), b in zip(hidden, before, strict=True) if h - b]
         delta = by_position(attempt, new)
-        return RowDelta(
-            removed_data_files=delta.removed_data_files,
-            added_delete_files=delta.added_delete_files,
-            removed_delete_files=(*delta.removed_delete_files, *deletes),
-            operation="replace",
-        )
+        return replace(delta, removed_delete_files=(*delta.removed_delete_files, *deletes), operation="replace")
 
     with state.lock:
         check_same_table(state.table.refresh(), state.table_uuid)

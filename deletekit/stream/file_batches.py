@@ -67,7 +67,7 @@ def _by_place(files: Sequence[str], newest: Marker) -> list[FileBatch]:
     """Give numbers to the files of a stream whose batches name no files yet. Earlier versions stored no names."""
     if len(files) <= newest.batch_id:
         raise InvalidInputError(
-            "the batches that are in the table do not say which files they come from",
+            "the batches in the table do not name the files that they come from",
             kind="file-unknown",
             field="files",
             found=f"{len(files)} files",
@@ -129,7 +129,7 @@ class _KnownFiles:
         number = following - 1
         if is_old is False or (is_old is None and (number < 0 or number in self._taken)):
             raise InvalidInputError(
-                "a file that is not in the table comes before one that is, and cannot be applied before it",
+                "a new file comes before a file that is in the table, and can no longer be applied before it",
                 kind="file-order",
                 file=file,
                 found=f"a file before batch {following}",
@@ -143,7 +143,7 @@ class _KnownFiles:
         stayed = newest.file in before or PurePath(highest).parent == PurePath(file).parent
         if not stayed or natural_key(file) <= natural_key(highest):
             raise InvalidInputError(
-                "it is not known whether this file was applied, for snapshots that said so have expired; "
+                "it is not known whether this file was applied, because the snapshots that would show it have expired; "
                 "allow_rewind=True applies it nevertheless",
                 kind="file-unknown",
                 file=file,

@@ -12,7 +12,7 @@ from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.public import public
 from deletekit.stream.applied_batches import check_sink_id
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.sink_batches import SINK_TAG, Marker, marker_of, sink_tag
+from deletekit.table.sink_batches import SINK_TAG, sink_tag, tagged_marker
 from deletekit.table.table import Table
 from deletekit.verbs.schema import drop_ref
 
@@ -72,15 +72,14 @@ def drop_sink(table: Table, sink_id: str) -> None:
 def _info(metadata: TableMetadata, tag: str) -> SinkInfo:
     snapshot = metadata.snapshot_by_id(int(metadata.refs[tag]["snapshot-id"]))
     sink_id = tag.removeprefix(SINK_TAG)
-    marker: Marker | None = marker_of(snapshot)
-    own = marker if marker is not None and marker.sink_id == sink_id else None
+    marker = tagged_marker(metadata, sink_id)
     return SinkInfo(
         sink_id=sink_id,
         tag=tag,
         snapshot_id=snapshot.snapshot_id,
         committed_at=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
-        query_id=own.query_id if own else None,
-        batch_id=own.batch_id if own else None,
-        file=own.file if own else None,
-        key=tuple(metadata.schema.find_column_name(i) or f"field {i}" for i in (own.key or ())) if own else (),
+        query_id=marker.query_id if marker else None,
+        batch_id=marker.batch_id if marker else None,
+        file=marker.file if marker else None,
+        key=tuple(metadata.schema.find_column_name(i) or f"field {i}" for i in (marker.key or ())) if marker else (),
     )

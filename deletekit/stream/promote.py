@@ -212,7 +212,7 @@ class _Promote:
         """Return the keys of all rows that came or went on the branch, and of its new equality deletes."""
         if not self.fields:
             raise InvalidInputError(
-                "rows have to be found by their key, and the schema names none",
+                "rows must be found by their key, but the schema has no identifier fields",
                 kind="equality-key",
                 field="equality_fields",
             )
@@ -222,7 +222,7 @@ class _Promote:
             parts.append(keys_at(found.context, replace(staged, positions=rows - staged.positions), self.fields))
         parts += found.deleted_keys(self.fields)
         names = [str(f.field_id) for f in self.fields]
-        # Made new: a data file calls a key required, a delete file does not, and Arrow does not put the two together.
+        # Arrow does not join the tables as they are: a key is required in data files and optional in delete files.
         return distinct(pa.concat_tables([pa.table(p.columns, names=names) for p in parts])) if parts else pa.table({})
 
 

@@ -261,7 +261,7 @@ def _check_mode(mode: str, max_index_keys: int | None) -> None:
         raise InvalidInputError("unknown mode", kind="sink-mode", field="mode", found=mode, expected=", ".join(_MODES))
     if max_index_keys is not None and (mode != "auto" or max_index_keys < 0):
         raise InvalidInputError(
-            "only mode auto can do with an index that lacks keys",
+            "only mode auto works with an index that does not have all keys",
             kind="sink-mode",
             field="max_index_keys",
             found=f"{max_index_keys}, mode {mode}",

@@ -69,7 +69,9 @@ class SinkState:
         names: Any = self.equality_fields if self.equality_fields is not None else schema.identifier_field_ids
         if not names:
             raise InvalidInputError(
-                "a sink needs key columns, and the schema names none", kind="equality-key", field="equality_fields"
+                "a sink needs key columns, but the schema has no identifier fields",
+                kind="equality-key",
+                field="equality_fields",
             )
         return equality_fields_of(schema, names)
 

@@ -288,7 +288,7 @@ class TableIndex:
             new = [d for i, d in now.items() if i not in file.seen]
             positions = [d for d in new if d.kind != "equality-delete"]
             hidden = self._bits(context, task, positions, len(file.dead))
-            # Whatever is gone must be in what came, as in a vector that replaces another.
+            # New deletes must hide all rows of removed ones, as when a vector replaces another.
             if file.seen - set(now) and (file.dead & ~hidden).any():
                 read_again.add(task.data_file.file_path)
                 continue
