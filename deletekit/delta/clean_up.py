@@ -87,18 +87,18 @@ def clean_up_delta(
 
     engine = LocalEngine()
     expired = expire_owned(table, older_than, owned, engine, dry_run=dry_run)
-    gone = (
+    expired_files = (
         *expired.deleted_position_delete_files,
         *expired.deleted_deletion_vector_files,
         *expired.deleted_manifest_files,
         *expired.deleted_manifest_lists,
     )
-    known = KnownFiles(SpellingRules(), gone)
+    known = KnownFiles(SpellingRules(), expired_files)
     orphans = [path for path in _orphans(table, directory, orphan_hours) if path not in known]
     failed = {} if dry_run else remove_files(table.io, metadata, orphans, engine)
     return DeltaCleanUp(
         snapshot_ids=expired.snapshot_ids,
-        deleted_files=tuple(sorted({*gone, *(p for p in orphans if p not in failed)})),
+        deleted_files=tuple(sorted({*expired_files, *(p for p in orphans if p not in failed)})),
         failed_files={**expired.failed_files, **failed},
         dry_run=dry_run,
     )

@@ -90,7 +90,7 @@ def export_delta(
     log = _log(table.io, root, metadata, column_mapping)
     version, live, known = (0, {}, {}) if log is None else _state(log)
     adds = {p: a for p, a in wanted.items() if p not in live or live[p].vector_id != _vector_id(a)}
-    removes = [_removal(a) for p, a in live.items() if p not in wanted or p in adds]
+    removes = [_remove_action(a) for p, a in live.items() if p not in wanted or p in adds]
     changed = [text for name, text in actions.items() if known.get(name) != text]
     snapshot_id = snapshot.snapshot_id if snapshot else None
     if log is not None and not (adds or removes or changed):
@@ -236,7 +236,7 @@ def _vector_id(action: Mapping[str, Any]) -> str | None:
     return None if raw is None else DeletionVectorDescriptor.from_json(raw).unique_id
 
 
-def _removal(add: AddFile) -> Json:
+def _remove_action(add: AddFile) -> Json:
     raw: Json = {"path": add.path, "deletionTimestamp": int(time.time() * 1000), "dataChange": True}
     if add.deletion_vector is not None:
         raw["deletionVector"] = add.deletion_vector.to_json()

@@ -232,8 +232,8 @@ def _is_among(metadata: TableMetadata, head: Snapshot | None, last: Marker, batc
 
 def tag_update(metadata: TableMetadata, name: str, snapshot_id: int | None = None) -> RefUpdate:
     """Return the update that moves a tag in a commit: to the commit's own snapshot, or to another."""
-    there = metadata.refs.get(name)
-    found = None if there is None else int(there["snapshot-id"])
+    tag = metadata.refs.get(name)
+    found = None if tag is None else int(tag["snapshot-id"])
     return RefUpdate(name=name, type="tag", found=found, snapshot_id=snapshot_id, retention=KEPT_FOR_EVER)
 
 

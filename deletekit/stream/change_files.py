@@ -60,8 +60,8 @@ def change_files(paths: Sequence[str | Path], *, as_given: bool = False) -> list
     files: list[str] = []
     for path in map(os.path.abspath, map(str, paths)):
         files += _files_of(path)
-    given = [path for path in paths if Path(path).is_file()]
-    if not as_given and len(given) == len(files):
+    named_files = [path for path in paths if Path(path).is_file()]
+    if not as_given and len(named_files) == len(files):
         _check_shell_order(files)
     for number, file in enumerate(files):
         if file in files[:number]:

@@ -162,8 +162,8 @@ def _puts(rows: pa.Table, schema: Schema) -> pa.Table:
     """Align the inserted and updated rows to the table. If there are none, even required columns may be missing."""
     if len(rows):
         return align(rows, schema)
-    given = {name: pa.nulls(0) for name in rows.column_names}
-    return align(pa.table(given | {f.name: pa.nulls(0, arrow_type(f.field_type)) for f in schema.fields}), schema)
+    no_rows = {name: pa.nulls(0) for name in rows.column_names}
+    return align(pa.table(no_rows | {f.name: pa.nulls(0, arrow_type(f.field_type)) for f in schema.fields}), schema)
 
 
 def _types(table: pa.Table, form: ChangeFormat) -> npt.NDArray[np.int8]:
