@@ -34,7 +34,8 @@ from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.stream.change_rows import Changes, LastChanges
 from deletekit.stream.file_keys import FileKeys
-from deletekit.stream.table_index import Hits, TableIndex, by_file
+from deletekit.stream.key_index import by_file
+from deletekit.stream.table_index import Hits, TableIndex
 from deletekit.verbs.delete import specs_in_use, write_blind
 
 __all__ = [

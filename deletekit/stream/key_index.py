@@ -23,7 +23,7 @@ from deletekit.deletes.keys import comparable
 from deletekit.errors import UnsupportedError
 from deletekit.table.types import arrow_type
 
-__all__ = ["KeyHasher", "KeyHashes", "KeyIndex", "Locations", "key_frame", "pack", "same_keys", "unpack"]
+__all__ = ["KeyHasher", "KeyHashes", "KeyIndex", "Locations", "by_file", "key_frame", "pack", "same_keys", "unpack"]
 
 Hashes = npt.NDArray[np.uint64]
 Locations = npt.NDArray[np.uint64]
@@ -48,6 +48,13 @@ def unpack(locations: Locations) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.
     """Return file numbers and positions."""
     files = (locations >> np.uint64(_POSITION_BITS)).astype(np.int64)
     return files, (locations & _POSITION_MASK).astype(np.int64)
+
+
+def by_file(files: npt.NDArray[np.int64]) -> list[tuple[int, npt.NDArray[np.int64]]]:
+    """Return each file number with the indices at which it occurs."""
+    order = np.argsort(files, kind="stable")
+    starts = np.flatnonzero(np.diff(files[order], prepend=-1))
+    return [(int(files[part[0]]), part) for part in np.split(order, starts[1:]) if len(part)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,10 @@ from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.stream.file_keys import FileKeys, read_file_keys
 from deletekit.stream.key_columns import KeyColumns
-from deletekit.stream.key_index import KeyHasher, KeyHashes, KeyIndex, Locations, pack, same_keys, unpack
+from deletekit.stream.key_index import KeyHasher, KeyHashes, KeyIndex, Locations, by_file, pack, same_keys, unpack
 from deletekit.table.file_io import FileIO
 
-__all__ = ["Hits", "TableIndex", "by_file"]
+__all__ = ["Hits", "TableIndex"]
 
 Numbers = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint8]
@@ -368,13 +368,6 @@ class TableIndex:
             asked = [c.take(pa.array(hits.keys[rows])) for c in keys]
             right[rows] = same_keys(asked, [stored.column(str(i)) for i in range(len(keys))])
         return hits.where(right)
-
-
-def by_file(files: Numbers) -> list[tuple[int, Numbers]]:
-    """Return each file number with the indices at which it occurs."""
-    order = np.argsort(files, kind="stable")
-    starts = np.flatnonzero(np.diff(files[order], prepend=-1))
-    return [(int(files[part[0]]), part) for part in np.split(order, starts[1:]) if len(part)]
 
 
 def _packed(positions: PositionBitmap, length: int) -> Bits:
