@@ -27,7 +27,7 @@ from deletekit.errors import DeletekitError, FormatError, InvalidInputError, Not
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.maintenance.verify.delete_file_rules import check_delete_file, puffin_footer, vector_of
+from deletekit.maintenance.verify.delete_file_rules import check_delete_file, vector_of
 from deletekit.maintenance.verify.dropped_deletes import DROPPED, dropped_deletes
 from deletekit.maintenance.verify.finding_kinds import REPAIRS
 from deletekit.maintenance.verify.live_file_checks import names_nothing
@@ -37,6 +37,7 @@ from deletekit.maintenance.verify.snapshot_files import SnapshotFiles, dangling_
 from deletekit.maintenance.verify.unreadable import DAMAGE
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
+from deletekit.table.puffin_footer import puffin_footer
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 

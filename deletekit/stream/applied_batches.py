@@ -1,11 +1,8 @@
-"""Which batches of a sink are in a table: the snapshots say it, and a tag keeps the newest of them.
+"""Decide whether a batch of a sink is already in a table, and write the marker that says so.
 
-Law: a batch that is in the table is never applied again, and one that is not is never taken for one that is; where
-neither can be known, nothing is done and the error says why. A snapshot and its marker are one commit.
-
-A batch is named by sink, query and number, in the summary of its snapshot. The tag `deletekit-sink-<sink id>` moves in
-the same commit to that snapshot, so that expiry spares it. History is that of the branch, and behind a promotion also
-that of the branch which was promoted.
+A batch that is in the table is never applied again, and a batch that is not in it is never skipped. If neither is
+certain, nothing is written and the error says why. A batch and its marker are one commit. `table.sink_batches` reads
+the markers.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from pyiceberg.schema import Schema
 
 from deletekit.commit.change import RefUpdate
 from deletekit.errors import InvalidInputError
-from deletekit.stream.file_names import highest_name, name_total
+from deletekit.stream.change_files import highest_name, name_total
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.sink_batches import (
     BATCH_ID,
@@ -56,11 +53,11 @@ class BatchId:
 
     Attributes
     ----------
-    query_id: who numbers the batches: a Spark query, which keeps its id as long as it keeps its checkpoint.
-    digest: of all that it writes; `old_digest` is the one that earlier versions left in their markers.
+    query_id: the source of the batch numbers: a Spark query, which keeps its id as long as it keeps its checkpoint.
+    digest: of everything that the batch writes; `old_digest` is the one in markers of earlier versions.
     key: field ids of the sink's key columns.
-    file: the path of the file that it comes from; None: it comes from no file.
-    before: the stream's files before it, in case that its markers do not name them.
+    file: the path of the file that the batch comes from, or None.
+    before: the stream's files before it, used if the markers do not name them.
     """
 
     sink_id: str
@@ -73,7 +70,7 @@ class BatchId:
     before: tuple[str, ...] = ()
 
     def is_in(self, marker: Marker) -> bool:
-        """Whether a marker of this number is that of this batch."""
+        """Return whether a marker with this batch's number is the marker of this batch."""
         own = self.digest if "-" in marker.digest else self.old_digest()
         return own == marker.digest and (marker.file is None or marker.file == self.file)
 
@@ -91,20 +88,20 @@ def check_sink_id(sink_id: str) -> None:
 
 
 def last_marker(metadata: TableMetadata, head: Snapshot | None, sink_id: str) -> Marker | None:
-    """The newest batch of a sink in the history of a head."""
+    """Return the newest batch of a sink in the history of a head."""
     return next(markers(metadata, head, sink_id), None)
 
 
 def newest_marker(metadata: TableMetadata, head: Snapshot | None, sink_id: str) -> Marker | None:
-    """The newest batch of a sink: in the history of a head, or where that has expired, the one that its tag keeps."""
+    """Return the newest batch of a sink: from the history of a head or, if that has expired, from the sink's tag."""
     return last_marker(metadata, head, sink_id) or tagged_marker(metadata, sink_id)
 
 
 def check_owner(metadata: TableMetadata, marker: Marker, key: tuple[int, ...]) -> None:
-    """Raise InvalidInputError for a marker that a sink of another key (`key-changed`) or table left."""
+    """Raise InvalidInputError for a marker of a sink with another key (`key-changed`) or table (`table-changed`)."""
     if marker.key is not None and marker.key != key:
         raise InvalidInputError(
-            "the sink of this id has another key, and would not find the rows that it has written",
+            "the sink of this id has another key, and would not find the rows that it wrote",
             kind="key-changed",
             field="equality_fields",
             found=_names(metadata.schema, key),
@@ -112,7 +109,7 @@ def check_owner(metadata: TableMetadata, marker: Marker, key: tuple[int, ...]) -
         )
     if marker.table_uuid is not None and marker.table_uuid != metadata.table_uuid:
         raise InvalidInputError(
-            "the batches of this sink id were written to another table, of which this one is a copy",
+            "the batches of this sink id were written to another table; this one is a copy of it",
             kind="table-changed",
             field="sink_id",
             found=f"batch {marker.batch_id} of table {marker.table_uuid}",
@@ -121,7 +118,7 @@ def check_owner(metadata: TableMetadata, marker: Marker, key: tuple[int, ...]) -
 
 
 def summary_of(batch: BatchId, metadata: TableMetadata, head: Snapshot | None) -> Mapping[str, str]:
-    """Entries of the summary of a batch's snapshot, which comes after a head."""
+    """Return the summary entries of a batch's snapshot, which follows a head."""
     entries = {
         SINK_ID: batch.sink_id,
         QUERY_ID: batch.query_id,
@@ -154,21 +151,20 @@ def is_committed(
     allow_rewind: bool = False,
     allow_gaps: bool = False,
 ) -> bool:
-    """Whether a batch is in the history of a head; False: it is to be applied.
+    """Return whether a batch is in the history of a head. If not, it must be applied.
 
-    A batch that comes before the newest one, and behind which history has expired, is one of those that were applied.
+    A batch before the newest one counts as applied if the history that would show it has expired.
 
     Parameters
     ----------
-    allow_rewind: apply a batch though the stream, or the branch, seems to have gone back: by upserts of what is there
-        already, or of what is there no more.
-    allow_gaps: apply a batch though those between the last one and it are not there.
+    allow_rewind: apply a batch even if the stream or the branch seems to have gone back. It then upserts rows that may
+        be in the table already.
+    allow_gaps: apply a batch even if batches between the last one and it are missing.
 
-    Raises InvalidInputError of kind `batch-changed` for a batch that was committed with other data, `batch-gap` for one
-    that comes after others which are not there, `batch-rewound` for one that comes before the last and is not there,
-    `query-changed` for one of another query (its checkpoint was lost), `branch-rewound` when the branch no longer has
-    the sink's last batch, `progress-lost` when nothing is known of the sink's batches and they may have expired; and as
-    `check_owner`.
+    Raises InvalidInputError of these kinds: `batch-changed`, the batch was committed with other data; `batch-gap`,
+    batches before it are missing; `batch-rewound`, it comes before the last batch and is not in the table;
+    `query-changed`, another query wrote the last batch (its checkpoint was lost); `branch-rewound`, the branch no
+    longer has the sink's last batch; `progress-lost`, the sink's batches may have expired; and as `check_owner`.
     """
     last, tagged = last_marker(metadata, head, batch.sink_id), tagged_marker(metadata, batch.sink_id)
     for marker in filter(None, (last, tagged)):
@@ -193,7 +189,7 @@ def is_committed(
         last = tagged
     if last is None:
         if batch.batch_id > 0 and not _is_complete(metadata, head):
-            raise _error("what batches the table has may have expired", "progress-lost", batch.batch_id, "batch 0")
+            raise _error("the batches of this sink may have expired", "progress-lost", batch.batch_id, "batch 0")
     elif last.query_id != batch.query_id:
         raise _error("another query wrote with this sink id", "query-changed", batch.query_id, last.query_id)
     if last is None or batch.batch_id > last.batch_id:
@@ -205,7 +201,7 @@ def is_committed(
 
 def _check_gap(last: Marker | None, batch: BatchId) -> None:
     following = 0 if last is None else last.batch_id + 1
-    # Versions that left no key in a marker left no marker of a batch without rows.
+    # Earlier versions, whose markers have no key, wrote no marker for a batch without rows.
     if batch.batch_id > following and (last is None or last.key is not None):
         raise InvalidInputError(
             "batches before this one are not in the table; allow_gaps=True applies it without them",
@@ -217,27 +213,27 @@ def _check_gap(last: Marker | None, batch: BatchId) -> None:
 
 
 def _is_among(metadata: TableMetadata, head: Snapshot | None, last: Marker, batch: BatchId) -> bool:
-    """Whether a batch that does not come after the last one is in the table."""
+    """Return whether a batch that does not come after the last one is in the table."""
     for marker in (last, *markers(metadata, head, batch.sink_id)):
         if _has_number(marker, batch):
             if batch.is_in(marker):
                 return True
             found = batch.digest if marker.file == batch.file else f"the data of {batch.file}"
             expected = f"{marker.digest}, the data of {marker.file or 'the batch that is in the table'}"
-            raise _error("a batch came again with other data", "batch-changed", found, expected)
+            raise _error("a batch was repeated with other data", "batch-changed", found, expected)
         if marker.query_id == batch.query_id and marker.batch_id < batch.batch_id:
             break  # it would have come before that one
     else:
         if not _is_complete(metadata, head):
             return True
     expected = f"a batch after {last.batch_id}"
-    raise _error("the stream went back to a batch that was left out", "batch-rewound", batch.batch_id, expected)
+    raise _error("the stream went back to a batch that was skipped", "batch-rewound", batch.batch_id, expected)
 
 
 def tag_update(metadata: TableMetadata, name: str, snapshot_id: int | None = None) -> RefUpdate:
-    """A tag that moves with a commit: to the commit's own snapshot, or to another."""
-    there = metadata.refs.get(name)
-    found = None if there is None else int(there["snapshot-id"])
+    """Return the update that moves a tag in a commit: to the commit's own snapshot, or to another."""
+    tag = metadata.refs.get(name)
+    found = None if tag is None else int(tag["snapshot-id"])
     return RefUpdate(name=name, type="tag", found=found, snapshot_id=snapshot_id, retention=KEPT_FOR_EVER)
 
 
@@ -250,14 +246,14 @@ def _names(schema: Schema, key: tuple[int, ...]) -> str:
 
 
 def _is_complete(metadata: TableMetadata, head: Snapshot | None) -> bool:
-    """Whether no snapshot of a head's history has expired."""
+    """Return whether no snapshot of a head's history has expired."""
     parents = [s.parent_snapshot_id for s in history(metadata, head)]
     return all(p is None or p in metadata.snapshots for p in parents)
 
 
 def _error(message: str, kind: str, found: object, expected: object) -> InvalidInputError:
     return InvalidInputError(
-        f"{message}; allow_rewind=True applies it all the same",
+        f"{message}; allow_rewind=True applies it nevertheless",
         kind=kind,
         field="batch",
         found=found,

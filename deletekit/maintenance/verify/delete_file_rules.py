@@ -24,11 +24,7 @@ from deletekit.formats.deletion_vector import PositionBitmap, decode_blob
 from deletekit.formats.metrics import field_id_of
 from deletekit.formats.puffin import (
     DELETION_VECTOR_V1,
-    FOOTER_TAIL_BYTES,
-    MAGIC,
     FileMetadata,
-    footer_size,
-    read_footer,
 )
 from deletekit.formats.tabular import open_tabular, read_all
 from deletekit.maintenance.verify.column_stats import FileStats
@@ -37,8 +33,9 @@ from deletekit.maintenance.verify.unreadable import DAMAGE, from_error, not_chec
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import NAME_MAPPING
+from deletekit.table.puffin_footer import puffin_footer
 
-__all__ = ["DeleteContent", "check_delete_file", "puffin_footer", "vector_of"]
+__all__ = ["DeleteContent", "check_delete_file", "vector_of"]
 
 
 @dataclass
@@ -73,17 +70,6 @@ def check_delete_file(io: FileIO, metadata: TableMetadata, files: Sequence[Delet
 
 
 # --- Puffin -----------------------------------------------------------------------------------------------------------
-
-
-def puffin_footer(io: FileIO, path: str) -> FileMetadata:
-    """Read the footer of a Puffin file, after checking the magic at its start. Raises FormatError."""
-    size = io.size(path)
-    if size < len(MAGIC) or io.read(path, 0, len(MAGIC)) != MAGIC:
-        raise FormatError(
-            "file does not begin as Puffin", kind="puffin-magic", field="magic at the start", expected=MAGIC.hex()
-        )
-    need = footer_size(io.read(path, max(size - FOOTER_TAIL_BYTES, 0)), size)
-    return read_footer(io.read(path, size - need), size)
 
 
 def vector_of(io: FileIO, file: DeleteFile) -> PositionBitmap:

@@ -1,25 +1,26 @@
-"""A Delta table's schema as an Iceberg one: types, field ids, partition spec and name mapping.
+"""Convert a Delta table's schema to Iceberg: types, field ids, partition spec and name mapping.
 
-Law: pure; nothing is opened. With column mapping the field ids are Delta's, for they are in the data files too; without
-it, those the Iceberg table has for the names. Ids of elements, keys and values, which Delta has none for, are taken
-from a range that Delta's never reach. A type, or a change of one, that Iceberg has no word for is refused by name.
+With column mapping the field ids are Delta's, because data files have them too. Without it, a column keeps the id that
+the Iceberg table has for its name. Delta has no ids for list elements, map keys and map values; those come from a range
+that Delta's ids never reach. A type or a type change that Iceberg does not have is refused by name.
 Spec: Delta protocol, "Schema Serialization Format", "Column Mapping", "Type Widening"; Iceberg, "Schema Evolution".
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from pyiceberg import types as it
 from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.transforms import IdentityTransform
 
 from deletekit.delta.actions import Metadata
+from deletekit.delta.column_types import can_be_promoted, check_case, iceberg_type, is_promotion
 from deletekit.delta.name_mapping import name_mapping, physical_name
 from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
 
@@ -27,28 +28,12 @@ __all__ = ["FIRST_NESTED_ID", "DeltaColumn", "DeltaSchema", "delta_schema"]
 
 FIRST_NESTED_ID = 1_000_000_000
 """Where ids of list elements, map keys and map values begin."""
-_PRIMITIVES: dict[str, it.IcebergType] = {
-    "string": it.StringType(),
-    "long": it.LongType(),
-    "integer": it.IntegerType(),
-    "short": it.IntegerType(),
-    "byte": it.IntegerType(),
-    "float": it.FloatType(),
-    "double": it.DoubleType(),
-    "boolean": it.BooleanType(),
-    "binary": it.BinaryType(),
-    "date": it.DateType(),
-    "timestamp": it.TimestamptzType(),
-    "timestamp_ntz": it.TimestampType(),
-}
-_INTEGERS = ("byte", "short", "integer", "long")
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaColumn:
-    """A primitive column, or one inside structs: where statistics have it, and its id and type in Iceberg."""
+    """A primitive column, at the top or inside structs: its path in statistics, and its id and type in Iceberg."""
 
     physical_path: tuple[str, ...]
     field_id: int
@@ -57,16 +42,16 @@ class DeltaColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaSchema:
-    """What a version's schema is in Iceberg.
+    """The schema of a Delta version, in Iceberg's terms.
 
     Attributes
     ----------
     schema: with schema id 0.
     top_level_names: physical names of the columns.
-    found_by_id: Delta, too, finds columns of data files by their ids, whatever their names.
+    found_by_id: whether Delta, too, finds columns of data files by their ids, whatever their names.
     partition_columns: physical name, id and type of each partition column, in order.
-    columns: primitive columns outside of lists and maps, partition columns included.
-    name_mapping: JSON of `schema.name-mapping.default`, of physical names: those are what data files have.
+    columns: primitive columns outside of lists and maps, including partition columns.
+    name_mapping: JSON of `schema.name-mapping.default`, with physical names, because data files have those.
     """
 
     schema: Schema
@@ -78,7 +63,7 @@ class DeltaSchema:
 
     @property
     def partition_spec(self) -> PartitionSpec:
-        """Identity partitioning, with spec id 0; field ids may be others where the table has had a spec before."""
+        """Return identity partitioning with spec id 0. A table that had a spec before may need other field ids."""
         fields = []
         for i, column in enumerate(self.partition_columns):
             name = self.schema.find_field(column.field_id).name
@@ -91,7 +76,7 @@ class DeltaSchema:
 def delta_schema(
     metadata: Metadata, known: Schema | None = None, used: Collection[int] = (), known_mapping: str = "[]"
 ) -> DeltaSchema:
-    """The schema of a Delta table in Iceberg's types.
+    """Convert the schema of a Delta table to Iceberg's types.
 
     Parameters
     ----------
@@ -100,7 +85,7 @@ def delta_schema(
     known_mapping: the table's name mapping.
 
     Raises UnsupportedError, naming the column, for a type or a widening that Iceberg does not have; FormatError for a
-    schema that is none; InvalidInputError where ids of `known` are others than those that column mapping gave later.
+    damaged schema; InvalidInputError if column mapping, added later, gave columns other ids than `known` has.
     """
     raw = _parsed(metadata.schema_string)
     builder = _Builder(metadata.column_mapping_mode != "none", known, used)
@@ -143,27 +128,20 @@ class _Builder:
         self.mapped = mapped
         self.columns: list[DeltaColumn] = []
         self._known = known
-        self._nested: Mapping[str, Any] = {}
-        ids = {*used, *(() if known is None else (f.field_id for f in _all_fields(known.as_struct())))}
-        self._next = max((i for i in ids if i < FIRST_NESTED_ID), default=0) + 1
-        self._next_nested = max((i for i in ids if i >= FIRST_NESTED_ID), default=FIRST_NESTED_ID - 1) + 1
+        self._nested_ids: Mapping[str, Any] = {}
+        ids = {*used, *(() if known is None else index_by_id(known))}
+        self._new_ids = count(max((i for i in ids if i < FIRST_NESTED_ID), default=0) + 1)
+        self._new_nested_ids = count(max((i for i in ids if i >= FIRST_NESTED_ID), default=FIRST_NESTED_ID - 1) + 1)
 
     def fields(
         self, raw: Sequence[Json], path: tuple[str, ...] | None, known: it.StructType | None
     ) -> list[it.NestedField]:
-        """Fields of a struct; `path` leads to it by physical names, None inside a list or map."""
+        """Convert the fields of a struct. `path` leads to it by physical names; it is None inside a list or map."""
         out = []
         names: set[str] = set()
-        spelled: dict[str, str] = {}
+        message = "columns of the Delta schema differ in case only, which Delta's readers refuse"
+        check_case((field["name"] for field in raw), FormatError, message)
         for field in raw:
-            other = spelled.setdefault(field["name"].lower(), field["name"])
-            if other != field["name"]:
-                raise FormatError(
-                    "columns of the Delta schema differ in case only, which Delta's readers refuse",
-                    kind="delta-schema",
-                    field=field["name"],
-                    found=f"{other} and {field['name']}",
-                )
             old = self._old(field, known)
             field_id = self._id(field, old)
             physical = physical_name(field, self.mapped)
@@ -171,7 +149,7 @@ class _Builder:
                 raise FormatError("column twice in the Delta schema", kind="delta-schema", field=field["name"])
             names.add(physical)
             here = None if path is None else (*path, physical)
-            self._nested = (field.get("metadata") or {}).get("delta.columnMapping.nested.ids") or self._nested
+            self._nested_ids = (field.get("metadata") or {}).get("delta.columnMapping.nested.ids") or self._nested_ids
             kind = self.type(field["type"], (field["name"], physical), here, old.field_type if old else None)
             self._check_changes(field)
             if here is not None and kind.is_primitive:
@@ -184,28 +162,26 @@ class _Builder:
     def type(
         self, raw: Any, names: tuple[str, str], path: tuple[str, ...] | None, known: it.IcebergType | None
     ) -> it.IcebergType:
-        """The Iceberg type; `names` are the logical and the physical one, to name errors and to find nested ids."""
+        """Convert a type. `names` are the logical and the physical name, for error messages and to find nested ids."""
         name, physical = names
         if isinstance(raw, str):
-            return _primitive(raw, name)
+            return iceberg_type(raw, name)
         kind = raw.get("type") if isinstance(raw, Mapping) else None
         if kind == "struct":
-            struct = known if isinstance(known, it.StructType) else None
-            return it.StructType(*self.fields(raw["fields"], path, struct))
+            return it.StructType(*self.fields(raw["fields"], path, known if isinstance(known, it.StructType) else None))
         if kind == "array":
-            old_list = known if isinstance(known, it.ListType) else None
-            element_id = self._nested_id(f"{physical}.element", old_list.element_id if old_list else None)
-            old_element = old_list.element_type if old_list else None
-            element = self.type(raw["elementType"], _within(names, "element"), None, old_element)
+            old = known.element_field if isinstance(known, it.ListType) else None
+            element_id = self._nested_id(f"{physical}.element", old)
+            element = self._nested_type(raw["elementType"], names, "element", old)
             return it.ListType(element_id, element, element_required=raw.get("containsNull") is False)
         if kind == "map":
-            old_map = known if isinstance(known, it.MapType) else None
-            key_id = self._nested_id(f"{physical}.key", old_map.key_id if old_map else None)
-            value_id = self._nested_id(f"{physical}.value", old_map.value_id if old_map else None)
-            key = self.type(raw["keyType"], _within(names, "key"), None, old_map.key_type if old_map else None)
-            value = self.type(raw["valueType"], _within(names, "value"), None, old_map.value_type if old_map else None)
+            old_key, old_value = (known.key_field, known.value_field) if isinstance(known, it.MapType) else (None, None)
+            key_id = self._nested_id(f"{physical}.key", old_key)
+            value_id = self._nested_id(f"{physical}.value", old_value)
+            key = self._nested_type(raw["keyType"], names, "key", old_key)
+            value = self._nested_type(raw["valueType"], names, "value", old_value)
             return it.MapType(key_id, key, value_id, value, value_required=raw.get("valueContainsNull") is False)
-        raise _unsupported_type(name, raw)
+        raise UnsupportedError("Delta column type is not supported", kind="delta-type", field=name, found=raw)
 
     def _old(self, field: Json, known: it.StructType | None) -> it.NestedField | None:
         if known is None:
@@ -220,24 +196,23 @@ class _Builder:
             return _mapped_id(field)
         if old is not None:
             return old.field_id
-        self._next += 1
-        return self._next - 1
+        return next(self._new_ids)
 
-    def _nested_id(self, path: str, old: int | None) -> int:
-        """The id that IcebergCompat gave, which data files have too; else the one known, else a new one."""
-        given = self._nested.get(path)
-        if isinstance(given, int):
-            return given
-        if old is not None:
-            return old
-        self._next_nested += 1
-        return self._next_nested - 1
+    def _nested_id(self, path: str, old: it.NestedField | None) -> int:
+        """Return the id that IcebergCompat wrote into data files, else the known one, else a new one."""
+        stored = self._nested_ids.get(path)
+        if isinstance(stored, int):
+            return stored
+        return next(self._new_nested_ids) if old is None else old.field_id
+
+    def _nested_type(self, raw: Any, names: tuple[str, str], part: str, old: it.NestedField | None) -> it.IcebergType:
+        return self.type(raw, (f"{names[0]}.{part}", f"{names[1]}.{part}"), None, old.field_type if old else None)
 
     def _check_changes(self, field: Json) -> None:
-        """Refuse widenings that leave old data files with what Iceberg would not read as the new type."""
+        """Refuse widenings after which Iceberg would read old data files wrong."""
         for change in (field.get("metadata") or {}).get("delta.typeChanges") or ():
             before, after = str(change.get("fromType")), str(change.get("toType"))
-            if not _is_promotion(before, after):
+            if not is_promotion(before, after):
                 raise UnsupportedError(
                     "type widening that Iceberg does not have",
                     kind="delta-type-widening",
@@ -245,33 +220,6 @@ class _Builder:
                     found=f"{before} to {after}",
                     expected="integers, float to double, or a decimal's precision",
                 )
-
-
-def _within(names: tuple[str, str], part: str) -> tuple[str, str]:
-    return f"{names[0]}.{part}", f"{names[1]}.{part}"
-
-
-def _primitive(raw: str, name: str) -> it.IcebergType:
-    if raw in _PRIMITIVES:
-        return _PRIMITIVES[raw]
-    if match := _DECIMAL.fullmatch(raw):
-        return it.DecimalType(int(match[1]), int(match[2]))
-    if re.fullmatch(r"(var)?char\(\d+\)", raw) or raw.startswith("string collate UTF8_BINARY"):
-        return it.StringType()
-    raise _unsupported_type(name, raw)
-
-
-def _unsupported_type(name: str, raw: Any) -> UnsupportedError:
-    return UnsupportedError("Delta column type is not supported", kind="delta-type", field=name, found=raw)
-
-
-def _is_promotion(before: str, after: str) -> bool:
-    if before in _INTEGERS and after in _INTEGERS:
-        return _INTEGERS.index(before) <= _INTEGERS.index(after)
-    old, new = _DECIMAL.fullmatch(before), _DECIMAL.fullmatch(after)
-    if old is not None and new is not None:
-        return old[2] == new[2] and int(old[1]) <= int(new[1])
-    return (before, after) == ("float", "double")
 
 
 def _mapped_id(field: Json) -> int:
@@ -288,16 +236,19 @@ def _mapped_id(field: Json) -> int:
 
 
 def _check_promotions(known: Schema | None, schema: Schema) -> None:
-    """An id is one column for ever: its type may be promoted, and its place among structs stays."""
+    """Refuse changes of a column that Iceberg cannot read.
+
+    An id always means one column: only its type may be promoted.
+    """
     if known is None:
         return
-    before = {f.field_id: f for f in _all_fields(known.as_struct())}
-    for field in _all_fields(schema.as_struct()):
+    before = index_by_id(known)
+    for field in index_by_id(schema).values():
         old = before.get(field.field_id)
-        if old is None or _can_become(old.field_type, field.field_type):
+        if old is None or can_be_promoted(old.field_type, field.field_type):
             continue
         raise UnsupportedError(
-            "a column of the Delta table was replaced by one that Iceberg cannot read old files as",
+            "a column of the Delta table was replaced by one whose type does not fit the old data files",
             kind="delta-schema-change",
             field=field.name,
             found=f"{old.field_type} to {field.field_type}",
@@ -313,35 +264,12 @@ def _check_later_ids(known: Schema, schema: Schema) -> None:
         old = by_name.get(field.name)
         if old is not None and old != field.field_id and old not in ids and not ids & set(by_name.values()):
             raise InvalidInputError(
-                "column mapping has given the columns other ids than the Iceberg table has",
+                "column mapping gave the columns other ids than the Iceberg table has",
                 kind="delta-column-ids",
                 field=field.name,
                 found=field.field_id,
                 expected=f"{old}; sync into a new table",
             )
-
-
-def _can_become(old: it.IcebergType, new: it.IcebergType) -> bool:
-    if not (old.is_primitive and new.is_primitive):
-        return type(old) is type(new)
-    if isinstance(old, it.DecimalType) and isinstance(new, it.DecimalType):
-        return old.scale == new.scale and old.precision <= new.precision
-    promoted = (type(old), type(new)) in ((it.IntegerType, it.LongType), (it.FloatType, it.DoubleType))
-    return old == new or promoted
-
-
-def _all_fields(struct: it.StructType) -> Iterator[it.NestedField]:
-    pending: list[it.NestedField] = list(struct.fields)
-    while pending:
-        field = pending.pop()
-        yield field
-        kind = field.field_type
-        if isinstance(kind, it.StructType):
-            pending += kind.fields
-        elif isinstance(kind, it.ListType):
-            pending.append(kind.element_field)
-        elif isinstance(kind, it.MapType):
-            pending += [kind.key_field, kind.value_field]
 
 
 def _comment(field: Json) -> str | None:

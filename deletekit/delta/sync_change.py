@@ -1,6 +1,7 @@
-"""One version of a Delta table as one change of the Iceberg table that follows it.
+"""Make one change of the Iceberg table that brings it to one version of the Delta table.
 
-Law: plans on the head it is given, writes delete files, commits nothing; a lost race is planned anew.
+The change is planned on the head of the attempt. It writes delete files and commits nothing. After a lost race it is
+planned again.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from functools import cached_property
 
 from deletekit.commit.change import RowDelta, evolved
 from deletekit.commit.swap import Attempt
+from deletekit.delta.convert_vectors import VectorJob, VectorMode, check_empty, convert_vectors
 from deletekit.delta.data_files import DataFiles
-from deletekit.delta.difference import SyncPlan, check_counters, plan_sync, wanted_files
 from deletekit.delta.log import DeltaCommit, DeltaLog, DeltaState
 from deletekit.delta.paths import storage_path
-from deletekit.delta.target import (
+from deletekit.delta.sync_plan import SyncPlan, check_counters, plan_sync, wanted_files
+from deletekit.delta.synced_table import (
     DELTA_LOCATION,
     DELTA_TABLE_ID,
     DELTA_TIMESTAMP,
@@ -25,55 +27,63 @@ from deletekit.delta.target import (
     evolving_updates,
     schema_for,
 )
-from deletekit.delta.vectors import VectorJob, VectorMode, check_empty, convert_vectors
 from deletekit.engines.local import Engine, LocalEngine
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import DataFile, DeleteFile
 
-__all__ = ["Options", "SyncChange"]
+__all__ = ["SyncChange", "SyncRequest"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How to sync; see `SyncOptions`."""
+class SyncRequest:
+    """The arguments of `sync_delta`; the last seven are its `SyncOptions`."""
 
+    version: int | None
+    format_version: int | None
+    vector_mode: VectorMode
+    commits: str
     time_zone: tzinfo
-    check_data_files: bool
-    force: bool
-    mode: VectorMode
+    check_data_files: bool = True
+    force: bool = False
+    location: str | None = None
+    delete_directory: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    commit_properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SyncChange:
-    """The step to a version. `before` is where the table is; None when every file has to be compared."""
+    """The change to a version. `before` is where the table is; None if every file must be compared."""
 
     log: DeltaLog
     state: DeltaState
     before: Watermark | None
     directory: str
-    options: Options
+    request: SyncRequest
 
     engine: Engine = field(default_factory=LocalEngine)
 
     @cached_property
     def commits(self) -> tuple[DeltaCommit, ...] | None:
-        """What Delta committed since `before`; None when some of it is gone."""
+        """Return what Delta committed since `before`, or None if some of it is gone."""
         if self.before is None or not self.log.has_commits(self.before.version + 1, self.state.version):
             return None
         return tuple(self.log.commits(self.before.version + 1, self.state.version))
 
     def summary(self) -> dict[str, str]:
-        """Entries of the snapshot's summary."""
+        """Return the entries of the snapshot's summary."""
         out = {
             DELTA_VERSION: str(self.state.version),
             DELTA_TABLE_ID: self.state.metadata.id,
             DELTA_LOCATION: self.log.root,
         }
         timestamp = self.log.timestamp_ms(self.state.version)
-        return out if timestamp is None else {**out, DELTA_TIMESTAMP: str(timestamp)}
+        if timestamp is not None:
+            out[DELTA_TIMESTAMP] = str(timestamp)
+        return {**self.request.commit_properties, **out}
 
     def build(self, attempt: Attempt) -> RowDelta:
-        """The change on the head of an attempt. Raises as `sync_delta` does."""
+        """Plan the change on the head of an attempt, and write its delete files. Raise as `sync_delta` does."""
         metadata = attempt.base.metadata
         schema = schema_for(self.state.metadata, metadata)
         updates = evolving_updates(metadata, schema, self.log.root)
@@ -93,8 +103,8 @@ class SyncChange:
             io=attempt.table.io,
             schema=schema,
             spec_id=metadata.spec.spec_id,
-            time_zone=self.options.time_zone,
-            check_size=self.options.check_data_files,
+            time_zone=self.request.time_zone,
+            check_size=self.request.check_data_files,
         )
         pairs = list(plan.added.items())
         added = {
@@ -116,7 +126,7 @@ class SyncChange:
         )
 
     def _touched(self) -> set[str] | None:
-        """Storage paths that the commits since `before` are about; None when every file has to be looked at."""
+        """Return the storage paths in the commits since `before`, or None if every file must be compared."""
         if self.before is None or self.before.rewritten or self.commits is None:
             return None
         return {storage_path(path, self.log.root) for commit in self.commits for path in commit.paths}
@@ -128,12 +138,12 @@ class SyncChange:
             assert isinstance(file, DataFile)
             assert add.deletion_vector is not None
             jobs.append(VectorJob(descriptor=add.deletion_vector, data_file=file, root=self.log.root, version=version))
-        mode: VectorMode = self.options.mode if attempt.base.metadata.format_version >= 3 else "position-delete"
+        mode: VectorMode = self.request.vector_mode if attempt.base.metadata.format_version >= 3 else "position-delete"
         prefix = f"delta-{version:020d}"
         return convert_vectors(attempt.write, jobs, mode, self.directory, prefix, self.engine)
 
     def _operation(self, plan: SyncPlan, added: Iterable[DataFile], deletes: Sequence[DeleteFile]) -> str | None:
-        """`replace` where Delta says that no data changed and no row can have; else what the files imply."""
+        """Return `replace` if Delta marks every commit as no data change and the row counts agree; else None."""
         if not plan.added or not plan.removed or deletes or self.commits is None:
             return None
         if any(commit.changes_data for commit in self.commits):
@@ -144,7 +154,7 @@ class SyncChange:
         return "replace" if new == old - hidden else None
 
     def _check_checksum(self) -> None:
-        """Compare the replayed state with the version checksum that Delta wrote, where there is one."""
+        """Compare the replayed state with the version checksum that Delta wrote, if there is one."""
         checksum = self.log.checksum(self.state.version)
         files = self.state.files.values()
         counters = {

@@ -1,6 +1,6 @@
-"""The sinks of a table: what each has done last, and forgetting one that is over.
+"""List the sinks of a table with their last batches, and drop a finished sink.
 
-Law: a sink is known by its tag, which keeps its newest batch from expiring; without the tag nothing is kept for it.
+A sink is known by its tag, which keeps its newest batch from expiring. Without the tag nothing is kept for it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.public import public
 from deletekit.stream.applied_batches import check_sink_id
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.sink_batches import SINK_TAG, Marker, marker_of, sink_tag
+from deletekit.table.sink_batches import SINK_TAG, sink_tag, tagged_marker
 from deletekit.table.table import Table
 from deletekit.verbs.schema import drop_ref
 
@@ -25,10 +25,10 @@ class SinkInfo:
 
     Attributes
     ----------
-    tag: its tag, which keeps `snapshot_id`, that of its newest batch.
+    tag: its tag, which keeps `snapshot_id`, the snapshot of its newest batch.
     committed_at: when that batch was committed, in UTC.
-    query_id, batch_id, file: of that batch; None where the tag's snapshot holds none.
-    key: names of the key columns; empty where versions wrote it that did not say so.
+    query_id, batch_id, file: of that batch; None if the tag's snapshot holds no batch.
+    key: names of the key columns; empty if an earlier version wrote the batch.
     """
 
     sink_id: str
@@ -43,7 +43,7 @@ class SinkInfo:
 
 @public
 def sinks(table: Table) -> tuple[SinkInfo, ...]:
-    """The sinks that have a tag in the table, the one that wrote last first."""
+    """List the sinks that have a tag in the table, newest batch first."""
     metadata = table.refresh().metadata
     names = [name for name, ref in metadata.refs.items() if name.startswith(SINK_TAG) and ref.get("type") == "tag"]
     return tuple(sorted((_info(metadata, name) for name in names), key=lambda s: s.committed_at, reverse=True))
@@ -51,12 +51,11 @@ def sinks(table: Table) -> tuple[SinkInfo, ...]:
 
 @public
 def drop_sink(table: Table, sink_id: str) -> None:
-    """Drop the tag of a sink that is over, so that its newest snapshot can expire. The rows stay.
+    """Drop the tag of a finished sink, so that its newest snapshot can expire. The rows stay.
 
-    A sink that is not over must not be dropped: once the snapshots of its batches have expired, the table does not know
-    them any more.
+    Never drop a sink that still runs: when the snapshots of its batches expire, the table forgets which batches it has.
 
-    Raises NotFoundError when the table has no such sink; InvalidInputError for an id that cannot be one.
+    Raises NotFoundError if the table has no such sink; InvalidInputError for an invalid id.
     """
     check_sink_id(sink_id)
     ref = table.refresh().metadata.refs.get(sink_tag(sink_id))
@@ -73,15 +72,14 @@ def drop_sink(table: Table, sink_id: str) -> None:
 def _info(metadata: TableMetadata, tag: str) -> SinkInfo:
     snapshot = metadata.snapshot_by_id(int(metadata.refs[tag]["snapshot-id"]))
     sink_id = tag.removeprefix(SINK_TAG)
-    marker: Marker | None = marker_of(snapshot)
-    own = marker if marker is not None and marker.sink_id == sink_id else None
+    marker = tagged_marker(metadata, sink_id)
     return SinkInfo(
         sink_id=sink_id,
         tag=tag,
         snapshot_id=snapshot.snapshot_id,
         committed_at=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
-        query_id=own.query_id if own else None,
-        batch_id=own.batch_id if own else None,
-        file=own.file if own else None,
-        key=tuple(metadata.schema.find_column_name(i) or f"field {i}" for i in (own.key or ())) if own else (),
+        query_id=marker.query_id if marker else None,
+        batch_id=marker.batch_id if marker else None,
+        file=marker.file if marker else None,
+        key=tuple(metadata.schema.find_column_name(i) or f"field {i}" for i in (marker.key or ())) if marker else (),
     )

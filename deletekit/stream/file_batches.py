@@ -1,8 +1,8 @@
-"""Which batch of a stream each file is, given the files that are in the table.
+"""Decide which batch of a stream each file is, from the files that the table names.
 
-Law: a file is known by its path and applied once. One is new only when that is certain: all files of the stream are
-accounted for, or its name comes after all of theirs. One that comes before a known file, and of which the table's
-history says nothing any more, is an old one. Anything else is refused by name.
+A file is known by its path and applied once. It is new only if that is certain: either all files of the stream are
+accounted for, or its name comes after all known names. A file before a known one counts as old if the table's history
+no longer tells. Any other file is refused by name.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from deletekit.errors import InvalidInputError
-from deletekit.stream.file_names import name_total, natural_key
+from deletekit.stream.change_files import name_total, natural_key
 from deletekit.table.sink_batches import Marker
 
 __all__ = ["FileBatch", "plan_files"]
@@ -24,7 +24,7 @@ class FileBatch:
 
     Attributes
     ----------
-    is_old: it is in the table, though its snapshot has expired.
+    is_old: whether it is in the table although its snapshot has expired.
     before: the files before it.
     moved: digests of batches from files of the same name in other folders, and their paths.
     """
@@ -39,16 +39,16 @@ class FileBatch:
 def plan_files(
     files: Sequence[str], newest: Marker | None, known: Sequence[Marker], *, allow_rewind: bool
 ) -> list[FileBatch]:
-    """The batch of each file.
+    """Return the batch of each file.
 
     Parameters
     ----------
     newest: the stream's newest batch.
-    known: all of its batches of which the table still has the snapshots, newest first.
-    allow_rewind: apply all of them after the newest batch.
+    known: all of its batches whose snapshots the table still has, newest first.
+    allow_rewind: apply all files after the newest batch.
 
-    Raises InvalidInputError of kind `file-order` for a file that is not in the table and comes before one that is,
-    `file-unknown` for one of which it cannot be known.
+    Raises InvalidInputError of kind `file-order` for a new file that comes before a file that is in the table, and
+    `file-unknown` for a file that may or may not have been applied.
     """
     if newest is None:
         return _numbered(files, 0)
@@ -56,7 +56,7 @@ def plan_files(
         return _numbered(files, newest.batch_id + 1)
     if newest.file is None:
         return _by_place(files, newest)
-    return _Known(newest, known).plan(files)
+    return _KnownFiles(newest, known).plan(files)
 
 
 def _numbered(files: Sequence[str], first: int) -> list[FileBatch]:
@@ -64,10 +64,10 @@ def _numbered(files: Sequence[str], first: int) -> list[FileBatch]:
 
 
 def _by_place(files: Sequence[str], newest: Marker) -> list[FileBatch]:
-    """Batches of a stream that so far has none with a file: earlier versions named none."""
+    """Give numbers to the files of a stream whose batches name no files yet. Earlier versions stored no names."""
     if len(files) <= newest.batch_id:
         raise InvalidInputError(
-            "the batches that are in the table do not say which files they come from",
+            "the batches in the table do not name the files that they come from",
             kind="file-unknown",
             field="files",
             found=f"{len(files)} files",
@@ -76,8 +76,8 @@ def _by_place(files: Sequence[str], newest: Marker) -> list[FileBatch]:
     return _numbered(files, 0)
 
 
-class _Known:
-    """The files of a stream, of which the table names some and knows the total of all."""
+class _KnownFiles:
+    """The files of a stream. The table names some of them, and has the total of all."""
 
     def __init__(self, newest: Marker, known: Sequence[Marker]) -> None:
         self._newest = newest
@@ -113,7 +113,7 @@ class _Known:
         return planned
 
     def _accounted(self, files: Sequence[str]) -> set[int] | None:
-        """The places of the files whose snapshots have expired, if it is certain that these are all of them."""
+        """Return the positions of the files whose snapshots have expired, or None if they are not certain."""
         old: set[int] = set()
         total = 0
         for i, file in enumerate(files):
@@ -125,11 +125,11 @@ class _Known:
         return old if total == self._expired else None
 
     def _before(self, file: str, following: int, *, is_old: bool | None) -> int:
-        """The number of a file before a known one; `is_old` is None where that is not certain."""
+        """Return the number of a file before a known one. `is_old` is None if that is not certain."""
         number = following - 1
         if is_old is False or (is_old is None and (number < 0 or number in self._taken)):
             raise InvalidInputError(
-                "a file that is not in the table comes before one that is, and cannot be applied before it",
+                "a new file comes before a file that is in the table, and can no longer be applied before it",
                 kind="file-order",
                 file=file,
                 found=f"a file before batch {following}",
@@ -143,8 +143,8 @@ class _Known:
         stayed = newest.file in before or PurePath(highest).parent == PurePath(file).parent
         if not stayed or natural_key(file) <= natural_key(highest):
             raise InvalidInputError(
-                "it is not known whether this file was applied, for snapshots that said so have expired; "
-                "allow_rewind=True applies it all the same",
+                "it is not known whether this file was applied, because the snapshots that would show it have expired; "
+                "allow_rewind=True applies it nevertheless",
                 kind="file-unknown",
                 file=file,
                 found=f"{newest.file} is the newest in the table, {highest} the last by name",

@@ -1,8 +1,9 @@
-"""The Iceberg table that follows a Delta table: how far it is, where its files may lie, and its metadata.
+"""Describe an Iceberg table that follows a Delta table: its Delta version, its folders, its schema, and who else
+changed it.
 
-Law: how far the table is, its own snapshots say, so that a rollback of it moves that back too; nothing else does.
-Its data files belong to Delta: `gc.enabled` is false, and no folder is one that Delta's VACUUM empties.
-Spec: Iceberg, "Snapshots" (summary), "Schema Evolution"; Delta, VACUUM.
+The snapshots of the table hold its Delta version, so that a rollback takes that back too. Data files belong to Delta:
+`gc.enabled` is false. A table that follows another Delta table, or that others changed, is refused with the reason.
+Spec: Iceberg, "Snapshots" (summary), "Schema Evolution"; Delta protocol, "Change Metadata" (`id`); Delta, VACUUM.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from typing import Any
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 
 from deletekit.delta.actions import Metadata
+from deletekit.delta.log import DeltaLog
 from deletekit.delta.paths import is_hidden_below, path_below
-from deletekit.delta.schema import DeltaSchema, delta_schema
+from deletekit.delta.schema_from_delta import DeltaSchema, delta_schema
 from deletekit.errors import InvalidInputError
 from deletekit.table.ancestry import ancestors
+from deletekit.table.locations import SpellingRules
 from deletekit.table.metadata import Snapshot, TableMetadata, new_metadata, spec_to_json
 from deletekit.table.types import schema_to_json
 
@@ -28,7 +31,10 @@ __all__ = [
     "DELTA_VERSION",
     "Watermark",
     "check_folders",
+    "check_same_delta",
+    "checked_watermark",
     "evolving_updates",
+    "known_spelling",
     "schema_for",
     "target_metadata",
     "watermark_of",
@@ -47,13 +53,13 @@ _CHANGES = {"added-data-files", "deleted-data-files"} | _DELETE_CHANGES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watermark:
-    """The Delta version that a table is at, and what others did to it since.
+    """The Delta version that a table is at, and what others did to the table since.
 
     Attributes
     ----------
     table_id, location: of the Delta table.
     foreign: the first commit of someone else that may have changed rows.
-    rewritten: delete files were rewritten, so which Delta vector they were made of is not known.
+    rewritten: whether delete files were rewritten, so that their Delta vectors are not known.
     """
 
     version: int
@@ -64,9 +70,10 @@ class Watermark:
 
 
 def watermark_of(metadata: TableMetadata, snapshot: Snapshot | None) -> Watermark | None:
-    """How far a table is; None when no snapshot in its head's history says.
+    """Return the Delta version that a table is at, or None if no snapshot in its history names one.
 
-    Snapshots that move no file do not count, nor do those that replace delete files by others of the same rows.
+    Snapshots that change no file do not count. Snapshots that only replace delete files by others of the same rows do
+    not count as foreign.
     """
     foreign: Snapshot | None = None
     rewritten = False
@@ -88,8 +95,81 @@ def watermark_of(metadata: TableMetadata, snapshot: Snapshot | None) -> Watermar
     return None
 
 
+def known_spelling(root: str, metadata: TableMetadata) -> str:
+    """Return the table's own spelling of the folder `root`, if it is the same folder. Its files are named with it."""
+    found = watermark_of(metadata, metadata.current_snapshot)
+    known = metadata.properties.get(DELTA_LOCATION) if found is None else found.location
+    return known if known is not None and _is_same_folder(root, known) else root
+
+
+def _is_same_folder(one: str, other: str) -> bool:
+    rules = SpellingRules()
+    return rules.folder(one) == rules.folder(other)
+
+
+def checked_watermark(metadata: TableMetadata, log: DeltaLog, wanted: int, *, force: bool) -> Watermark | None:
+    """Return the Delta version that the table is at, or None if every file must be compared.
+
+    Raises InvalidInputError for a table that does not follow this Delta table, and for one that others changed.
+    """
+    if force:
+        return None
+    found = watermark_of(metadata, metadata.current_snapshot)
+    if found is None:
+        if metadata.current_snapshot is None and metadata.properties.get(DELTA_LOCATION) == log.root:
+            return None  # an empty Delta table was synced
+        raise InvalidInputError(
+            "the table was not made by sync_delta from this Delta table",
+            kind="delta-foreign-table",
+            field=DELTA_LOCATION,
+            found=metadata.properties.get(DELTA_LOCATION),
+            expected=f"{log.root}, or force",
+        )
+    check_same_delta(found, log, wanted)
+    if found.foreign is not None:
+        raise InvalidInputError(
+            "someone else has committed to the table since the last sync",
+            kind="delta-foreign-commit",
+            field="snapshot-id",
+            found=found.foreign.snapshot_id,
+            expected="none, or force",
+        )
+    if found.version > wanted:
+        newest = " than the newest of the Delta log" if found.version > log.latest else ""
+        raise InvalidInputError(
+            f"the table is at a later Delta version{newest}",
+            kind="delta-version-behind",
+            field="version",
+            found=wanted,
+            expected=f">= {found.version}; force would take the table back",
+        )
+    return found
+
+
+def check_same_delta(found: Watermark, log: DeltaLog, wanted: int) -> None:
+    """Raise InvalidInputError if the table follows another Delta table, or this one in another folder."""
+    table_id = log.state(min(wanted, log.latest)).metadata.id
+    if found.table_id not in (None, table_id):
+        raise InvalidInputError(
+            "the table follows another Delta table than the one in this folder",
+            kind="delta-table-replaced",
+            file=log.root,
+            field="metaData.id",
+            found=table_id,
+            expected=f"{found.table_id}, or force",
+        )
+    if found.location is not None and not _is_same_folder(log.root, found.location):
+        raise InvalidInputError(
+            "the table follows this Delta table in another folder: it was moved, or this is a copy",
+            kind="delta-moved",
+            field=DELTA_LOCATION,
+            found=log.root,
+            expected=f"{found.location}; or force, which makes the table refer to the data files in the new folder",
+        )
+
+
 def check_folders(root: str, location: str, directory: str) -> None:
-    """Refuse places where one table's maintenance would delete the other's files.
+    """Refuse folders in which one table's maintenance would delete the other's files.
 
     Raises InvalidInputError for a table or delete directory in a folder that Delta's VACUUM visits, or that holds the
     Delta table.
@@ -98,7 +178,7 @@ def check_folders(root: str, location: str, directory: str) -> None:
         below = path_below(folder, root)
         if below is not None and not is_hidden_below(below):
             raise InvalidInputError(
-                "Delta's VACUUM would delete what lies here",
+                "Delta's VACUUM would delete the files in this folder",
                 kind="delta-location",
                 field=field,
                 found=folder,
@@ -117,7 +197,7 @@ def check_folders(root: str, location: str, directory: str) -> None:
 def target_metadata(
     schema: DeltaSchema, *, location: str, format_version: int, properties: Mapping[str, str]
 ) -> TableMetadata:
-    """Metadata of a new table. Raises InvalidInputError for a format version without row-level deletes."""
+    """Make the metadata of a new table. Raise InvalidInputError for a format version without row-level deletes."""
     if format_version not in (2, 3):
         raise InvalidInputError(
             "format version cannot hold deletes",
@@ -137,13 +217,16 @@ def target_metadata(
 
 
 def schema_for(source: Metadata, metadata: TableMetadata) -> DeltaSchema:
-    """The schema of a Delta version, with the ids and names that the Iceberg table has known. Raises as it does."""
+    """Convert the schema of a Delta version, with the ids and names that the Iceberg table has.
+
+    Raise as `delta_schema`.
+    """
     mapping = metadata.properties.get(NAME_MAPPING, "[]")
     return delta_schema(source, metadata.schema, set(metadata.all_fields), mapping)
 
 
 def evolving_updates(metadata: TableMetadata, schema: DeltaSchema, root: str) -> tuple[Mapping[str, Any], ...]:
-    """The updates that bring a table's schema, spec and name mapping to those of a Delta version; often none.
+    """Return the updates that bring a table's schema, spec and name mapping to those of a Delta version.
 
     `root` is where the Delta table is now.
     """
@@ -169,7 +252,7 @@ def evolving_updates(metadata: TableMetadata, schema: DeltaSchema, root: str) ->
 
 
 def _spec(metadata: TableMetadata, schema: DeltaSchema) -> PartitionSpec | None:
-    """The spec to add; None when the table's is right. A field keeps the id that it had in an earlier spec."""
+    """Return the spec to add, or None if the table's is right. A field keeps the id that it had in an earlier spec."""
     wanted = schema.partition_spec
     if [(f.source_id, f.name) for f in wanted.fields] == [(f.source_id, f.name) for f in metadata.spec.fields]:
         return None

@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
-from deletekit.stream.file_names import natural_key
-from deletekit.stream.sources import change_files
+from deletekit.stream.change_files import change_files, natural_key
 from tests.stream.replay import PEOPLE, Row, check, replay
 from tests.tables import make, refused, unchanged
 

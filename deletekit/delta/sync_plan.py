@@ -1,8 +1,7 @@
-"""What has to change for an Iceberg table to be a version of a Delta table.
+"""Plan what must change in an Iceberg table to make it a version of a Delta table.
 
-Law: the log is a state, not a story: what the table has is compared with what the version has, and what is equal stays
-untouched. A change of a vector never touches its data file's entry. What the plan leads to is counted before anything
-is committed, and has to be what Delta's own counters say.
+States are compared, not actions: what the table has with what the version has. Equal files stay untouched. A changed
+vector never changes its data file's entry. Before the commit, the planned counts are compared with Delta's.
 Spec: Delta protocol, "Action Reconciliation"; Iceberg, "Snapshots", "Deletion Vectors".
 """
 
@@ -16,26 +15,26 @@ import pyarrow.parquet as pq
 
 from deletekit.commit.change import Base
 from deletekit.delta.actions import AddFile
+from deletekit.delta.convert_vectors import VECTOR_ID, referred_id
 from deletekit.delta.log import DeltaState
 from deletekit.delta.paths import storage_path
-from deletekit.delta.vectors import VECTOR_ID, referred_id
 from deletekit.errors import FormatError, InvalidInputError, is_storage_failure
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.maintenance.verify.delete_file_rules import puffin_footer
 from deletekit.table.file_io import FileIO
 from deletekit.table.live_files import LiveFiles
+from deletekit.table.puffin_footer import puffin_footer
 
 __all__ = ["SyncPlan", "check_counters", "plan_sync", "wanted_files"]
 
 
 @dataclass(slots=True, kw_only=True)
 class SyncPlan:
-    """Differences by storage path.
+    """The differences, by storage path.
 
-    `vectors` are to be written for these data files, new and kept ones; `empty` are said to have no row, and have to be
-    looked at.
+    `vectors` must be written for these data files, new and kept ones. `empty` have a vector with cardinality 0, which
+    must be checked.
     """
 
     added: dict[str, AddFile] = field(default_factory=dict)
@@ -51,7 +50,7 @@ class SyncPlan:
 
 
 def wanted_files(state: DeltaState, root: str) -> dict[str, AddFile]:
-    """The data files of a version by storage path. Raises FormatError when two paths of the log are one file."""
+    """Return the data files of a version by storage path. Raise FormatError if two paths of the log are one file."""
     wanted: dict[str, AddFile] = {}
     for add in state.files.values():
         path = storage_path(add.path, root)
@@ -69,8 +68,8 @@ def plan_sync(
     Parameters
     ----------
     wanted: see `wanted_files`.
-    touched: storage paths that commits since the table's own version are about; None when these are not known, and
-        every file is looked at.
+    touched: storage paths in the commits since the table's own version; None if they are not known and every file must
+        be compared.
     """
     live = _live(base, touched)
     deletes, others = _deletes(base, touched)
@@ -102,14 +101,14 @@ def plan_sync(
 
 
 class VectorIds:
-    """Which Delta vector a delete file was made of; each Puffin footer is read once."""
+    """Find which Delta vector a delete file was made of. Each Puffin footer is read once."""
 
     def __init__(self, io: FileIO) -> None:
         self._io = io
         self._puffins: dict[str, dict[int, str | None]] = {}
 
     def is_same(self, entries: list[ManifestEntry], add: AddFile, root: str) -> bool:
-        """Whether the deletes of a data file are those of its add action."""
+        """Return whether the deletes of a data file are those of its add action."""
         if not add.deleted or add.deletion_vector is None:
             return not entries
         if len(entries) != 1 or entries[0].data_file.record_count != add.deleted:
@@ -123,7 +122,7 @@ class VectorIds:
         return known in (vector.unique_id, referred_id(vector.file_path(root) or "", vector.offset or 0))
 
     def _id_of(self, file: DeleteFile) -> str | None:
-        """The id, as whoever made the file noted it; None when that was nobody of us, or cannot be read."""
+        """Return the id that deletekit stored in the file, or None if there is none or the file cannot be read."""
         try:
             if not file.is_deletion_vector:
                 with self._io.open(file.file_path) as source:
@@ -143,19 +142,19 @@ class VectorIds:
 def check_counters(
     base: Base, plan: SyncPlan, wanted: Mapping[str, AddFile], added_records: Mapping[str, int], deleted: int
 ) -> None:
-    """Refuse a plan that does not lead to as many live rows, and as many deletes, as Delta counts.
+    """Refuse a plan that does not give as many live rows and deletes as Delta counts.
 
     Parameters
     ----------
     added_records: rows of each data file that the plan adds.
-    deleted: rows that the delete files to be added delete.
+    deleted: rows that the added delete files delete.
 
     Raises InvalidInputError.
     """
-    data = _count(base, ManifestContent.DATA)
-    deletes = _count(base, ManifestContent.DELETES)
-    records = data.records + sum(added_records.values()) - sum(e.data_file.record_count for e in plan.removed)
-    hidden = deletes.records + deleted - sum(e.data_file.record_count for e in plan.removed_deletes)
+    data_files, data_records = _count(base, ManifestContent.DATA)
+    delete_files, delete_records = _count(base, ManifestContent.DELETES)
+    records = data_records + sum(added_records.values()) - sum(e.data_file.record_count for e in plan.removed)
+    hidden = delete_records + deleted - sum(e.data_file.record_count for e in plan.removed_deletes)
     unknown = [path for path, add in wanted.items() if add.num_records is None]
     known = {e.data_file.file_path: e.data_file.record_count for e in _live(base, unknown).values()} if unknown else {}
     expected = sum(
@@ -163,10 +162,10 @@ def check_counters(
         for path, add in wanted.items()
     )
     found = {
-        "data files": data.files + len(plan.added) - len(plan.removed),
+        "data files": data_files + len(plan.added) - len(plan.removed),
         "rows": records,
         "deleted rows": hidden,
-        "delete files": deletes.files + len(plan.vectors) - len(plan.removed_deletes),
+        "delete files": delete_files + len(plan.vectors) - len(plan.removed_deletes),
     }
     counted = {
         "data files": len(wanted),
@@ -177,7 +176,7 @@ def check_counters(
     for name, number in counted.items():
         if found[name] != number:
             raise InvalidInputError(
-                "the Iceberg table would not have what Delta counts: it was changed by someone else, or the log lies",
+                "the Iceberg table would not have Delta's counts: someone else changed it, or the log is wrong",
                 kind="delta-counters",
                 field=name,
                 found=found[name],
@@ -185,19 +184,10 @@ def check_counters(
             )
 
 
-@dataclass(slots=True)
-class _Count:
-    files: int = 0
-    records: int = 0
-
-
-def _count(base: Base, content: ManifestContent) -> _Count:
-    count = _Count()
-    for columns in _columns(base, content):
-        live = columns.is_live
-        count.files += int(live.sum())
-        count.records += int(columns.record_count[live].sum())
-    return count
+def _count(base: Base, content: ManifestContent) -> tuple[int, int]:
+    """Count the live files of a base, and their records."""
+    counts = [(int(c.is_live.sum()), int(c.record_count[c.is_live].sum())) for c in _columns(base, content)]
+    return sum(files for files, _ in counts), sum(records for _, records in counts)
 
 
 def _columns(base: Base, content: ManifestContent) -> Iterator[ManifestColumns]:
@@ -214,7 +204,7 @@ def _live(base: Base, paths: Iterable[str] | None) -> dict[str, ManifestEntry]:
 
 
 def _deletes(base: Base, paths: Iterable[str] | None) -> tuple[dict[str, list[ManifestEntry]], list[ManifestEntry]]:
-    """Live deletes by the data file they are about, and those that are about none alone, which are not ours."""
+    """Return live deletes by the data file they are about, and the deletes that are not about exactly one file."""
     wanted = None if paths is None else set(paths)
     by_path: dict[str, list[ManifestEntry]] = {}
     others: list[ManifestEntry] = []
@@ -230,7 +220,7 @@ def _deletes(base: Base, paths: Iterable[str] | None) -> tuple[dict[str, list[Ma
 
 
 def _check_records(entry: ManifestEntry, add: AddFile) -> None:
-    """A data file is written once; another count for the same path is another file."""
+    """Refuse another row count for a known path. Data files never change, so it would be another file."""
     records = add.num_records
     if records is not None and records != entry.data_file.record_count:
         raise FormatError(
