@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from deletekit.course.answer_values import NotThisKind, unanswered
+from deletekit.course.answer_kinds import NotThisKind, unanswered
 from deletekit.course.exercise import Exercise
 from deletekit.course.exercises.all import EXERCISES
 from deletekit.course.language import text
@@ -93,19 +93,19 @@ def solution(exercise_id: str) -> None:
 def judge(exercise: Exercise, answer: Any) -> Verdict:
     """The verdict on an answer, which is remembered nowhere."""
     try:
-        value = ... if unanswered(answer) else exercise.form.read(answer)
+        value = ... if unanswered(answer) else exercise.answer_kind.read(answer)
     except NotThisKind:
-        said = text("{id}: the answer is {kind}.", id=exercise.id, kind=text(exercise.form.kind))
+        said = text("{id}: the answer is {kind}.", id=exercise.id, kind=text(exercise.answer_kind.description))
         return Verdict(exercise=exercise.id, status="other-kind", said=f"✗ {said}")
     if value is ...:
         said = text('{id}: not answered yet. Put your answer where ... stands; hint("{id}") helps.', id=exercise.id)
         return Verdict(exercise=exercise.id, status="not-answered", said=f"… {said}")
-    if value in [exercise.form.read(right) for right in exercise.accepts]:
+    if value in [exercise.answer_kind.read(right) for right in exercise.right]:
         said = f"✓ {text('{id}: correct.', id=exercise.id)} {text(exercise.why)}"
         return Verdict(exercise=exercise.id, status="correct", said=said)
     not_yet = f"✗ {text('{id}: not yet.', id=exercise.id)}"
     for number, mistake in enumerate(exercise.mistakes, 1):
-        if value in [exercise.form.read(wrong) for wrong in mistake.answers]:
+        if value in [exercise.answer_kind.read(wrong) for wrong in mistake.answers]:
             said = f"{not_yet} {text(mistake.hint)}"
             return Verdict(exercise=exercise.id, status="not-yet", said=said, mistake=number)
     helps = text('hint("{id}") helps.', id=exercise.id)

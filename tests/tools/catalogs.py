@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from deletekit.course import answer_values as forms
+from deletekit.course.answer_kinds import ANSWER_KINDS, function
 from deletekit.course.exercises.all import EXERCISES
 from tests.tools.lessons import ROOT
 from tests.tools.translation import merge_catalog
@@ -26,8 +26,8 @@ def interface_texts() -> list[str]:
                 argument = node.args[0]
                 if isinstance(argument, ast.Constant):
                     found.append(str(argument.value))
-    kinds = [value.kind for value in vars(forms).values() if isinstance(value, forms.Form)]
-    return list(dict.fromkeys([*found, *kinds, forms.function().kind]))
+    kinds = [kind.description for kind in (*ANSWER_KINDS.values(), function())]
+    return list(dict.fromkeys([*found, *kinds]))
 
 
 def exercise_texts() -> list[str]:
