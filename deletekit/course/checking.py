@@ -13,7 +13,7 @@ from typing import Any, Literal
 from deletekit.course.answer_kinds import NotThisKind, unanswered
 from deletekit.course.exercise import Exercise
 from deletekit.course.exercises.all import EXERCISES
-from deletekit.course.language import text
+from deletekit.course.language import is_translated, text
 from deletekit.course.learner_record import record
 from deletekit.errors import InvalidInputError
 
@@ -80,14 +80,14 @@ def hint(exercise_id: str) -> None:
     number = _hints_given.get(exercise_id, 0) % len(exercise.hints)
     _hints_given[exercise_id] = number + 1
     head = text("{id}, hint {number} of {total}:", id=exercise.id, number=number + 1, total=len(exercise.hints))
-    print(head, text(exercise.hints[number]))  # noqa: T201
+    print(head, _exercise_text(exercise.hints[number]))  # noqa: T201
 
 
 def solution(exercise_id: str) -> None:
     """Print the code that answers an exercise, and why."""
     exercise = _find(exercise_id)
     code = json.loads(_SOLUTIONS.read_text(encoding="utf-8"))[exercise.id]
-    print(f"{code}\n\n{text(exercise.why)}")  # noqa: T201
+    print(f"{code}\n\n{_exercise_text(exercise.why)}")  # noqa: T201
 
 
 def judge(exercise: Exercise, answer: Any) -> Verdict:
@@ -101,15 +101,22 @@ def judge(exercise: Exercise, answer: Any) -> Verdict:
         said = text('{id}: not answered yet. Put your answer where ... stands; hint("{id}") helps.', id=exercise.id)
         return Verdict(exercise=exercise.id, status="not-answered", said=f"… {said}")
     if value in [exercise.answer_kind.read(right) for right in exercise.right]:
-        said = f"✓ {text('{id}: correct.', id=exercise.id)} {text(exercise.why)}"
+        said = f"✓ {text('{id}: correct.', id=exercise.id)} {_exercise_text(exercise.why)}"
         return Verdict(exercise=exercise.id, status="correct", said=said)
     not_yet = f"✗ {text('{id}: not yet.', id=exercise.id)}"
     for number, mistake in enumerate(exercise.mistakes, 1):
         if value in [exercise.answer_kind.read(wrong) for wrong in mistake.answers]:
-            said = f"{not_yet} {text(mistake.hint)}"
+            said = f"{not_yet} {_exercise_text(mistake.hint)}"
             return Verdict(exercise=exercise.id, status="not-yet", said=said, mistake=number)
     helps = text('hint("{id}") helps.', id=exercise.id)
     return Verdict(exercise=exercise.id, status="not-yet", said=f"{not_yet} {helps}")
+
+
+def _exercise_text(english: str) -> str:
+    """Return a text of an exercise in the learner's language, or in English with a sentence that says so."""
+    if is_translated(english):
+        return text(english)
+    return f"{english} ({text('This exercise is in English only so far.')})"
 
 
 def _find(exercise_id: str) -> Exercise:
