@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from deletekit.course.aliases import Aliases
     from deletekit.course.checking import Verdict, check, hint, predict, solution
     from deletekit.course.learner_record import progress
-    from deletekit.course.machine_line import doctor
+    from deletekit.course.machine_report import doctor
     from deletekit.course.printing import show
     from deletekit.course.workplace import Lesson, lesson
 
@@ -32,7 +32,7 @@ __all__ = [
 _MODULE_OF = {
     "Aliases": "aliases",
     "Lesson": "workplace",
-    "doctor": "machine_line",
+    "doctor": "machine_report",
     "lesson": "workplace",
     "progress": "learner_record",
     "show": "printing",

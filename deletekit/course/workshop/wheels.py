@@ -1,6 +1,6 @@
 """The wheels of a bundle: deletekit's own, and those of all that it needs, for each target.
 
-Law: pip fetches and builds; which packages, and which versions, is decided here (closure.py). A wheel that is there is
+Law: pip fetches and builds; which packages, and which versions, is decided here (dependencies.py). A wheel that is there is
 not fetched again, so targets share what is the same for all.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from deletekit.course.workshop.closure import closure
+from deletekit.course.workshop.dependencies import dependency_versions
 from deletekit.course.workshop.target import Target
 from deletekit.errors import EnvironmentMissingError
 
@@ -73,7 +73,7 @@ def collect_wheels(folder: Path, target: Target, extras: Sequence[str]) -> str:
         if target.wants(requirement.marker, extras):
             requirement.marker = None
             roots.append(str(requirement))
-    versions = closure(roots, target, lambda requirement: _look_up(requirement, target, folder))
+    versions = dependency_versions(roots, target, lambda requirement: _look_up(requirement, target, folder))
     pins = {name: f"{name}=={version}" for name, version in versions.items()}
     for name in _SOURCE_ONLY:
         if name in pins and not any(folder.glob(f"{name}-{versions[name]}-*.whl")):

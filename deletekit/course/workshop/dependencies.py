@@ -14,10 +14,10 @@ from packaging.utils import canonicalize_name
 
 from deletekit.course.workshop.target import Target
 
-__all__ = ["closure"]
+__all__ = ["dependency_versions"]
 
 
-def closure(
+def dependency_versions(
     roots: Iterable[str], target: Target, look_up: Callable[[Requirement], Distribution] | None = None
 ) -> dict[str, str]:
     """Versions by canonical name.
