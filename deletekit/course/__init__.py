@@ -1,7 +1,6 @@
-"""The course: what its notebooks import. Checks that answer in the learner's language, lessons that build tables, and
-short names for the files and snapshots in what is printed.
+"""The course, as its notebooks import it: checks in the learner's language, tables for lessons, short names for files.
 
-Names are imported when they are first used: `deletekit doctor` works on a machine that lacks the course's packages.
+Names are imported when they are first used, so that `deletekit doctor` works without the course's packages.
 """
 
 from importlib import import_module

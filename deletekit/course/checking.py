@@ -1,6 +1,7 @@
 """CHECK an answer, note a prediction, give a hint, show the solution.
 
-Law: no answer makes a check fail: `...` is not answered, and what cannot be read is said to be of another kind.
+No answer makes a check raise an error: `...` counts as not answered, and what cannot be read as an
+answer of another kind.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ __all__ = ["CHECK_TYPE", "Status", "Verdict", "check", "hint", "judge", "predict
 Status = Literal["correct", "not-yet", "not-answered", "other-kind", "noted"]
 
 CHECK_TYPE = "application/vnd.deletekit.check+json"
-"""The verdict for programs: the tests of the notebooks count these."""
+"""The MIME type of a verdict for programs; the tests of the notebooks count these."""
 
 _SOLUTIONS = Path(__file__).parent / "solutions.json"
-_NOTHING = object()
+_NO_ANSWER = object()
 _predictions: dict[str, Any] = {}
 _hints_given: dict[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What is said to an answer; `mistake` is the number, from 1, of the known mistake that it is."""
+    """The judgement of an answer and the text for the learner. `mistake` is the number, from 1, of a known mistake."""
 
     exercise: str
     status: Status
@@ -48,22 +49,21 @@ class Verdict:
         return {"text/plain": self.said, CHECK_TYPE: facts}
 
 
-def check(exercise_id: str, answer: Any = _NOTHING) -> Verdict:
-    """Judge an answer; without one, the prediction noted before.
+def check(exercise_id: str, answer: Any = _NO_ANSWER) -> Verdict:
+    """Judge an answer; without one, judge the prediction that was noted.
 
-    Returns what there is to say, in the language of the course; a known mistake gets the hint made for it.
-    Raises InvalidInputError for an exercise that does not exist, and nothing else.
+    Returns the verdict in the language of the course. A known mistake gets its own hint. Raises InvalidInputError if
+    the exercise does not exist, and no other error.
     """
     exercise = _find(exercise_id)
-    given = _predictions.get(exercise_id, ...) if answer is _NOTHING else answer
-    verdict = judge(exercise, given)
+    verdict = judge(exercise, _predictions.get(exercise_id, ...) if answer is _NO_ANSWER else answer)
     if verdict.status in ("correct", "not-yet"):
         record(exercise_id, "correct" if verdict.status == "correct" else "tried")
     return verdict
 
 
 def predict(exercise_id: str, answer: Any) -> Verdict:
-    """Note what the learner expects, to be judged by `check` once the cell that shows it has run."""
+    """Note what the learner expects. `check` judges it after the cell that shows the answer."""
     exercise = _find(exercise_id)
     _predictions[exercise_id] = answer
     if unanswered(answer):
@@ -75,7 +75,7 @@ def predict(exercise_id: str, answer: Any) -> Verdict:
 
 
 def hint(exercise_id: str) -> None:
-    """Print the next hint, from a nudge to nearly all; after the last one the first comes again."""
+    """Print the next hint. The first one is a nudge, the last one nearly the answer; then the first comes again."""
     exercise = _find(exercise_id)
     number = _hints_given.get(exercise_id, 0) % len(exercise.hints)
     _hints_given[exercise_id] = number + 1
@@ -91,7 +91,7 @@ def solution(exercise_id: str) -> None:
 
 
 def judge(exercise: Exercise, answer: Any) -> Verdict:
-    """The verdict on an answer, which is remembered nowhere."""
+    """Judge an answer without remembering it."""
     try:
         value = ... if unanswered(answer) else exercise.answer_kind.read(answer)
     except NotThisKind:

@@ -84,7 +84,7 @@ def available_memory(root: Path) -> int | None:
 
 
 def installed(path: list[str] | None = None) -> dict[str, str]:
-    """Return the versions of the distributions on `path` (default: sys.path) by canonical name. The first one counts."""
+    """Return the versions of the distributions on `path` (default: sys.path) by canonical name; the first one wins."""
     found: dict[str, str] = {}
     for distribution in distributions(path=sys.path if path is None else path):
         metadata = distribution.metadata

@@ -1,7 +1,7 @@
 """Install the deletekit course from this folder, without a network: python3 install.py [FOLDER]
 
 Makes FOLDER (default: deletekit-workshop in the current folder) with a virtual environment, Spark's jars if the bundle
-has them, and the command that starts the course: start.sh, or start.cmd on Windows. The bundle is not needed after that.
+has them, and the command that starts the course (start.sh, or start.cmd on Windows). It does not need the bundle later.
 """
 
 # Only the standard library, and only syntax that an old Python can read: it must be able to say that it is too old.

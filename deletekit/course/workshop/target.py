@@ -107,7 +107,7 @@ class Target:
         return held
 
     def first_release(self, bounds: Iterable[str]) -> str:
-        """Return the first release of this Python, such as `3.11.5`, that meets each `Requires-Python`, else the newest."""
+        """Return the first release of this Python (as `3.11.5`) that meets all `Requires-Python`, else the newest."""
         wanted = [SpecifierSet(bound) for bound in bounds]
         releases = (f"{self.python}.{micro}" for micro in range(_LAST_MICRO))
         return next((r for r in releases if all(bound.contains(r) for bound in wanted)), self._newest)

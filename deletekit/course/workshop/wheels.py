@@ -63,8 +63,8 @@ def _packed(installed: Distribution, folder: Path) -> Path:
 def collect_wheels(folder: Path, target: Target, extras: Sequence[str]) -> str:
     """Fetch what deletekit, whose wheel is in the folder, needs on a target.
 
-    Returns the first release of Python that all of it supports. Raises EnvironmentMissingError with pip's message if pip
-    finds no wheel.
+    Returns the first release of Python that all of it supports. Raises EnvironmentMissingError with pip's message if
+    pip finds no wheel.
     """
     (own,) = folder.glob("deletekit-*.whl")
     roots = map(str, target.wanted(metadata_of(own), extras))
