@@ -130,6 +130,12 @@ def test_a_notebook_says_how_much_of_it_is_translated(language: str) -> None:
     assert line.startswith("*")
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_at_a_release_nothing_is_missing(language: str) -> None:
+    assert {name: texts for name, texts in course_catalogs.missing(language).items() if texts} == {}
+
+
 def test_what_is_missing_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

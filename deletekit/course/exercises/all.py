@@ -13,8 +13,13 @@ from deletekit.course.exercise import Exercise, Functions, Mistake
 
 __all__ = ["EXERCISES"]
 
-_AS_SETS = ("ids", "names")
-"""Kinds whose answers are sets; TOML has none, so a list stands for one."""
+
+def _with_pairs(items: list[Any]) -> list[Any]:
+    return [tuple(item) if isinstance(item, list) else item for item in items]
+
+
+_FROM_TOML: Mapping[str, Callable[[Any], Any]] = {"ids": set, "names": set, "list": _with_pairs}
+"""How an answer is made of TOML's lists, for the kinds whose answers are sets, or lists of pairs."""
 
 
 def _read(file: Path) -> list[Exercise]:
@@ -25,7 +30,7 @@ def _read(file: Path) -> list[Exercise]:
 def _exercise(
     exercise_id: str, module: str, *, kind: str, right: list[Any], mistakes: list[Any], hints: list[str], why: str
 ) -> Exercise:
-    as_answer: Callable[[Any], Any] | None = set if kind in _AS_SETS else None
+    as_answer = _FROM_TOML.get(kind)
     answer_kind = ANSWER_KINDS.get(kind)
     if kind == "function":
         functions: Functions = import_module(f"{__package__}.{module}").FUNCTIONS[exercise_id]
