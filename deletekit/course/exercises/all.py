@@ -14,6 +14,10 @@ from deletekit.course.exercise import Exercise, Functions, Mistake
 __all__ = ["EXERCISES"]
 
 
+def _unchanged(answer: Any) -> Any:
+    return answer
+
+
 def _with_pairs(items: list[Any]) -> list[Any]:
     return [tuple(item) if isinstance(item, list) else item for item in items]
 
@@ -30,15 +34,14 @@ def _read(file: Path) -> list[Exercise]:
 def _exercise(
     exercise_id: str, module: str, *, kind: str, right: list[Any], mistakes: list[Any], hints: list[str], why: str
 ) -> Exercise:
-    as_answer = _FROM_TOML.get(kind)
-    answer_kind = ANSWER_KINDS.get(kind)
     if kind == "function":
         functions: Functions = import_module(f"{__package__}.{module}").FUNCTIONS[exercise_id]
         answer_kind, as_answer = function(*functions.cases), functions.by_name.__getitem__
-    assert answer_kind is not None
+    else:
+        answer_kind, as_answer = ANSWER_KINDS[kind], _FROM_TOML.get(kind, _unchanged)
 
     def answers(stored: list[Any]) -> tuple[Any, ...]:
-        return tuple(map(as_answer, stored) if as_answer else stored)
+        return tuple(map(as_answer, stored))
 
     return Exercise(
         id=exercise_id,
