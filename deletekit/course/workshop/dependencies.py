@@ -1,7 +1,7 @@
-"""What an installation of some requirements consists of on a target, each package with the version to install.
+"""Find all packages that some requirements need on a target, each with the version to install.
 
-Law: every requirement of every package is followed. A package has the version that is installed here, which is the one
-that was tried; one that only other platforms have is asked of `look_up`.
+A package gets the version that is installed here, because that one was tested. `look_up` finds a package that only
+other platforms have.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from packaging.utils import canonicalize_name
 
 from deletekit.course.workshop.target import Target
 
-__all__ = ["closure"]
+__all__ = ["dependency_versions"]
 
 
-def closure(
+def dependency_versions(
     roots: Iterable[str], target: Target, look_up: Callable[[Requirement], Distribution] | None = None
 ) -> dict[str, str]:
-    """Versions by canonical name.
+    """Return the versions of all dependencies by canonical name.
 
     Parameters
     ----------
     roots: requirements, such as `jupyterlab>=4.6`.
-    look_up: the metadata of a package that is not installed here. Without it, raises PackageNotFoundError for one.
+    look_up: returns the metadata of a package that is not installed here; None raises PackageNotFoundError for it.
     """
     extras: dict[str, set[str]] = {}
     found: dict[str, Distribution] = {}
@@ -33,17 +33,13 @@ def closure(
     while waiting:
         requirement = waiting.pop()
         name = canonicalize_name(requirement.name)
-        asked = {"", *requirement.extras}
-        if not target.wants(requirement.marker, ()) or asked <= extras.get(name, set()):
+        wanted_extras = {"", *requirement.extras}
+        if not target.wants(requirement.marker, ()) or wanted_extras <= extras.get(name, set()):
             continue
-        extras.setdefault(name, set()).update(asked)
+        extras.setdefault(name, set()).update(wanted_extras)
         if name not in found:
             found[name] = _metadata(requirement, look_up)
-        for line in found[name].requires or ():
-            below = Requirement(line)
-            if target.wants(below.marker, extras[name]):
-                below.marker = None
-                waiting.append(below)
+        waiting += target.wanted(found[name], extras[name])
     return {name: found[name].version for name in sorted(found)}
 
 

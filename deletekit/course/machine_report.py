@@ -1,4 +1,4 @@
-"""What the first lesson says about this machine."""
+"""Print what the first lesson says about this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["doctor"]
 
 
 def doctor(*, details: bool = False) -> None:
-    """Say whether the course works on this machine, and print whatever does not, with the command that fixes it.
+    """Print whether the course works on this machine, and what does not work, with the command that fixes it.
 
     Parameters
     ----------

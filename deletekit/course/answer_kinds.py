@@ -1,6 +1,6 @@
-"""What an answer may be, and how two answers are compared: as values, whatever library they came from.
+"""Read a learner's answer as a value that can be compared, whichever library it came from.
 
-Law: reading an answer never fails in any other way than by NotThisKind, and never runs for long.
+Reading an answer raises nothing but NotThisKind and never runs for long.
 """
 
 from __future__ import annotations
@@ -14,14 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 __all__ = [
-    "FLAG",
-    "IDS",
-    "MAPPING",
-    "NAMES",
-    "NUMBER",
-    "SEQUENCE",
-    "TEXT",
-    "Form",
+    "ANSWER_KINDS",
+    "AnswerKind",
     "NotThisKind",
     "function",
     "unanswered",
@@ -32,24 +26,30 @@ _DEEPEST = 8
 
 
 class NotThisKind(Exception):  # noqa: N818  # a finding about an answer, not an error
-    """The answer is no value of the kind that the exercise asks for."""
+    """Raised for an answer that is not of the kind that the exercise asks for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """A kind of answer: `kind` in words, and `read`, which gives the value to compare or raises NotThisKind."""
+class AnswerKind:
+    """A kind of answer.
 
-    kind: str
+    Attributes
+    ----------
+    description: the kind in words, for the learner.
+    read: returns the value to compare, or raises NotThisKind.
+    """
+
+    description: str
     read: Callable[[Any], Any]
 
 
 def unanswered(answer: Any) -> bool:
-    """Whether `...` still stands anywhere in an answer."""
+    """Return whether an answer still contains `...` anywhere."""
     return _holds_dots(answer, _DEEPEST)
 
 
-def function(*cases: tuple[Any, ...]) -> Form:
-    """A function, compared by what it returns, or raises, for each tuple of arguments."""
+def function(*cases: tuple[Any, ...]) -> AnswerKind:
+    """Return the kind of a function, which is compared by what it returns or raises for each tuple of arguments."""
 
     def read(answer: Any) -> Any:
         if not callable(answer):
@@ -58,7 +58,7 @@ def function(*cases: tuple[Any, ...]) -> Form:
         # A body that is still `...` returns None, whatever it is given.
         return ... if all(o in (("returned", None), ("returned", ...)) for o in outcomes) else outcomes
 
-    return Form("a function", read)
+    return AnswerKind("a function", read)
 
 
 def _number(answer: Any) -> int:
@@ -77,13 +77,6 @@ def _text(answer: Any) -> str:
     if not isinstance(value, str):
         raise NotThisKind
     return " ".join(value.split())
-
-
-def _flag(answer: Any) -> bool:
-    value = _plain(answer)
-    if not isinstance(value, bool):
-        raise NotThisKind
-    return value
 
 
 def _ids(answer: Any) -> frozenset[int]:
@@ -107,17 +100,19 @@ def _mapping(answer: Any) -> Any:
     return _comparable(dict(answer), _DEEPEST)
 
 
-NUMBER = Form("a whole number", _number)
-TEXT = Form("a text in quotes", _text)
-FLAG = Form("True or False", _flag)
-IDS = Form("a set of whole numbers, such as {1, 2}", _ids)
-NAMES = Form('a set of names, such as {"D1", "D2"}', _names)
-SEQUENCE = Form("a list, in order", _sequence)
-MAPPING = Form('a dict, such as {"D1": 1}', _mapping)
+ANSWER_KINDS = {
+    "number": AnswerKind("a whole number", _number),
+    "text": AnswerKind("a text in quotes", _text),
+    "ids": AnswerKind("a set of whole numbers, such as {1, 2}", _ids),
+    "names": AnswerKind('a set of names, such as {"D1", "D2"}', _names),
+    "list": AnswerKind("a list, in order", _sequence),
+    "dict": AnswerKind('a dict, such as {"D1": 1}', _mapping),
+}
+"""Every kind but `function`, by the word that the exercises' files have for it."""
 
 
 def _plain(value: Any) -> Any:
-    """numpy's and pyarrow's values as Python's."""
+    """Convert values of numpy and pyarrow to Python's."""
     try:
         if isinstance(value, np.generic | np.ndarray):
             return value.tolist()
@@ -131,7 +126,7 @@ def _plain(value: Any) -> Any:
 
 
 def _items(answer: Any) -> list[Any]:
-    """The members of a finite collection; a generator may have no end, and a text is one value."""
+    """List the members of a finite collection. A generator may have no end, and a text is one value."""
     value = _plain(answer)
     if not isinstance(value, list | tuple | set | frozenset | range) or len(value) > _LONGEST:
         raise NotThisKind
@@ -139,7 +134,7 @@ def _items(answer: Any) -> list[Any]:
 
 
 def _comparable(value: Any, depth: int) -> Any:
-    """A value that can be compared with another one and told from it: True is not 1."""
+    """Convert a value to one that compares by type and value: True is not 1."""
     value = _plain(value)
     if depth == 0:
         raise NotThisKind

@@ -1,4 +1,4 @@
-"""Every check in order, and what they come to."""
+"""Run every check, in order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from deletekit.course.diagnosis.check import Check
 from deletekit.course.diagnosis.environment import Environment
 from deletekit.course.diagnosis.machine import (
-    base_at_work,
+    base_in_use,
     disk_space,
     memory,
     processors,
@@ -23,7 +23,7 @@ __all__ = ["CHECKS", "base_works", "diagnose"]
 CHECKS: tuple[Callable[[Environment], Iterator[Check]], ...] = (
     python_version,
     base_packages,
-    base_at_work,
+    base_in_use,
     temporary_folder,
     disk_space,
     processors,
@@ -37,12 +37,15 @@ CHECKS: tuple[Callable[[Environment], Iterator[Check]], ...] = (
 
 
 def diagnose(environment: Environment | None = None) -> tuple[Check, ...]:
-    """Every check, those of the base first. Takes a few seconds: the base is tried, not only looked at."""
-    place = environment or Environment.here()
-    found = [check for checks in CHECKS for check in checks(place)]
+    """Run every check and return the results, those of the base first.
+
+    Takes a few seconds, because the base is tried on a small table. None checks this process's environment.
+    """
+    environment = environment or Environment.here()
+    found = [check for checks in CHECKS for check in checks(environment)]
     return tuple(sorted(found, key=lambda check: check.part != "base"))
 
 
 def base_works(checks: Sequence[Check]) -> bool:
-    """Whether tables can be read and written; Spark and the course may be missing."""
+    """Return whether tables can be read and written. Spark and the course may be missing."""
     return all(check.status != "missing" for check in checks if check.part == "base")
