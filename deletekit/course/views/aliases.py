@@ -62,6 +62,10 @@ class Aliases:
         """The name of a file or deletion vector."""
         return self._known().get(entry.data_file.identity, f"{_letter(entry)}?")
 
+    def number(self, entry: ManifestEntry) -> int:
+        """Return the number in a file's name, to sort files of one letter by."""
+        return alias_number(self.file(entry))
+
     def order(self, entry: ManifestEntry) -> tuple[str, int]:
         """What to sort files by: letter and number of the name."""
         name = self.file(entry)

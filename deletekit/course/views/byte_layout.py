@@ -53,7 +53,13 @@ class ByteRange:
 
     @property
     def stop(self) -> int:
+        """The offset after the last byte."""
         return self.start + self.length
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether a stored length or checksum is not that of the bytes."""
+        return self.field in ("crc", "length") and ", but " in self.value
 
 
 def layout(data: bytes) -> tuple[ByteRange, ...]:
