@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from deletekit.course.translations import Messages
 from deletekit.course.views.build import (
     button,
     check,
@@ -22,7 +23,6 @@ from deletekit.course.views.build import (
     select,
 )
 from deletekit.course.views.byte_layout import ByteRange, blob_layout
-from deletekit.course.views.messages import Messages
 from deletekit.course.views.page import Block, Cells, Control, Facts, Grid, Mark, Page
 from deletekit.course.views.vector_file import VectorFile, open_vector_file
 from deletekit.errors import InvalidInputError

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from inspect import signature
 from typing import Any
 
-from deletekit.course.views.messages import Messages
+from deletekit.course.translations import Messages
 from deletekit.course.views.page import Block, Control, Facts, Line, Mark, Page
 from deletekit.course.views.table_view import window
 from deletekit.errors import DeletekitError

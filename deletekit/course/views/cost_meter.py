@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from deletekit.course.translations import Messages
 from deletekit.course.views.build import check, line, make_page, number
-from deletekit.course.views.messages import Messages
 from deletekit.course.views.page import Grid, Page
 
 __all__ = ["ModeCost", "cost_meter"]

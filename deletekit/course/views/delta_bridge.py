@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from deletekit.course.translations import Messages
 from deletekit.course.views.build import (
     MOST_OPTIONS,
     error_facts,
@@ -19,7 +20,6 @@ from deletekit.course.views.build import (
 from deletekit.course.views.byte_layout import ByteRange
 from deletekit.course.views.delta_bytes import Part, Side, VectorPair, aligned, deletes_of, vector_pair
 from deletekit.course.views.delta_view import DeltaAction, DeltaVersion, DeltaView, Following
-from deletekit.course.views.messages import Messages
 from deletekit.course.views.page import Block, Facts, Grid, Line, Mark, Page
 from deletekit.delta.paths import plain_path
 from deletekit.errors import DeletekitError, NotFoundError

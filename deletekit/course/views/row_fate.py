@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from deletekit.course.views.aliases import alias_number
+from deletekit.course.translations import Messages
 from deletekit.course.views.build import check, line, make_page, paging, select, without_columns
 from deletekit.course.views.fates import Fate, Fates, Hit, Rules, fates
-from deletekit.course.views.messages import Messages
 from deletekit.course.views.page import Block, Grid, Mark, Page
+from deletekit.course.views.short_names import alias_number
 from deletekit.course.views.table_view import TableView, as_table_view, delete_of
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.formats.content_file import FileContent, ManifestEntry

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from deletekit.course.views.aliases import alias_number
+from deletekit.course.translations import Messages
 from deletekit.course.views.build import MOST_OPTIONS, line, make_page, number, paging, select
-from deletekit.course.views.messages import Messages
 from deletekit.course.views.page import Block, Control, Grid, Page
+from deletekit.course.views.short_names import alias_number
 from deletekit.course.views.table_view import TableView, as_table_view, delete_of
 from deletekit.deletes.which_apply import DeleteFileIndex
 from deletekit.errors import FormatError, InvalidInputError

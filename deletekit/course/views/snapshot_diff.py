@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from deletekit.course.translations import Messages
 from deletekit.course.views.build import MOST_OPTIONS, line, make_page, paging, select, without_columns
-from deletekit.course.views.messages import Messages
 from deletekit.course.views.page import Grid, Mark, Page
 from deletekit.course.views.table_view import TableView, as_table_view, kind_of
 from deletekit.deletes.plan import ScanTask

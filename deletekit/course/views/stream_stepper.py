@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from deletekit.course.translations import Messages
 from deletekit.course.views.build import button, check, line, make_page, select
 from deletekit.course.views.fates import Rules, fates
-from deletekit.course.views.messages import Messages
 from deletekit.course.views.page import Control, Facts, Grid, Line, Mark, Page
 from deletekit.course.views.stream_record import BATCHES, CRASHES, STREAM_MODES, StreamCall, StreamRecord
 from deletekit.course.views.table_view import TableView, delete_of, kind_of

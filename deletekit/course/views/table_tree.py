@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from deletekit.course.translations import Messages
 from deletekit.course.views.build import check, make_page
-from deletekit.course.views.messages import Messages
 from deletekit.course.views.page import Mark, Node, Page, Tree
 from deletekit.course.views.table_view import TableView, as_table_view, kind_of
 from deletekit.course.views.tree_items import Item, Items, visible

@@ -12,7 +12,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from deletekit.course.views.aliases import Aliases
+from deletekit.course.views.short_names import ShortNames
 from deletekit.deletes.plan import delete_index
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.which_apply import DeleteFileIndex
@@ -42,7 +42,7 @@ class TableView:
         self.table = _open(source)
         self.metadata: TableMetadata = self.table.metadata
         self.reader = SnapshotReader(self.table.io, self.metadata)
-        self.aliases = Aliases(self.metadata, self.reader)
+        self.aliases = ShortNames(self.metadata, self.reader)
         self.context = ReadContext(self.table.io, self.metadata)
         self._indexes: dict[int, DeleteFileIndex] = {}
         self._live: dict[tuple[int, ManifestContent], LiveEntries] = {}

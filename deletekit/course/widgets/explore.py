@@ -7,8 +7,8 @@ from typing import Any
 import traitlets
 from ipywidgets import VBox
 
+from deletekit.course.translations import Messages
 from deletekit.course.views.explore import EXPLORED, explore_html
-from deletekit.course.views.messages import Messages
 from deletekit.course.views.page_html import page_html
 from deletekit.course.views.table_view import as_table_view
 from deletekit.course.widgets.base import PageWidget
