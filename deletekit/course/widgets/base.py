@@ -63,16 +63,17 @@ class PageWidget(anywidget.AnyWidget):
     Raises TypeError for an unknown trait. Errors of the table are shown inside.
     """
 
-    make_page: ClassVar[Callable[..., Page]]
+    _make_page: ClassVar[Callable[..., Page]]
     module: ClassVar[str]
     resets: ClassVar[Resets] = {}
 
     page = traitlets.Dict(read_only=True).tag(sync=True)
+    lang = traitlets.Unicode(allow_none=True, default_value=None).tag(sync=True, state=True)
 
     def __init_subclass__(cls, view: Callable[..., Page] | None = None, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         if view is not None:
-            cls.make_page, cls.module = staticmethod(view), view.__name__
+            cls._make_page, cls.module = staticmethod(view), view.__name__
             for name, trait in _traits(view).items():
                 trait.class_init(cls, name)
                 setattr(cls, name, trait)
@@ -96,13 +97,13 @@ class PageWidget(anywidget.AnyWidget):
 
     def view(self) -> Page:
         """Make the page of the present state. What this raises is shown."""
-        return type(self).make_page(*self.sources(), **self.state())
+        return self._make_page(*self._sources(), **self._state())
 
-    def sources(self) -> tuple[Any, ...]:
+    def _sources(self) -> tuple[Any, ...]:
         """Return the view's positional arguments: the table or record to show."""
         raise NotImplementedError
 
-    def state(self) -> dict[str, Any]:
+    def _state(self) -> dict[str, Any]:
         """Return the traits that the page is made of."""
         return {name: getattr(self, name) for name in self.trait_names(state=True)}
 
@@ -177,9 +178,9 @@ class PageWidget(anywidget.AnyWidget):
 
 
 def _traits(view: Callable[..., Page]) -> dict[str, Any]:
-    """Return a trait for each keyword parameter of a view."""
+    """Return a trait for each keyword parameter of a view but `lang`, which every widget has."""
     hints = get_type_hints(view)
-    keywords = (p for p in signature(view).parameters.values() if p.kind == p.KEYWORD_ONLY)
+    keywords = (p for p in signature(view).parameters.values() if p.kind == p.KEYWORD_ONLY and p.name != "lang")
     return {p.name: _trait(hints[p.name], p.default).tag(sync=True, state=True) for p in keywords}
 
 

@@ -30,7 +30,7 @@ class TableWidget(PageWidget):
         self._source = table
         super().__init__(**state)
 
-    def sources(self) -> tuple[Any, ...]:
+    def _sources(self) -> tuple[Any, ...]:
         """Return the table. It is opened when the first page is made, so that what is wrong with it is shown."""
         self._source = as_table_view(self._source)
         return (self._source,)
@@ -91,9 +91,9 @@ class BitmapBytes(TableWidget, view=bitmap_bytes):
     def __init__(self, source: Any, **state: Any) -> None:
         super().__init__(source, **state)
 
-    def sources(self) -> tuple[Any, ...]:
+    def _sources(self) -> tuple[Any, ...]:
         """Return the table, or the bytes or path of the file."""
-        return (self._source,) if is_vector_file(self._source) else super().sources()
+        return (self._source,) if is_vector_file(self._source) else super()._sources()
 
     def _location(self) -> str:
         if isinstance(self._source, bytes):

@@ -35,7 +35,7 @@ class CostMeter(PageWidget, view=cost_meter):
     times: show seconds too.
     """
 
-    def sources(self) -> tuple[Any, ...]:
+    def _sources(self) -> tuple[Any, ...]:
         """Return what the workload costs."""
         return (_measured(self.rows, self.files, self.percent),)
 
@@ -60,12 +60,12 @@ class StreamStepper(PageWidget, view=stream_stepper):
         """The table after these steps, read-only. Raises InvalidInputError if the widget shows one."""
         return self._record().table
 
-    def sources(self) -> tuple[Any, ...]:
+    def _sources(self) -> tuple[Any, ...]:
         """Return what the steps did."""
         return (self._record(),)
 
     def _record(self) -> StreamRecord:
-        state = self.state()
+        state = self._state()
         del state["lang"]
         return _recorded(state.pop("step"), **state)
 
@@ -96,7 +96,7 @@ class DeltaBridge(PageWidget, view=delta_bridge):
         self._table = table
         super().__init__(**state)
 
-    def sources(self) -> tuple[Any, ...]:
+    def _sources(self) -> tuple[Any, ...]:
         """Return the Delta table. It is opened when the first page is made, so that what is wrong with it is shown."""
         if not isinstance(self._source, DeltaView):
             self._source = DeltaView(self._source, self._table, synced_table)
