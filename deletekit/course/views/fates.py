@@ -1,6 +1,6 @@
-"""Why a row is hidden or not: every delete that has it, and the three rules that decide. Each rule can be switched off.
+"""Why a row is hidden or not: every delete that has it, and the three rules that decide, each of which can be broken.
 
-Each delete file is applied alone; then the rules decide which of them hide the row.
+Law: believes nothing; a verdict is reached by applying each delete file on its own, and then the rules to the outcome.
 Spec: "Scan Planning", https://iceberg.apache.org/spec/#scan-planning
 """
 
@@ -26,20 +26,20 @@ from deletekit.table.metadata import Snapshot
 __all__ = ["MOST_OTHERS", "Fate", "Hit", "Reason", "Rules", "fates"]
 
 MOST_OTHERS = 200
-"""Limit on non-applying deletes that are still opened to see whether they have the row."""
+"""Deletes that do not apply, and are looked into for whether they have the row all the same."""
 
 Reason = Literal["applies", "older", "scope", "vector-wins"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The rules of the specification. Switch one off to see what it is for.
+    """The rules of the specification; each can be switched off to see what it is for.
 
     Attributes
     ----------
     sequence: an equality delete applies to older data files only (`<`), not to those of its own commit (`<=`).
     scope: an equality or position delete of a partition applies to that partition only.
-    vector_wins: if a data file has a deletion vector, position delete files do not count.
+    vector_wins: beside a deletion vector, position delete files do not count.
     """
 
     sequence: bool = True
@@ -56,7 +56,6 @@ class Hit:
 
     @property
     def hides(self) -> bool:
-        """Whether the delete hides the row."""
         return self.reason == "applies"
 
 
@@ -70,13 +69,12 @@ class Fate:
 
     @property
     def live(self) -> bool:
-        """Whether no delete hides the row."""
         return not any(hit.hides for hit in self.hits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fates:
-    """Some rows of a data file, and the deletes that were opened; `left_out` is how many were not."""
+    """Some rows of a data file, and the deletes that were looked into; `left_out` says how many were not."""
 
     rows: tuple[Fate, ...]
     candidates: tuple[tuple[ManifestEntry, Reason], ...]
@@ -92,7 +90,7 @@ def fates(
     stop: int,
     rules: Rules,
 ) -> Fates:
-    """Return why each of the rows `start .. stop - 1` is live or hidden. Raises as `read_task`."""
+    """The fate of rows `start .. stop - 1` of a data file. Raises as `read_task`."""
     candidates, left_out = _candidates(view, snapshot, data, rules)
     task = ScanTask(data)
     wanted = PositionBitmap.from_range(start, max(stop, start))
@@ -107,7 +105,7 @@ def fates(
 def _candidates(
     view: TableView, snapshot: Snapshot, data: ManifestEntry, rules: Rules
 ) -> tuple[list[tuple[ManifestEntry, Reason]], int]:
-    """Return the deletes that may have rows of the file: all that apply by the specification, and some others."""
+    """Deletes that may have rows of the file; those that apply by the specification all, of the others some."""
     index = view.index(snapshot)
     applying = index.for_data_file(data)
     known = {e.data_file.identity for e in applying}
@@ -128,7 +126,7 @@ def _candidates(
 
 
 def _about(delete: DeleteFile, data: ManifestEntry) -> bool:
-    """Return whether a delete could have rows of the data file, whatever the rules."""
+    """Whether a delete could have rows of the data file at all, whatever the rules."""
     if delete.content == FileContent.EQUALITY_DELETES:
         return True
     path = referenced_path(delete)
@@ -138,7 +136,7 @@ def _about(delete: DeleteFile, data: ManifestEntry) -> bool:
 def _reason(
     view: TableView, entry: ManifestEntry, data: ManifestEntry, vector: ManifestEntry | None, rules: Rules
 ) -> Reason:
-    """Return the rule that keeps a delete from applying; a rule that is switched off keeps none."""
+    """What keeps a delete from applying; the rules that are switched off keep none."""
     delete = delete_of(entry)
     number, data_number = entry.sequence_number or 0, data.sequence_number or 0
     equality = delete.content == FileContent.EQUALITY_DELETES
@@ -159,7 +157,7 @@ def _scope(file: Any) -> tuple[int, tuple[Any, ...]]:
 def _has(
     view: TableView, task: ScanTask, entry: ManifestEntry, start: int, stop: int, wanted: PositionBitmap
 ) -> npt.NDArray[np.bool_]:
-    """Return which of the rows one delete file has, by position or key alone."""
+    """Which of the rows one delete file has, by position or key alone."""
     delete = delete_of(entry)
     if delete.content == FileContent.POSITION_DELETES:
         return view.context.loader.positions_of(delete, task.data_file.file_path).mask(start, max(stop - start, 0))

@@ -16,7 +16,7 @@ from deletekit.course.views.page import Grid, Mark, Page
 from deletekit.course.views.table_view import TableView, as_table_view, kind_of
 from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import ReadRequest, read_task
-from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
+from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.formats.safe_text import brief, literal
 from deletekit.maintenance.verify.snapshot_rules import commit_counters
@@ -185,15 +185,14 @@ def _counters(messages: Messages, view: TableView, snapshot: Snapshot) -> Grid:
     entries = [e for columns in manifests for e in columns.entries(np.arange(len(columns)))]
     found = {k: n for k, n in commit_counters(snapshot.snapshot_id, entries).items() if n}
     live = [e.data_file for e in entries if e.is_live]
-    files, records = Counter(f.content for f in live), Counter[FileContent]()
-    for file in live:
-        records[file.content] += file.record_count
+    data = [f for f in live if not isinstance(f, DeleteFile)]
+    deletes = [f for f in live if isinstance(f, DeleteFile)]
     found |= {
-        "total-records": records[FileContent.DATA],
-        "total-data-files": files[FileContent.DATA],
-        "total-delete-files": len(live) - files[FileContent.DATA],
-        "total-position-deletes": records[FileContent.POSITION_DELETES],
-        "total-equality-deletes": records[FileContent.EQUALITY_DELETES],
+        "total-records": sum(f.record_count for f in data),
+        "total-data-files": len(data),
+        "total-delete-files": len(deletes),
+        "total-position-deletes": sum(f.record_count for f in deletes if f.kind != "equality-delete"),
+        "total-equality-deletes": sum(f.record_count for f in deletes if f.kind == "equality-delete"),
     }
     lines = []
     for name, number in sorted(found.items()):
