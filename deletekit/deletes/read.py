@@ -42,6 +42,7 @@ __all__ = [
     "FileBatch",
     "ReadContext",
     "ReadRequest",
+    "deleted_positions",
     "partition_constants",
     "read_task",
 ]
@@ -157,6 +158,15 @@ def read_task(
                     yield from rows.batches(group, hidden)
     except DeletekitError as e:
         raise e.in_file(data_file.file_path) from e
+
+
+def deleted_positions(context: ReadContext, task: ScanTask, within: PositionBitmap | None = None) -> PositionBitmap:
+    """Return the positions of a data file that its deletes hide, by position or by value.
+
+    `within` limits the read, as `positions` does in `read_task`.
+    """
+    parts = [b.positions(b.deleted) for b in read_task(context, task, ReadRequest(()), within)]
+    return PositionBitmap(np.concatenate(parts)) if parts else PositionBitmap()
 
 
 def _opened(context: ReadContext, source: Any, part: TaskPart) -> TabularFile:

@@ -23,13 +23,13 @@ import pyarrow as pa
 from deletekit.deletes.delete_loader import DeleteLoader
 from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors, write_position_deletes
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.which_apply import referenced_path
+from deletekit.deletes.scope import own_deletes
 from deletekit.deletes.write_context import WriteContext, granularity_of
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 
-__all__ = ["HiddenRows", "Replacement", "check_rows", "existing", "own_deletes", "replace_deletes", "write_positions"]
+__all__ = ["HiddenRows", "Replacement", "check_rows", "existing", "replace_deletes", "write_positions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def replace_deletes(
         gone = positions if one.hidden is None else positions | one.hidden
         if drops and len(existing(gone, file)) == file.record_count:
             dropped.append(one.task.data)
-            removed += own_deletes(one.task)
+            removed += own_deletes(file.file_path, one.task.deletes)
             continue
         removed += replaced
         positions = existing(positions, file)
@@ -126,11 +126,6 @@ def existing(positions: PositionBitmap, file: DataFile) -> PositionBitmap:
     return positions.below(file.record_count)
 
 
-def own_deletes(task: ScanTask) -> list[ManifestEntry]:
-    """The deletes by position that are about this data file alone, and go when it goes."""
-    return [entry for entry in task.deletes if _is_only_about(entry, task.data_file.file_path)]
-
-
 def check_rows(file: DataFile, rows: int) -> None:
     """Raise FormatError when a data file has more rows than its entry says: they could get lost, or come back."""
     if rows > file.record_count:
@@ -144,16 +139,12 @@ def check_rows(file: DataFile, rows: int) -> None:
         )
 
 
-def _is_only_about(entry: ManifestEntry, path: str) -> bool:
-    delete = entry.data_file
-    return isinstance(delete, DeleteFile) and delete.kind != "equality-delete" and referenced_path(delete) == path
-
-
 def _merged(
     write: WriteContext, loader: DeleteLoader, one: HiddenRows, granularity: str | None
 ) -> tuple[PositionBitmap, list[ManifestEntry]]:
     """The positions of the new delete, and the deletes that it replaces."""
-    task, own = one.task, own_deletes(one.task)
+    task = one.task
+    own = own_deletes(task.data_file.file_path, task.deletes)
     if write.metadata.format_version >= 3:
         return one.positions | (loader.positions(task) if one.hidden is None else one.hidden), own
     if not own or granularity_of(write.metadata, granularity) != "file":

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import LINEAGE_FIELDS, ReadContext, ReadRequest, read_task
-from deletekit.deletes.replace import existing
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile
-from deletekit.formats.deletion_vector import PositionBitmap
 
-__all__ = ["deleted_positions", "existing_positions", "live_share", "rewrite_data_files"]
+__all__ = ["live_share", "rewrite_data_files"]
 
 
 def live_share(context: ReadContext, task: ScanTask) -> float:
@@ -79,14 +76,3 @@ def _chunks(tables: Iterator[pa.Table], rows: int | None) -> Iterator[pa.Table]:
             waiting, count = [joined.slice(rows)], count - rows
     if count:
         yield pa.concat_tables(waiting)
-
-
-def deleted_positions(context: ReadContext, task: ScanTask) -> PositionBitmap:
-    """Positions of a data file that any of its deletes hides, those by value too."""
-    parts = [b.positions(b.deleted) for b in read_task(context, task, ReadRequest(()))]
-    return PositionBitmap(np.concatenate(parts)) if parts else PositionBitmap()
-
-
-def existing_positions(context: ReadContext, task: ScanTask) -> PositionBitmap:
-    """What deletes by position hide of a data file, without positions behind its end, which some writers leave."""
-    return existing(context.loader.positions(task), task.data_file)

@@ -28,7 +28,8 @@ from deletekit.deletes.read import (
     ReadRequest,
     read_task,
 )
-from deletekit.deletes.replace import HiddenRows, check_rows, own_deletes, replace_deletes
+from deletekit.deletes.replace import HiddenRows, check_rows, replace_deletes
+from deletekit.deletes.scope import own_deletes
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
@@ -200,7 +201,7 @@ def _apply(
 def _drop(task: ScanTask, result: ChangeResult) -> None:
     """Remove a data file, and with it the deletes that name it alone."""
     result.removed_data_files.append(task.data)
-    result.removed_delete_files += own_deletes(task)
+    result.removed_delete_files += own_deletes(task.data_file.file_path, task.deletes)
 
 
 def _rows_at(context: ReadContext, task: ScanTask, positions: PositionBitmap) -> pa.Table:

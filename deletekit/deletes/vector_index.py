@@ -15,8 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deletekit.deletes.scope import Scope, partition_scopes
 from deletekit.errors import FormatError
-from deletekit.formats.content_file import ManifestEntry, partition_key
+from deletekit.formats.content_file import ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns
 
 __all__ = ["VectorIndex"]
@@ -40,7 +41,7 @@ class VectorIndex:
         self._paths = pa.chunked_array([columns.referenced(rows) for columns, rows in self._parts], pa.large_string())
         if self._paths.null_count or pc.count_distinct(self._paths).as_py() < len(self._paths):
             self._refuse()
-        self._scopes: dict[Any, int] = {}
+        self._scopes: dict[Scope, int] = {}
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -96,8 +97,8 @@ class VectorIndex:
 
     def _scope_codes(self, columns: ManifestColumns) -> Numbers:
         """A number for each partition of a manifest, the same for the same spec and partition everywhere."""
-        keys = ((columns.spec_id, partition_key(p)) for p in columns.partition)
-        return np.array([self._scopes.setdefault(key, len(self._scopes)) for key in keys], np.int64)
+        scopes = partition_scopes(columns)
+        return np.array([self._scopes.setdefault(scope, len(self._scopes)) for scope in scopes], np.int64)
 
     def _each(self) -> Iterator[ManifestEntry]:
         for columns, rows in self._parts:

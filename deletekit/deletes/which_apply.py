@@ -1,12 +1,4 @@
-"""Which deletes apply to which data file: the scope and sequence rules of the spec, and nothing else.
-
-| kind                        | sequence    | scope                                            |
-|-----------------------------|-------------|--------------------------------------------------|
-| deletion vector             | data <= del | its referenced data file; wins over position deletes |
-| position delete, one file   | data <= del | that data file                                   |
-| position delete, partition  | data <= del | same spec and partition                          |
-| equality, partitioned spec  | data <  del | same spec and partition                          |
-| equality, unpartitioned     | data <  del | every data file                                  |
+"""The index of a snapshot's deletes: which of them apply to a data file, by the rules of `scope`.
 
 Spec: "Scan Planning", https://iceberg.apache.org/spec/#scan-planning
 """
@@ -15,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,17 +15,23 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 from pyiceberg.conversions import from_bytes
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import DoubleType, FloatType, NestedField, PrimitiveType
 
+from deletekit.deletes.scope import (
+    is_global,
+    is_old_enough,
+    newest_covered,
+    partition_scopes,
+    referenced_path,
+    scope_of,
+)
 from deletekit.deletes.vector_index import VectorIndex
 from deletekit.errors import FormatError
-from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry, partition_key
-from deletekit.formats.delete_file import FILE_PATH_ID
+from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns, text_array
 from deletekit.formats.metrics import widen
 
-__all__ = ["DeleteFileIndex", "is_global", "referenced_path", "widened_bound"]
+__all__ = ["DeleteFileIndex", "widened_bound"]
 
 Numbers = npt.NDArray[np.int64]
 
@@ -88,7 +86,7 @@ class DeleteFileIndex:
         vector = self._vectors.of(path)
         if vector is not None:
             _check_scope(vector, data)
-            if _seq(vector) < _seq(data):
+            if not is_old_enough(data, vector):
                 raise FormatError(
                     "deletion vector is older than its data file",
                     kind="deletion-vector-sequence",
@@ -98,21 +96,19 @@ class DeleteFileIndex:
                     expected=f">= {data.sequence_number} of {path}",
                 )
             return (vector,)
-        by_path = [d for d in self._by_path.get(path, ()) if _seq(d) >= _seq(data)]
+        by_path = [d for d in self._by_path.get(path, ()) if is_old_enough(data, d)]
         for delete in by_path:
             _check_scope(delete, data)
-        scoped = [d for d in self._by_partition.get(_scope(data.data_file), ()) if _seq(d) >= _seq(data)]
+        scoped = [d for d in self._by_partition.get(scope_of(data.data_file), ()) if is_old_enough(data, d)]
         return (*by_path, *scoped)
 
     def equality_deletes(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
-        """Equality deletes newer than the data file, global ones first; those that bounds exclude are left out."""
-        candidates = [*self._global, *self._equality.get(_scope(data.data_file), ())]
-        return tuple(d for d in candidates if _seq(d) > _seq(data) and self._may_match(d, data.data_file))
+        """Return the equality deletes that apply to a data file, global ones first, without those bounds exclude."""
+        return tuple(d for d in self._equality_in_scope(data) if is_old_enough(data, d))
 
     def too_old_equality_deletes(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
-        """Equality deletes in the file's scope that do not apply, because the file is not older than they are."""
-        candidates = [*self._global, *self._equality.get(_scope(data.data_file), ())]
-        return tuple(d for d in candidates if _seq(d) <= _seq(data) and self._may_match(d, data.data_file))
+        """Return the equality deletes in a data file's scope that do not apply, because it is not strictly older."""
+        return tuple(d for d in self._equality_in_scope(data) if not is_old_enough(data, d))
 
     def vectors(self, numbers: Numbers) -> list[ManifestEntry]:
         """Deletion vectors by their numbers from `vector_numbers`."""
@@ -137,16 +133,19 @@ class DeleteFileIndex:
     def with_other_deletes(self, columns: ManifestColumns, rows: Numbers) -> Numbers:
         """Places in `rows` of the data files that other deletes than their deletion vector may apply to."""
         number = columns.sequence_number[rows]
-        may = number < max((_seq(d) for d in self._global), default=-1)
+        may = number <= _newest_covered(self._global)
         if self._by_path:
             named = pc.is_in(columns.paths(rows), value_set=text_array(self._by_path))
             may |= named.to_numpy(zero_copy_only=False)
         if self._by_partition or self._equality:
-            scopes = [(columns.spec_id, partition_key(p)) for p in columns.partition]
-            codes = columns.partition_code[rows]
-            may |= number <= _newest(self._by_partition, scopes)[codes]
-            may |= number < _newest(self._equality, scopes)[codes]
+            deletes = ((*self._by_partition.get(s, ()), *self._equality.get(s, ())) for s in partition_scopes(columns))
+            newest = np.array([_newest_covered(found) for found in deletes], np.int64)
+            may |= number <= newest[columns.partition_code[rows]]
         return np.flatnonzero(may)
+
+    def _equality_in_scope(self, data: ManifestEntry) -> Iterator[ManifestEntry]:
+        in_scope = (*self._global, *self._equality.get(scope_of(data.data_file), ()))
+        return (d for d in in_scope if self._may_match(d, data.data_file))
 
     def _add(self, entry: ManifestEntry, specs: Mapping[int, PartitionSpec]) -> None:
         delete = entry.data_file
@@ -160,10 +159,10 @@ class DeleteFileIndex:
                     field="equality_ids",
                     found=delete.equality_ids,
                 )
-            (self._global if is_global(specs[delete.spec_id]) else self._equality[_scope(delete)]).append(entry)
+            (self._global if is_global(specs[delete.spec_id]) else self._equality[scope_of(delete)]).append(entry)
         else:
             path = referenced_path(delete)
-            (self._by_partition[_scope(delete)] if path is None else self._by_path[path]).append(entry)
+            (self._by_partition[scope_of(delete)] if path is None else self._by_path[path]).append(entry)
 
     def _may_match(self, entry: ManifestEntry, data: ContentFile) -> bool:
         """False only when counts or bounds prove that no key can be equal; one field is enough (AND)."""
@@ -174,25 +173,6 @@ class DeleteFileIndex:
             doubtful |= self._untrusted.get(file.file_format, frozenset())
         fields = (self._fields.get(i) for i in delete.equality_ids or () if i not in doubtful)
         return all(field is None or _field_may_match(field, delete, data) for field in fields)
-
-
-def referenced_path(delete: DeleteFile) -> str | None:
-    """The one data file a position delete file is about, or None when it may name several.
-
-    By `referenced_data_file`, else by equal bounds of `file_path`, which Java keeps untruncated for that purpose.
-    """
-    if delete.referenced_data_file is not None:
-        return delete.referenced_data_file
-    lower = (delete.lower_bounds or {}).get(FILE_PATH_ID)
-    upper = (delete.upper_bounds or {}).get(FILE_PATH_ID)
-    if lower is None or lower != upper:
-        return None
-    return lower.decode("utf-8", errors="surrogateescape")
-
-
-def is_global(spec: PartitionSpec) -> bool:
-    """Whether an equality delete of this spec applies to every file: no fields, or only void ones (Java)."""
-    return all(isinstance(f.transform, VoidTransform) for f in spec.fields)
 
 
 def widened_bound(bound: bytes, field: NestedField) -> bytes:
@@ -208,21 +188,12 @@ def widened_bound(bound: bytes, field: NestedField) -> bytes:
     return bound
 
 
-def _scope(file: ContentFile) -> tuple[int, tuple[Any, ...]]:
-    return (file.spec_id, partition_key(file.partition))
-
-
-def _newest(deletes: Mapping[Any, Sequence[ManifestEntry]], scopes: Sequence[Any]) -> Numbers:
-    """The highest sequence number of the deletes of each scope, -1 for none."""
-    return np.array([max((_seq(d) for d in deletes.get(s, ())), default=-1) for s in scopes], np.int64)
-
-
-def _seq(entry: ManifestEntry) -> int:
-    return entry.sequence_number or 0
+def _newest_covered(deletes: Iterable[ManifestEntry]) -> int:
+    return max(map(newest_covered, deletes), default=-1)
 
 
 def _check_scope(delete: ManifestEntry, data: ManifestEntry) -> None:
-    if _scope(delete.data_file) != _scope(data.data_file):
+    if scope_of(delete.data_file) != scope_of(data.data_file):
         raise FormatError(
             "delete and its data file differ in partition spec or partition",
             kind="delete-partition",

@@ -20,6 +20,7 @@ from deletekit.deletes.hide_positions import hide_positions
 from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.replace import HiddenRows, existing, replace_deletes
+from deletekit.deletes.scope import is_old_enough, referenced_path, scope_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError, FormatError, InvalidInputError, NotFoundError
@@ -33,7 +34,7 @@ from deletekit.maintenance.verify.dropped_deletes import DROPPED, dropped_delete
 from deletekit.maintenance.verify.kinds import REPAIRS
 from deletekit.maintenance.verify.report import Finding, error
 from deletekit.maintenance.verify.run import verify
-from deletekit.maintenance.verify.snapshot_files import LiveFiles, dangling_kind, scope
+from deletekit.maintenance.verify.snapshot_files import LiveFiles, dangling_kind
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
@@ -286,7 +287,7 @@ class _Plan:
         scoped = [
             (e, d)
             for e, d in live.delete_files()
-            if d.kind == "position-delete" and live.target(d) is None and d.identity not in known
+            if d.kind == "position-delete" and referenced_path(d) is None and d.identity not in known
         ]
         contents = engine.map(partial(check_delete_file, self.io, self.metadata), [(d,) for _, d in scoped])
         for (entry, delete), content in zip(scoped, contents, strict=True):
@@ -349,9 +350,9 @@ class _Plan:
             assert isinstance(delete, DeleteFile)
             if delete.identity in twice:
                 raise FormatError("the deletion vector is live twice", file=delete.file_path)
-            if scope(delete) != scope(data.data_file):
+            if scope_of(delete) != scope_of(data.data_file):
                 raise FormatError("the deletion vector is of another partition", file=delete.file_path)
-            if (entry.sequence_number or 0) < (data.sequence_number or 0):
+            if not is_old_enough(data, entry):
                 raise FormatError("the deletion vector is older than its data file", file=delete.file_path)
             found = vector_of(self.io, delete)
             if len(found) != delete.record_count:

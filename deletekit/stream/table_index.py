@@ -23,9 +23,8 @@ from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base
 from deletekit.deletes.plan import ScanTask, plan_scan
-from deletekit.deletes.read import ReadContext
+from deletekit.deletes.read import ReadContext, deleted_positions
 from deletekit.deletes.replace import existing
-from deletekit.deletes.rewrite import deleted_positions
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap

@@ -33,7 +33,7 @@ from deletekit.deletes.filter import Filter, filter_field_ids, parse_filter, unb
 from deletekit.deletes.input_rows import as_table, cast_column
 from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.deletes.row_change import ChangeOptions
-from deletekit.deletes.which_apply import is_global
+from deletekit.deletes.scope import is_global
 from deletekit.deletes.write_context import WriteContext, check_parquet_only, granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine

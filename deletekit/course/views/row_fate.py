@@ -6,10 +6,11 @@ from typing import Any
 
 from deletekit.course.views.aliases import alias_number
 from deletekit.course.views.build import code_line, paging, without_columns, words
-from deletekit.course.views.fates import Fate, Fates, Hit, Rules, fates
+from deletekit.course.views.fates import Fate, Fates, fates
 from deletekit.course.views.messages import Messages
 from deletekit.course.views.page import Block, Control, Grid, Line, Page
 from deletekit.course.views.table_view import TableView, as_table_view, delete_of
+from deletekit.deletes.verdict import NamingDelete, Rules
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
@@ -121,8 +122,8 @@ class _Teller:
     def deletes(self, found: Fates) -> tuple[Block, ...]:
         say = self._say
         lines = []
-        for entry, reason in found.candidates:
-            delete = delete_of(entry)
+        for naming in found.candidates:
+            entry, delete = naming.entry, delete_of(naming.entry)
             ids = ", ".join(self._column(i) for i in delete.equality_ids or ())
             lines.append(
                 Line(
@@ -132,7 +133,7 @@ class _Teller:
                         say("kind-" + delete.kind),
                         str(entry.sequence_number or 0),
                         ids or "-",
-                        say("reason-" + reason),
+                        say("reason-" + naming.reason),
                     ),
                 )
             )
@@ -159,7 +160,7 @@ class _Teller:
         because = "; ".join(self._because(hit) for hit in fate.hits if hit.hides != fate.live)
         return self._say(key, row=f"{fate.position:,}", file=self._name, because=because)
 
-    def _because(self, hit: Hit) -> str:
+    def _because(self, hit: NamingDelete) -> str:
         delete = delete_of(hit.entry)
         values = {
             "delete": self._view.aliases.file(hit.entry),
@@ -171,7 +172,7 @@ class _Teller:
         kind = "equality" if delete.content == FileContent.EQUALITY_DELETES else delete.kind
         return self._say(f"because-{kind}" if hit.hides else f"spared-{hit.reason}", **values)
 
-    def _short(self, hit: Hit) -> str:
+    def _short(self, hit: NamingDelete) -> str:
         name = self._view.aliases.file(hit.entry)
         return name if hit.hides else f"({name})"
 

@@ -14,11 +14,12 @@ from deletekit.course.recordings.stream_crashes import CRASHES
 from deletekit.course.recordings.stream_steps import BATCHES, STREAM_MODES, StreamCall, StreamRecord, record_stream
 from deletekit.course.views.aliases import alias_number
 from deletekit.course.views.build import code_line, words
-from deletekit.course.views.fates import Rules, fates
+from deletekit.course.views.fates import fates
 from deletekit.course.views.messages import Messages
 from deletekit.course.views.page import Control, Facts, Grid, Line, Mark, Page
 from deletekit.course.views.table_view import TableView, delete_of
-from deletekit.deletes.which_apply import referenced_path
+from deletekit.deletes.scope import referenced_path
+from deletekit.deletes.verdict import Rules
 from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.formats.safe_text import literal, runs

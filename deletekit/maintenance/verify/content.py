@@ -10,13 +10,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from deletekit.deletes.scope import referenced_path, scope_of
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import ContentFile, DeleteFile, ManifestEntry
 from deletekit.maintenance.verify.damage import DAMAGE, from_error
 from deletekit.maintenance.verify.data_content import check_data_file
 from deletekit.maintenance.verify.delete_content import DeleteContent, check_delete_file
 from deletekit.maintenance.verify.report import Finding, Level, error, warning
-from deletekit.maintenance.verify.snapshot_files import LiveFiles, scope
+from deletekit.maintenance.verify.snapshot_files import LiveFiles
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
 
@@ -54,7 +55,7 @@ def names_nothing(live: LiveFiles, entry: ManifestEntry, paths: Iterable[str]) -
     """Whether a position delete file of a partition applies to none of the data files that its rows name."""
     for path in paths:
         data = live.by_path.get(path)
-        if data is None or path in live.vectors or scope(data.data_file) != scope(entry.data_file):
+        if data is None or path in live.vectors or scope_of(data.data_file) != scope_of(entry.data_file):
             continue
         if (data.sequence_number or 0) <= (entry.sequence_number or 0):
             return False
@@ -136,7 +137,7 @@ def _against_data(live: LiveFiles, contents: Mapping[tuple[Any, ...], DeleteCont
                     found=position,
                     expected=f"< {data.data_file.record_count}",
                 )
-        partition_scoped = delete.kind == "position-delete" and live.target(delete) is None
+        partition_scoped = delete.kind == "position-delete" and referenced_path(delete) is None
         if partition_scoped and delete.identity not in dangling and names_nothing(live, entry, last):
             yield warning(
                 "dangling-position-delete",

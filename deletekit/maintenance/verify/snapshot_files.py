@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from deletekit.deletes.which_apply import is_global, referenced_path
-from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry, partition_key
+from deletekit.deletes.scope import is_global, is_old_enough, newest_covered, referenced_path, scope_of
+from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.table.metadata import TableMetadata
 
-__all__ = ["LiveFiles", "dangling_kind", "scope"]
+__all__ = ["LiveFiles", "dangling_kind"]
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,6 @@ class LiveFiles:
         """Data files with more than one deletion vector, live or not."""
         return {path: entries for path, entries in self.vectors.items() if len(entries) > 1}
 
-    def target(self, delete: DeleteFile) -> str | None:
-        """The one data file that a position delete or deletion vector is about."""
-        if delete.content != FileContent.POSITION_DELETES:
-            return None
-        return delete.referenced_data_file if delete.is_deletion_vector else referenced_path(delete)
-
     def dangling(self) -> list[ManifestEntry]:
         """Delete entries that apply to no live data file, by scope and sequence number alone.
 
@@ -59,7 +53,7 @@ class LiveFiles:
         oldest: dict[Any, int] = {}
         without_vector: dict[Any, int] = {}
         for entry in self.data:
-            number, where = entry.sequence_number or 0, scope(entry.data_file)
+            number, where = entry.sequence_number or 0, scope_of(entry.data_file)
             for key in (where, None):
                 oldest[key] = min(oldest.get(key, number), number)
             if entry.data_file.file_path not in self.vectors:
@@ -69,19 +63,19 @@ class LiveFiles:
     def _is_dangling(
         self, entry: ManifestEntry, delete: DeleteFile, oldest: dict[Any, int], without_vector: dict[Any, int]
     ) -> bool:
-        number = entry.sequence_number or 0
+        newest = newest_covered(entry)
         if delete.content == FileContent.EQUALITY_DELETES:
             spec = self.metadata.specs.get(delete.spec_id)
-            key = None if spec is None or is_global(spec) else scope(delete)
-            return not (key in oldest and oldest[key] < number)
-        path = self.target(delete)
+            key = None if spec is None or is_global(spec) else scope_of(delete)
+            return not (key in oldest and oldest[key] <= newest)
+        path = referenced_path(delete)
         if delete.is_deletion_vector:
             return path not in self.by_path
         if path is None:
-            where = scope(delete)
-            return not (where in without_vector and without_vector[where] <= number)
+            where = scope_of(delete)
+            return not (where in without_vector and without_vector[where] <= newest)
         data = self.by_path.get(path)
-        return data is None or path in self.vectors or (data.sequence_number or 0) > number
+        return data is None or path in self.vectors or not is_old_enough(data, entry)
 
     def totals(self) -> dict[str, int]:
         """The totals of a snapshot summary, counted anew (Java SnapshotSummary; of a vector its blob's size counts)."""
@@ -99,11 +93,6 @@ class LiveFiles:
     def wrong_totals(self, summary: Any) -> dict[str, tuple[str, int]]:
         """(found, expected) of totals that a summary has and that are not so; one it lacks says nothing wrong."""
         return {n: (summary[n], v) for n, v in self.totals().items() if n in summary and summary[n] != str(v)}
-
-
-def scope(file: ContentFile) -> tuple[int, tuple[Any, ...]]:
-    """Spec and partition, equal when the spec says that they are."""
-    return file.spec_id, partition_key(file.partition)
 
 
 def dangling_kind(delete: DeleteFile) -> str:

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+from deletekit.deletes.scope import is_old_enough, referenced_path, scope_of
 from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.maintenance.verify.report import Finding, error, warning
-from deletekit.maintenance.verify.snapshot_files import LiveFiles, dangling_kind, scope
+from deletekit.maintenance.verify.snapshot_files import LiveFiles, dangling_kind
 from deletekit.maintenance.verify.stored import StoredManifest
 from deletekit.table.locations import SpellingRules
 from deletekit.table.metadata import Snapshot, TableMetadata
@@ -70,7 +71,9 @@ def _duplicates(live: LiveFiles) -> Iterator[Finding]:
 
 def _vectors(live: LiveFiles) -> Iterator[Finding]:
     for path, entries in live.duplicate_vectors().items():
-        places = sorted(f"{d.file_path}@{d.content_offset}" for _, d in live.delete_files() if live.target(d) == path)
+        places = sorted(
+            f"{d.file_path}@{d.content_offset}" for _, d in live.delete_files() if referenced_path(d) == path
+        )
         mergeable = path in live.by_path and len({e.data_file.identity for e in entries}) == len(entries)
         yield error(
             "duplicate-deletion-vector",
@@ -85,7 +88,7 @@ def _vectors(live: LiveFiles) -> Iterator[Finding]:
         data = live.by_path.get(path)
         for entry in entries if data is not None else ():
             assert data is not None
-            if (entry.sequence_number or 0) < (data.sequence_number or 0):
+            if not is_old_enough(data, entry):
                 yield error(
                     "delete-sequence",
                     "deletion vector is older than its data file",
@@ -107,9 +110,9 @@ def _vectors(live: LiveFiles) -> Iterator[Finding]:
 
 def _partitions(live: LiveFiles) -> Iterator[Finding]:
     for _, delete in live.delete_files():
-        path = live.target(delete)
+        path = referenced_path(delete)
         data = live.by_path.get(path) if path is not None else None
-        if data is not None and scope(data.data_file) != scope(delete):
+        if data is not None and scope_of(data.data_file) != scope_of(delete):
             yield error(
                 "delete-partition",
                 "delete and its data file differ in partition spec or partition",
@@ -124,7 +127,7 @@ def _dangling(live: LiveFiles) -> Iterator[Finding]:
     for entry in live.dangling():
         delete = entry.data_file
         assert isinstance(delete, DeleteFile)
-        path = live.target(delete)
+        path = referenced_path(delete)
         superseded = path in live.by_path and path in live.vectors
         yield warning(
             dangling_kind(delete),

@@ -24,11 +24,11 @@ from deletekit.deletes.keys import KeySet, comparable
 from deletekit.deletes.plan import ScanTask, plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.row_change import Change, ChangeOptions, ChangeResult, RowMode, change_files
-from deletekit.deletes.which_apply import is_global
+from deletekit.deletes.scope import is_global, partition_scope
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.formats.content_file import DeleteFile, partition_key
+from deletekit.formats.content_file import DeleteFile
 from deletekit.table.column_names import as_names, columns_like
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import value_of
@@ -329,7 +329,7 @@ def _check_keys_are_unique(
 
 def _reach(spec: PartitionSpec, partition: tuple[Any, ...]) -> Any:
     """Where an equality delete of a spec and partition applies; None is everywhere."""
-    return None if is_global(spec) else (spec.spec_id, partition_key(partition))
+    return None if is_global(spec) else partition_scope(spec.spec_id, partition)
 
 
 def _hits(keys: Sequence[KeySet], batch: FileBatch) -> int:
