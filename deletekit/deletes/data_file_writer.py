@@ -21,7 +21,7 @@ from deletekit.deletes.keys import comparable
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile
-from deletekit.formats.metrics import collect_metrics, to_optional
+from deletekit.formats.metrics import collect_metrics
 from deletekit.formats.parquet import encode_parquet
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import partition_values, schema_of_spec
@@ -156,20 +156,9 @@ def _write_file(
     )
     metrics = collect_metrics(table, context.metrics_mode)
     path = context.data_path(spec, partition, ".parquet")
-    context.write(path, written.data)
     return DataFile(
         spec_id=spec.spec_id,
-        file_path=path,
-        file_format="PARQUET",
         partition=partition,
-        record_count=len(table),
-        file_size_in_bytes=written.size,
-        column_sizes=to_optional(written.column_sizes),
-        value_counts=to_optional(metrics.value_counts),
-        null_value_counts=to_optional(metrics.null_value_counts),
-        nan_value_counts=to_optional(metrics.nan_value_counts),
-        lower_bounds=to_optional(metrics.lower_bounds),
-        upper_bounds=to_optional(metrics.upper_bounds),
-        split_offsets=written.split_offsets,
         sort_order_id=0,
+        **context.write_parquet(path, written, metrics, len(table)),
     )

@@ -28,7 +28,7 @@ from deletekit.deletes.read import (
     ReadRequest,
     read_task,
 )
-from deletekit.deletes.replace import HiddenRows, check_rows, replace_deletes
+from deletekit.deletes.replace import HiddenRows, check_rows, hides_all_rows, replace_deletes
 from deletekit.deletes.scope import own_deletes
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
@@ -156,17 +156,6 @@ def _find(context: ReadContext, task: ScanTask, change: Change) -> _Found:
     return _Found(positions, np.concatenate(indexes) if indexes else None)
 
 
-def _is_whole(context: ReadContext, task: ScanTask, positions: PositionBitmap) -> bool:
-    """Whether these live rows are all the live rows of their file."""
-    rows, hidden = task.data_file.record_count, context.loader.positions(task)
-    if len(positions) == rows - hidden.count_in(0, rows):
-        return True
-    if not any(d.kind == "equality-delete" for d in task.delete_files):
-        return False
-    batches = read_task(context, task, ReadRequest((), only_live=True))
-    return len(positions) == sum(len(b) - (0 if b.deleted_mask is None else b.deleted_mask.true_count) for b in batches)
-
-
 def _apply(
     context: ReadContext,
     write: WriteContext,
@@ -185,7 +174,7 @@ def _apply(
             [b.table.filter(pa.array(m)) for b, m in _masked(context, task, fields, found.positions)]
         )
         result.keys.append((task.data_file.spec_id, task.data_file.partition, keys))
-    elif _is_whole(context, task, found.positions):
+    elif hides_all_rows(context, task, found.positions):
         _drop(task, result)
     elif options.mode == "copy-on-write":
         _drop(task, result)

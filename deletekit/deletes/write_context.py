@@ -19,8 +19,8 @@ from pyiceberg.transforms import DayTransform
 
 from deletekit.errors import CommitConflictError, InvalidInputError
 from deletekit.formats.decimals import decimal_of_bytes
-from deletekit.formats.metrics import MetricsMode
-from deletekit.formats.parquet import ParquetOptions
+from deletekit.formats.metrics import Metrics, MetricsMode, to_optional
+from deletekit.formats.parquet import ParquetOptions, WrittenParquet
 from deletekit.table.file_io import FileIO, try_delete
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.metadata_file import metadata_folder
@@ -73,6 +73,23 @@ class WriteContext:
             with self._lock:
                 self.written.remove(path)  # it was there before: not ours to remove
             raise
+
+    def write_parquet(self, path: str, file: WrittenParquet, metrics: Metrics, record_count: int) -> dict[str, Any]:
+        """Write a Parquet file and return the fields of `ContentFile` that describe it."""
+        self.write(path, file.data)
+        return {
+            "file_path": path,
+            "file_format": "PARQUET",
+            "record_count": record_count,
+            "file_size_in_bytes": file.size,
+            "column_sizes": to_optional(file.column_sizes),
+            "value_counts": to_optional(metrics.value_counts),
+            "null_value_counts": to_optional(metrics.null_value_counts),
+            "nan_value_counts": to_optional(metrics.nan_value_counts),
+            "lower_bounds": to_optional(metrics.lower_bounds),
+            "upper_bounds": to_optional(metrics.upper_bounds),
+            "split_offsets": file.split_offsets,
+        }
 
     def discard(self, keep: Container[str] = ()) -> None:
         """Remove the files written by this operation, but for some. Only what certainly was not committed."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.swap import Attempt, Commit, check_request, commit
-from deletekit.deletes.delete_writers import POS_FIELD_ID
+from deletekit.deletes.replace import EncodedVector, write_vector_file
 from deletekit.deletes.write_context import WriteContext
 from deletekit.delta.target import (
     DELETE_DIRECTORY,
@@ -27,13 +27,12 @@ from deletekit.errors import DeletekitError, FormatError, InvalidInputError
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import decode_blob
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin
+from deletekit.formats.puffin import DELETION_VECTOR_V1
 from deletekit.maintenance.verify.delete_content import puffin_footer
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.properties import value_of
 from deletekit.table.table import Table
-from deletekit.version import __version__
 
 __all__ = ["RepackedVectors", "repack"]
 
@@ -148,34 +147,18 @@ def _blob(io: FileIO, file: DeleteFile) -> bytes:
     return blob
 
 
-def _puffin(write: WriteContext, held: list[tuple[DeleteFile, bytes]], number: int) -> Iterator[DeleteFile]:
+def _puffin(write: WriteContext, held: list[tuple[DeleteFile, bytes]], number: int) -> list[DeleteFile]:
     directory = write.metadata.properties.get(DELETE_DIRECTORY, f"{write.metadata.location}/data").rstrip("/")
     path = f"{directory}/repack-{write.operation_id}-{number:05d}-deletes.puffin"
-    blobs = [
-        Blob(
-            type=DELETION_VECTOR_V1,
+    vectors = [
+        EncodedVector(
+            data_file=file.referenced_data_file or "",
+            spec_id=file.spec_id,
+            partition=file.partition,
             data=blob,
-            fields=(POS_FIELD_ID,),
-            properties={
-                "referenced-data-file": file.referenced_data_file or "",
-                "cardinality": str(file.record_count),
-                VECTOR_ID: referred_id(file.file_path, file.content_offset or 0),
-            },
+            cardinality=file.record_count,
+            properties={VECTOR_ID: referred_id(file.file_path, file.content_offset or 0)},
         )
         for file, blob in held
     ]
-    data, metadata = write_puffin(blobs, {"created-by": f"deletekit {__version__}"})
-    write.write(path, data)
-    for (file, _), placed in zip(held, metadata.blobs, strict=True):
-        yield DeleteFile(
-            content=file.content,
-            spec_id=file.spec_id,
-            partition=file.partition,
-            file_path=path,
-            file_format="PUFFIN",
-            record_count=file.record_count,
-            file_size_in_bytes=len(data),
-            referenced_data_file=file.referenced_data_file,
-            content_offset=placed.offset,
-            content_size_in_bytes=placed.length,
-        )
+    return write_vector_file(write, path, vectors)

@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deletekit.deletes.blob_ranges import BlobRanges
-from deletekit.deletes.delete_writers import POS_FIELD_ID
-from deletekit.deletes.streamed_position_deletes import write_streamed_position_deletes
+from deletekit.deletes.replace import EncodedVector, stream_position_deletes, write_vector_file
 from deletekit.deletes.write_context import WriteContext, granularity_of
 from deletekit.delta.deletion_vector import (
     FRAME_BYTES,
@@ -32,11 +31,9 @@ from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent
 from deletekit.formats.deletion_vector import MAGIC
-from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin
 from deletekit.formats.roaring_stream import stream_positions
 from deletekit.table.file_io import FileIO
 from deletekit.table.properties import value_of
-from deletekit.version import __version__
 
 __all__ = ["VECTOR_ID", "VectorJob", "VectorMode", "check_empty", "convert_vectors", "referred_id"]
 
@@ -163,12 +160,7 @@ class _Blobs:
             return []
         held, self._held, self._bytes = self._held, [], 0
         path = f"{next(self._names)}-deletes.puffin"
-        data, metadata = write_puffin([_puffin_blob(*h) for h in held], {"created-by": f"deletekit {__version__}"})
-        self._write.write(path, data)
-        return [
-            _delete_file(job, path, len(data), blob.offset, blob.length)
-            for (job, _), blob in zip(held, metadata.blobs, strict=True)
-        ]
+        return write_vector_file(self._write, path, [_encoded(*h) for h in held])
 
 
 def _batches(jobs: Sequence[VectorJob], size: int) -> Iterator[list[VectorJob]]:
@@ -201,26 +193,20 @@ def _blob(storage: FileIO, ranges: BlobRanges, job: VectorJob) -> _VerifiedBlob:
         raise job.named(e) from e
 
 
-def _puffin_blob(job: VectorJob, data: bytes) -> Blob:
-    return Blob(
-        type=DELETION_VECTOR_V1,
+def _encoded(job: VectorJob, data: bytes) -> EncodedVector:
+    return EncodedVector(
+        data_file=job.data_file.file_path,
+        spec_id=job.data_file.spec_id,
+        partition=job.data_file.partition,
         data=data,
-        fields=(POS_FIELD_ID,),
-        properties={
-            "referenced-data-file": job.data_file.file_path,
-            "cardinality": str(job.descriptor.cardinality),
-            VECTOR_ID: job.descriptor.unique_id,
-        },
+        cardinality=job.descriptor.cardinality,
+        properties={VECTOR_ID: job.descriptor.unique_id},
     )
 
 
 def _reference(storage: FileIO, job: VectorJob) -> DeleteFile:
     path = job.path
     assert path is not None
-    return _delete_file(job, path, storage.size(path), job.offset(storage), _frame_size(job))
-
-
-def _delete_file(job: VectorJob, path: str, file_size: int, offset: int, size: int) -> DeleteFile:
     return DeleteFile(
         content=FileContent.POSITION_DELETES,
         spec_id=job.data_file.spec_id,
@@ -228,10 +214,10 @@ def _delete_file(job: VectorJob, path: str, file_size: int, offset: int, size: i
         file_path=path,
         file_format="PUFFIN",
         record_count=job.descriptor.cardinality,
-        file_size_in_bytes=file_size,
+        file_size_in_bytes=storage.size(path),
         referenced_data_file=job.data_file.file_path,
-        content_offset=offset,
-        content_size_in_bytes=size,
+        content_offset=job.offset(storage),
+        content_size_in_bytes=_frame_size(job),
     )
 
 
@@ -241,11 +227,11 @@ def _position_deletes(write: WriteContext, job: VectorJob, path: str) -> DeleteF
     try:
         if source is None:
             body = io.BytesIO(job.descriptor.inline_body())
-            return write_streamed_position_deletes(write, path, job.data_file, _Frame(body, job).positions(), footer)
+            return stream_position_deletes(write, path, job.data_file, _Frame(body, job).positions(), footer)
         with write.io.open(source) as stream:
             stream.seek(vector_offset(write.io, source, job.descriptor))
             pieces = _Frame(stream, job, framed=True).positions()
-            return write_streamed_position_deletes(write, path, job.data_file, pieces, footer)
+            return stream_position_deletes(write, path, job.data_file, pieces, footer)
     except DeletekitError as e:
         raise job.named(e) from e
 

@@ -16,11 +16,11 @@ from typing import Any
 
 from deletekit.commit.change import RowDelta
 from deletekit.commit.swap import Attempt, Commit, commit
-from deletekit.deletes.hide_positions import hide_positions
 from deletekit.deletes.plan import ScanTask
-from deletekit.deletes.read import ReadContext
-from deletekit.deletes.replace import HiddenRows, existing, replace_deletes
+from deletekit.deletes.read import ReadContext, deleted_positions
+from deletekit.deletes.replace import HiddenRows, positions_in_file, replace_deletes
 from deletekit.deletes.scope import is_old_enough, referenced_path, scope_of
+from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError, FormatError, InvalidInputError, NotFoundError
@@ -227,13 +227,16 @@ class _Plan:
     def delta(self, attempt: Attempt) -> RowDelta:
         """Write the new vectors; the change as the commit layer takes it."""
         context = ReadContext(self.io, self.metadata)
-        again = hide_positions(context, attempt.write, self.hidden.values())
+        if self.hidden and self.metadata.format_version < 3:
+            check_parquet_only(self.metadata, "write.delete.format.default")
+        hidden = (HiddenRows(task, gone, deleted_positions(context, task)) for task, gone in self.hidden.values())
+        again = replace_deletes(attempt.write, context.loader, hidden)
         done = replace_deletes(attempt.write, context.loader, self.written, drops=False)
         removed = {e.data_file.identity: e for e in (*self.removed.values(), *again.removed_delete_files)}
         return RowDelta(
             added_delete_files=(*done.added_delete_files, *again.added_delete_files),
             removed_delete_files=tuple(removed.values()),
-            removed_data_files=tuple(again.removed_data_files),
+            removed_data_files=again.removed_data_files,
             operation=None if self.hidden else "replace",
             parent_totals=self.totals,
         )
@@ -363,7 +366,7 @@ class _Plan:
                     expected=delete.record_count,
                 )
             positions = positions | found
-        positions = existing(positions, data.data_file)
+        positions = positions_in_file(positions, data.data_file)
         if not positions:
             # Writing nothing in its place would let position delete files apply again.
             raise FormatError("the deletion vector hides no row", file=target)

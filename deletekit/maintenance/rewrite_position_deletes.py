@@ -15,10 +15,9 @@ from typing import Unpack
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.swap import Attempt, Commit, check_request, commit
-from deletekit.deletes.delete_writers import FilePositions
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.plan import ScanTask, plan_scan
-from deletekit.deletes.replace import HiddenRows, replace_deletes, write_positions
+from deletekit.deletes.replace import FilePositions, HiddenRows, replace_deletes, write_positions
 from deletekit.deletes.scope import is_old_enough, scope_of
 from deletekit.deletes.write_context import (
     WriteContext,

@@ -25,9 +25,8 @@ from pyiceberg.types import NestedField
 from deletekit.commit.change import RowDelta
 from deletekit.commit.swap import Attempt
 from deletekit.deletes.data_file_writer import split_by_partition, write_data_files
-from deletekit.deletes.delete_writers import FilePositions
 from deletekit.deletes.read import ReadContext
-from deletekit.deletes.replace import HiddenRows, replace_deletes, write_positions
+from deletekit.deletes.replace import FilePositions, HiddenRows, replace_deletes, write_positions
 from deletekit.deletes.row_change import LINEAGE
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile

@@ -19,7 +19,7 @@ from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.keys import KeySet
 from deletekit.deletes.plan import ScanTask, plan_scan
 from deletekit.deletes.read import ReadContext, ReadRequest, deleted_positions, read_task
-from deletekit.deletes.replace import existing
+from deletekit.deletes.replace import positions_in_file
 from deletekit.deletes.row_change import LINEAGE
 from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.local import Engine
@@ -160,7 +160,7 @@ def _deletes(task: ScanTask) -> set[Any]:
 def _hidden(context: ReadContext, task: ScanTask) -> PositionBitmap:
     if any(d.kind == "equality-delete" for d in task.delete_files):
         return deleted_positions(context, task)
-    return existing(context.loader.positions(task), task.data_file)
+    return positions_in_file(context.loader.positions(task), task.data_file)
 
 
 def _table(columns: Sequence[Any]) -> pa.Table:

@@ -22,9 +22,8 @@ from pyiceberg.types import NestedField
 from deletekit.commit.change import RefUpdate, RowDelta
 from deletekit.commit.conflicts import PlannedChange
 from deletekit.commit.swap import Attempt, Commit, check_request, commit
-from deletekit.deletes.delete_writers import FilePositions
 from deletekit.deletes.plan import ScanTask
-from deletekit.deletes.replace import HiddenRows, write_positions
+from deletekit.deletes.replace import FilePositions, HiddenRows, write_positions
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine

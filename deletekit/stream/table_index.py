@@ -24,7 +24,7 @@ from pyiceberg.types import NestedField
 from deletekit.commit.change import Base
 from deletekit.deletes.plan import ScanTask, plan_scan
 from deletekit.deletes.read import ReadContext, deleted_positions
-from deletekit.deletes.replace import existing
+from deletekit.deletes.replace import positions_in_file
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
@@ -305,7 +305,7 @@ class TableIndex:
             known = self._expected_bits.get(delete.identity)
             if known is None:
                 found = context.loader.positions_of(delete, task.data_file.file_path)
-                known = _packed(existing(found, task.data_file), length)
+                known = _packed(positions_in_file(found, task.data_file), length)
             bits |= known
         return bits
 

@@ -28,7 +28,7 @@ from deletekit.commit.conflicts import PlannedChange
 from deletekit.commit.swap import Attempt, Commit, check_request, commit
 from deletekit.commit.validation import check_delete_kind
 from deletekit.deletes.data_file_writer import column_at, split_by_partition
-from deletekit.deletes.delete_writers import write_equality_deletes
+from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.filter import Filter, filter_field_ids, parse_filter, unbound_filter
 from deletekit.deletes.input_rows import as_table, cast_column
 from deletekit.deletes.read import FileBatch, ReadRequest

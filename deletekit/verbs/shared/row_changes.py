@@ -19,7 +19,7 @@ from deletekit.commit.change import RowDelta
 from deletekit.commit.conflicts import PlannedChange, isolation_level
 from deletekit.commit.swap import Attempt
 from deletekit.commit.validation import check_delete_kind
-from deletekit.deletes.delete_writers import write_equality_deletes
+from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.keys import KeySet, comparable
 from deletekit.deletes.plan import ScanTask, plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
