@@ -17,7 +17,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.keys import comparable
+from deletekit.deletes.keys import KeyNumbers
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile
@@ -28,7 +28,7 @@ from deletekit.table.partition import partition_values, schema_of_spec
 from deletekit.table.properties import value_of
 from deletekit.table.types import arrow_field, partition_types, schema_to_json, stored_value
 
-__all__ = ["column_at", "group_codes", "partition_columns", "split_by_partition", "write_data_files"]
+__all__ = ["column_at", "partition_columns", "split_by_partition", "write_data_files"]
 
 
 def write_data_files(
@@ -65,7 +65,7 @@ def split_by_partition(
         return
     types = partition_types(spec, schema_of_spec(context.metadata, spec))
     columns = partition_columns(context.metadata, table, spec)
-    groups = group_codes([part for column in columns for part in comparable(column)])
+    groups = KeyNumbers(columns).of_rows
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
@@ -109,17 +109,6 @@ def _partition_column(table: pa.Table, schema: Schema, field: PartitionField) ->
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
     return partition_values(field, source.field_type, column)
-
-
-def group_codes(columns: Sequence[Any]) -> Any:
-    """A number per row, equal where all columns are equal, NULL to NULL too; for columns from `comparable`."""
-    codes = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        encoded = flat.dictionary_encode(null_encoding="encode")
-        values = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        _, codes = np.unique(codes * max(len(encoded.dictionary), 1) + values, return_inverse=True)
-    return codes
 
 
 def _stored(scalar: pa.Scalar, kind: str) -> Any:

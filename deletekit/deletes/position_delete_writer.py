@@ -34,8 +34,8 @@ __all__ = [
     "FilePositions",
     "stream_position_deletes",
     "write_deletion_vectors",
+    "write_encoded_vectors",
     "write_position_deletes",
-    "write_vector_file",
 ]
 
 POS_FIELD_ID = 2147483645
@@ -67,9 +67,24 @@ class EncodedVector:
     data_file: str
     spec_id: int
     partition: tuple[Any, ...]
-    data: bytes
+    blob: bytes
     cardinality: int
     properties: Mapping[str, str] = field(default_factory=dict)
+
+    def entry(self, path: str, *, file_size: int, offset: int, size: int) -> DeleteFile:
+        """Return the entry of the vector, for a blob at an offset of a file."""
+        return DeleteFile(
+            content=FileContent.POSITION_DELETES,
+            spec_id=self.spec_id,
+            partition=self.partition,
+            file_path=path,
+            file_format="PUFFIN",
+            record_count=self.cardinality,
+            file_size_in_bytes=file_size,
+            referenced_data_file=self.data_file,
+            content_offset=offset,
+            content_size_in_bytes=size,
+        )
 
 
 def write_deletion_vectors(
@@ -92,12 +107,12 @@ def write_deletion_vectors(
     return _puffin_file(context, chosen) if chosen else []
 
 
-def write_vector_file(context: WriteContext, path: str, vectors: Sequence[EncodedVector]) -> list[DeleteFile]:
+def write_encoded_vectors(context: WriteContext, path: str, vectors: Sequence[EncodedVector]) -> list[DeleteFile]:
     """Write one Puffin file of deletion vectors, with the bytes of each as they are."""
     blobs = [
         Blob(
             type=DELETION_VECTOR_V1,
-            data=v.data,
+            data=v.blob,
             fields=(POS_FIELD_ID,),
             properties={"referenced-data-file": v.data_file, "cardinality": str(v.cardinality), **v.properties},
         )
@@ -106,18 +121,7 @@ def write_vector_file(context: WriteContext, path: str, vectors: Sequence[Encode
     data, metadata = write_puffin(blobs, {"created-by": f"deletekit {version.__version__}"})
     context.write(path, data)
     return [
-        DeleteFile(
-            content=FileContent.POSITION_DELETES,
-            spec_id=v.spec_id,
-            partition=v.partition,
-            file_path=path,
-            file_format="PUFFIN",
-            record_count=v.cardinality,
-            file_size_in_bytes=len(data),
-            referenced_data_file=v.data_file,
-            content_offset=blob.offset,
-            content_size_in_bytes=blob.length,
-        )
+        v.entry(path, file_size=len(data), offset=blob.offset, size=blob.length)
         for v, blob in zip(vectors, metadata.blobs, strict=True)
     ]
 
@@ -212,12 +216,12 @@ def _puffin_file(context: WriteContext, chosen: Sequence[FilePositions]) -> list
             data_file=d.data_file.file_path,
             spec_id=d.data_file.spec_id,
             partition=d.data_file.partition,
-            data=encode_blob(d.positions),
+            blob=encode_blob(d.positions),
             cardinality=len(d.positions),
         )
         for d in chosen
     ]
-    return write_vector_file(context, path, vectors)
+    return write_encoded_vectors(context, path, vectors)
 
 
 def _position_delete_file(context: WriteContext, group: Sequence[FilePositions]) -> DeleteFile:

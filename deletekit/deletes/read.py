@@ -25,8 +25,8 @@ from deletekit.deletes.filter import evaluate, filter_field_ids
 from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.projection import FileColumns, project, with_field_ids
 from deletekit.deletes.row_group_pruning import bounds_of, may_match
+from deletekit.deletes.scan_task import TaskPart
 from deletekit.deletes.shared_value import Once
-from deletekit.deletes.task_part import TaskPart
 from deletekit.errors import DeletekitError
 from deletekit.formats.content_file import ManifestEntry, refuse_encrypted
 from deletekit.formats.decimals import decimal_of_bytes

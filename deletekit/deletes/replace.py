@@ -27,8 +27,8 @@ from deletekit.deletes.position_delete_writer import (
     FilePositions,
     stream_position_deletes,
     write_deletion_vectors,
+    write_encoded_vectors,
     write_position_deletes,
-    write_vector_file,
 )
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
@@ -48,8 +48,8 @@ __all__ = [
     "positions_in_file",
     "replace_deletes",
     "stream_position_deletes",
+    "write_encoded_vectors",
     "write_positions",
-    "write_vector_file",
 ]
 
 

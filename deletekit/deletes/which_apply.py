@@ -1,4 +1,4 @@
-"""The index of a snapshot's deletes: which of them apply to a data file, by the rules of `scope`.
+"""Find the deletes that apply to a data file: the index of a snapshot's live deletes, by the rules of `scope`.
 
 Spec: "Scan Planning", https://iceberg.apache.org/spec/#scan-planning
 """
@@ -39,16 +39,16 @@ Numbers = npt.NDArray[np.int64]
 class DeleteFileIndex:
     """The live delete files of one snapshot, found by data file.
 
-    Deletion vectors stay in columns, because there may be one for each data file; other deletes are held as entries.
+    Deletion vectors stay in columns, because each data file may have one. Other deletes are held as entries.
 
     Parameters
     ----------
-    manifests: the delete manifests, everything inherited.
+    manifests: the delete manifests, with inherited values filled in.
     specs: the table's partition specs by id.
-    fields: the table's fields by id, newest definition, for pruning by bounds.
-    untrusted: `TableMetadata.untrusted_bounds`, ids whose metrics must not prune, by file format.
+    fields: the newest definition of each of the table's fields by id, for pruning by bounds.
+    untrusted: `TableMetadata.untrusted_bounds`, the ids whose metrics must not prune, by file format.
 
-    Raises FormatError for two deletion vectors of one data file, or one without the fields the spec requires.
+    Raises FormatError for two deletion vectors of one data file, or for a delete without a field the spec requires.
     """
 
     def __init__(
@@ -73,15 +73,15 @@ class DeleteFileIndex:
         self._vectors = VectorIndex(vectors)
 
     def for_data_file(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
-        """Every delete that applies to a data file, position kinds first.
+        """Return every delete that applies to a data file, deletes by position first.
 
-        Raises FormatError when a deletion vector or one-file position delete names this file but has another spec or
-        partition, or the vector is older than the file: such metadata is corrupt (Java DeleteFileIndex).
+        Raises FormatError if an own delete of the file has another spec or partition, or if its deletion vector is
+        older than the file. Such metadata is corrupt (Java DeleteFileIndex).
         """
         return (*self.position_deletes(data), *self.equality_deletes(data))
 
     def position_deletes(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
-        """The deletion vector if there is one, else every position delete file that may name this data file."""
+        """Return the deletion vector if there is one, else every position delete file that may name the data file."""
         path = data.data_file.file_path
         vector = self._vectors.of(path)
         if vector is not None:
@@ -111,15 +111,15 @@ class DeleteFileIndex:
         return tuple(d for d in self._equality_in_scope(data) if not is_old_enough(data, d))
 
     def vectors(self, numbers: Numbers) -> list[ManifestEntry]:
-        """Deletion vectors by their numbers from `vector_numbers`."""
+        """Return deletion vectors by their numbers from `vector_numbers`."""
         return self._vectors.entries(numbers)
 
     def vector_numbers(self, files: Sequence[tuple[ManifestColumns, Numbers]]) -> list[Numbers]:
-        """The number of each data file's deletion vector, -1 for none.
+        """Return the number of each data file's deletion vector, -1 for none.
 
         Parameters
         ----------
-        files: manifests, and the rows in each that are asked for.
+        files: manifests, and the rows of data files in each.
 
         Raises FormatError as `for_data_file` does.
         """
@@ -131,7 +131,7 @@ class DeleteFileIndex:
         return numbers
 
     def with_other_deletes(self, columns: ManifestColumns, rows: Numbers) -> Numbers:
-        """Places in `rows` of the data files that other deletes than their deletion vector may apply to."""
+        """Return the places in `rows` of data files to which deletes other than their vector may apply."""
         number = columns.sequence_number[rows]
         may = number <= _newest_covered(self._global)
         if self._by_path:
@@ -165,7 +165,7 @@ class DeleteFileIndex:
             (self._by_partition[scope_of(delete)] if path is None else self._by_path[path]).append(entry)
 
     def _may_match(self, entry: ManifestEntry, data: ContentFile) -> bool:
-        """False only when counts or bounds prove that no key can be equal; one field is enough (AND)."""
+        """Return False only if counts or bounds of one key column prove that no key can be equal."""
         delete = entry.data_file
         assert isinstance(delete, DeleteFile)
         doubtful = self._untrusted.get("", frozenset())
@@ -176,7 +176,7 @@ class DeleteFileIndex:
 
 
 def widened_bound(bound: bytes, field: NestedField) -> bytes:
-    """A bound written before the column's type was promoted, in the width its type has now."""
+    """Return a bound that was written before its column's type was promoted, in the width of the new type."""
     kind = str(field.field_type)
     if kind in {"long", "timestamp", "timestamptz", "time", "timestamp_ns", "timestamptz_ns"} and len(bound) == 4:
         value = widen(bound, 8, signed_int=True)
@@ -215,22 +215,19 @@ def _field_may_match(field: NestedField, delete: DeleteFile, data: ContentFile) 
         return False
     if isinstance(field.field_type, FloatType | DoubleType) and (delete.nan_value_counts or {}).get(i) != 0:
         return True  # bounds leave NaN out, and a NaN key matches NaN rows
-    bounds = [(f.lower_bounds or {}).get(i) for f in (data, delete)] + [
-        (f.upper_bounds or {}).get(i) for f in (data, delete)
-    ]
-    if any(b is None for b in bounds):
+    bounds = [(known or {}).get(i) for f in (data, delete) for known in (f.lower_bounds, f.upper_bounds)]
+    if None in bounds:
         return True
     try:
-        data_low, del_low, data_high, del_high = (
-            from_bytes(field.field_type, widened_bound(b, field)) for b in bounds if b is not None
-        )
-        return bool(data_low <= del_high and del_low <= data_high)
+        values = [from_bytes(field.field_type, widened_bound(b, field)) for b in bounds if b is not None]
+        data_low, data_high, delete_low, delete_high = values
+        return bool(data_low <= delete_high and delete_low <= data_high)
     except (struct.error, ValueError, TypeError):
         return True
 
 
 def _nulls(field: NestedField, file: ContentFile) -> str:
-    """`none`, `some` or `all`, as the counts prove; a column the file does not count may hold nulls."""
+    """Return `none`, `some` or `all`, as the counts prove. A column that the file does not count may hold nulls."""
     values, nulls = (file.value_counts or {}).get(field.field_id), (file.null_value_counts or {}).get(field.field_id)
     if nulls is None or values is None:
         return "some"

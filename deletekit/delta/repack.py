@@ -13,7 +13,7 @@ import numpy as np
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.swap import Attempt, Commit, check_request, commit
-from deletekit.deletes.replace import EncodedVector, write_vector_file
+from deletekit.deletes.replace import EncodedVector, write_encoded_vectors
 from deletekit.deletes.write_context import WriteContext
 from deletekit.delta.target import (
     DELETE_DIRECTORY,
@@ -155,10 +155,10 @@ def _puffin(write: WriteContext, held: list[tuple[DeleteFile, bytes]], number: i
             data_file=file.referenced_data_file or "",
             spec_id=file.spec_id,
             partition=file.partition,
-            data=blob,
+            blob=blob,
             cardinality=file.record_count,
             properties={VECTOR_ID: referred_id(file.file_path, file.content_offset or 0)},
         )
         for file, blob in held
     ]
-    return write_vector_file(write, path, vectors)
+    return write_encoded_vectors(write, path, vectors)

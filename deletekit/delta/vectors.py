@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deletekit.deletes.blob_ranges import BlobRanges
-from deletekit.deletes.replace import EncodedVector, stream_position_deletes, write_vector_file
+from deletekit.deletes.replace import EncodedVector, stream_position_deletes, write_encoded_vectors
 from deletekit.deletes.write_context import WriteContext, granularity_of
 from deletekit.delta.deletion_vector import (
     FRAME_BYTES,
@@ -29,7 +29,7 @@ from deletekit.delta.deletion_vector import (
 from deletekit.delta.vector_frame import read_frame, vector_offset
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError, FormatError
-from deletekit.formats.content_file import DataFile, DeleteFile, FileContent
+from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import MAGIC
 from deletekit.formats.roaring_stream import stream_positions
 from deletekit.table.file_io import FileIO
@@ -160,7 +160,7 @@ class _Blobs:
             return []
         held, self._held, self._bytes = self._held, [], 0
         path = f"{next(self._names)}-deletes.puffin"
-        return write_vector_file(self._write, path, [_encoded(*h) for h in held])
+        return write_encoded_vectors(self._write, path, [_encoded(*h) for h in held])
 
 
 def _batches(jobs: Sequence[VectorJob], size: int) -> Iterator[list[VectorJob]]:
@@ -198,7 +198,7 @@ def _encoded(job: VectorJob, data: bytes) -> EncodedVector:
         data_file=job.data_file.file_path,
         spec_id=job.data_file.spec_id,
         partition=job.data_file.partition,
-        data=data,
+        blob=data,
         cardinality=job.descriptor.cardinality,
         properties={VECTOR_ID: job.descriptor.unique_id},
     )
@@ -207,18 +207,8 @@ def _encoded(job: VectorJob, data: bytes) -> EncodedVector:
 def _reference(storage: FileIO, job: VectorJob) -> DeleteFile:
     path = job.path
     assert path is not None
-    return DeleteFile(
-        content=FileContent.POSITION_DELETES,
-        spec_id=job.data_file.spec_id,
-        partition=job.data_file.partition,
-        file_path=path,
-        file_format="PUFFIN",
-        record_count=job.descriptor.cardinality,
-        file_size_in_bytes=storage.size(path),
-        referenced_data_file=job.data_file.file_path,
-        content_offset=job.offset(storage),
-        content_size_in_bytes=_frame_size(job),
-    )
+    size, offset = storage.size(path), job.offset(storage)
+    return _encoded(job, b"").entry(path, file_size=size, offset=offset, size=_frame_size(job))
 
 
 def _position_deletes(write: WriteContext, job: VectorJob, path: str) -> DeleteFile:

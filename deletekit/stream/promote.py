@@ -22,6 +22,7 @@ from pyiceberg.types import NestedField
 from deletekit.commit.change import RefUpdate, RowDelta
 from deletekit.commit.conflicts import PlannedChange
 from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.deletes.keys import distinct_keys
 from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.replace import FilePositions, HiddenRows, write_positions
 from deletekit.deletes.write_context import check_parquet_only
@@ -41,7 +42,7 @@ from deletekit.table.snapshot import without_first_row_id
 from deletekit.table.table import Table
 from deletekit.verbs.append import ensure_unpartitioned_spec
 from deletekit.verbs.delete import partitionable, specs_in_use, write_blind
-from deletekit.verbs.shared.row_changes import distinct, equality_fields_of
+from deletekit.verbs.shared.row_changes import equality_fields_of
 
 __all__ = ["Promotion", "PromotionMode", "promote"]
 
@@ -219,7 +220,11 @@ class _Promote:
         parts += found.deleted_keys(self.fields)
         names = [str(f.field_id) for f in self.fields]
         # Made new: a data file calls a key required, a delete file does not, and Arrow does not put the two together.
-        return distinct(pa.concat_tables([pa.table(p.columns, names=names) for p in parts])) if parts else pa.table({})
+        return (
+            distinct_keys(pa.concat_tables([pa.table(p.columns, names=names) for p in parts]))
+            if parts
+            else pa.table({})
+        )
 
 
 def _staged(found: Difference) -> tuple[tuple[DataFile, ...], list[FilePositions]]:

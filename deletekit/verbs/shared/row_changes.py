@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
 from pyiceberg.partitioning import PartitionSpec
@@ -20,7 +19,7 @@ from deletekit.commit.conflicts import PlannedChange, isolation_level
 from deletekit.commit.swap import Attempt
 from deletekit.commit.validation import check_delete_kind
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
-from deletekit.deletes.keys import KeySet, comparable
+from deletekit.deletes.keys import KeySet, distinct_keys
 from deletekit.deletes.plan import ScanTask, plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.row_change import Change, ChangeOptions, ChangeResult, RowMode, change_files
@@ -280,22 +279,12 @@ def _write_keys(attempt: Attempt, total: ChangeResult, fields: Sequence[NestedFi
     schema = attempt.base.metadata.schema
     files: list[DeleteFile] = []
     for (spec_id, partition), tables in groups.items():
-        table = distinct(pa.concat_tables(tables))
+        table = distinct_keys(pa.concat_tables(tables))
         keys, file_schema = nested_keys(schema, fields, table.columns)
         spec = attempt.base.metadata.specs[spec_id]
         ids = [f.field_id for f in fields]
         files += write_equality_deletes(attempt.write, keys, ids, spec, partition, file_schema)
     return files
-
-
-def distinct(table: pa.Table) -> pa.Table:
-    """Rows of a key table, each once, NULL equal to NULL, in order of first appearance."""
-    if not len(table):
-        return table
-    columns = [part for column in table.columns for part in comparable(column)]
-    frame = pl.DataFrame([pl.Series(str(i), column) for i, column in enumerate(columns)])
-    first = frame.with_row_index("row").unique(frame.columns, keep="first")["row"]
-    return table.take(first.sort().to_arrow())
 
 
 def _check_keys_are_unique(
