@@ -1,7 +1,4 @@
-"""Arrow rows -> data files: split by partition, written as Parquet with metrics.
-
-Law: rows of the table's own types in, `DataFile` values out; nothing is committed.
-"""
+"""Write Arrow rows as data files: split by partition, as Parquet, with metrics. Nothing is committed."""
 
 from __future__ import annotations
 
@@ -43,8 +40,8 @@ def write_data_files(
     Parameters
     ----------
     table: columns of the current schema, as `align` returns them, then those of `lineage`.
-    lineage: row lineage columns stored in the file because the rows carry their own values.
-    rows_per_file: where a file ends; by default where it is about to pass `write.target-file-size-bytes`.
+    lineage: row lineage columns to store in the file, because the rows have values of their own.
+    rows_per_file: how many rows a file gets; None ends it before it exceeds `write.target-file-size-bytes`.
     """
     target = value_of(context.metadata.properties, "write.target-file-size-bytes")
     return [
@@ -57,7 +54,7 @@ def write_data_files(
 def split_by_partition(
     context: WriteContext, table: pa.Table, spec: PartitionSpec
 ) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:
-    """Rows grouped by partition tuple (stored values), each group in its original order."""
+    """Yield each partition (stored values) and its rows, in their original order."""
     if not len(table):
         return
     if not spec.fields:
@@ -75,17 +72,18 @@ def split_by_partition(
 
 
 def partition_columns(metadata: TableMetadata, table: pa.Table, spec: PartitionSpec) -> list[pa.Array]:
-    """The partition values of rows, a column for each field of `spec`.
+    """Return the partition values of rows, a column for each field of `spec`.
 
-    `table` has the columns of the current schema that the fields need; a `void` field needs none, not even a live one.
+    `table` has the columns of the current schema that the fields need. A `void` field needs none: its source column may
+    be dropped.
     """
     return [_partition_column(table, metadata.schema, field) for field in spec.fields]
 
 
 def column_at(table: pa.Table, schema: Schema, field_id: int) -> pa.ChunkedArray:
-    """A top-level column or nested leaf of `table` by the id it has in `schema`.
+    """Return a top-level column or nested leaf of `table` by its id in `schema`.
 
-    Raises InvalidInputError for an id that the schema does not know, KeyError for a column that the table lacks.
+    Raises InvalidInputError for an id that the schema does not have, KeyError for a column that the table lacks.
     """
     names = schema.find_column_name(field_id)
     if names is None:
@@ -93,7 +91,7 @@ def column_at(table: pa.Table, schema: Schema, field_id: int) -> pa.ChunkedArray
     top = next(f for f in schema.fields if names == f.name or names.startswith(f.name + "."))
     column = table.column(top.name)
     for name in names[len(top.name) + 1 :].split(".") if names != top.name else []:
-        if pa.types.is_null(column.type):  # structs that are all NULL, given without a type
+        if pa.types.is_null(column.type):  # a column of NULL structs without a type
             return column
         if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
             raise KeyError(names)
@@ -119,7 +117,7 @@ def _stored(scalar: pa.Scalar, kind: str) -> Any:
 
 
 def _rows_of_size(table: pa.Table, target_bytes: int) -> int:
-    # In-memory size stands in for the file's: an upper estimate, since Parquet encodes and compresses.
+    # The size in memory is an upper estimate of the file's: Parquet encodes and compresses.
     pieces: int = max(1, -(-table.nbytes // target_bytes))
     return -(-len(table) // pieces)
 

@@ -1,7 +1,7 @@
-"""Rewriting data files into others with the same live rows.
+"""Rewrite a group of data files as new ones with the same live rows, for compaction and erasure.
 
-Law: a pure task over one group of data files. Every delete that applies to a file is applied; every row keeps its row
-lineage; rows go to the partitions of the table's current spec. It commits nothing.
+Every delete that applies to a file is applied. Every row keeps its lineage and goes to its partition of the table's
+current spec. Nothing is committed.
 Spec: "Row-level Deletes", "Row Lineage"; Java SparkBinPackFileRewriteRunner.
 """
 
@@ -22,7 +22,7 @@ __all__ = ["live_share", "rewrite_data_files"]
 
 
 def live_share(context: ReadContext, task: ScanTask) -> float:
-    """The share of a data file's rows that deletes by position leave; equality deletes are not looked at."""
+    """Return the share of a data file's rows that no delete by position hides; equality deletes are not read."""
     rows = task.data_file.record_count
     return 1 - context.loader.positions(task).count_in(0, rows) / rows if rows else 0.0
 
@@ -34,15 +34,14 @@ def rewrite_data_files(
     rows_per_file: int | None = None,
     drop: BooleanExpression | None = None,
 ) -> list[DataFile]:
-    """The live rows of some data files, in their order, in new data files; none for no rows.
+    """Write the live rows of data files to new data files, in their order; for no rows, no file.
 
     Parameters
     ----------
-    rows_per_file: how many rows a new file gets at the most; None decides by size.
+    rows_per_file: how many rows a new file gets at most; None decides by size.
     drop: bound filter; rows for which it is true are left out.
 
-    Raises FormatError and NotFoundError for files that cannot be read. Files written before that stay `write`'s to
-    discard.
+    Raises FormatError or NotFoundError for files that cannot be read. `write.discard` removes what was written before.
     """
     lineage = context.metadata.format_version >= 3 and any(t.data_file.first_row_id is not None for t in tasks)
     request = ReadRequest(tuple(context.metadata.schema.fields), drop or AlwaysTrue(), lineage)
@@ -64,7 +63,7 @@ def _live_rows(
 
 
 def _chunks(tables: Iterator[pa.Table], rows: int | None) -> Iterator[pa.Table]:
-    """Tables of so many rows, the last one of what is left; one table when there is no limit."""
+    """Yield tables of `rows` rows, the last one of those that are left; without a limit, one table."""
     waiting: list[pa.Table] = []
     count = 0
     for table in tables:

@@ -1,7 +1,6 @@
-"""Changing rows of data files: find them, then hide, rewrite or drop, by mode.
+"""Change rows of data files: find them, then hide them, rewrite their files or remove these, by mode.
 
-Law: a pure task over disjoint data files. It reads before it writes, folds in the deletes a file already has, writes
-its own files or none, and returns what a RowDelta needs; it commits nothing.
+One call changes a group of data files that no other call has. It returns what a `RowDelta` needs and commits nothing.
 Spec: "Row-level Deletes", "Deletion Vectors", "Row Lineage"; Java SparkPositionDeltaWrite, BaseDVFileWriter.
 """
 
@@ -21,8 +20,7 @@ from pyiceberg.types import NestedField
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import (
-    LAST_UPDATED_FIELD,
-    ROW_ID_FIELD,
+    LINEAGE_FIELDS,
     FileBatch,
     ReadContext,
     ReadRequest,
@@ -38,26 +36,25 @@ from deletekit.table.types import arrow_field
 __all__ = ["Change", "ChangeOptions", "ChangeResult", "RowMode", "change_files"]
 
 RowMode = Literal["copy-on-write", "position-delete", "deletion-vector", "equality-delete"]
-LINEAGE = (ROW_ID_FIELD, LAST_UPDATED_FIELD)
 
 
 class Change(Protocol):
-    """What to do to rows: which ones, and what they become.
+    """Which rows to change, and what they become.
 
     Attributes
     ----------
     request: what `match` needs to read.
-    replaces: changed rows live on as what `new_rows` makes of them; else they go, and it is not called.
+    replaces: whether changed rows become the rows of `new_rows`. Otherwise they are deleted, and it is not called.
     """
 
     request: ReadRequest
     replaces: bool
 
     def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64] | None]:
-        """Rows to change (never deleted ones), and per changed row an index `new_rows` will be given back."""
+        """Return a mask of the live rows to change, and for each an index that `new_rows` gets."""
 
     def new_rows(self, current: pa.Table, index: npt.NDArray[np.int64] | None) -> pa.Table:
-        """What the rows `current` (all table columns) become: a table of equally many rows."""
+        """Return what the rows `current` (all table columns) become: a table of equally many rows."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ class ChangeOptions:
     ----------
     granularity: `file`, a position delete file or Puffin file for each data file, or `partition`.
     with_rows: store the deleted rows in position delete files.
-    key_fields: columns whose values to return for equality deletes.
+    key_fields: columns whose values are returned for equality deletes.
     """
 
     mode: RowMode
@@ -83,8 +80,10 @@ class ChangeResult:
 
     Attributes
     ----------
-    keys: per (spec id, partition), key columns of the rows to delete by value.
-    targets: paths of the data files that have rows which the change matched, or only looked up.
+    keys: per (spec id, partition), the key columns of the rows to delete by value.
+    matched_rows: how many rows the change matched.
+    seen: indexes from `Change.match`, one array per data file.
+    targets: paths of the data files with rows that the change matched or only looked up.
     """
 
     added_data_files: list[DataFile] = field(default_factory=list)
@@ -100,10 +99,10 @@ class ChangeResult:
 def change_files(
     context: ReadContext, write: WriteContext, tasks: Iterable[ScanTask], change: Change, options: ChangeOptions
 ) -> ChangeResult:
-    """Apply a change to the data files of `tasks`, one after the other, and write what the mode calls for.
+    """Apply a change to the data files of `tasks`, one after the other, and write what the mode asks for.
 
-    A data file all of whose live rows are to go is dropped, with its deletion vector and its own position deletes,
-    instead of being covered whole.
+    A data file without a live row left is removed with its own deletes, in every mode but equality-delete.
+    Raises FormatError or NotFoundError for files that cannot be read.
     """
     result = ChangeResult()
     hidden = _changed(context, write, tasks, change, options, result)
@@ -137,7 +136,7 @@ def _changed(
 
 @dataclass(frozen=True)
 class _Found:
-    """Matching rows of one data file: their positions, and the change's index per row."""
+    """The matching rows of one data file: their positions, and the change's index of each."""
 
     positions: PositionBitmap
     index: npt.NDArray[np.int64] | None
@@ -165,7 +164,7 @@ def _apply(
     options: ChangeOptions,
     result: ChangeResult,
 ) -> bool:
-    """Write what becomes of the rows, and remove the file or name their keys; whether they are yet to be hidden."""
+    """Write what the rows become, and remove the file or collect keys. Return whether rows must still be hidden."""
     hides = False
     replaced = _changed_rows(context, task, found, change, keep_lineage=options.mode != "equality-delete")
     if options.mode == "equality-delete":
@@ -182,19 +181,19 @@ def _apply(
     else:
         hides = True
     if replaced is not None and len(replaced):
-        lineage = LINEAGE if LINEAGE[0].name in replaced.column_names else ()
+        lineage = LINEAGE_FIELDS if LINEAGE_FIELDS[0].name in replaced.column_names else ()
         result.added_data_files += write_data_files(write, replaced, context.metadata.spec, lineage)
     return hides
 
 
 def _drop(task: ScanTask, result: ChangeResult) -> None:
-    """Remove a data file, and with it the deletes that name it alone."""
+    """Remove a data file, with its own deletes."""
     result.removed_data_files.append(task.data)
     result.removed_delete_files += own_deletes(task.data_file.file_path, task.deletes)
 
 
 def _rows_at(context: ReadContext, task: ScanTask, positions: PositionBitmap) -> pa.Table:
-    """The rows at some positions, hidden ones included, with field ids: a position delete file's `row` column."""
+    """Return the rows at some positions, also hidden ones, with field ids: the `row` column of position deletes."""
     fields = context.metadata.schema.fields
     parts = [b.table.filter(pa.array(m)) for b, m in _masked(context, task, ReadRequest(tuple(fields)), positions)]
     table = pa.concat_tables(parts)
@@ -204,7 +203,7 @@ def _rows_at(context: ReadContext, task: ScanTask, positions: PositionBitmap) ->
 def _masked(
     context: ReadContext, task: ScanTask, request: ReadRequest, positions: PositionBitmap
 ) -> list[tuple[FileBatch, npt.NDArray[np.bool_]]]:
-    # Deletes are left out: the positions say which rows are meant, and applying deletes again would cost a pass.
+    # The positions say which rows are meant, so the deletes need not be applied again.
     bare = replace(task, deletes=())
     batches = read_task(context, bare, request, positions)
     return [(b, positions.mask(b.first_position, len(b))) for b in batches]
@@ -217,7 +216,7 @@ def _lineage_of(context: ReadContext, task: ScanTask) -> bool:
 def _changed_rows(
     context: ReadContext, task: ScanTask, found: _Found, change: Change, *, keep_lineage: bool
 ) -> pa.Table | None:
-    """The new rows in position order; with lineage, each keeps its `_row_id` and has no last-updated number yet."""
+    """Return the new rows in position order. With lineage each keeps its `_row_id`, and its number is still null."""
     if not change.replaces:
         return None
     lineage = keep_lineage and _lineage_of(context, task)
@@ -229,13 +228,15 @@ def _changed_rows(
     if not lineage:
         return changed
     nulls = pa.nulls(len(current), pa.int64())
-    return changed.append_column(LINEAGE[0].name, current.column(LINEAGE[0].name)).append_column(LINEAGE[1].name, nulls)
+    return changed.append_column(LINEAGE_FIELDS[0].name, current.column(LINEAGE_FIELDS[0].name)).append_column(
+        LINEAGE_FIELDS[1].name, nulls
+    )
 
 
 def _with_kept_rows(
     context: ReadContext, task: ScanTask, changed: PositionBitmap, new_rows: pa.Table | None
 ) -> pa.Table:
-    """A rewritten file's rows: the live ones not changed, and the changed ones, in their old order."""
+    """Return the rows of the rewritten file in their old order: live rows that did not change, and changed ones."""
     request = ReadRequest(tuple(context.metadata.schema.fields), AlwaysTrue(), _lineage_of(context, task))
     parts, positions = [], []
     for batch in read_task(context, task, request):

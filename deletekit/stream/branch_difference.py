@@ -18,9 +18,8 @@ from deletekit.commit.swap import Attempt
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.keys import KeySet
 from deletekit.deletes.plan import ScanTask, plan_scan
-from deletekit.deletes.read import ReadContext, ReadRequest, deleted_positions, read_task
+from deletekit.deletes.read import LINEAGE_FIELDS, ReadContext, ReadRequest, deleted_positions, read_task
 from deletekit.deletes.replace import positions_in_file
-from deletekit.deletes.row_change import LINEAGE
 from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import DataFile, DeleteFile
@@ -138,7 +137,7 @@ def rewritten(context: ReadContext, write: WriteContext, task: ScanTask, gone: P
     rows = pa.concat_tables(parts) if parts else None
     if rows is None or not len(rows):
         return []
-    return write_data_files(write, rows, context.metadata.spec, LINEAGE if lineage else ())
+    return write_data_files(write, rows, context.metadata.spec, LINEAGE_FIELDS if lineage else ())
 
 
 def _tasks(attempt: Attempt, snapshot: Snapshot | None) -> dict[str, ScanTask]:
