@@ -8,7 +8,7 @@ Spec: "Row-level Deletes", https://iceberg.apache.org/spec/#row-level-deletes
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,7 @@ __all__ = [
     "deleted_positions",
     "partition_constants",
     "read_task",
+    "rows_at",
 ]
 
 ROW_ID_ID = 2147483540
@@ -167,6 +168,13 @@ def deleted_positions(context: ReadContext, task: ScanTask, within: PositionBitm
     """
     parts = [b.positions(b.deleted) for b in read_task(context, task, ReadRequest(()), within)]
     return PositionBitmap(np.concatenate(parts)) if parts else PositionBitmap()
+
+
+def rows_at(context: ReadContext, task: ScanTask, request: ReadRequest, positions: PositionBitmap) -> pa.Table:
+    """Return the rows at some positions of a data file, whether they are hidden or not; no columns if there are none."""
+    batches = read_task(context, replace(task, deletes=()), request, positions)
+    parts = [b.table.filter(pa.array(positions.mask(b.first_position, len(b)))) for b in batches]
+    return pa.concat_tables(parts) if parts else pa.table({})
 
 
 def _opened(context: ReadContext, source: Any, part: TaskPart) -> TabularFile:
