@@ -171,7 +171,7 @@ def deleted_positions(context: ReadContext, task: ScanTask, within: PositionBitm
 
 
 def rows_at(context: ReadContext, task: ScanTask, request: ReadRequest, positions: PositionBitmap) -> pa.Table:
-    """Return the rows at some positions of a data file, whether they are hidden or not; no columns if there are none."""
+    """Return the rows at some positions of a data file, also hidden ones; for no rows, a table without columns."""
     batches = read_task(context, replace(task, deletes=()), request, positions)
     parts = [b.table.filter(pa.array(positions.mask(b.first_position, len(b)))) for b in batches]
     return pa.concat_tables(parts) if parts else pa.table({})

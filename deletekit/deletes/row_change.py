@@ -195,7 +195,7 @@ class _Changes:
         return ReadRequest(tuple(metadata.schema.fields), lineage=lineage)
 
     def _changed_rows(self, task: ScanTask, found: _Found) -> pa.Table:
-        """Return the new rows in position order. With lineage each keeps its `_row_id`, and its number is still null."""
+        """Return the new rows in position order. With lineage, each keeps its `_row_id`; its number is null."""
         request = self._all_columns(task)
         if self.options.mode == "equality-delete":  # which does not know the row that it hides
             request = replace(request, lineage=False)

@@ -7,7 +7,7 @@ a data file that the first did not have is new with all its live rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from deletekit.commit.swap import Attempt
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.keys import KeySet
 from deletekit.deletes.plan import ScanTask, plan_scan
-from deletekit.deletes.read import LINEAGE_FIELDS, ReadContext, ReadRequest, deleted_positions, read_task
+from deletekit.deletes.read import LINEAGE_FIELDS, ReadContext, ReadRequest, deleted_positions, read_task, rows_at
 from deletekit.deletes.replace import positions_in_file
 from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.local import Engine
@@ -98,13 +98,9 @@ def difference(attempt: Attempt, start: Snapshot, end: Snapshot, engine: Engine)
 
 def keys_at(context: ReadContext, rows: FileRows, fields: Sequence[NestedField]) -> pa.Table:
     """The keys of some rows, whether they are hidden or not."""
-    bare = replace(rows.task, deletes=())
-    parts = [
-        batch.table.filter(pa.array(rows.positions.mask(batch.first_position, len(batch))))
-        for batch in read_task(context, bare, ReadRequest(tuple(fields)), rows.positions)
-    ]
+    found = rows_at(context, rows.task, ReadRequest(tuple(fields)), rows.positions)
     empty = pa.table([pa.array([], arrow_type(f.field_type)) for f in fields], names=[f.name for f in fields])
-    return pa.concat_tables(parts) if parts else empty
+    return found if found.num_columns else empty
 
 
 def key_positions(
