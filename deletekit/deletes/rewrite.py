@@ -17,6 +17,7 @@ from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import LINEAGE_FIELDS, ReadContext, ReadRequest, read_task
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile
+from deletekit.formats.deletion_vector import PositionBitmap
 
 __all__ = ["live_share", "rewrite_data_files"]
 
@@ -33,6 +34,7 @@ def rewrite_data_files(
     tasks: Sequence[ScanTask],
     rows_per_file: int | None = None,
     drop: BooleanExpression | None = None,
+    gone: PositionBitmap | None = None,
 ) -> list[DataFile]:
     """Write the live rows of data files to new data files, in their order; for no rows, no file.
 
@@ -40,6 +42,7 @@ def rewrite_data_files(
     ----------
     rows_per_file: how many rows a new file gets at most; None decides by size.
     drop: bound filter; rows for which it is true are left out.
+    gone: positions of further rows to leave out, of the one data file of `tasks`.
 
     Raises FormatError or NotFoundError for files that cannot be read. `write.discard` removes what was written before.
     """
@@ -47,17 +50,19 @@ def rewrite_data_files(
     request = ReadRequest(tuple(context.metadata.schema.fields), drop or AlwaysTrue(), lineage)
     fields = LINEAGE_FIELDS if lineage else ()
     out: list[DataFile] = []
-    for rows in _chunks(_live_rows(context, tasks, request, drops=drop is not None), rows_per_file):
+    for rows in _chunks(_live_rows(context, tasks, request, drop is not None, gone), rows_per_file):
         out += write_data_files(write, rows, context.metadata.spec, fields, rows_per_file)
     return out
 
 
 def _live_rows(
-    context: ReadContext, tasks: Sequence[ScanTask], request: ReadRequest, *, drops: bool
+    context: ReadContext, tasks: Sequence[ScanTask], request: ReadRequest, drops: bool, gone: PositionBitmap | None
 ) -> Iterator[pa.Table]:
     for task in tasks:
         for batch in read_task(context, task, request):
             keep = ~batch.deleted & ~batch.selected if drops else ~batch.deleted
+            if gone is not None:
+                keep &= ~gone.mask(batch.first_position, len(batch))
             if keep.any():
                 yield batch.table if keep.all() else batch.table.filter(pa.array(keep))
 

@@ -15,20 +15,18 @@ import pyarrow as pa
 from pyiceberg.types import NestedField
 
 from deletekit.commit.swap import Attempt
-from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.keys import KeySet
 from deletekit.deletes.plan import ScanTask, plan_scan
-from deletekit.deletes.read import LINEAGE_FIELDS, ReadContext, ReadRequest, deleted_positions, read_task, rows_at
+from deletekit.deletes.read import ReadContext, ReadRequest, deleted_positions, read_task, rows_at
 from deletekit.deletes.replace import positions_in_file
-from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.local import Engine
-from deletekit.formats.content_file import DataFile, DeleteFile
+from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.metadata import Snapshot
 from deletekit.table.types import arrow_type
 
-__all__ = ["Difference", "FileRows", "difference", "key_positions", "keys_at", "rewritten"]
+__all__ = ["Difference", "FileRows", "difference", "key_positions", "keys_at"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,20 +118,6 @@ def key_positions(
         return task.data_file.file_path, PositionBitmap(positions)
 
     yield from engine.map(find, tasks)
-
-
-def rewritten(context: ReadContext, write: WriteContext, task: ScanTask, gone: PositionBitmap) -> list[DataFile]:
-    """The live rows of a data file but for some, in new data files, with their row lineage."""
-    lineage = task.data_file.first_row_id is not None
-    request = ReadRequest(tuple(context.metadata.schema.fields), lineage=lineage)
-    parts = []
-    for batch in read_task(context, task, request):
-        keep = ~batch.deleted & ~gone.mask(batch.first_position, len(batch))
-        parts.append(batch.table.filter(pa.array(keep)))
-    rows = pa.concat_tables(parts) if parts else None
-    if rows is None or not len(rows):
-        return []
-    return write_data_files(write, rows, context.metadata.spec, LINEAGE_FIELDS if lineage else ())
 
 
 def _tasks(attempt: Attempt, snapshot: Snapshot | None) -> dict[str, ScanTask]:

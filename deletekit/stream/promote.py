@@ -25,6 +25,7 @@ from deletekit.commit.swap import Attempt, Commit, check_request, commit
 from deletekit.deletes.keys import distinct_keys
 from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.replace import FilePositions, HiddenRows, write_positions
+from deletekit.deletes.rewrite import rewrite_data_files
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
@@ -35,7 +36,7 @@ from deletekit.formats.manifest_list import ManifestContent
 from deletekit.public import public
 from deletekit.stream.applied_batches import PROMOTED_BRANCH, PROMOTED_SNAPSHOT, promoted_snapshot, tag_update
 from deletekit.stream.batch_delta import by_position
-from deletekit.stream.branch_difference import Difference, difference, key_positions, keys_at, rewritten
+from deletekit.stream.branch_difference import Difference, difference, key_positions, keys_at
 from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.snapshot import without_first_row_id
@@ -178,7 +179,7 @@ class _Promote:
         none = PositionBitmap()
         again = [(t, killed[p].positions if (p := t.data_file.file_path) in killed else none) for t in old]
         again += [(s.task, none) for s in found.staged if s.task.deletes]
-        files = [f for task, gone in again for f in rewritten(found.context, attempt.write, task, gone)]
+        files = [f for task, gone in again for f in rewrite_data_files(found.context, attempt.write, [task], gone=gone)]
         files += [_new(s.task) for s in found.staged if not s.task.deletes]
         base = attempt.base
         deletes = base.reader.live_entries(base.snapshot, ManifestContent.DELETES) if base.snapshot else ()
