@@ -107,10 +107,8 @@ def test_one_module_talks_to_catalogs() -> None:
 
 
 def test_one_module_replaces_what_hides_rows_by_position() -> None:
-    # The incident writes what writers wrote that did not know the rule.
-    allowed = {"deletekit/deletes/replace.py", "deletekit/course/incident.py"}
-    for writer in ("write_deletion_vectors", "write_position_deletes"):
-        assert importers(f"deletekit.deletes.delete_writers.{writer}") <= allowed
+    assert importers("deletekit.deletes.position_delete_writer") == {"deletekit/deletes/replace.py"}
+    assert importers("deletekit.formats.puffin.write_puffin") == {"deletekit/deletes/position_delete_writer.py"}
 
 
 def test_what_is_imported_is_declared() -> None:

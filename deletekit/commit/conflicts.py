@@ -28,7 +28,8 @@ from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.delete_loader import DeleteLoader
 from deletekit.deletes.plan import ScanTask, files_that_may_match
 from deletekit.deletes.replace import HiddenRows, replace_deletes
-from deletekit.deletes.which_apply import DeleteFileIndex, is_global, referenced_path
+from deletekit.deletes.scope import is_global, referenced_path
+from deletekit.deletes.which_apply import DeleteFileIndex
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import CommitConflictError
 from deletekit.formats.content_file import DeleteFile, EntryStatus, FileContent, ManifestEntry

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from deletekit.deletes.scope import scope_of
 from deletekit.deletes.write_context import partition_path
-from deletekit.formats.content_file import ContentFile, partition_key
+from deletekit.formats.content_file import ContentFile
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.properties import value_of
 from deletekit.table.summary_counters import TOTALS, count_files
@@ -62,15 +63,13 @@ def _totals(known: Mapping[str, int] | None, parent: Snapshot | None, counters: 
 def _partitions(
     metadata: TableMetadata, added: tuple[ContentFile, ...], removed: tuple[ContentFile, ...]
 ) -> dict[str, str]:
-    keys = {(f.spec_id, partition_key(f.partition)): (f.spec_id, f.partition) for f in (*added, *removed)}
+    keys = {scope_of(f): (f.spec_id, f.partition) for f in (*added, *removed)}
     out = {"changed-partition-count": str(len(keys))}
     if not 0 < len(keys) <= value_of(metadata.properties, "write.summary.partition-limit"):
         return out
     out["partition-summaries-included"] = "true"
     for key, (spec_id, partition) in keys.items():
-        mine = count_files(
-            *((f for f in files if (f.spec_id, partition_key(f.partition)) == key) for files in (added, removed))
-        )
+        mine = count_files(*((f for f in files if scope_of(f) == key) for files in (added, removed)))
         path = partition_path(metadata.specs[spec_id], partition, metadata)
         out[f"partitions.{path}"] = ",".join(f"{k}={v}" for k, v in mine.items() if v > 0)
     return out

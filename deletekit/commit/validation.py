@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deletekit.deletes.which_apply import referenced_path
+from deletekit.deletes.scope import referenced_path, scope_of
 from deletekit.errors import CommitConflictError, InvalidInputError
-from deletekit.formats.content_file import DeleteFile, FileContent, partition_key
+from deletekit.formats.content_file import DeleteFile, FileContent
 from deletekit.table.live_files import LiveFiles
 from deletekit.table.metadata import TableMetadata
 
@@ -152,7 +152,7 @@ def _check_referenced(delta: RowDelta, data: LiveFiles) -> None:
                 found=path,
                 expected="a live data file that this commit keeps",
             )
-        if (target.spec_id, partition_key(target.partition)) != (delete.spec_id, partition_key(delete.partition)):
+        if scope_of(target) != scope_of(delete):
             raise InvalidInputError(
                 "delete is in another partition than its data file",
                 kind="delete-partition",

@@ -17,9 +17,9 @@ from deletekit.commit.swap import Attempt, commit
 from deletekit.course.workplace import Lesson
 from deletekit.datasets import flights
 from deletekit.deletes.data_file_writer import write_data_files
-from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
+from deletekit.deletes.replace import FilePositions, write_positions
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
@@ -146,7 +146,7 @@ def _put_vectors(table: Table, positions: Sequence[Sequence[int]], *, merged: Co
                 for entry in task.deletes
                 if isinstance(entry.data_file, DeleteFile) and entry.data_file.is_deletion_vector
             ]
-        written = write_deletion_vectors(attempt.write, vectors)
+        written = write_positions(attempt.write, vectors)
         return RowDelta(added_delete_files=tuple(written), removed_delete_files=tuple(replaced))
 
     commit(table, build)

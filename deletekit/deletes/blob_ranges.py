@@ -1,6 +1,6 @@
-"""Blobs of one file fetched together: deletion vectors that lie near each other in a Puffin file cost one read.
+"""Fetch blobs together: deletion vectors that lie near each other in a Puffin file cost one read.
 
-Law: what is read is what would have been read one by one, plus the gaps; a range that nobody announced is read alone.
+Only the announced ranges and small gaps between them are read. A range that was not announced is read alone.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from deletekit.deletes.shared_value import Once
+from deletekit.deletes.shared_value import SharedValues
 from deletekit.table.file_io import FileIO
 
 __all__ = ["BlobRanges"]
@@ -27,13 +27,13 @@ class _Span:
 
 
 class BlobRanges:
-    """Reads announced byte ranges in merged spans; a span is let go when each of its blobs was taken."""
+    """Reads announced byte ranges in merged spans. A span is forgotten when each of its blobs was read."""
 
     def __init__(self, io: FileIO) -> None:
         self._io = io
         self._lock = threading.Lock()
         self._spans: dict[tuple[str, int, int], _Span] = {}
-        self._data = Once(size=64)
+        self._data = SharedValues(size=64)
 
     def expect(self, ranges: Iterable[tuple[str, int, int]]) -> None:
         """Announce ranges (path, offset, size) that will be read soon."""
@@ -48,7 +48,7 @@ class BlobRanges:
                 self._spans[path, offset, size] = open_span
 
     def read(self, path: str, offset: int, size: int) -> bytes:
-        """The bytes of a range. Raises NotFoundError; FormatError when the file is shorter."""
+        """Return the bytes of a range. Raises NotFoundError, or FormatError if the file is shorter."""
         with self._lock:
             span = self._spans.pop((path, offset, size), None)
         if span is None or span.blobs == 1:

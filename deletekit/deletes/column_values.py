@@ -1,7 +1,7 @@
-"""A filter's literal as a value of a column's type, or the values of the type that are next to it.
+"""Turn a filter's literal into a value of a column's type, or into the two values of the type next to it.
 
-Law: exact. A number between two values of the type is told as both of them, so that nobody rounds it; text is read as
-the type spells itself (ISO 8601 for times), and what it does not spell is refused by name.
+No number is rounded: one between two values of the type becomes both of them. Text is read in the type's own spelling
+(ISO 8601 for times), and any other text is refused.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ _MOMENT = re.compile(rf"{_DATE}(?:[T ]{_CLOCK} ?(Z|[+-]\d{{2}}:?\d{{2}})?)?", re
 _TIME = re.compile(_CLOCK, re.ASCII)
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 _SECONDS_A_DAY = 86_400
-# More digits than any two decimals of 38 digits that are compared: here nothing is rounded.
+# More digits than comparing two decimals of 38 digits needs, so nothing is rounded.
 _EXACT = Context(prec=200)
 
 Neighbours = tuple[Literal[Any] | None, Literal[Any] | None]
 
 
 class _NanosecondLiteral(LongLiteral):
-    """A time in nanoseconds, of which pyiceberg has no literal."""
+    """A time in nanoseconds, for which pyiceberg has no literal."""
 
     def to(self, type_var: IcebergType) -> Literal[Any]:
         if not isinstance(type_var, _NANOSECONDS):
@@ -79,18 +79,18 @@ class _NanosecondLiteral(LongLiteral):
 
 
 def is_number(kind: IcebergType) -> bool:
-    """Whether literals of a type are compared by `neighbours`, all others being equal to a value or refused."""
+    """Tell whether literals of a type go through `neighbours`. A literal of another type is a value or refused."""
     return isinstance(kind, _NUMBERS)
 
 
 def neighbours(literal: Literal[Any], kind: IcebergType) -> Neighbours:
-    """The largest value of a numeric type that is not above a number, and the smallest that is not below it.
+    """Return the largest value of a numeric type that is not above a number, and the smallest that is not below it.
 
-    Both are the same value for a number that the type holds; None stands for no such value. A double's are the nearest
-    double, as in SQL. Raises ValueError for what is no number.
+    Both are the same if the type holds the number. None means that there is no such value. For a double, both are the
+    nearest double, as in SQL. Raises ValueError for a literal that is not a number.
     """
     if isinstance(literal, LongLiteral) and isinstance(kind, LongType) and -(1 << 63) <= literal.value < 1 << 63:
-        return literal, literal  # a list of keys may be very long
+        return literal, literal  # fast, because a list of keys may be very long
     number = _number(literal, kind)
     if isinstance(kind, FloatType | DoubleType):
         return _float_neighbours(number, kind)
@@ -106,7 +106,7 @@ def neighbours(literal: Literal[Any], kind: IcebergType) -> Neighbours:
 
 
 def _range(kind: IcebergType) -> tuple[int, Decimal, Decimal]:
-    """Digits behind the point, largest and smallest value."""
+    """Return the digits behind the point, and the largest and smallest value."""
     if isinstance(kind, DecimalType):
         nines = (9,) * kind.precision
         return kind.scale, Decimal((0, nines, -kind.scale)), Decimal((1, nines, -kind.scale))
@@ -119,7 +119,7 @@ def _whole(value: Decimal, kind: IcebergType) -> Literal[Any]:
 
 
 def _float_neighbours(number: Decimal, kind: IcebergType) -> Neighbours:
-    # A finite number beyond every double is next to the largest one: infinity is not what it says.
+    # The neighbours of a finite number beyond every double are the largest double and infinity.
     double = float(number)
     if math.isinf(double) and number.is_finite():
         within = math.copysign(math.inf, double), math.copysign(np.finfo(np.float64).max, double)
@@ -138,7 +138,7 @@ def _float_neighbours(number: Decimal, kind: IcebergType) -> Neighbours:
 def _number(literal: Literal[Any], kind: IcebergType) -> Decimal:
     raw = literal.value
     if isinstance(literal, LongLiteral | FloatLiteral | DoubleLiteral | DecimalLiteral):
-        # A double says the number that it is written as, not the one with 50 digits that it is stored as.
+        # A double means the number that it is printed as, not the one of 50 digits that is stored.
         return Decimal(repr(raw)) if isinstance(raw, float) else Decimal(raw)
     spelled = _FLOAT if isinstance(kind, FloatType | DoubleType) else _NUMBER
     if isinstance(literal, StringLiteral) and spelled.fullmatch(raw):
@@ -154,7 +154,7 @@ def _nan_hint(raw: Any) -> str:
 
 
 def value_of(literal: Literal[Any], kind: IcebergType) -> Literal[Any]:
-    """A literal as a value of a type that is not numeric. Raises ValueError, naming it, for one that is none."""
+    """Return a literal as a value of a type that is not numeric. Raises ValueError, naming it, if it is none."""
     raw = literal.value
     made: Literal[Any] | None = None
     if isinstance(kind, StringType):
@@ -191,7 +191,7 @@ def _bytes(literal: Literal[Any], kind: IcebergType) -> Literal[Any] | None:
 
 
 def _time(literal: Literal[Any], kind: IcebergType) -> Literal[Any] | None:
-    """Dates and times; a plain number is none, whatever pyiceberg would count with it."""
+    """Return a date or time, None for another literal. A number is none, although pyiceberg would take it."""
     raw = literal.value
     if isinstance(literal, StringLiteral):
         return _time_of_text(raw, kind)
@@ -219,7 +219,7 @@ def _time_of_text(text: str, kind: IcebergType) -> Literal[Any] | None:
             return None
         seconds, nanoseconds = _clock(clock, fraction) if clock else (0, 0)
         seconds += (dt.date.fromisoformat(day).toordinal() - _EPOCH) * _SECONDS_A_DAY - _offset(zone)
-    except ValueError:  # the 31st of February
+    except ValueError:  # such as the 31st of February
         return None
     return _counted(seconds, nanoseconds, kind)
 

@@ -1,7 +1,4 @@
-"""Arrow rows -> data files: split by partition, written as Parquet with metrics.
-
-Law: rows of the table's own types in, `DataFile` values out; nothing is committed.
-"""
+"""Write Arrow rows as data files: split by partition, as Parquet, with metrics. Nothing is committed."""
 
 from __future__ import annotations
 
@@ -17,18 +14,18 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.keys import comparable
+from deletekit.deletes.keys import KeyNumbers
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile
-from deletekit.formats.metrics import collect_metrics, to_optional
+from deletekit.formats.metrics import collect_metrics
 from deletekit.formats.parquet import encode_parquet
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import partition_values, schema_of_spec
 from deletekit.table.properties import value_of
 from deletekit.table.types import arrow_field, partition_types, schema_to_json, stored_value
 
-__all__ = ["column_at", "group_codes", "partition_columns", "split_by_partition", "write_data_files"]
+__all__ = ["column_at", "partition_columns", "split_by_partition", "write_data_files"]
 
 
 def write_data_files(
@@ -43,8 +40,8 @@ def write_data_files(
     Parameters
     ----------
     table: columns of the current schema, as `align` returns them, then those of `lineage`.
-    lineage: row lineage columns stored in the file because the rows carry their own values.
-    rows_per_file: where a file ends; by default where it is about to pass `write.target-file-size-bytes`.
+    lineage: row lineage columns to store in the file, because the rows have values of their own.
+    rows_per_file: how many rows a file gets; None ends it before it exceeds `write.target-file-size-bytes`.
     """
     target = value_of(context.metadata.properties, "write.target-file-size-bytes")
     return [
@@ -57,7 +54,7 @@ def write_data_files(
 def split_by_partition(
     context: WriteContext, table: pa.Table, spec: PartitionSpec
 ) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:
-    """Rows grouped by partition tuple (stored values), each group in its original order."""
+    """Yield each partition (stored values) and its rows, in their original order."""
     if not len(table):
         return
     if not spec.fields:
@@ -65,7 +62,7 @@ def split_by_partition(
         return
     types = partition_types(spec, schema_of_spec(context.metadata, spec))
     columns = partition_columns(context.metadata, table, spec)
-    groups = group_codes([part for column in columns for part in comparable(column)])
+    groups = KeyNumbers(columns).of_rows
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
@@ -75,17 +72,18 @@ def split_by_partition(
 
 
 def partition_columns(metadata: TableMetadata, table: pa.Table, spec: PartitionSpec) -> list[pa.Array]:
-    """The partition values of rows, a column for each field of `spec`.
+    """Return the partition values of rows, a column for each field of `spec`.
 
-    `table` has the columns of the current schema that the fields need; a `void` field needs none, not even a live one.
+    `table` has the columns of the current schema that the fields need. A `void` field needs none: its source column may
+    be dropped.
     """
     return [_partition_column(table, metadata.schema, field) for field in spec.fields]
 
 
 def column_at(table: pa.Table, schema: Schema, field_id: int) -> pa.ChunkedArray:
-    """A top-level column or nested leaf of `table` by the id it has in `schema`.
+    """Return a top-level column or nested leaf of `table` by its id in `schema`.
 
-    Raises InvalidInputError for an id that the schema does not know, KeyError for a column that the table lacks.
+    Raises InvalidInputError for an id that the schema does not have, KeyError for a column that the table lacks.
     """
     names = schema.find_column_name(field_id)
     if names is None:
@@ -93,7 +91,7 @@ def column_at(table: pa.Table, schema: Schema, field_id: int) -> pa.ChunkedArray
     top = next(f for f in schema.fields if names == f.name or names.startswith(f.name + "."))
     column = table.column(top.name)
     for name in names[len(top.name) + 1 :].split(".") if names != top.name else []:
-        if pa.types.is_null(column.type):  # structs that are all NULL, given without a type
+        if pa.types.is_null(column.type):  # a column of NULL structs without a type
             return column
         if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
             raise KeyError(names)
@@ -111,17 +109,6 @@ def _partition_column(table: pa.Table, schema: Schema, field: PartitionField) ->
     return partition_values(field, source.field_type, column)
 
 
-def group_codes(columns: Sequence[Any]) -> Any:
-    """A number per row, equal where all columns are equal, NULL to NULL too; for columns from `comparable`."""
-    codes = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        encoded = flat.dictionary_encode(null_encoding="encode")
-        values = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        _, codes = np.unique(codes * max(len(encoded.dictionary), 1) + values, return_inverse=True)
-    return codes
-
-
 def _stored(scalar: pa.Scalar, kind: str) -> Any:
     if scalar.is_valid and (pa.types.is_temporal(scalar.type)):
         width = pa.int32() if pa.types.is_date32(scalar.type) else pa.int64()
@@ -130,7 +117,7 @@ def _stored(scalar: pa.Scalar, kind: str) -> Any:
 
 
 def _rows_of_size(table: pa.Table, target_bytes: int) -> int:
-    # In-memory size stands in for the file's: an upper estimate, since Parquet encodes and compresses.
+    # The size in memory is an upper estimate of the file's: Parquet encodes and compresses.
     pieces: int = max(1, -(-table.nbytes // target_bytes))
     return -(-len(table) // pieces)
 
@@ -156,20 +143,9 @@ def _write_file(
     )
     metrics = collect_metrics(table, context.metrics_mode)
     path = context.data_path(spec, partition, ".parquet")
-    context.write(path, written.data)
     return DataFile(
         spec_id=spec.spec_id,
-        file_path=path,
-        file_format="PARQUET",
         partition=partition,
-        record_count=len(table),
-        file_size_in_bytes=written.size,
-        column_sizes=to_optional(written.column_sizes),
-        value_counts=to_optional(metrics.value_counts),
-        null_value_counts=to_optional(metrics.null_value_counts),
-        nan_value_counts=to_optional(metrics.nan_value_counts),
-        lower_bounds=to_optional(metrics.lower_bounds),
-        upper_bounds=to_optional(metrics.upper_bounds),
-        split_offsets=written.split_offsets,
         sort_order_id=0,
+        **context.write_parquet(path, written, metrics, len(table)),
     )

@@ -1,6 +1,6 @@
-"""Delete files loaded for the data files they apply to, each read once.
+"""Load delete files for the data files that they apply to, each once.
 
-Law: everything the manifest says about a delete file is checked against the file: offsets, cardinality, key columns.
+What the manifest says about a delete file is checked against the file: offsets, cardinality, key columns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from deletekit.deletes.field_path import FieldPaths
 from deletekit.deletes.keys import KeySet
 from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.projection import FileColumns, project, with_field_ids
-from deletekit.deletes.shared_value import Once
+from deletekit.deletes.shared_value import SharedValues
 from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.content_file import DeleteFile, FileContent, refuse_encrypted
 from deletekit.formats.delete_file import read_position_deletes
@@ -47,26 +47,26 @@ class EqualityKeys:
 
 
 class DeleteLoader:
-    """Loads positions and key sets; what several data files share is read once and kept while the loader lives."""
+    """Loads positions and key sets. Delete files that several data files share are read once and kept."""
 
     def __init__(self, io: FileIO, metadata: TableMetadata, paths: FieldPaths) -> None:
         self._io = io
         self._metadata = metadata
         self._paths = paths
-        self._kept = Once()
-        self._recent = Once(size=64)  # what the parts of one data file share
+        self._kept = SharedValues()
+        self._recent = SharedValues(size=64)  # what the parts of one data file share
         self._blobs = BlobRanges(io)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DeleteLoader, (self._io, self._metadata, self._paths)
 
     def expect(self, tasks: Iterable[ScanTask]) -> None:
-        """Say which tasks come next, so that vectors that lie together are fetched together."""
+        """Announce the next tasks, so that vectors that lie near each other are fetched together."""
         deletes = (d for task in tasks for d in task.delete_files if d.is_deletion_vector)
         self._blobs.expect((d.file_path, *blob) for d in deletes if (blob := _blob(d)) is not None)
 
     def positions(self, task: ScanTask) -> PositionBitmap:
-        """Positions of the data file hidden by its deletion vector or its position deletes."""
+        """Return the positions that the deletion vector or position deletes of a data file hide."""
         deletes = [d for d in task.delete_files if d.content == FileContent.POSITION_DELETES]
         if not deletes:
             return PositionBitmap()
@@ -80,14 +80,14 @@ class DeleteLoader:
         return found
 
     def positions_of(self, delete: DeleteFile, data_path: str) -> PositionBitmap:
-        """Positions of `data_path` in one position delete file or deletion vector. Raises FormatError."""
+        """Return the positions of `data_path` in one position delete file or vector. Raises FormatError."""
         refuse_encrypted(delete)
         if delete.is_deletion_vector:
             return self.vector(delete)
         return self.positions_by_path(delete).get(data_path, PositionBitmap())
 
     def positions_by_path(self, delete: DeleteFile) -> Mapping[str, PositionBitmap]:
-        """All positions of one position delete file, by data file. Raises FormatError."""
+        """Return all positions of one position delete file, by data file. Raises FormatError."""
         refuse_encrypted(delete)
         by_path: Mapping[str, PositionBitmap] = self._kept.get(
             ("pos", delete.file_path), lambda: self._read_positions(delete)
@@ -95,7 +95,7 @@ class DeleteLoader:
         return by_path
 
     def vector(self, delete: DeleteFile) -> PositionBitmap:
-        """A deletion vector, by the offset and size of its manifest entry. Raises FormatError."""
+        """Return a deletion vector, by the offset and size in its manifest entry. Raises FormatError."""
         blob = _blob(delete)
         if blob is None:
             raise FormatError(
@@ -112,7 +112,7 @@ class DeleteLoader:
             raise e.in_file(delete.file_path) from e
 
     def key_sets(self, task: ScanTask) -> list[EqualityKeys]:
-        """Key sets of the task's equality deletes, one per set of equality ids."""
+        """Return the key sets of the task's equality deletes, one per set of equality ids."""
         groups: dict[tuple[int, ...], list[DeleteFile]] = {}
         for delete in task.delete_files:
             if delete.content == FileContent.EQUALITY_DELETES:
@@ -121,7 +121,7 @@ class DeleteLoader:
         return [self.keys_of(ids, files) for ids, files in groups.items()]
 
     def keys_of(self, ids: tuple[int, ...], files: list[DeleteFile]) -> EqualityKeys:
-        """The keys of equality delete files that share their ids. Raises FormatError."""
+        """Return the keys of equality delete files that share their ids. Raises FormatError."""
         for file in files:
             refuse_encrypted(file)
 
@@ -136,7 +136,7 @@ class DeleteLoader:
         return self._kept.get(("keys", ids, tuple(f.file_path for f in files)), build)
 
     def key_columns(self, ids: tuple[int, ...], file: DeleteFile) -> list[pa.ChunkedArray]:
-        """The keys of one equality delete file, a column for each id, as the table's types. Raises FormatError."""
+        """Return the keys of one equality delete file, a column of the table's type for each id. Raises FormatError."""
         refuse_encrypted(file)
         return self._kept.get(("eq", file.file_path, ids), partial(self._read_keys, file, ids))
 
@@ -183,7 +183,7 @@ class DeleteLoader:
 
 
 def _blob(delete: DeleteFile) -> tuple[int, int] | None:
-    """Offset and size of a vector, or None when they do not lie within its file."""
+    """Return the offset and size of a vector, or None if they do not lie within its file."""
     offset, size = delete.content_offset, delete.content_size_in_bytes
     if offset is None or size is None or offset < 0 or size < 0 or offset + size > delete.file_size_in_bytes:
         return None
@@ -191,7 +191,7 @@ def _blob(delete: DeleteFile) -> tuple[int, int] | None:
 
 
 def _find(table: pa.Table, schema: pa.Schema, field_id: int) -> tuple[Any, pa.Field | None]:
-    """A column or nested leaf of a delete file by field id; writers nest a nested key or lift it to the top."""
+    """Find a column or nested leaf of a delete file by field id: writers nest a nested key or lift it to the top."""
     pending = [(f, table.column(i)) for i, f in enumerate(schema)]
     while pending:
         field, column = pending.pop(0)

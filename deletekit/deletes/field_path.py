@@ -1,7 +1,7 @@
-"""Where a field lies: its top-level column and the way down, for every field the table ever had.
+"""Find a field by id, for every field that the table ever had: its top-level column and the path down to it.
 
-Law: a field dropped from the current schema is found in the newest schema that still has it, because deletes on it
-still apply (spec "Equality Delete Files").
+A field that was dropped from the current schema is found in the newest schema that has it, because equality deletes on
+it still apply (spec "Equality Delete Files").
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class FieldPaths:
                 self._paths.setdefault(field_id, found)
 
     def path(self, field_id: int) -> tuple[NestedField, tuple[int, ...]]:
-        """(top-level column, child indices down to the field). Raises FormatError for an id no schema has."""
+        """Return the top-level column and child indices down to the field. Raises FormatError for an unknown id."""
         if field_id not in self._paths:
             raise FormatError(
                 "field id is in no schema of the table, or lies inside a list or map",
@@ -38,11 +38,11 @@ class FieldPaths:
         return self._paths[field_id]
 
     def top_level(self, field_id: int) -> NestedField:
-        """The top-level column that holds a field."""
+        """Return the top-level column that holds a field."""
         return self.path(field_id)[0]
 
     def field(self, field_id: int) -> NestedField:
-        """The field itself."""
+        """Return the field itself."""
         found, path = self.path(field_id)
         for index in path:
             assert isinstance(found.field_type, StructType)

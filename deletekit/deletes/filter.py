@@ -1,8 +1,8 @@
-"""Row filters: pyiceberg expressions evaluated over Arrow columns with SQL's three-valued logic.
+"""Evaluate row filters: pyiceberg expressions over Arrow columns, with SQL's three-valued logic.
 
-Law: pure. A comparison with NULL is unknown, NOT of unknown is unknown, and a row is chosen only when the filter is
-true; `x NOT IN (1)` does not choose NULL rows. NaN is above every number, as in Spark; nothing is compared with it but
-by `is nan`. -0.0 equals 0.0. Each literal is exact: see `filter_literals`.
+A comparison with NULL is unknown, and so is NOT of unknown. A row is selected only if the filter is true, so
+`x NOT IN (1)` selects no NULL rows. NaN is above every number, as in Spark, and only `is nan` asks for it. -0.0 equals
+0.0. Each literal is exact: see `filter_literals`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ColumnOf = Callable[[int], Any]
 
 
 def parse_filter(where: Filter, schema: Schema) -> BooleanExpression:
-    """A filter bound to `schema`, with NOT pushed down to the predicates.
+    """Return a filter bound to `schema`, with NOT pushed down to the predicates.
 
     Parameters
     ----------
@@ -44,12 +44,12 @@ def parse_filter(where: Filter, schema: Schema) -> BooleanExpression:
 
 
 def unbound_filter(where: Filter, schema: Schema) -> BooleanExpression | None:
-    """What `parse_filter` binds; pyiceberg's projections bind it themselves, to `nullable(schema)`. Raises as that."""
+    """Return the unbound filter that `parse_filter` binds, for pyiceberg's projections. Raises as `parse_filter`."""
     return None if where is None else _exact(where, schema)
 
 
 def nullable(schema: Schema) -> Schema:
-    """The schema to bind filters to: a required field of a struct that is NULL is NULL, which pyiceberg rules out."""
+    """Return the schema to bind filters to: in a NULL struct a required field is NULL, which pyiceberg rules out."""
     return Schema(
         *(f.model_copy(update={"field_type": _nullable(f)}) for f in schema.fields), schema_id=schema.schema_id
     )
@@ -81,7 +81,7 @@ def _exact(where: str | BooleanExpression, schema: Schema) -> BooleanExpression:
 
 
 def _resolved(path: tuple[str, ...], schema: Schema) -> str:
-    """The name by which pyiceberg finds a column; refused where that could mean two."""
+    """Return the name by which pyiceberg finds a column. Raises InvalidInputError if it could mean two."""
     name = ".".join(path)
     found = column_named(name, schema)
     fields: Any = schema.fields
@@ -95,26 +95,26 @@ def _resolved(path: tuple[str, ...], schema: Schema) -> str:
 
 
 def evaluate(bound: BooleanExpression, column_of: ColumnOf, rows: int) -> pa.BooleanArray:
-    """One boolean per row, never null: True where `bound` is true.
+    """Return one boolean per row, never null: True where `bound` is true.
 
     Parameters
     ----------
     bound: from `parse_filter`.
-    column_of: field id -> the column, `rows` long.
+    column_of: returns the column of a field id, `rows` long.
     """
     mask = visit(bound, _Evaluate(column_of, rows))
     if isinstance(mask, bool):
-        return pa.array([mask]).take(pa.array([0] * rows, pa.int32())) if rows < 1 else pa.repeat(pa.scalar(mask), rows)
+        return pa.repeat(pa.scalar(mask), rows) if rows else pa.array([], pa.bool_())
     return pc.fill_null(mask, False)
 
 
 def filter_field_ids(bound: BooleanExpression) -> set[int]:
-    """Ids of the columns a filter looks at."""
+    """Return the ids of the columns that a filter reads."""
     return set(extract_field_ids(bound))
 
 
 class _Evaluate(BoundBooleanExpressionVisitor[Any]):
-    """Values are boolean Arrow arrays with nulls for unknown."""
+    """A visitor whose results are boolean Arrow arrays, in which null means unknown."""
 
     def __init__(self, column_of: ColumnOf, rows: int) -> None:
         self._column_of = column_of
@@ -126,9 +126,6 @@ class _Evaluate(BoundBooleanExpressionVisitor[Any]):
             chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
             return pa.chunked_array([c.storage for c in chunks], type=column.type.storage_type)
         return column
-
-    def _scalar(self, term: BoundTerm, literal: Literal[Any]) -> pa.Scalar:
-        return _scalar(term, literal.value)
 
     def visit_bound_predicate(self, predicate: BoundPredicate) -> Any:
         if isinstance(predicate, BoundLike | BoundNotLike):
@@ -160,22 +157,22 @@ class _Evaluate(BoundBooleanExpressionVisitor[Any]):
         return pc.is_valid(self._column(term))
 
     def visit_equal(self, term: BoundTerm, literal: Literal[Any]) -> Any:
-        return pc.equal(self._column(term), self._scalar(term, literal))
+        return pc.equal(self._column(term), _scalar(term, literal.value))
 
     def visit_not_equal(self, term: BoundTerm, literal: Literal[Any]) -> Any:
-        return pc.not_equal(self._column(term), self._scalar(term, literal))
+        return pc.not_equal(self._column(term), _scalar(term, literal.value))
 
     def visit_greater_than_or_equal(self, term: BoundTerm, literal: Literal[Any]) -> Any:
-        return pc.greater_equal(self._column(term), self._scalar(term, literal))
+        return pc.greater_equal(self._column(term), _scalar(term, literal.value))
 
     def visit_greater_than(self, term: BoundTerm, literal: Literal[Any]) -> Any:
-        return pc.greater(self._column(term), self._scalar(term, literal))
+        return pc.greater(self._column(term), _scalar(term, literal.value))
 
     def visit_less_than(self, term: BoundTerm, literal: Literal[Any]) -> Any:
-        return pc.less(self._column(term), self._scalar(term, literal))
+        return pc.less(self._column(term), _scalar(term, literal.value))
 
     def visit_less_than_or_equal(self, term: BoundTerm, literal: Literal[Any]) -> Any:
-        return pc.less_equal(self._column(term), self._scalar(term, literal))
+        return pc.less_equal(self._column(term), _scalar(term, literal.value))
 
     def visit_starts_with(self, term: BoundTerm, literal: Literal[Any]) -> Any:
         return pc.starts_with(self._column(term), pattern=literal.value)

@@ -1,9 +1,9 @@
-"""Predicates made to fit their columns' types exactly, or refused.
+"""Make the literals of a filter values of their columns' types, or refuse them.
 
-Law: never rounds, and means what SQL means, as Spark reads it. pyiceberg turns `id = 1.5` of an integer column into
-`id = 1`, and a delete of that would take the wrong row; here it is an error that names both. `id < 1.5` is `id <= 1`,
-and `id < 3000000000` of an int is true of every value, and not of NULL. NaN is above every number, so `x > 1` asks for
-it too. NOT is gone before: then unknown and false choose the same rows.
+A predicate means what it means in SQL, as Spark reads it, and no literal is rounded. pyiceberg turns `id = 1.5` of an
+integer column into `id = 1`, and a delete by it would hide the wrong row; here it is an error. `id < 1.5` becomes
+`id <= 1`. `id < 3000000000` of an int is true for every value, but not for NULL. NaN is above every number, so `x > 1`
+selects it. NOT is rewritten first; without it, unknown and false select the same rows.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ __all__ = ["column_named", "exact_literals"]
 
 
 def exact_literals(expression: BooleanExpression, schema: Schema) -> BooleanExpression:
-    """An unbound expression without NOT that chooses the same rows, with each literal a value of its column's type.
+    """Return an unbound expression without NOT that selects the same rows with literals of the columns' types.
 
-    Raises InvalidInputError for an unknown column, ValueError, naming literal and type, for a literal that is not
-    comparable with the column, or that the column may be asked to equal and cannot.
+    Raises InvalidInputError for an unknown column, and ValueError, naming literal and type, for a literal that cannot
+    be compared with the column, or that no value of the column can equal.
     """
     return visit(rewrite_not(expression), _Exact(schema))
 
 
 def column_named(name: str, schema: Schema) -> NestedField:
-    """A column, or a field of structs, that a filter can look at. Raises InvalidInputError, naming the nearest ones."""
+    """Return a column, or a field of structs, by name. Raises InvalidInputError, naming the most similar columns."""
     try:
         field = schema.find_field(name)
     except ValueError as e:
@@ -85,7 +85,7 @@ class _Exact(BooleanExpressionVisitor[BooleanExpression]):
         return AlwaysFalse()
 
     def visit_not(self, child_result: BooleanExpression) -> BooleanExpression:
-        raise AssertionError(f"NOT is rewritten before: {child_result}")
+        raise AssertionError(f"NOT must be rewritten first: {child_result}")
 
     def visit_and(self, left_result: BooleanExpression, right_result: BooleanExpression) -> BooleanExpression:
         return And(left_result, right_result)
@@ -114,7 +114,7 @@ class _Exact(BooleanExpressionVisitor[BooleanExpression]):
 
 def _text(predicate: UnboundPredicate, kind: IcebergType) -> BooleanExpression:
     if not isinstance(kind, StringType):
-        raise ValueError("LIKE is for text")  # noqa: TRY004  # as what does not fit
+        raise ValueError("LIKE is for text")  # noqa: TRY004  # the caller adds the column to a ValueError
     if isinstance(predicate, LiteralPredicate):
         value_of(predicate.literal, kind)
     return predicate
@@ -156,7 +156,7 @@ def _one_of(predicate: SetPredicate, kind: IcebergType) -> BooleanExpression:
 
 
 def _equal_value(literal: Literal[Any], kind: IcebergType) -> Literal[Any] | None:
-    """The literal as a value of the type, None for one beyond all of them. Raises ValueError for one between two."""
+    """Return the literal as a value of the type, None if it is beyond all. Raises ValueError if it is between two."""
     below, above = neighbours(literal, kind)
     if below is None or above is None:
         return None

@@ -1,4 +1,4 @@
-"""The filter language: the part of SQL's WHERE that a table's metadata can prune by.
+"""Parse the filter language: the part of SQL's WHERE by which a table's metadata can prune.
 
     filter    = and-terms joined by OR;  and-term = not-terms joined by AND;  not-term = [NOT ...] test
     test      = ( filter ) | TRUE | FALSE | column                        (a boolean column alone: it is true)
@@ -8,8 +8,8 @@
     column    = name.name...; a name is a word, or anything in "..." or `...`, with the quote doubled inside
     value     = number | 'text' with ' doubled inside | TRUE | FALSE | X'hex digits'
 
-Law: what is read has SQL's meaning, or is refused with its place. Words are in any case, names in the table's case. A
-backslash is a backslash, but before %, _ and itself in a LIKE pattern without ESCAPE, as in Spark and PostgreSQL.
+A text has SQL's meaning, or it is refused with its place. Words may be in any case; names have the table's case. In a
+LIKE pattern without ESCAPE, a backslash escapes %, _ and itself, as in Spark and PostgreSQL.
 """
 
 from __future__ import annotations
@@ -81,17 +81,17 @@ class _Token(NamedTuple):
 
     @property
     def word(self) -> str:
-        """In capitals, where it may be a word of the language."""
+        """The token in capitals if it may be a word of the language, else an empty text."""
         return self.text.upper() if self.kind in ("word", "sign") else ""
 
 
 def parse_text(text: str, resolve: Callable[[tuple[str, ...]], str]) -> BooleanExpression:
-    """The expression that a text says, as yet without its columns' types.
+    """Parse a filter to an expression whose literals do not have their columns' types yet.
 
     Parameters
     ----------
-    resolve: the names of a column and of the structs that it is in, outermost first -> the column's full name. What it
-        raises is shown with the column's place.
+    resolve: takes the names of a column and of the structs that it is in, outermost first, and returns the column's
+        full name. An InvalidInputError of it is shown with the column's place.
 
     Raises InvalidInputError, with the place and what was expected there.
     """
@@ -137,7 +137,7 @@ class _Parser:
         return self._tokens[self._next - 1]
 
     def _took(self, *words: str) -> bool:
-        """Whether the next tokens are these words or signs, which are then behind us."""
+        """Take the next tokens if they are these words or signs, and tell whether they were."""
         found = tuple(t.word for t in self._tokens[self._next : self._next + len(words)])
         if found != words:
             return False

@@ -1,7 +1,7 @@
-"""Rows as callers give them -> columns of exactly the table's types.
+"""Turn rows as callers pass them into columns of exactly the table's types.
 
-Law: a value is taken as it is or refused by the name of its column, never changed: 1 is not "1", 1.5 no int, and a
-timestamp with a zone none without. Structs are matched by name at every depth, where a name too many is refused too.
+A value is never changed: it fits, or it is refused with the name of its column. 1 is not "1", 1.5 is not an int, and a
+timestamp with a zone is not one without. Structs are matched by name at every depth, and an extra name is refused.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = ["align", "as_table", "cast_column"]
 
 
 def align(rows: Any, schema: Schema) -> pa.Table:
-    """Rows as a table of exactly `schema`'s columns, in order, with field ids.
+    """Return rows as a table of exactly `schema`'s columns, in order, with field ids.
 
     Parameters
     ----------
     rows: a pyarrow Table or RecordBatch, anything with `__arrow_c_stream__`, or a list of dicts. Columns are matched by
-        name; a missing optional column, or a name missing in a dict, takes its write default, else null.
+        name. A missing optional column, or a name missing in a dict, takes its write default, else null.
 
     Raises InvalidInputError, naming the column, for an unknown or missing column, a null in a required one, or a value
     that the column's type cannot hold.
@@ -56,15 +56,15 @@ def align(rows: Any, schema: Schema) -> pa.Table:
 
 
 def as_table(rows: Any, schema: Schema, argument: str = "rows", *, ragged: bool = True) -> pa.Table:
-    """Rows as an Arrow table of the types they come in.
+    """Return rows as an Arrow table of their own types.
 
     Parameters
     ----------
-    schema: says what dicts inside dicts are: a struct, or a map.
-    argument: what the caller calls the rows, for errors.
-    ragged: dicts may leave names out, and then have the column's write default, else null.
+    schema: tells whether a dict inside a dict is a struct or a map.
+    argument: the name of the argument, for errors.
+    ragged: whether dicts may leave names out; these take the column's write default, else null.
 
-    Raises InvalidInputError for what is not tabular, or has a column twice.
+    Raises InvalidInputError for rows that are not tabular or have a column twice.
     """
     try:
         if isinstance(rows, list):
@@ -81,9 +81,9 @@ def as_table(rows: Any, schema: Schema, argument: str = "rows", *, ragged: bool 
 
 
 def cast_column(column: pa.ChunkedArray, field: NestedField) -> pa.ChunkedArray:
-    """A column as the Arrow type of `field`. Raises InvalidInputError for a value that the type cannot hold.
+    """Return a column as the Arrow type of `field`. Raises InvalidInputError for a value that the type cannot hold.
 
-    Nulls are let through at the top, where keys may have them, and refused below in what is required.
+    Nulls are allowed at the top, where keys may have them. Inside, a required field must not be null.
     """
     return pa.chunked_array(
         [_fit(chunk, field.field_type, field.name) for chunk in column.chunks], type=arrow_type(field.field_type)
@@ -95,14 +95,14 @@ def cast_column(column: pa.ChunkedArray, field: NestedField) -> pa.ChunkedArray:
 
 def _table_of_dicts(rows: Sequence[Mapping[str, Any]], schema: Schema, argument: str, ragged: bool) -> pa.Table:
     fields = {f.name: f for f in schema.fields}
-    names = dict.fromkeys(name for row in rows for name in row.keys())  # noqa: SIM118  # a list has no keys, and fails
+    names = dict.fromkeys(name for row in rows for name in row.keys())  # noqa: SIM118  # a row that is a list has no keys() and must fail
     if not ragged:
         odd = next((row for row in rows if row.keys() != names.keys()), None)
         if odd is not None:
             raise InvalidInputError(
                 "rows name different columns", kind="rows", field=argument, found=sorted(odd), expected=sorted(names)
             )
-    if not names and (ragged or not rows):  # no rows, or rows that leave everything to its default
+    if not names and (ragged or not rows):  # no rows, or rows of defaults only
         names = dict.fromkeys(f.name for f in schema.fields if not f.required or not rows)
     return pa.table({name: _values(rows, name, fields.get(name)) for name in names})
 
@@ -123,11 +123,11 @@ def _values(rows: Sequence[Mapping[str, Any]], name: str, field: NestedField | N
 
 
 def _plain(value: Any, kind: IcebergType) -> Any:
-    """A value in the shape from which pyarrow finds the right type by itself: a map as a list of entries."""
+    """Return a value in a shape whose type pyarrow finds by itself: a map as a list of entries."""
     if isinstance(value, datetime):
         _check_zone(value, kind)
     if isinstance(value, UUID) and isinstance(kind, UUIDType):
-        return value.bytes  # pyarrow finds uuids, but not inside structs and lists
+        return value.bytes  # pyarrow knows uuids, but not inside structs and lists
     if value is None or kind.is_primitive:
         return value
     if isinstance(value, pa.Scalar):
@@ -144,7 +144,7 @@ def _plain(value: Any, kind: IcebergType) -> Any:
 
 
 def _check_zone(value: datetime, kind: IcebergType) -> None:
-    # pyarrow takes the zone of a column's first value for all of them.
+    # pyarrow gives all values of a column the zone of the first one.
     zoned = isinstance(kind, TimestamptzType | TimestamptzNanoType)
     naive = isinstance(kind, TimestampType | TimestampNanoType)
     if (zoned and value.tzinfo is None) or (naive and value.tzinfo is not None):
@@ -173,7 +173,7 @@ def _absent(field: NestedField, rows: int, path: str) -> pa.Array:
 
 
 def _fit(array: pa.Array, kind: IcebergType, path: str) -> pa.Array:
-    """One chunk as the Arrow type of `kind`."""
+    """Return one chunk as the Arrow type of `kind`."""
     if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
     if pa.types.is_dictionary(array.type):
@@ -216,7 +216,7 @@ def _struct(array: pa.Array, kind: StructType, path: str) -> pa.Array:
                 raise _null(name, child.null_count - array.null_count)
             children.append(_fit(child, field.field_type, name))
         else:
-            missing = array.null_count < len(array)  # under a null parent nothing is missing
+            missing = array.null_count < len(array)  # a null parent needs no children
             children.append(_absent(field, len(array), name) if missing else _nulls(field, len(array)))
     return pa.StructArray.from_arrays(children, fields=list(arrow_type(kind)), mask=array.is_null())
 
@@ -230,7 +230,7 @@ def _list(array: pa.Array, kind: ListType, path: str) -> pa.Array:
         raise pa.ArrowInvalid("not a list")
     if not pa.types.is_list(array.type):
         array = array.cast(pa.list_(array.type.value_field))
-    whole = pa.concat_arrays([array])  # offsets start at zero, as a null mask needs
+    whole = pa.concat_arrays([array])  # a null mask needs offsets that start at zero
     offsets, values = whole.offsets, whole.values
     if whole.null_count and values.null_count:
         offsets, values = _without_hidden(whole)
@@ -239,7 +239,7 @@ def _list(array: pa.Array, kind: ListType, path: str) -> pa.Array:
 
 
 def _without_hidden(array: pa.ListArray) -> tuple[pa.Array, pa.Array]:
-    """Offsets and values of lists, without what null lists hold: a list of fixed size holds nulls there."""
+    """Return offsets and values of lists, without what null lists hold: one of fixed size holds nulls."""
     lengths, valid = np.diff(array.offsets.to_numpy()), array.is_valid().to_numpy(zero_copy_only=False)
     shown = np.flatnonzero(np.repeat(valid, lengths))
     offsets = np.concatenate([[0], np.cumsum(np.where(valid, lengths, 0))])
@@ -247,13 +247,13 @@ def _without_hidden(array: pa.ListArray) -> tuple[pa.Array, pa.Array]:
 
 
 def _map(array: pa.Array, kind: MapType, path: str) -> pa.Array:
-    """From a map, or from what `_plain` makes of one: a list of key-value structs."""
+    """Return a map from a map, or from the list of key-value structs that `_plain` makes of one."""
     if not _is(array.type, "map", "list"):
         raise pa.ArrowInvalid("not a map")
     whole = pa.concat_arrays([array])
     if pa.types.is_map(array.type):
         keys, values = whole.keys, whole.items
-    elif pa.types.is_null(array.type.value_type):  # maps without an entry
+    elif pa.types.is_null(array.type.value_type):  # maps without entries
         keys = values = pa.nulls(0)
     else:
         keys, values = whole.values.flatten()
@@ -279,9 +279,9 @@ def _primitive(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if not _same_family(array.type, kind):
         raise pa.ArrowInvalid(f"{array.type} is not {kind}")
     if pa.types.is_decimal(kind) and pa.types.is_integer(array.type):
-        array = array.cast(pa.decimal128(20, 0))  # Arrow wants room for every int64 in the target, used or not
+        array = array.cast(pa.decimal128(20, 0))  # Arrow asks that the target can hold every int64
     made = array.cast(kind)
-    # Arrow checks casts between integers, decimals and texts; these it rounds or cuts in silence.
+    # Arrow checks casts between integers, decimals and texts. These casts it rounds or cuts silently.
     if {_sort(array.type), _sort(kind)} in ({"timestamp", "date"}, {"floating", "decimal"}):
         if not pc.all(pc.equal(made.cast(array.type), array)).as_py():
             raise pa.ArrowInvalid(f"a value of {array.type} has no equal in {kind}")
@@ -309,7 +309,7 @@ _FAMILIES = (
 
 
 def _same_family(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a cast keeps the meaning: numbers to numbers, text to text."""
+    """Tell whether a cast keeps the meaning: numbers to numbers, text to text."""
     return any(_is(found, *names) and _is(wanted, *names) for names in _FAMILIES)
 
 

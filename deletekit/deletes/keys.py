@@ -1,7 +1,11 @@
-"""Equality deletes: sets of keys, matched against rows by value; and the files that carry them.
+"""Equality of keys: the one matcher, for equality deletes, upsert, merge and the sink.
 
-Law: a row is deleted when all its key columns equal those of one delete row. NULL equals NULL and nothing else, NaN
-equals NaN, -0.0 differs from 0.0, and both sides are first read as the column's newest type.
+Two keys are equal if all their columns are. NULL equals NULL and nothing else. NaN equals NaN. -0.0 differs from 0.0.
+Both sides must first be read as the column's current type, so that promoted values compare. Structs compare leaf by
+leaf, and a NULL struct differs from a struct of NULLs.
+
+A merge compares as SQL does (`sql=True`): a key with a NULL equals nothing, and -0.0 equals 0.0.
+
 Spec: "Equality Delete Files"; values compare as in Java's Comparators (Float.compare, Double.compare).
 """
 
@@ -18,11 +22,66 @@ import pyarrow.compute as pc
 
 from deletekit.errors import UnsupportedError
 
-__all__ = ["KeySet", "comparable"]
+__all__ = [
+    "KeyNumbers",
+    "KeySet",
+    "comparable",
+    "comparable_columns",
+    "distinct_keys",
+    "key_frame",
+    "same_keys",
+    "sql_key_bytes",
+]
+
+Numbers = npt.NDArray[np.int64]
+_ROW = "row"
+_NUMBER = "number"
+_SEED = 0
+
+
+class KeyNumbers:
+    """Distinct keys, numbered from 0 in order of first appearance.
+
+    Parameters
+    ----------
+    columns: the key columns, equally long, each of the type that both sides are compared in.
+    sql: compare as SQL does; keys with a NULL have no number.
+
+    Attributes
+    ----------
+    of_rows: the number of each row's key, -1 for none.
+    first_rows: by number, the first row that has the key.
+    """
+
+    def __init__(self, columns: Sequence[Any], *, sql: bool = False) -> None:
+        self._sql = sql
+        frame = self._frame(columns)
+        names = frame.columns
+        found = frame.with_row_index(_ROW)
+        found = (found.drop_nulls() if sql else found).unique(names, keep="first", maintain_order=True)
+        self.first_rows: Numbers = found[_ROW].to_numpy().astype(np.int64)
+        self._keys = found.drop(_ROW).with_row_index(_NUMBER)
+        self.of_rows = self._find(frame)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def find(self, columns: Sequence[Any]) -> Numbers:
+        """Return the number of each row's key, -1 for a key that is not among them."""
+        return self._find(self._frame(columns))
+
+    def _frame(self, columns: Sequence[Any]) -> pl.DataFrame:
+        return key_frame(_without_negative_zero(columns) if self._sql else columns)
+
+    def _find(self, rows: pl.DataFrame) -> Numbers:
+        nulls_equal = not self._sql
+        found = rows.join(self._keys, on=rows.columns, how="left", nulls_equal=nulls_equal, maintain_order="left")
+        numbers: Numbers = found[_NUMBER].cast(pl.Int64).fill_null(-1).to_numpy()
+        return numbers
 
 
 class KeySet:
-    """Distinct keys of one or more columns, with membership by the law above.
+    """A set of keys, to ask which rows have one of them.
 
     Parameters
     ----------
@@ -30,7 +89,7 @@ class KeySet:
     """
 
     def __init__(self, columns: Sequence[Any]) -> None:
-        self._keys = pl.DataFrame(_series([c for part in columns for c in comparable(part)])).unique()
+        self._keys = key_frame(columns).unique()
         self._probe = self._integer_probe()
         self._hashes = self._keys.hash_rows(seed=_SEED).unique().implode()
 
@@ -38,33 +97,32 @@ class KeySet:
         return len(self._keys)
 
     def contains(self, columns: Sequence[Any]) -> pa.BooleanArray:
-        """One boolean per row: is this row's key in the set?"""
-        rows = [c for column in columns for c in comparable(column)]
+        """Return one boolean per row: whether the row's key is in the set."""
+        rows = comparable_columns(columns)
         if self._probe is None:
-            frame = pl.DataFrame(_series(rows))
+            frame = _frame(rows)
             return pa.array(self._confirmed(frame.hash_rows(seed=_SEED).is_in(self._hashes), frame.filter))
-        (probed,) = _series([rows[self._probe.index]])
-        hit = self._probe.hits(probed)
+        hit = self._probe.hits(pl.Series(rows[self._probe.index]))
         if len(rows) == 1:
             return hit.to_arrow()
         mask = hit.to_arrow()
-        return pa.array(self._confirmed(hit, lambda _: pl.DataFrame(_series([c.filter(mask) for c in rows]))))
+        return pa.array(self._confirmed(hit, lambda _: _frame([c.filter(mask) for c in rows])))
 
     def may_hold(self, lower: int, upper: int) -> bool:
-        """Whether a key of a single integer column is NULL or lies between two bounds; True for any other kind."""
+        """Tell whether a key of one integer column is NULL or lies between two bounds; True for any other key."""
         if self._probe is None or len(self._keys.columns) > 1 or self._probe.null_matches:
             return True
         return bool(len(self._probe.between(lower, upper)))
 
     def _integer_probe(self) -> _Probe | None:
-        """An integer column that tells most keys apart: the others are then compared for the few rows that are left."""
+        """Return an integer column that tells most keys apart. The others are then compared for few rows."""
         for name, kind in self._keys.schema.items():
             if kind.is_integer() and 2 * self._keys[name].n_unique() >= len(self._keys):
                 return _Probe(int(name), self._keys[name])
         return None
 
     def _confirmed(self, maybe: pl.Series, rows: Callable[[pl.Series], pl.DataFrame]) -> npt.NDArray[np.bool_]:
-        """The rows of `maybe` whose whole key is in the set: a hash, or one column, may agree by chance."""
+        """Return the rows of `maybe` whose whole key is in the set: a hash, or one column, may agree by chance."""
         mask: npt.NDArray[np.bool_] = maybe.to_numpy().copy()
         if mask.any():
             frame = rows(maybe).with_row_index(_ROW)
@@ -88,26 +146,65 @@ class _Probe:
         return self._values.slice(start, self._values.search_sorted(upper, side="right") - start)
 
     def hits(self, values: pl.Series) -> pl.Series:
-        """Where the value, NULL included, is that of some key."""
+        """Tell where the value, NULL included, is that of some key."""
         lower, upper = values.min(), values.max()
-        # polars hashes the set at each call: only what these rows can hold
+        # polars hashes the set in each call, so it gets only the values that these rows can have.
         keys = self._values if lower is None else self.between(lower, upper)  # type: ignore[arg-type]
         return values.is_in(keys.implode()).fill_null(self.null_matches)
 
 
-_ROW = "row"
-_SEED = 0
+def distinct_keys(table: pa.Table) -> pa.Table:
+    """Return the rows of a table of keys, each once, in order of first appearance."""
+    return table.take(pa.array(KeyNumbers(table.columns).first_rows)) if len(table) else table
 
 
-def _series(columns: Sequence[Any]) -> list[pl.Series]:
-    return [pl.Series(str(i), column) for i, column in enumerate(columns)]
+def same_keys(left: Sequence[Any], right: Sequence[Any]) -> npt.NDArray[np.bool_]:
+    """Tell row by row whether two lists of keys agree, each given as columns of the same types."""
+    pairs = zip(key_frame(left), key_frame(right), strict=True)
+    same = np.logical_and.reduce([a.eq_missing(b).to_numpy() for a, b in pairs])
+    return np.asarray(same, np.bool_)
+
+
+def key_frame(columns: Sequence[Any]) -> pl.DataFrame:
+    """Return key columns as a polars frame, in which two rows are equal if the keys are."""
+    return _frame(comparable_columns(columns))
+
+
+def sql_key_bytes(columns: Sequence[Any]) -> pa.Array:
+    """Return keys as bytes that are equal where SQL says that the keys are; NULL for a key that equals nothing."""
+    parts = [_bytes(column) for column in comparable_columns(_without_negative_zero(columns))]
+    if len(parts) == 1:
+        return parts[0]
+    lengths = [pc.binary_length(part).cast(pa.string()).cast(pa.binary()) for part in parts]
+    pieces = [piece for length, part in zip(lengths, parts, strict=True) for piece in (length, pa.scalar(b":"), part)]
+    return pc.binary_join_element_wise(*pieces, pa.scalar(b""))
+
+
+def comparable_columns(columns: Sequence[Any]) -> list[Any]:
+    """Return columns as Arrow columns whose equality is that of keys."""
+    return [part for column in columns for part in comparable(column)]
+
+
+def _without_negative_zero(columns: Sequence[Any]) -> list[Any]:
+    return [pc.add(c, pa.scalar(0.0, c.type)) if pa.types.is_floating(c.type) else c for c in columns]
+
+
+def _frame(parts: Sequence[Any]) -> pl.DataFrame:
+    return pl.DataFrame([pl.Series(str(i), part) for i, part in enumerate(parts)])
+
+
+def _bytes(part: Any) -> pa.Array:
+    flat = _flat(part)
+    if pa.types.is_boolean(flat.type) or pa.types.is_integer(flat.type):
+        return flat.cast(pa.int64()).view(pa.binary(8)).cast(pa.binary())
+    return flat.cast(pa.binary())
 
 
 def comparable(column: Any) -> list[Any]:
-    """A column as one or more columns whose Arrow equality is Iceberg's equality.
+    """Return a column as one or more columns whose Arrow equality is that of keys.
 
-    Floats become their bits with one NaN, times their numbers, decimals their bytes, extension types their storage,
-    structs their leaves plus whether they are null.
+    A float becomes its bits, with one NaN. A time becomes its number, a decimal its bytes, an extension type its
+    storage, and a struct its leaves and whether it is NULL.
     Raises UnsupportedError for lists and maps, which the spec forbids as keys.
     """
     kind = column.type

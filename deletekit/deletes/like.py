@@ -1,7 +1,7 @@
-"""LIKE, as predicates that pyiceberg's pruning reads right.
+"""Express LIKE as predicates by which pyiceberg prunes correctly.
 
-Law: what knows nothing of LIKE keeps too much, never too little. `Like` is a `StartsWith` of the text before its first
-wildcard, and pruning takes it for that; `NotLike` passes for `NotNull`.
+Code that does not know LIKE keeps too many rows, never too few: it sees `Like` as a `StartsWith` of the text before the
+first wildcard, and `NotLike` as `NotNull`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ _WILDCARDS = {"%": ".*", "_": "."}
 
 
 def like(term: Any, pattern: str, escape: str = "\\") -> BooleanExpression:
-    """`term LIKE pattern`: `%` is any text, `_` any one character; after `escape`, they are themselves.
+    """Return the simplest predicate for `term LIKE pattern`.
 
-    Returns the simplest predicate that says so: an `EqualTo` without a wildcard, a `StartsWith` for one `%` at the end.
+    `%` stands for any text and `_` for any one character; after `escape` they stand for themselves. A pattern without
+    a wildcard is an `EqualTo`, and one with a single `%` at its end a `StartsWith`.
 
-    Raises ValueError, as Spark does, where `escape` comes before anything but `%`, `_` and itself.
+    Raises ValueError, as Spark does, if `escape` comes before anything but `%`, `_` and itself.
     """
     signs = re.findall(f"{re.escape(escape)}.?|.", pattern, re.DOTALL)
     for sign in signs:
@@ -50,7 +51,7 @@ def like(term: Any, pattern: str, escape: str = "\\") -> BooleanExpression:
 
 
 class Like(StartsWith):
-    """A text that begins with `literal` and matches all of `regex`."""
+    """A text that begins with `literal` and matches `regex` as a whole."""
 
     regex: str
 
@@ -58,7 +59,7 @@ class Like(StartsWith):
         prefix = literal if isinstance(literal, StringLiteral) else StringLiteral(literal)
         UnboundPredicate.__init__(self, term, value=prefix, regex=regex)
 
-    def __invert__(self) -> NotLike:  # type: ignore[override]  # pyiceberg says NotStartsWith, which it is not
+    def __invert__(self) -> NotLike:  # type: ignore[override]  # pyiceberg declares NotStartsWith
         return NotLike(self.term, self.regex)
 
     def bind(self, schema: Schema, case_sensitive: bool = True) -> BoundLike:

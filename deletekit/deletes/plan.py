@@ -1,6 +1,6 @@
-"""From a snapshot and a filter to the list of tasks that read it: one per data file, with the deletes that apply.
+"""Plan a scan: from a snapshot and a filter to tasks, one per data file, each with the deletes that apply.
 
-Law: reads manifests only, never data. Pruning may keep too much, never too little.
+Planning reads manifests only. Pruning may keep too many files, never too few.
 Spec: "Scan Planning", https://iceberg.apache.org/spec/#scan-planning
 """
 
@@ -47,25 +47,22 @@ def plan_scan(
     where: BooleanExpression | None = None,
     schema: Schema | None = None,
 ) -> ScanTasks:
-    """Tasks that together read a snapshot's live rows that may match a filter.
+    """Return tasks that together read all live rows of a snapshot that may match a filter.
 
     Parameters
     ----------
     snapshot: None plans nothing (a table without a commit).
-    where: unbound filter on `schema` columns, or None for every file.
-    schema: what `where` refers to; the current schema by default.
+    where: unbound filter on columns of `schema`, or None for every file.
+    schema: the schema that `where` refers to; None is the current one.
 
-    Raises FormatError for metadata that breaks the rules of `DeleteFileIndex`.
+    Raises FormatError for metadata that breaks the rules of `DeleteFileIndex`. Spec: "Scan Planning".
     """
     if snapshot is None:
         return ScanTasks()
     pruning = _Pruning(metadata, schema or metadata.schema, where)
     index = delete_index(metadata, snapshot, reader, pruning.keeps_manifest)
-    files = []
-    for listed in reader.manifests(snapshot):
-        if listed.content == ManifestContent.DATA and listed.has_live_files and pruning.keeps_manifest(listed):
-            columns = reader.columns(listed)
-            files.append((columns, pruning.kept_rows(columns)))
+    manifests = _live_manifests(reader, snapshot, ManifestContent.DATA, pruning.keeps_manifest)
+    files = [(columns, pruning.kept_rows(columns)) for columns in manifests]
     planned = []
     for (columns, rows), vectors in zip(files, index.vector_numbers(files), strict=True):
         places = index.with_other_deletes(columns, rows)
@@ -81,19 +78,20 @@ def delete_index(
     reader: SnapshotReader,
     keeps_manifest: Callable[[ManifestFile], bool] = lambda _: True,
 ) -> DeleteFileIndex:
-    """The index of a snapshot's live delete files.
+    """Return the index of a snapshot's live delete files.
 
-    Manifests that `keeps_manifest` does not keep are not read: a delete of a partition applies to data files of that
-    partition and spec alone, so what rules the one out rules out the other; a global one has no partition to judge by.
+    Manifests that `keeps_manifest` refuses are not read. A delete of a partition applies to data files of that spec and
+    partition only, so a filter that excludes the data files excludes the delete. A global delete has no partition, so
+    no filter excludes it.
     """
-    manifests = (reader.columns(m) for m in reader.manifests(snapshot) if _has_deletes(m) and keeps_manifest(m))
-    return DeleteFileIndex(manifests, metadata.specs, metadata.all_fields, metadata.untrusted_bounds)
+    deletes = _live_manifests(reader, snapshot, ManifestContent.DELETES, keeps_manifest)
+    return DeleteFileIndex(deletes, metadata.specs, metadata.all_fields, metadata.untrusted_bounds)
 
 
 def files_that_may_match(
     metadata: TableMetadata, where: BooleanExpression, manifests: Iterable[ManifestColumns]
 ) -> Iterator[ManifestEntry]:
-    """Live data files that may hold rows of an unbound filter, by their partitions and metrics; as in `plan_scan`."""
+    """Yield live data files that may hold rows of an unbound filter, by their partitions and metrics."""
     if isinstance(where, AlwaysFalse):
         return
     pruning = _Pruning(metadata, metadata.schema, where)
@@ -101,12 +99,16 @@ def files_that_may_match(
         yield from columns.entries(pruning.kept_rows(columns))
 
 
-def _has_deletes(listed: ManifestFile) -> bool:
-    return listed.content == ManifestContent.DELETES and listed.has_live_files
+def _live_manifests(
+    reader: SnapshotReader, snapshot: Snapshot, content: ManifestContent, keeps: Callable[[ManifestFile], bool]
+) -> Iterator[ManifestColumns]:
+    for listed in reader.manifests(snapshot):
+        if listed.content == content and listed.has_live_files and keeps(listed):
+            yield reader.columns(listed)
 
 
 class _Pruning:
-    """A filter projected to partitions and to column metrics, once per partition spec."""
+    """A filter projected to partitions, once per partition spec, and to column metrics."""
 
     def __init__(self, metadata: TableMetadata, schema: Schema, where: BooleanExpression | None) -> None:
         self._metadata = metadata
@@ -134,7 +136,7 @@ class _Pruning:
         return bool(self._manifests[spec_id](listed))
 
     def kept_rows(self, columns: ManifestColumns) -> npt.NDArray[np.int64]:
-        """Rows of the live files that may hold rows of the filter; each partition is looked at once."""
+        """Return the rows of live files that may hold rows of the filter. Each partition is judged once."""
         rows = np.flatnonzero(columns.is_live)
         if self._where is None:
             return rows
@@ -157,15 +159,15 @@ class _Pruning:
         return bool(evaluator(Record(*_partition_values(partition, kind))))
 
     def _projected(self, spec: PartitionSpec) -> BooleanExpression:
-        """The filter on partitions, with those that truncate has put in the wrong place.
+        """Return the filter on partitions, which keeps the partitions that truncate puts in the wrong place.
 
-        Truncate of an integer next to the lowest one is below all of them: it wraps round, as in Java, and the rows are
-        in a partition of very large numbers.
+        Truncating an integer near the lowest one gives a number below all integers. It wraps round, as in Java, and the
+        rows are in a partition of a very large number.
         """
         assert self._where is not None
         try:
             made = inclusive_projection(self._schema, spec)(self._where)
-        except OverflowError:  # the day before the year 1, or after 9999: Python has none
+        except OverflowError:  # a day before the year 1 or after 9999, which Python does not have
             return AlwaysTrue()
         for field in spec.fields:
             kind = self._schema.find_field(field.source_id).field_type
@@ -178,7 +180,7 @@ class _Pruning:
         return made
 
     def _projectable(self, spec: PartitionSpec) -> bool:
-        """A spec whose source column was dropped has no type here, and uuids no agreed order; their files are kept."""
+        """Tell whether partitions can be judged: a dropped source column has no type, and uuids no agreed order."""
         known = index_by_id(self._schema)
         return all(f.source_id in known and str(known[f.source_id].field_type) != "uuid" for f in spec.fields)
 
@@ -210,7 +212,7 @@ def _partition_values(partition: Sequence[Any], kind: StructType) -> list[Any]:
 
 
 def _python_value(value: Any, field: NestedField) -> Any:
-    """A stored partition value as pyiceberg's literals hold it: decimals as Decimal, all else as stored."""
+    """Return a stored partition value as pyiceberg's literals hold it: decimals as Decimal, all else as stored."""
     if isinstance(field.field_type, DecimalType) and isinstance(value, bytes):
         return decimal_of_bytes(value, field.field_type.scale)
     return value

@@ -1,7 +1,7 @@
-"""From a file's columns to a schema's columns, by field id.
+"""Project a file's columns to a schema's columns, by field id.
 
-Law: pure Arrow. A field is found by id, never by name; what a file lacks comes from its partition, its initial default,
-or is null; what it holds is promoted to the schema's type and to nothing else.
+A field is found by its id, never by its name. A column that a file lacks comes from its partition or its initial
+default, or is null. A column that it has is promoted to the schema's type, and to no other.
 Spec: "Column Projection" and "Schema Evolution", https://iceberg.apache.org/spec/#column-projection
 """
 
@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg import types as it
 
 from deletekit.errors import FormatError, UnsupportedError
@@ -21,13 +20,11 @@ from deletekit.table.types import arrow_type
 
 __all__ = ["FileColumns", "project", "with_field_ids"]
 
-Array = Any  # pa.Array or pa.ChunkedArray; pyarrow's stubs do not share a base
-
 
 class FileColumns:
-    """The top-level columns of a file by field id, and the constants its partition supplies.
+    """The top-level columns of a file by field id, and the constants from its partition.
 
-    `constants` maps field ids of identity-partitioned columns to Arrow scalars, for files that leave them out.
+    `constants` maps field ids of identity-partitioned columns to Arrow scalars, for files that leave the columns out.
     """
 
     def __init__(self, schema: pa.Schema, constants: Mapping[int, pa.Scalar] | None = None) -> None:
@@ -35,14 +32,14 @@ class FileColumns:
         self.constants = dict(constants or {})
 
     def names(self, fields: Sequence[it.NestedField]) -> list[str]:
-        """File column names to read for `fields`; those the file lacks are left out."""
+        """Return the names of the file columns to read for `fields`, without those that the file lacks."""
         return [self.by_id[f.field_id].name for f in fields if f.field_id in self.by_id]
 
 
 def project(table: pa.Table, columns: FileColumns, field: it.NestedField) -> pa.ChunkedArray:
-    """`field` as a column over the rows of `table`, which holds the file columns that `columns.names` asked for.
+    """Return `field` as a column over the rows of `table`, which has the file columns of `columns.names`.
 
-    Raises FormatError when the file's type cannot be promoted to the field's, or a required field is nowhere.
+    Raises FormatError if the file's type cannot be promoted to the field's, or if a required field is nowhere.
     """
     stored = columns.by_id.get(field.field_id)
     if stored is None:
@@ -58,13 +55,11 @@ def project(table: pa.Table, columns: FileColumns, field: it.NestedField) -> pa.
 
 
 def with_field_ids(schema: pa.Schema, name_mapping: str | None) -> pa.Schema:
-    """The file schema with field ids: its own, or those of `schema.name-mapping.default` when it has none at all.
+    """Return the file schema with field ids: its own, or those of `schema.name-mapping.default` if it has none.
 
-    Raises FormatError when there are neither: guessing by position would be silently wrong.
+    Raises FormatError if there are neither: guessing by position would be silently wrong.
     """
-    if any(_has_id(f) for f in schema):
-        return schema
-    if not len(schema.names):
+    if not len(schema.names) or any(_has_id(f) for f in schema):
         return schema
     if name_mapping is None:
         raise FormatError(
@@ -83,9 +78,7 @@ def with_field_ids(schema: pa.Schema, name_mapping: str | None) -> pa.Schema:
 
 
 def _has_id(field: pa.Field) -> bool:
-    if field_id_of(field) is not None:
-        return True
-    return any(_has_id(c) for c in _children(field.type))
+    return field_id_of(field) is not None or any(_has_id(c) for c in _children(field.type))
 
 
 def _children(kind: pa.DataType) -> list[pa.Field]:
@@ -150,7 +143,7 @@ def _repeat(scalar: pa.Scalar, kind: pa.DataType, rows: int) -> pa.Array:
 
 
 def _convert(array: pa.Array, stored: pa.Field, field: it.NestedField, constants: Mapping[int, pa.Scalar]) -> pa.Array:
-    """One chunk of a file column as `field`; recursive through structs, lists and maps."""
+    """Return one chunk of a file column as `field`, through structs, lists and maps."""
     target = field.field_type
     if isinstance(target, it.StructType):
         return _struct(array, stored, field, constants)
@@ -172,7 +165,7 @@ def _struct(array: pa.Array, stored: pa.Field, field: it.NestedField, constants:
     for child in target.fields:
         at = by_id.get(child.field_id)
         if at is None:
-            # Under a null parent a required child is null too, so its absence only matters to non-null parents.
+            # Under a null parent a required child is null too, so it may be absent.
             children.append(
                 _missing(child if array.null_count < len(array) else _optional(child), len(array), constants)
             )
@@ -189,7 +182,7 @@ def _list(array: pa.Array, stored: pa.Field, field: it.NestedField, constants: M
         raise _mismatch(field, stored.type)
     target = field.field_type
     assert isinstance(target, it.ListType)
-    whole = pa.concat_arrays([array])  # offsets start at zero, as a null mask needs
+    whole = pa.concat_arrays([array])  # a null mask needs offsets that start at zero
     values = _convert(whole.values, stored.type.value_field, target.element_field, constants)
     return pa.ListArray.from_arrays(
         whole.offsets.cast(pa.int32()), values, type=arrow_type(field.field_type), mask=whole.is_null()
@@ -255,7 +248,7 @@ def _decimal_fits(file: pa.DataType, target: pa.DataType) -> bool:
     return bool(pa.types.is_decimal(file) and pa.types.is_decimal(target) and file.scale == target.scale)
 
 
-# What a stored type may be read as: the spec's promotions, and what pyarrow, ORC and old writers call the same type.
+# What a stored type may be read as: the spec's promotions, and other names of a type in pyarrow, ORC and old writers.
 _PROMOTIONS: tuple[
     tuple[Callable[[pa.DataType, pa.DataType], bool], Callable[[pa.Array, pa.DataType], pa.Array]], ...
 ] = (
@@ -284,14 +277,9 @@ def _mismatch(field: it.NestedField, found: pa.DataType, why: str | None = None)
 
 
 def check_supported(fields: Sequence[it.NestedField]) -> None:
-    """Raise UnsupportedError, naming the column, when one has a type deletekit cannot hold in Arrow."""
+    """Raise UnsupportedError, naming the column, for a type that deletekit cannot hold in Arrow."""
     for field in fields:
         try:
             arrow_type(field.field_type)
         except UnsupportedError as e:
             raise UnsupportedError(e.message, kind=e.kind, field=field.name, found=e.found) from e
-
-
-def leaf(column: Array, path: Sequence[int]) -> Array:
-    """The nested field of a struct column at `path` (child indices); null where any parent is null."""
-    return pc.struct_field(column, list(path)) if path else column

@@ -1,14 +1,14 @@
-"""Reading one data file with every delete applied.
+"""Read one data file with every delete applied.
 
-Law: a task is a pure function of its values and the files they name. Positions are absolute ordinals in the file; a
-deletion vector or position delete is applied by position, an equality delete by value, before any row is dropped.
+The result depends only on the task's values and the files that they name. Positions count the rows of the file from 0.
+A deletion vector or position delete is applied by position, and an equality delete by value, before any row is dropped.
 Spec: "Row-level Deletes", https://iceberg.apache.org/spec/#row-level-deletes
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,8 @@ from deletekit.deletes.filter import evaluate, filter_field_ids
 from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.projection import FileColumns, project, with_field_ids
 from deletekit.deletes.row_group_pruning import bounds_of, may_match
-from deletekit.deletes.shared_value import Once
-from deletekit.deletes.task_part import TaskPart
+from deletekit.deletes.scan_task import TaskPart
+from deletekit.deletes.shared_value import SharedValues
 from deletekit.errors import DeletekitError
 from deletekit.formats.content_file import ManifestEntry, refuse_encrypted
 from deletekit.formats.decimals import decimal_of_bytes
@@ -43,8 +43,10 @@ __all__ = [
     "FileBatch",
     "ReadContext",
     "ReadRequest",
+    "deleted_positions",
     "partition_constants",
     "read_task",
+    "rows_at",
 ]
 
 ROW_ID_ID = 2147483540
@@ -52,24 +54,24 @@ LAST_UPDATED_ID = 2147483539
 ROW_ID_FIELD = NestedField(ROW_ID_ID, "_row_id", LongType(), required=False)
 LAST_UPDATED_FIELD = NestedField(LAST_UPDATED_ID, "_last_updated_sequence_number", LongType(), required=False)
 LINEAGE_FIELDS = (ROW_ID_FIELD, LAST_UPDATED_FIELD)
-# A row group of most writers; a larger one is read in pieces, so that it does not have to fit into memory whole.
+# A row group of most writers. A larger one is read in pieces, so that it need not fit into memory as a whole.
 BATCH_ROWS = 1 << 20
 
 
 @dataclass(frozen=True)
 class ReadContext:
-    """What every task of one operation shares: storage, metadata, and the delete files already loaded."""
+    """What all tasks of one operation share: storage, metadata, and the delete files that are loaded already."""
 
     io: FileIO
     metadata: TableMetadata
     loader: DeleteLoader = field(init=False)
     paths: FieldPaths = field(init=False)
-    footers: Once = field(init=False, repr=False)
+    footers: SharedValues = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         paths = FieldPaths(self.metadata)
         object.__setattr__(self, "paths", paths)
-        object.__setattr__(self, "footers", Once(size=64))
+        object.__setattr__(self, "footers", SharedValues(size=64))
         object.__setattr__(self, "loader", DeleteLoader(self.io, self.metadata, paths))
 
 
@@ -79,10 +81,10 @@ class ReadRequest:
 
     Attributes
     ----------
-    fields: the columns to project, of any schema of the table.
+    fields: the columns to read, of any schema of the table.
     where: bound filter; rows for which it is not true are not `selected`.
     lineage: also read `_row_id` and `_last_updated_sequence_number` (v3; null before the upgrade).
-    only_live: leave out row groups without a live row, as far as statistics, deletes and filter tell.
+    only_live: leave out row groups that have no live row by statistics, deletes and filter.
     """
 
     fields: tuple[NestedField, ...]
@@ -93,14 +95,14 @@ class ReadRequest:
 
 @dataclass(frozen=True)
 class FileBatch:
-    """Consecutive rows of a data file, deleted ones included.
+    """Consecutive rows of a data file, including deleted ones.
 
     Attributes
     ----------
     table: the requested columns.
     first_position: position of the first row.
-    deleted_mask: True where some delete hides the row; None where none does.
-    selected_mask: True where the filter is true, whether the row is deleted or not; None where it is for all.
+    deleted_mask: True where a delete hides the row; None if no row is hidden.
+    selected_mask: True where the filter is true, whether the row is deleted or not; None if it is true for all rows.
     """
 
     table: pa.Table
@@ -113,7 +115,7 @@ class FileBatch:
 
     @property
     def live_mask(self) -> pa.BooleanArray | None:
-        """Rows a query returns: selected and not deleted; None for all."""
+        """Rows that a query returns: selected and not deleted; None for all."""
         return _live(self.deleted_mask, self.selected_mask)
 
     @property
@@ -132,7 +134,7 @@ class FileBatch:
         return _numpy(self.live_mask, len(self), none=True)
 
     def positions(self, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-        """Absolute positions of the rows where `mask` is True."""
+        """Return the positions in the file of the rows where `mask` is True."""
         return np.flatnonzero(mask).astype(np.int64) + self.first_position
 
 
@@ -142,7 +144,7 @@ def read_task(
     """Read a data file, or a part of it, in batches.
 
     `positions` limits the read to row groups that hold some of them.
-    Raises FormatError or NotFoundError naming the data or delete file that is damaged or missing.
+    Raises FormatError or NotFoundError, naming the data or delete file that is damaged or missing.
     """
     part = task if isinstance(task, TaskPart) else TaskPart(task)
     data_file = part.task.data_file
@@ -160,8 +162,24 @@ def read_task(
         raise e.in_file(data_file.file_path) from e
 
 
+def deleted_positions(context: ReadContext, task: ScanTask, within: PositionBitmap | None = None) -> PositionBitmap:
+    """Return the positions of a data file that its deletes hide, by position or by value.
+
+    `within` limits the read, as `positions` does in `read_task`.
+    """
+    parts = [b.positions(b.deleted) for b in read_task(context, task, ReadRequest(()), within)]
+    return PositionBitmap(np.concatenate(parts)) if parts else PositionBitmap()
+
+
+def rows_at(context: ReadContext, task: ScanTask, request: ReadRequest, positions: PositionBitmap) -> pa.Table:
+    """Return the rows at some positions of a data file, also hidden ones; for no rows, a table without columns."""
+    batches = read_task(context, replace(task, deletes=()), request, positions)
+    parts = [b.table.filter(pa.array(positions.mask(b.first_position, len(b)))) for b in batches]
+    return pa.concat_tables(parts) if parts else pa.table({})
+
+
 def _opened(context: ReadContext, source: Any, part: TaskPart) -> TabularFile:
-    """The file; its parts, read apart, parse its footer once."""
+    """Open the file. Parts of it that are read separately parse its footer once."""
     data_file = part.task.data_file
     remote = is_remote(data_file.file_path)
     if part.count == 1:
@@ -173,7 +191,7 @@ def _opened(context: ReadContext, source: Any, part: TaskPart) -> TabularFile:
 
 
 class _Rows:
-    """One open data file: masks its rows by deletes and filter, and projects whatever is asked for."""
+    """One open data file: masks its rows by deletes and filter, and projects the requested columns."""
 
     def __init__(
         self,
@@ -197,7 +215,7 @@ class _Rows:
         )
 
     def batches(self, group: RowGroup, hidden: PositionBitmap) -> Iterator[FileBatch]:
-        """The batches of a row group; columns that only the result needs are read last, and not without need."""
+        """Yield the batches of a row group. Columns that only the result needs are read last, and only if needed."""
         count = hidden.count_in(group.first_position, group.stop)
         statistics = self._file.statistics(group) if self._filter_fields or self._key_sets else {}
         if self._request.only_live and (count == group.num_rows or not self._may_match(statistics, group)):
@@ -219,7 +237,7 @@ class _Rows:
             yield FileBatch(self._output(rows, position), position, *masks)
 
     def column(self, table: pa.Table | None, field_id: int, rows: int) -> pa.ChunkedArray:
-        """A column or nested leaf by id, with nulls where a parent struct is null."""
+        """Return a column or nested leaf by id, with nulls where a parent struct is null."""
         top, path = self._context.paths.path(field_id)
         column = project(table if table is not None else rows_only(rows), self._columns, top)
         return pc.struct_field(column, list(path)) if path else column
@@ -230,7 +248,7 @@ class _Rows:
         return may_match(self._request.where, fields, self._columns, statistics, group.num_rows, nans)
 
     def _may_hit(self, keys: EqualityKeys, statistics: Mapping[str, ColumnStatistics]) -> bool:
-        """False where no key of a single integer column lies within the row group's bounds."""
+        """Return False if no key of a single integer column lies within the row group's bounds."""
         (field_id, *more) = keys.fields
         stored = self._columns.by_id.get(field_id)
         field = self._context.paths.field(field_id)
@@ -251,7 +269,7 @@ class _Rows:
         return mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
 
     def _pieces(self, group: RowGroup, first: pa.Table | None) -> Iterator[tuple[int, pa.Table]]:
-        """(offset, rows) over a row group: its output columns, of which those in `first` are already read."""
+        """Yield (offset, rows) over a row group, with the output columns; those in `first` are read already."""
         wanted = [self._top_level(f) for f in self._request.fields]
         wanted += LINEAGE_FIELDS if self._request.lineage else ()
         names = self._names(wanted)
@@ -284,7 +302,7 @@ class _Rows:
         return bool(self._context.paths.path(field.field_id)[1])
 
     def _lineage(self, table: pa.Table, first_position: int) -> list[Any]:
-        """Stored values where not null, else first_row_id + position and the file's data sequence number (v3)."""
+        """Return the stored row ids and numbers; null means first_row_id + position and the data sequence number."""
         first = self._task.data_file.first_row_id
         if first is None:
             return [pa.nulls(len(table), pa.int64())] * 2
@@ -315,7 +333,7 @@ def _numpy(mask: pa.BooleanArray | None, rows: int, *, none: bool) -> npt.NDArra
 
 
 def partition_constants(context: ReadContext, data: ManifestEntry) -> dict[int, pa.Scalar]:
-    """Identity partition values, for columns that the data file leaves out (Hive-style files)."""
+    """Return identity partition values, for columns that the data file leaves out (Hive-style files)."""
     spec = context.metadata.specs[data.data_file.spec_id]
     if not spec.fields:
         return {}

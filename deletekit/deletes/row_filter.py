@@ -1,7 +1,7 @@
-"""Dropping rows from Arrow columns by a mask.
+"""Keep the rows of Arrow columns that a mask selects.
 
-Law: pure Arrow. Fixed-width columns go through polars' filter, which is about four times as fast as Arrow's (and shares
-the buffers it reads); all others through Arrow's, which need not convert them.
+Fixed-width columns go through polars' filter, which is about four times as fast as Arrow's and shares the buffers that
+it reads. All others go through Arrow's, which need not convert them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import pyarrow as pa
 __all__ = ["keep_rows"]
 
 _INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
-_CACHED_ROWS = 131_072  # what is filtered at once stays in the processor's cache
+_CACHED_ROWS = 131_072  # so few that a block stays in the processor's cache
 
 
 def keep_rows(columns: Sequence[Any], keep: pa.BooleanArray) -> list[Any]:
-    """The rows of each column for which `keep`, without nulls, is True."""
+    """Return the rows of each column for which `keep` is True. `keep` has no nulls."""
     masks = [pl.Series(keep.slice(at, _CACHED_ROWS)) for at in range(0, len(keep), _CACHED_ROWS)]
     return [_filtered(c, masks) if _is_fixed(c) else c.filter(keep) for c in columns]
 
@@ -30,7 +30,7 @@ def _filtered(column: Any, masks: Sequence[pl.Series]) -> pa.Array:
     parts = [
         pl.Series(numbers.slice(i * _CACHED_ROWS, len(mask))).filter(mask).to_arrow() for i, mask in enumerate(masks)
     ]
-    # Copied once more, into Arrow's memory: that is kept warm from one batch to the next, and polars' is not.
+    # Copied into Arrow's memory, which is reused from one batch to the next; polars' is not.
     return pa.concat_arrays(parts).view(flat.type)
 
 

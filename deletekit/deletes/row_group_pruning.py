@@ -1,7 +1,7 @@
-"""Row groups that hold no row for a filter, by the statistics in a Parquet footer.
+"""Skip row groups that hold no row for a filter, by the statistics in a Parquet footer.
 
-Law: may keep too much, never too little: a column whose stored type is not exactly what its bounds are read as has no
-bounds here. Positions stay absolute, whatever is skipped.
+Pruning may keep too many row groups, never too few: a column has bounds here only if its stored type is exactly the one
+that its bounds are read as. Positions stay those of the file, whatever is skipped.
 Spec: Iceberg leaves this to readers; the statistics are Parquet's, https://parquet.apache.org/docs/file-format/metadata/
 """
 
@@ -46,14 +46,14 @@ def may_match(
     rows: int,
     nans: Mapping[int, int] | None = None,
 ) -> bool:
-    """Whether a row group of `rows` rows may hold a row for which the bound filter `where` is true.
+    """Tell whether a row group of `rows` rows may hold a row for which the bound filter `where` is true.
 
     Parameters
     ----------
     fields: the table's fields by id.
     columns: the file's columns.
     statistics: of the row group, by file column name.
-    nans: the whole file's, by field id, where they are known; a footer does not count them.
+    nans: counts of the whole file by field id, if known; a footer does not count NaN.
     """
     if isinstance(where, AlwaysTrue) or not statistics:
         return True
@@ -72,9 +72,9 @@ def may_match(
 
 
 def bounds_of(kind: IcebergType, stored: pa.DataType, statistics: ColumnStatistics) -> tuple[Any, Any] | None:
-    """Lower and upper bound of a column as values of its Iceberg type; None where the statistics give none for sure.
+    """Return the bounds of a column as values of its Iceberg type; None if the statistics do not prove any.
 
-    Floats may lack a NaN in their bounds: a filter that chooses NaN says so by `is nan` (see `filter_literals`).
+    The bounds of floats may leave out NaN: a filter that chooses NaN says so by `is nan` (see `filter_literals`).
     """
     lower, upper = statistics.lower, statistics.upper
     if lower is None or upper is None:
@@ -102,7 +102,7 @@ def _bytes(kind: IcebergType, stored: pa.DataType, statistics: ColumnStatistics)
 
 
 def _text(stored: pa.DataType, lower: bytes, upper: bytes) -> tuple[str, str] | None:
-    """Bounds of text; a writer that cut them may have cut a character in two, and then they say nothing here."""
+    """Return the bounds of text, None if a writer has cut a character in two."""
     try:
         return (lower.decode(), upper.decode()) if pa.types.is_string(stored) else None
     except UnicodeDecodeError:

@@ -1,8 +1,8 @@
-"""Scan tasks: one data file and the deletes that apply to it; and many of them, made when they are looked at."""
+"""Hold scan tasks: one data file and the deletes that apply to it, and sequences and parts of such tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
@@ -12,15 +12,16 @@ import numpy.typing as npt
 from deletekit.deletes.which_apply import DeleteFileIndex
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns
+from deletekit.formats.tabular import RowGroup
 
-__all__ = ["PlannedFiles", "ScanTask", "ScanTasks"]
+__all__ = ["PlannedFiles", "ScanTask", "ScanTasks", "TaskPart", "task_parts"]
 
 _AT_ONCE = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ScanTask:
-    """One data file and every delete that applies to it. A plain value: it can be pickled and run anywhere."""
+    """One data file and every delete that applies to it: a value that can be pickled and run anywhere."""
 
     data: ManifestEntry
     deletes: tuple[ManifestEntry, ...] = ()
@@ -38,13 +39,13 @@ class ScanTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlannedFiles:
-    """Data files of one manifest that are to be read.
+    """Data files of one manifest to read.
 
     Attributes
     ----------
     rows: their rows in `columns`.
-    vectors: number of each one's deletion vector in the index, -1 for none.
-    deletes: by place in `rows`, all deletes of the files that have others than a deletion vector.
+    vectors: the number of each one's deletion vector in the index, -1 for none.
+    deletes: all deletes of each file that has others than a deletion vector, by its place in `rows`.
     """
 
     columns: ManifestColumns
@@ -53,7 +54,7 @@ class PlannedFiles:
     deletes: Mapping[int, tuple[ManifestEntry, ...]] = field(default_factory=dict)
 
     def tasks(self, index: DeleteFileIndex, start: int, stop: int) -> Iterator[ScanTask]:
-        """The tasks of some places in `rows`."""
+        """Yield the tasks of some places in `rows`."""
         vectors = self.vectors[start:stop]
         found = iter(index.vectors(vectors[vectors >= 0]))
         entries = self.columns.entries(self.rows[start:stop])
@@ -63,9 +64,9 @@ class PlannedFiles:
 
 
 class ScanTasks(Sequence[ScanTask]):
-    """The tasks of a scan, in manifest order. Each is made when it is looked at, so a million of them take little room.
+    """The tasks of a scan, in manifest order, equal to any sequence of equal tasks.
 
-    Equal to any sequence of equal tasks.
+    Each task is made when it is read, so that a million of them take little memory.
     """
 
     def __init__(self, index: DeleteFileIndex | None = None, planned: Sequence[PlannedFiles] = ()) -> None:
@@ -103,10 +104,35 @@ class ScanTasks(Sequence[ScanTask]):
             return NotImplemented
         return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
 
-    __hash__ = None  # type: ignore[assignment]  # as a list has none
+    __hash__ = None  # type: ignore[assignment]  # a sequence that compares by value is not hashable
 
     def __repr__(self) -> str:
         return f"<{len(self)} scan tasks>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (list(self),)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPart:
+    """Row groups of one scan task, so that several threads can read one large file.
+
+    The parts in order are the whole file, whatever the manifest says of its row groups: part `index` of `count` has one
+    row group, and the last part has all that are left.
+    """
+
+    task: ScanTask
+    index: int = 0
+    count: int = 1
+
+    def of(self, row_groups: Sequence[RowGroup]) -> Sequence[RowGroup]:
+        """Return the row groups of this part."""
+        is_last = self.index == self.count - 1
+        return row_groups[self.index :] if is_last else row_groups[self.index : self.index + 1]
+
+
+def task_parts(tasks: Iterable[ScanTask]) -> Iterator[TaskPart]:
+    """Yield one part for each row group that the manifest lists (`split_offsets`), or the whole file."""
+    for task in tasks:
+        count = max(len(task.data_file.split_offsets or ()), 1)
+        yield from (TaskPart(task, i, count) for i in range(count))

@@ -1,6 +1,6 @@
-"""Values that several threads need and one of them makes.
+"""Share values between threads: the first one that needs a value makes it, and the others wait for it.
 
-Law: each value is made once while it is kept; an error is not kept, so the next caller tries again.
+An error is not kept, so the next caller tries again.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-__all__ = ["Once"]
+__all__ = ["SharedValues"]
 
 _T = TypeVar("_T")
 
 
-class Once:
-    """A cache by key. With `size`, only that many values are kept, the oldest going first."""
+class SharedValues:
+    """A cache by key that makes each value once. With `size`, it keeps only that many, and forgets the oldest first."""
 
     def __init__(self, size: int | None = None) -> None:
         self._size = size
@@ -23,10 +23,10 @@ class Once:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Once, (self._size,)  # a task that travels makes its values anew
+        return SharedValues, (self._size,)  # a pickled copy makes its values again
 
     def get(self, key: Hashable, make: Callable[[], _T]) -> _T:
-        """The value of `key`, made by `make` when there is none."""
+        """Return the value of `key`; call `make` if there is none."""
         with self._lock:
             entry = self._entries.setdefault(key, _Entry())
             if self._size is not None and len(self._entries) > self._size:

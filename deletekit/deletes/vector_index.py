@@ -1,12 +1,11 @@
-"""The deletion vectors of a snapshot, found by data file without an object for each.
+"""Find the deletion vectors of a snapshot by data file, without an object for each.
 
-Law: at most one deletion vector for a data file (spec "Deletion Vectors"); which of them may apply is judged by
-`DeleteFileIndex`, on entries.
+A data file may have at most one deletion vector (spec "Deletion Vectors"). `DeleteFileIndex` judges whether it applies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,8 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deletekit.deletes.scope import Scope, partition_scopes
 from deletekit.errors import FormatError
-from deletekit.formats.content_file import ManifestEntry, partition_key
+from deletekit.formats.content_file import ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns
 
 __all__ = ["VectorIndex"]
@@ -25,13 +25,13 @@ Numbers = npt.NDArray[np.int64]
 
 
 class VectorIndex:
-    """Deletion vectors, numbered through.
+    """Deletion vectors, numbered from 0.
 
     Parameters
     ----------
     vectors: manifests, and the rows in each that are live deletion vectors.
 
-    Raises FormatError for two deletion vectors of one data file, or one that names none.
+    Raises FormatError for two deletion vectors of one data file, or for one that names no data file.
     """
 
     def __init__(self, vectors: Sequence[tuple[ManifestColumns, Numbers]]) -> None:
@@ -40,13 +40,13 @@ class VectorIndex:
         self._paths = pa.chunked_array([columns.referenced(rows) for columns, rows in self._parts], pa.large_string())
         if self._paths.null_count or pc.count_distinct(self._paths).as_py() < len(self._paths):
             self._refuse()
-        self._scopes: dict[Any, int] = {}
+        self._scopes: dict[Scope, int] = {}
 
     def __len__(self) -> int:
         return len(self._paths)
 
     def entries(self, numbers: Numbers) -> list[ManifestEntry]:
-        """Deletion vectors by number."""
+        """Return deletion vectors by number."""
         part = np.searchsorted(self._ends, numbers, side="right")
         found: list[Any] = [None] * len(numbers)
         for i in np.unique(part).tolist():
@@ -58,21 +58,21 @@ class VectorIndex:
         return found
 
     def of(self, path: str) -> ManifestEntry | None:
-        """The deletion vector of one data file."""
+        """Return the deletion vector of one data file, None if it has none."""
         number = self._by_path.get(path)
         return None if number is None else self.entries(np.array([number]))[0]
 
     def find(self, files: Sequence[tuple[ManifestColumns, Numbers]]) -> list[Numbers]:
-        """The number of each data file's deletion vector, -1 for none; for rows of manifests."""
+        """Return the number of each data file's deletion vector, -1 for none, for rows of manifests."""
         if not len(self) or not files:
             return [np.full(len(rows), -1, np.int64) for _, rows in files]
-        # One call for all, because each one hashes the vectors' paths anew.
+        # One call for all, because each call hashes the paths of all vectors.
         paths = pa.chunked_array([columns.paths(rows) for columns, rows in files], pa.large_string())
         found = pc.index_in(paths, value_set=self._paths).fill_null(-1).to_numpy().astype(np.int64)
         return np.split(found, np.cumsum([len(rows) for _, rows in files])[:-1])
 
     def doubtful(self, columns: ManifestColumns, rows: Numbers, numbers: Numbers) -> Numbers:
-        """The rows whose vector is older than they are or of another spec or partition."""
+        """Return the rows whose vector is older than they are, or of another spec or partition."""
         has = np.flatnonzero(numbers >= 0)
         if not len(has):
             return rows[:0]
@@ -85,7 +85,7 @@ class VectorIndex:
 
     @cached_property
     def _facts(self) -> tuple[Numbers, Numbers]:
-        """Sequence number and scope of each vector."""
+        """Return the sequence number and the scope of each vector."""
         sequence = [columns.sequence_number[rows] for columns, rows in self._parts]
         scopes = [self._scope_codes(columns)[columns.partition_code[rows]] for columns, rows in self._parts]
         return np.concatenate(sequence), np.concatenate(scopes)
@@ -95,17 +95,13 @@ class VectorIndex:
         return {path: i for i, path in enumerate(self._paths.to_pylist())}
 
     def _scope_codes(self, columns: ManifestColumns) -> Numbers:
-        """A number for each partition of a manifest, the same for the same spec and partition everywhere."""
-        keys = ((columns.spec_id, partition_key(p)) for p in columns.partition)
-        return np.array([self._scopes.setdefault(key, len(self._scopes)) for key in keys], np.int64)
-
-    def _each(self) -> Iterator[ManifestEntry]:
-        for columns, rows in self._parts:
-            yield from columns.entries(rows)
+        """Return a number for each partition of a manifest: one number for one spec and partition in all manifests."""
+        scopes = partition_scopes(columns)
+        return np.array([self._scopes.setdefault(scope, len(self._scopes)) for scope in scopes], np.int64)
 
     def _refuse(self) -> None:
         seen: dict[str, ManifestEntry] = {}
-        for path, entry in zip(self._paths.to_pylist(), self._each(), strict=True):
+        for path, entry in zip(self._paths.to_pylist(), self.entries(np.arange(len(self))), strict=True):
             delete = entry.data_file
             if path is None:
                 raise FormatError(

@@ -1,12 +1,4 @@
-"""Which deletes apply to which data file: the scope and sequence rules of the spec, and nothing else.
-
-| kind                        | sequence    | scope                                            |
-|-----------------------------|-------------|--------------------------------------------------|
-| deletion vector             | data <= del | its referenced data file; wins over position deletes |
-| position delete, one file   | data <= del | that data file                                   |
-| position delete, partition  | data <= del | same spec and partition                          |
-| equality, partitioned spec  | data <  del | same spec and partition                          |
-| equality, unpartitioned     | data <  del | every data file                                  |
+"""Find the deletes that apply to a data file: the index of a snapshot's live deletes, by the rules of `scope`.
 
 Spec: "Scan Planning", https://iceberg.apache.org/spec/#scan-planning
 """
@@ -15,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,17 +15,23 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 from pyiceberg.conversions import from_bytes
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import DoubleType, FloatType, NestedField, PrimitiveType
 
+from deletekit.deletes.scope import (
+    is_global,
+    is_old_enough,
+    newest_covered,
+    partition_scopes,
+    referenced_path,
+    scope_of,
+)
 from deletekit.deletes.vector_index import VectorIndex
 from deletekit.errors import FormatError
-from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry, partition_key
-from deletekit.formats.delete_file import FILE_PATH_ID
+from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns, text_array
 from deletekit.formats.metrics import widen
 
-__all__ = ["DeleteFileIndex", "is_global", "referenced_path", "widened_bound"]
+__all__ = ["DeleteFileIndex", "widened_bound"]
 
 Numbers = npt.NDArray[np.int64]
 
@@ -41,16 +39,16 @@ Numbers = npt.NDArray[np.int64]
 class DeleteFileIndex:
     """The live delete files of one snapshot, found by data file.
 
-    Deletion vectors stay in columns, because there may be one for each data file; other deletes are held as entries.
+    Deletion vectors stay in columns, because each data file may have one. Other deletes are held as entries.
 
     Parameters
     ----------
-    manifests: the delete manifests, everything inherited.
+    manifests: the delete manifests, with inherited values filled in.
     specs: the table's partition specs by id.
-    fields: the table's fields by id, newest definition, for pruning by bounds.
-    untrusted: `TableMetadata.untrusted_bounds`, ids whose metrics must not prune, by file format.
+    fields: the newest definition of each of the table's fields by id, for pruning by bounds.
+    untrusted: `TableMetadata.untrusted_bounds`, the ids whose metrics must not prune, by file format.
 
-    Raises FormatError for two deletion vectors of one data file, or one without the fields the spec requires.
+    Raises FormatError for two deletion vectors of one data file, or for a delete without a field the spec requires.
     """
 
     def __init__(
@@ -75,20 +73,20 @@ class DeleteFileIndex:
         self._vectors = VectorIndex(vectors)
 
     def for_data_file(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
-        """Every delete that applies to a data file, position kinds first.
+        """Return every delete that applies to a data file, deletes by position first.
 
-        Raises FormatError when a deletion vector or one-file position delete names this file but has another spec or
-        partition, or the vector is older than the file: such metadata is corrupt (Java DeleteFileIndex).
+        Raises FormatError if an own delete of the file has another spec or partition, or if its deletion vector is
+        older than the file. Such metadata is corrupt (Java DeleteFileIndex).
         """
         return (*self.position_deletes(data), *self.equality_deletes(data))
 
     def position_deletes(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
-        """The deletion vector if there is one, else every position delete file that may name this data file."""
+        """Return the deletion vector if there is one, else every position delete file that may name the data file."""
         path = data.data_file.file_path
         vector = self._vectors.of(path)
         if vector is not None:
             _check_scope(vector, data)
-            if _seq(vector) < _seq(data):
+            if not is_old_enough(data, vector):
                 raise FormatError(
                     "deletion vector is older than its data file",
                     kind="deletion-vector-sequence",
@@ -98,32 +96,30 @@ class DeleteFileIndex:
                     expected=f">= {data.sequence_number} of {path}",
                 )
             return (vector,)
-        by_path = [d for d in self._by_path.get(path, ()) if _seq(d) >= _seq(data)]
+        by_path = [d for d in self._by_path.get(path, ()) if is_old_enough(data, d)]
         for delete in by_path:
             _check_scope(delete, data)
-        scoped = [d for d in self._by_partition.get(_scope(data.data_file), ()) if _seq(d) >= _seq(data)]
+        scoped = [d for d in self._by_partition.get(scope_of(data.data_file), ()) if is_old_enough(data, d)]
         return (*by_path, *scoped)
 
     def equality_deletes(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
-        """Equality deletes newer than the data file, global ones first; those that bounds exclude are left out."""
-        candidates = [*self._global, *self._equality.get(_scope(data.data_file), ())]
-        return tuple(d for d in candidates if _seq(d) > _seq(data) and self._may_match(d, data.data_file))
+        """Return the equality deletes that apply to a data file, global ones first, without those bounds exclude."""
+        return tuple(d for d in self._equality_in_scope(data) if is_old_enough(data, d))
 
     def too_old_equality_deletes(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
-        """Equality deletes in the file's scope that do not apply, because the file is not older than they are."""
-        candidates = [*self._global, *self._equality.get(_scope(data.data_file), ())]
-        return tuple(d for d in candidates if _seq(d) <= _seq(data) and self._may_match(d, data.data_file))
+        """Return the equality deletes in a data file's scope that do not apply, because it is not strictly older."""
+        return tuple(d for d in self._equality_in_scope(data) if not is_old_enough(data, d))
 
     def vectors(self, numbers: Numbers) -> list[ManifestEntry]:
-        """Deletion vectors by their numbers from `vector_numbers`."""
+        """Return deletion vectors by their numbers from `vector_numbers`."""
         return self._vectors.entries(numbers)
 
     def vector_numbers(self, files: Sequence[tuple[ManifestColumns, Numbers]]) -> list[Numbers]:
-        """The number of each data file's deletion vector, -1 for none.
+        """Return the number of each data file's deletion vector, -1 for none.
 
         Parameters
         ----------
-        files: manifests, and the rows in each that are asked for.
+        files: manifests, and the rows of data files in each.
 
         Raises FormatError as `for_data_file` does.
         """
@@ -135,18 +131,21 @@ class DeleteFileIndex:
         return numbers
 
     def with_other_deletes(self, columns: ManifestColumns, rows: Numbers) -> Numbers:
-        """Places in `rows` of the data files that other deletes than their deletion vector may apply to."""
+        """Return the places in `rows` of data files to which deletes other than their vector may apply."""
         number = columns.sequence_number[rows]
-        may = number < max((_seq(d) for d in self._global), default=-1)
+        may = number <= _newest_covered(self._global)
         if self._by_path:
             named = pc.is_in(columns.paths(rows), value_set=text_array(self._by_path))
             may |= named.to_numpy(zero_copy_only=False)
         if self._by_partition or self._equality:
-            scopes = [(columns.spec_id, partition_key(p)) for p in columns.partition]
-            codes = columns.partition_code[rows]
-            may |= number <= _newest(self._by_partition, scopes)[codes]
-            may |= number < _newest(self._equality, scopes)[codes]
+            deletes = ((*self._by_partition.get(s, ()), *self._equality.get(s, ())) for s in partition_scopes(columns))
+            newest = np.array([_newest_covered(found) for found in deletes], np.int64)
+            may |= number <= newest[columns.partition_code[rows]]
         return np.flatnonzero(may)
+
+    def _equality_in_scope(self, data: ManifestEntry) -> Iterator[ManifestEntry]:
+        in_scope = (*self._global, *self._equality.get(scope_of(data.data_file), ()))
+        return (d for d in in_scope if self._may_match(d, data.data_file))
 
     def _add(self, entry: ManifestEntry, specs: Mapping[int, PartitionSpec]) -> None:
         delete = entry.data_file
@@ -160,13 +159,13 @@ class DeleteFileIndex:
                     field="equality_ids",
                     found=delete.equality_ids,
                 )
-            (self._global if is_global(specs[delete.spec_id]) else self._equality[_scope(delete)]).append(entry)
+            (self._global if is_global(specs[delete.spec_id]) else self._equality[scope_of(delete)]).append(entry)
         else:
             path = referenced_path(delete)
-            (self._by_partition[_scope(delete)] if path is None else self._by_path[path]).append(entry)
+            (self._by_partition[scope_of(delete)] if path is None else self._by_path[path]).append(entry)
 
     def _may_match(self, entry: ManifestEntry, data: ContentFile) -> bool:
-        """False only when counts or bounds prove that no key can be equal; one field is enough (AND)."""
+        """Return False only if counts or bounds of one key column prove that no key can be equal."""
         delete = entry.data_file
         assert isinstance(delete, DeleteFile)
         doubtful = self._untrusted.get("", frozenset())
@@ -176,27 +175,8 @@ class DeleteFileIndex:
         return all(field is None or _field_may_match(field, delete, data) for field in fields)
 
 
-def referenced_path(delete: DeleteFile) -> str | None:
-    """The one data file a position delete file is about, or None when it may name several.
-
-    By `referenced_data_file`, else by equal bounds of `file_path`, which Java keeps untruncated for that purpose.
-    """
-    if delete.referenced_data_file is not None:
-        return delete.referenced_data_file
-    lower = (delete.lower_bounds or {}).get(FILE_PATH_ID)
-    upper = (delete.upper_bounds or {}).get(FILE_PATH_ID)
-    if lower is None or lower != upper:
-        return None
-    return lower.decode("utf-8", errors="surrogateescape")
-
-
-def is_global(spec: PartitionSpec) -> bool:
-    """Whether an equality delete of this spec applies to every file: no fields, or only void ones (Java)."""
-    return all(isinstance(f.transform, VoidTransform) for f in spec.fields)
-
-
 def widened_bound(bound: bytes, field: NestedField) -> bytes:
-    """A bound written before the column's type was promoted, in the width its type has now."""
+    """Return a bound that was written before its column's type was promoted, in the width of the new type."""
     kind = str(field.field_type)
     if kind in {"long", "timestamp", "timestamptz", "time", "timestamp_ns", "timestamptz_ns"} and len(bound) == 4:
         value = widen(bound, 8, signed_int=True)
@@ -208,21 +188,12 @@ def widened_bound(bound: bytes, field: NestedField) -> bytes:
     return bound
 
 
-def _scope(file: ContentFile) -> tuple[int, tuple[Any, ...]]:
-    return (file.spec_id, partition_key(file.partition))
-
-
-def _newest(deletes: Mapping[Any, Sequence[ManifestEntry]], scopes: Sequence[Any]) -> Numbers:
-    """The highest sequence number of the deletes of each scope, -1 for none."""
-    return np.array([max((_seq(d) for d in deletes.get(s, ())), default=-1) for s in scopes], np.int64)
-
-
-def _seq(entry: ManifestEntry) -> int:
-    return entry.sequence_number or 0
+def _newest_covered(deletes: Iterable[ManifestEntry]) -> int:
+    return max(map(newest_covered, deletes), default=-1)
 
 
 def _check_scope(delete: ManifestEntry, data: ManifestEntry) -> None:
-    if _scope(delete.data_file) != _scope(data.data_file):
+    if scope_of(delete.data_file) != scope_of(data.data_file):
         raise FormatError(
             "delete and its data file differ in partition spec or partition",
             kind="delete-partition",
@@ -244,22 +215,19 @@ def _field_may_match(field: NestedField, delete: DeleteFile, data: ContentFile) 
         return False
     if isinstance(field.field_type, FloatType | DoubleType) and (delete.nan_value_counts or {}).get(i) != 0:
         return True  # bounds leave NaN out, and a NaN key matches NaN rows
-    bounds = [(f.lower_bounds or {}).get(i) for f in (data, delete)] + [
-        (f.upper_bounds or {}).get(i) for f in (data, delete)
-    ]
-    if any(b is None for b in bounds):
+    bounds = [(known or {}).get(i) for f in (data, delete) for known in (f.lower_bounds, f.upper_bounds)]
+    if None in bounds:
         return True
     try:
-        data_low, del_low, data_high, del_high = (
-            from_bytes(field.field_type, widened_bound(b, field)) for b in bounds if b is not None
-        )
-        return bool(data_low <= del_high and del_low <= data_high)
+        values = [from_bytes(field.field_type, widened_bound(b, field)) for b in bounds if b is not None]
+        data_low, data_high, delete_low, delete_high = values
+        return bool(data_low <= delete_high and delete_low <= data_high)
     except (struct.error, ValueError, TypeError):
         return True
 
 
 def _nulls(field: NestedField, file: ContentFile) -> str:
-    """`none`, `some` or `all`, as the counts prove; a column the file does not count may hold nulls."""
+    """Return `none`, `some` or `all`, as the counts prove. A column that the file does not count may hold nulls."""
     values, nulls = (file.value_counts or {}).get(field.field_id), (file.null_value_counts or {}).get(field.field_id)
     if nulls is None or values is None:
         return "some"

@@ -1,7 +1,7 @@
-"""What every file written by one operation shares: storage, metadata, names and properties.
+"""Name and write the files of one operation, and remove them if it fails.
 
-Law: a path is handed out once and written once; every path handed out is remembered, so that a failed operation can
-remove exactly the files it wrote.
+Each path is given out once and written once. Every written path is remembered, so that a failed operation can remove
+exactly its own files.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pyiceberg.transforms import DayTransform
 
 from deletekit.errors import CommitConflictError, InvalidInputError
 from deletekit.formats.decimals import decimal_of_bytes
-from deletekit.formats.metrics import MetricsMode
-from deletekit.formats.parquet import ParquetOptions
+from deletekit.formats.metrics import Metrics, MetricsMode, to_optional
+from deletekit.formats.parquet import ParquetOptions, WrittenParquet
 from deletekit.table.file_io import FileIO, try_delete
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.metadata_file import metadata_folder
@@ -49,7 +49,7 @@ class WriteContext:
         return {"io": self.io, "metadata": self.metadata, "operation_id": self.operation_id}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # On a worker the counter starts anew, so the operation id gets a part of its own wherever it arrives.
+        # The counter of a worker starts at 0 again, so each copy adds a part of its own to the operation id.
         part = uuid.uuid4().hex[:8]
         self.__init__(**state | {"operation_id": f"{state['operation_id']}-{part}"})  # type: ignore[misc]
 
@@ -59,29 +59,46 @@ class WriteContext:
             self.written.append(path)
 
     def remember(self, path: str) -> None:
-        """Note a path that is about to be written by other means than `write`."""
+        """Remember a path that will be written without `write`."""
         with self._lock:
             self.written.append(path)
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
-        """Write a file and remember it; remembered first, because a write may fail half way."""
+        """Write a file and remember it, before the first byte: a write may fail half way."""
         with self._lock:
             self.written.append(path)
         try:
             self.io.write(path, data)
         except CommitConflictError:
             with self._lock:
-                self.written.remove(path)  # it was there before: not ours to remove
+                self.written.remove(path)  # somebody else's file, which `discard` must not remove
             raise
 
+    def write_parquet(self, path: str, file: WrittenParquet, metrics: Metrics, record_count: int) -> dict[str, Any]:
+        """Write a Parquet file and return the fields of `ContentFile` that describe it."""
+        self.write(path, file.data)
+        return {
+            "file_path": path,
+            "file_format": "PARQUET",
+            "record_count": record_count,
+            "file_size_in_bytes": file.size,
+            "column_sizes": to_optional(file.column_sizes),
+            "value_counts": to_optional(metrics.value_counts),
+            "null_value_counts": to_optional(metrics.null_value_counts),
+            "nan_value_counts": to_optional(metrics.nan_value_counts),
+            "lower_bounds": to_optional(metrics.lower_bounds),
+            "upper_bounds": to_optional(metrics.upper_bounds),
+            "split_offsets": file.split_offsets,
+        }
+
     def discard(self, keep: Container[str] = ()) -> None:
-        """Remove the files written by this operation, but for some. Only what certainly was not committed."""
+        """Remove the files that this operation wrote, except `keep`. Never call it if they may be committed."""
         for path in [p for p in self.written if p not in keep]:
             try_delete(self.io, path)
             self.written.remove(path)
 
     def data_path(self, spec: PartitionSpec, partition: tuple[Any, ...], suffix: str) -> str:
-        """A fresh path for a data or delete file: `write.data.path` or `<location>/data`, then the partition."""
+        """Return a new path for a data or delete file: `write.data.path` or `<location>/data`, then the partition."""
         with self._lock:
             self._count += 1
             number = self._count
@@ -91,7 +108,7 @@ class WriteContext:
         return "/".join([*parts, f"{number:05d}-{self.operation_id}{suffix}"])
 
     def metadata_path(self, name: str) -> str:
-        """A path under `write.metadata.path` or `<location>/metadata`."""
+        """Return a path under `write.metadata.path` or `<location>/metadata`."""
         return f"{metadata_folder(self.metadata)}/{name}"
 
     @property
@@ -103,7 +120,7 @@ class WriteContext:
         return parquet_options(self.metadata.properties, "write.delete.parquet.")
 
     def metrics_mode(self, field_id: int, name: str) -> MetricsMode:
-        """The mode of a column: `write.metadata.metrics.column.<name>`, else `...default`, else truncate(16)."""
+        """Return the metrics mode of a column: its `write.metadata.metrics.column.<name>`, else `...default`."""
         del field_id
         properties = self.metadata.properties
         own = COLUMN_METRICS + name
@@ -112,7 +129,7 @@ class WriteContext:
 
 
 def parquet_options(properties: Mapping[str, str], prefix: str = "write.parquet.") -> ParquetOptions:
-    """`<prefix>*`, else `write.parquet.*`. Raises InvalidInputError."""
+    """Return the options in `<prefix>*`, else in `write.parquet.*`. Raises InvalidInputError."""
 
     def value(name: str) -> Any:
         own = prefix + name
@@ -129,7 +146,7 @@ def parquet_options(properties: Mapping[str, str], prefix: str = "write.parquet.
 
 
 def granularity_of(metadata: TableMetadata, granularity: str | None = None) -> str:
-    """What is asked for, or else `write.delete.granularity`, Iceberg's default being `partition`.
+    """Return the granularity asked for, else `write.delete.granularity`, whose default is `partition`.
 
     Raises InvalidInputError for anything but `file` and `partition`.
     """
@@ -139,7 +156,7 @@ def granularity_of(metadata: TableMetadata, granularity: str | None = None) -> s
 
 
 def check_parquet_only(metadata: TableMetadata, *names: str) -> None:
-    """Raise InvalidInputError when a format property asks for files deletekit reads but does not write."""
+    """Raise InvalidInputError if a property asks for a file format that deletekit reads but does not write."""
     for name in names:
         value = value_of(metadata.properties, name)
         if value != "parquet":
@@ -149,7 +166,7 @@ def check_parquet_only(metadata: TableMetadata, *names: str) -> None:
 
 
 def partition_path(spec: PartitionSpec, partition: tuple[Any, ...], metadata: TableMetadata) -> str:
-    """`field=value/...` as Java names it; only a hint to people, readers take values from manifests."""
+    """Return `field=value/...` as Java names it. It is for people only: readers take the values from manifests."""
     schema = schema_of_spec(metadata, spec)
     texts = []
     for (_, name, kind), field, value in zip(partition_types(spec, schema), spec.fields, partition, strict=True):

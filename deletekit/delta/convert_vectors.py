@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deletekit.deletes.blob_ranges import BlobRanges
-from deletekit.deletes.delete_writers import EncodedVector, write_encoded_vectors
-from deletekit.deletes.streamed_position_deletes import write_streamed_position_deletes
+from deletekit.deletes.replace import EncodedVector, stream_position_deletes, write_encoded_vectors
 from deletekit.deletes.write_context import WriteContext, granularity_of
 from deletekit.delta.deletion_vector import (
     FRAME_BYTES,
@@ -237,13 +236,11 @@ def _position_deletes(write: WriteContext, job: VectorJob, path: str) -> DeleteF
     try:
         if source is None:
             body = io.BytesIO(job.descriptor.inline_body())
-            return write_streamed_position_deletes(
-                write, path, job.data_file, _FrameReader(body, job).positions(), footer
-            )
+            return stream_position_deletes(write, path, job.data_file, _FrameReader(body, job).positions(), footer)
         with write.io.open(source) as stream:
             stream.seek(vector_offset(write.io, source, job.descriptor))
             pieces = _FrameReader(stream, job, framed=True).positions()
-            return write_streamed_position_deletes(write, path, job.data_file, pieces, footer)
+            return stream_position_deletes(write, path, job.data_file, pieces, footer)
     except DeletekitError as e:
         raise job.named(e) from e
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.swap import Attempt, Commit, check_request, commit
-from deletekit.deletes.delete_writers import EncodedVector
+from deletekit.deletes.replace import EncodedVector
 from deletekit.deletes.write_context import WriteContext
 from deletekit.delta.convert_vectors import VECTOR_ID, VectorFiles, file_names, read_checked_blob, referred_id
 from deletekit.delta.synced_table import (

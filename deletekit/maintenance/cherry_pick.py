@@ -14,8 +14,9 @@ from typing import Any
 from deletekit.commit.change import RowDelta
 from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.deletes.scope import scope_of
 from deletekit.errors import InvalidInputError
-from deletekit.formats.content_file import DataFile, EntryStatus, ManifestEntry, partition_key
+from deletekit.formats.content_file import DataFile, EntryStatus, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.ancestry import ancestors, is_ancestor
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
@@ -200,13 +201,13 @@ def _check_partitions(
     parent, head = source.parent_snapshot_id, _head_id(metadata, ref)
     if parent is not None and (head is None or not is_ancestor(metadata, head, parent)):
         raise _refused(source, "the branch does not have the snapshot that it was made on", found=parent)
-    replaced = {(f.spec_id, partition_key(f.partition)) for f in added}
+    replaced = {scope_of(f) for f in added}
     for snapshot in ancestors(metadata, head):
         if snapshot.snapshot_id == parent:
             return
         for entry in reader.changed_entries(snapshot):
             file = entry.data_file
-            place = (file.spec_id, partition_key(file.partition))
+            place = scope_of(file)
             if entry.status == EntryStatus.ADDED and isinstance(file, DataFile) and place in replaced:
                 raise _refused(
                     source, "a partition that it replaces has new files", found=f"{file.file_path}, of {place}"

@@ -15,9 +15,8 @@ from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.swap import Attempt, Commit, check_request, commit
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.plan import ScanTask, plan_scan
-from deletekit.deletes.read import ReadContext
+from deletekit.deletes.read import ReadContext, deleted_positions
 from deletekit.deletes.replace import HiddenRows, Replacement, replace_deletes
-from deletekit.deletes.rewrite import deleted_positions
 from deletekit.deletes.write_context import check_parquet_only, granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine

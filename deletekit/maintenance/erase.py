@@ -20,6 +20,7 @@ from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.commit.swap import Attempt, Commit, check_request, commit
 from deletekit.deletes.filter import Filter, parse_filter
 from deletekit.deletes.rewrite import rewrite_data_files
+from deletekit.deletes.scope import scope_of
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
@@ -33,7 +34,6 @@ from deletekit.maintenance.head_files import Head
 from deletekit.maintenance.latest_metadata import read_latest
 from deletekit.maintenance.remove_files import check_gc_enabled
 from deletekit.maintenance.rewrite_position_deletes import position_delete_rewrite
-from deletekit.maintenance.verify.snapshot_files import scope
 from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.own_places import check_own_metadata
@@ -223,7 +223,7 @@ class _Erasing:
         entries = list(base.reader.live_entries(base.snapshot, ManifestContent.DATA))
         rows = self._holding.rows_in(base.metadata, entries)
         paths = [e.data_file.file_path for e, n in zip(entries, rows, strict=True) if n != 0]
-        left = {scope(e.data_file) for e, n in zip(entries, rows, strict=True) if n == 0}
+        left = {scope_of(e.data_file) for e, n in zip(entries, rows, strict=True) if n == 0}
         tasks = head.tasks(paths)
         drop = None if isinstance(self._bound, AlwaysTrue) else self._bound
         keeps = tasks if drop is not None else []
@@ -242,7 +242,7 @@ class _Erasing:
         """Find deletes in partitions that only such rows can be in, and that have no other data file left."""
         for content in (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES):
             for entry, delete in head.deletes(content):
-                if scope(delete) not in left and self._holding.is_placed(head.context, entry):
+                if scope_of(delete) not in left and self._holding.is_placed(head.context, entry):
                     yield entry
 
 

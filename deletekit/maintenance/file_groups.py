@@ -11,9 +11,9 @@ from dataclasses import dataclass, fields
 from typing import Any, TypedDict, TypeVar
 
 from deletekit.deletes.plan import ScanTask
-from deletekit.deletes.which_apply import referenced_path
+from deletekit.deletes.scope import referenced_path, scope_of
 from deletekit.errors import InvalidInputError
-from deletekit.formats.content_file import FileContent, ManifestEntry, partition_key
+from deletekit.formats.content_file import ManifestEntry
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import value_of
 
@@ -144,7 +144,7 @@ def group_data_files(tasks: Iterable[ScanTask], options: RewriteOptions, spec_id
     for task in tasks:
         file = task.data_file
         if options.rewrite_all or options.is_odd_size(file.file_size_in_bytes) or has_many_deletes(task, options):
-            where = (partition_key(file.partition),) if file.spec_id == spec_id else None
+            where = scope_of(file) if file.spec_id == spec_id else None
             places.setdefault(where, []).append(task)
     groups = [g for place in places.values() for g in _packed(place, _data_size, options.max_file_group_size_bytes)]
     return [
@@ -160,7 +160,7 @@ def has_many_deletes(task: ScanTask, options: RewriteOptions) -> bool:
     """Tell whether a file has many deletes, or its own deletes hide a large share of its rows."""
     if len(task.deletes) >= options.delete_file_threshold:
         return True
-    own = [d for d in task.delete_files if d.content == FileContent.POSITION_DELETES and referenced_path(d) is not None]
+    own = [d for d in task.delete_files if referenced_path(d) is not None]
     rows = task.data_file.record_count
     hidden = min(sum(d.record_count for d in own), rows)
     return bool(own) and rows > 0 and hidden / rows >= options.delete_ratio_threshold
@@ -172,7 +172,7 @@ def group_delete_files(entries: Iterable[ManifestEntry], options: RewriteOptions
     for entry in entries:
         file = entry.data_file
         if options.rewrite_all or options.is_odd_size(file.file_size_in_bytes):
-            places.setdefault((file.spec_id, partition_key(file.partition)), []).append(entry)
+            places.setdefault(scope_of(file), []).append(entry)
     groups = [g for place in places.values() for g in _packed(place, _size, options.max_file_group_size_bytes)]
     return [g for g in groups if options.rewrite_all or _is_worth_it([_size(e) for e in g], options)]
 

@@ -17,11 +17,11 @@ from pyiceberg.expressions import BooleanExpression
 from deletekit.deletes.filter import evaluate, filter_field_ids
 from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import ReadContext, ReadRequest, partition_constants, read_task
+from deletekit.deletes.scope import scope_of
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.tabular import open_tabular
-from deletekit.maintenance.verify.snapshot_files import scope
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
@@ -93,7 +93,7 @@ class HoldingFiles:
 
     def is_placed(self, context: ReadContext, entry: ManifestEntry) -> bool:
         """Tell whether the identity partition values of a file alone prove that its rows match."""
-        place = scope(entry.data_file)
+        place = scope_of(entry.data_file)
         if place not in self._placed:
             self._placed[place] = self._says(partition_constants(context, entry))
         return self._placed[place]

@@ -15,10 +15,10 @@ import numpy as np
 from deletekit.commit.change import Base
 from deletekit.deletes.plan import ScanTask, delete_index
 from deletekit.deletes.read import ReadContext
-from deletekit.deletes.which_apply import DeleteFileIndex, is_global, referenced_path
+from deletekit.deletes.scope import Scope, is_global, newest_covered, referenced_path, scope_of
+from deletekit.deletes.which_apply import DeleteFileIndex
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.maintenance.verify.snapshot_files import scope
 from deletekit.table.file_io import FileIO
 from deletekit.table.live_files import LiveFiles
 
@@ -106,24 +106,24 @@ class Head:
             if referenced_path(delete) is not None:
                 return False
             return not self.context.loader.positions_of(delete, task.data_file.file_path)
-        return group.sequence_number is not None and (entry.sequence_number or 0) > group.sequence_number
+        return group.sequence_number is not None and group.sequence_number <= newest_covered(entry)
 
     def _stays_in_scope(self, group: RewrittenGroup) -> bool:
         """Tell whether every newer equality delete has all files of the group in scope, or none."""
         if group.sequence_number is None:
             return True
-        places = {scope(file) for file in (*(task.data_file for task in group.tasks), *group.files)}
-        newer = {place for place, number in self._scoped_keys.items() if number > group.sequence_number}
+        places = {scope_of(file) for file in (*(task.data_file for task in group.tasks), *group.files)}
+        newer = {place for place, number in self._scoped_keys.items() if group.sequence_number <= number}
         return len(places) == 1 or not places & newer
 
     @cached_property
-    def _scoped_keys(self) -> dict[object, int]:
-        """Partitions with equality deletes of their own, and the highest sequence number of these."""
-        found: dict[object, int] = {}
+    def _scoped_keys(self) -> dict[Scope, int]:
+        """Return each partition with equality deletes, and the newest data sequence number that they apply to."""
+        found: dict[Scope, int] = {}
         for entry, delete in self.deletes(FileContent.EQUALITY_DELETES):
             if not is_global(self._base.metadata.specs[delete.spec_id]):
-                place = scope(delete)
-                found[place] = max(found.get(place, 0), entry.sequence_number or 0)
+                place = scope_of(delete)
+                found[place] = max(found.get(place, -1), newest_covered(entry))
         return found
 
     @cached_property
@@ -134,4 +134,4 @@ class Head:
 
 def _state(task: ScanTask) -> tuple[object, ...]:
     """Return what must be unchanged. An upgrade gives the rows ids that the new files do not have."""
-    return task.data.sequence_number, task.data_file.first_row_id, scope(task.data_file)
+    return task.data.sequence_number, task.data_file.first_row_id, scope_of(task.data_file)

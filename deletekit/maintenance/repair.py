@@ -17,10 +17,11 @@ from typing import Any
 
 from deletekit.commit.change import RowDelta
 from deletekit.commit.swap import Attempt, Commit, commit
-from deletekit.deletes.hide_positions import hide_positions
 from deletekit.deletes.plan import ScanTask
-from deletekit.deletes.read import ReadContext
-from deletekit.deletes.replace import HiddenRows, existing, replace_deletes
+from deletekit.deletes.read import ReadContext, deleted_positions
+from deletekit.deletes.replace import HiddenRows, positions_in_file, replace_deletes
+from deletekit.deletes.scope import is_old_enough, referenced_path, scope_of
+from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError, FormatError, InvalidInputError, NotFoundError
@@ -33,7 +34,7 @@ from deletekit.maintenance.verify.finding_kinds import REPAIRS
 from deletekit.maintenance.verify.live_file_checks import names_nothing
 from deletekit.maintenance.verify.report import Finding, error
 from deletekit.maintenance.verify.run import verify
-from deletekit.maintenance.verify.snapshot_files import SnapshotFiles, dangling_kind, scope
+from deletekit.maintenance.verify.snapshot_files import SnapshotFiles, dangling_kind
 from deletekit.maintenance.verify.unreadable import DAMAGE
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
@@ -232,13 +233,16 @@ class _Plan:
     def delta(self, attempt: Attempt) -> RowDelta:
         """Write the new vectors, and return the change."""
         context = ReadContext(self.io, self.metadata)
-        again = hide_positions(context, attempt.write, self.hidden.values())
+        if self.hidden and self.metadata.format_version < 3:
+            check_parquet_only(self.metadata, "write.delete.format.default")
+        hidden = (HiddenRows(task, gone, deleted_positions(context, task)) for task, gone in self.hidden.values())
+        again = replace_deletes(attempt.write, context.loader, hidden)
         done = replace_deletes(attempt.write, context.loader, self.written, drops=False)
         removed = {e.data_file.identity: e for e in (*self.removed.values(), *again.removed_delete_files)}
         return RowDelta(
             added_delete_files=(*done.added_delete_files, *again.added_delete_files),
             removed_delete_files=tuple(removed.values()),
-            removed_data_files=tuple(again.removed_data_files),
+            removed_data_files=again.removed_data_files,
             operation=None if self.hidden else "replace",
             parent_totals=self.totals,
         )
@@ -293,7 +297,7 @@ class _Plan:
         scoped = [
             (e, d)
             for e, d in live.delete_files()
-            if d.kind == "position-delete" and live.target(d) is None and d.identity not in known
+            if d.kind == "position-delete" and referenced_path(d) is None and d.identity not in known
         ]
         contents = engine.map(partial(check_delete_file, self.io, self.metadata), [(d,) for _, d in scoped])
         for (entry, delete), content in zip(scoped, contents, strict=True):
@@ -346,9 +350,9 @@ class _Plan:
             assert isinstance(delete, DeleteFile)
             if delete.identity in self.twice:
                 raise FormatError("the deletion vector is live twice", file=delete.file_path)
-            if scope(delete) != scope(data.data_file):
+            if scope_of(delete) != scope_of(data.data_file):
                 raise FormatError("the deletion vector is of another partition", file=delete.file_path)
-            if (entry.sequence_number or 0) < (data.sequence_number or 0):
+            if not is_old_enough(data, entry):
                 raise FormatError("the deletion vector is older than its data file", file=delete.file_path)
             found = vector_of(self.io, delete)
             if len(found) != delete.record_count:
@@ -359,7 +363,7 @@ class _Plan:
                     expected=delete.record_count,
                 )
             positions = positions | found
-        positions = existing(positions, data.data_file)
+        positions = positions_in_file(positions, data.data_file)
         if not positions:
             # Without a vector, position delete files would apply again.
             raise FormatError("the deletion vector hides no row", file=target)

@@ -15,10 +15,10 @@ from typing import Unpack
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.swap import Attempt, Commit, check_request, commit
-from deletekit.deletes.delete_writers import FilePositions
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.plan import ScanTask, plan_scan
-from deletekit.deletes.replace import HiddenRows, replace_deletes, write_positions
+from deletekit.deletes.replace import FilePositions, HiddenRows, replace_deletes, write_positions
+from deletekit.deletes.scope import is_old_enough, scope_of
 from deletekit.deletes.write_context import (
     WriteContext,
     check_parquet_only,
@@ -35,7 +35,6 @@ from deletekit.maintenance.file_groups import (
     rewrite_options,
 )
 from deletekit.maintenance.head_files import Head
-from deletekit.maintenance.verify.snapshot_files import scope
 from deletekit.table.metadata import MAIN
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
@@ -130,8 +129,8 @@ def _groups(base: Base, head: Head, where: Filter, options: RewriteOptions) -> l
     entries = [e for e, _ in head.deletes(FileContent.POSITION_DELETES)]
     if where is not None:
         tasks = plan_scan(base.metadata, base.snapshot, base.reader, unbound_filter(where, base.metadata.schema))
-        places = {scope(t.data_file) for t in tasks}
-        entries = [e for e in entries if scope(e.data_file) in places]
+        places = {scope_of(t.data_file) for t in tasks}
+        entries = [e for e in entries if scope_of(e.data_file) in places]
     if base.metadata.format_version >= 3:
         options = replace(options, rewrite_all=True, max_file_group_size_bytes=2**63 - 1)
     return group_delete_files(entries, options)
@@ -215,6 +214,6 @@ def _applying(head: Head, group: Iterable[ManifestEntry]) -> Iterator[tuple[Scan
     for entry, by_path in read:
         for path in sorted(by_path.keys() & live.keys()):
             task = live[path]
-            is_older = (task.data.sequence_number or 0) <= (entry.sequence_number or 0)
-            if is_older and by_path[path] and scope(task.data_file) == scope(entry.data_file):
+            applies = is_old_enough(task.data, entry) and scope_of(task.data_file) == scope_of(entry.data_file)
+            if applies and by_path[path]:
                 yield task, by_path[path]

@@ -15,9 +15,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deletekit.deletes.keys import comparable
+from deletekit.deletes.keys import comparable, key_frame
 from deletekit.stream.change_rows import Changes
-from deletekit.stream.key_index import key_frame
 
 __all__ = ["batch_digest", "digest_of_keys"]
 

@@ -7,7 +7,7 @@ it was only moved. A data file that the first snapshot did not have is new, with
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,21 +15,18 @@ import pyarrow as pa
 from pyiceberg.types import NestedField
 
 from deletekit.commit.swap import Attempt
-from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.keys import KeySet
 from deletekit.deletes.plan import ScanTask, plan_scan
-from deletekit.deletes.read import ReadContext, ReadRequest, read_task
-from deletekit.deletes.rewrite import deleted_positions, existing_positions
-from deletekit.deletes.row_change import LINEAGE
-from deletekit.deletes.write_context import WriteContext
+from deletekit.deletes.read import ReadContext, ReadRequest, deleted_positions, read_task, rows_at
+from deletekit.deletes.replace import positions_in_file
 from deletekit.engines.local import Engine
-from deletekit.formats.content_file import DataFile, DeleteFile
+from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.metadata import Snapshot
 from deletekit.table.types import arrow_type
 
-__all__ = ["Difference", "FileRows", "difference", "key_positions", "keys_at", "rewritten"]
+__all__ = ["Difference", "FileRows", "difference", "key_positions", "keys_at"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +97,9 @@ def difference(attempt: Attempt, start: Snapshot, end: Snapshot, engine: Engine)
 
 def keys_at(context: ReadContext, rows: FileRows, fields: Sequence[NestedField]) -> pa.Table:
     """Read the keys of some rows, hidden or not."""
-    bare = replace(rows.task, deletes=())
-    parts = [
-        batch.table.filter(pa.array(rows.positions.mask(batch.first_position, len(batch))))
-        for batch in read_task(context, bare, ReadRequest(tuple(fields)), rows.positions)
-    ]
+    found = rows_at(context, rows.task, ReadRequest(tuple(fields)), rows.positions)
     empty = pa.table([pa.array([], arrow_type(f.field_type)) for f in fields], names=[f.name for f in fields])
-    return pa.concat_tables(parts) if parts else empty
+    return found if found.num_columns else empty
 
 
 def key_positions(
@@ -128,20 +121,6 @@ def key_positions(
     yield from engine.map(find, tasks)
 
 
-def rewritten(context: ReadContext, write: WriteContext, task: ScanTask, gone: PositionBitmap) -> list[DataFile]:
-    """Write the live rows of a data file, without some, to new data files. Keep their lineage."""
-    lineage = task.data_file.first_row_id is not None
-    request = ReadRequest(tuple(context.metadata.schema.fields), lineage=lineage)
-    parts = []
-    for batch in read_task(context, task, request):
-        keep = ~batch.deleted & ~gone.mask(batch.first_position, len(batch))
-        parts.append(batch.table.filter(pa.array(keep)))
-    rows = pa.concat_tables(parts) if parts else None
-    if rows is None or not len(rows):
-        return []
-    return write_data_files(write, rows, context.metadata.spec, LINEAGE if lineage else ())
-
-
 def _tasks(attempt: Attempt, snapshot: Snapshot | None) -> dict[str, ScanTask]:
     base = attempt.base
     return {t.data_file.file_path: t for t in plan_scan(base.metadata, snapshot, base.reader)}
@@ -161,7 +140,7 @@ def _deletes(task: ScanTask) -> set[Any]:
 def _hidden(context: ReadContext, task: ScanTask) -> PositionBitmap:
     if any(d.kind == "equality-delete" for d in task.delete_files):
         return deleted_positions(context, task)
-    return existing_positions(context, task)
+    return positions_in_file(context.loader.positions(task), task.data_file)
 
 
 def _table(columns: Sequence[Any]) -> pa.Table:

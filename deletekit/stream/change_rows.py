@@ -21,9 +21,8 @@ import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.data_file_writer import group_codes
 from deletekit.deletes.input_rows import align, as_table
-from deletekit.deletes.keys import comparable
+from deletekit.deletes.keys import KeyNumbers
 from deletekit.errors import InvalidInputError
 from deletekit.table.types import arrow_type
 from deletekit.verbs.delete import key_column
@@ -129,7 +128,7 @@ def read_changes(rows: Any, schema: Schema, form: ChangeFormat) -> Changes:
     is_put = (types == ChangeType.INSERT) | (types == ChangeType.UPDATE_AFTER)
     dropped = [n for n in (form.change_type, form.order) if n in table.column_names and n not in schema.column_names]
     puts = _puts(table.drop_columns(dropped).filter(pa.array(is_put)), schema)
-    codes = group_codes([p for c in keys for p in comparable(c)]) if len(table) else np.empty(0, np.int64)
+    codes = KeyNumbers(keys).of_rows
     first = 0 if form.ordered else types != ChangeType.UPDATE_BEFORE
     rank = np.lexsort((np.broadcast_to(first, order.shape), order))
     changes = Changes(

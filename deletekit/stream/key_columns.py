@@ -13,8 +13,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from deletekit.deletes.keys import key_frame
 from deletekit.errors import FormatError
-from deletekit.stream.key_index import key_frame
 from deletekit.stream.scratch_folder import ScratchFolder
 
 __all__ = ["DamagedCopyError", "KeyColumns"]

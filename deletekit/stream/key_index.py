@@ -19,11 +19,10 @@ import polars as pl
 import pyarrow as pa
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.keys import comparable
 from deletekit.errors import UnsupportedError
 from deletekit.table.types import arrow_type
 
-__all__ = ["KeyHasher", "KeyHashes", "KeyIndex", "Locations", "by_file", "key_frame", "pack", "same_keys", "unpack"]
+__all__ = ["KeyHasher", "KeyHashes", "KeyIndex", "Locations", "by_file", "pack", "unpack"]
 
 Hashes = npt.NDArray[np.uint64]
 Locations = npt.NDArray[np.uint64]
@@ -157,15 +156,3 @@ class KeyHasher:
             return KeyHashes(frame.hash_rows(seed=_SEED).to_numpy(), np.zeros(len(frame), np.bool_))
         values = frame.to_series().cast(pl.Int64)
         return KeyHashes(values.fill_null(0).to_numpy().view(np.uint64), values.is_null().to_numpy())
-
-
-def key_frame(columns: Sequence[Any]) -> pl.DataFrame:
-    """Return key columns as a polars frame whose rows are equal exactly when the keys are equal."""
-    return pl.DataFrame([pl.Series(str(i), p) for i, p in enumerate(p for c in columns for p in comparable(c))])
-
-
-def same_keys(left: Sequence[Any], right: Sequence[Any]) -> npt.NDArray[np.bool_]:
-    """Compare two lists of keys row by row, each given as columns of the same types."""
-    pairs = zip(key_frame(left), key_frame(right), strict=True)
-    same: npt.NDArray[np.bool_] = np.logical_and.reduce([a.eq_missing(b).to_numpy() for a, b in pairs])
-    return same

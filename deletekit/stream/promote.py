@@ -22,9 +22,10 @@ from pyiceberg.types import NestedField
 from deletekit.commit.change import RefUpdate, RowDelta
 from deletekit.commit.conflicts import PlannedChange
 from deletekit.commit.swap import Attempt, Commit, check_request, commit
-from deletekit.deletes.delete_writers import FilePositions
+from deletekit.deletes.keys import distinct_keys
 from deletekit.deletes.plan import ScanTask
-from deletekit.deletes.replace import HiddenRows, write_positions
+from deletekit.deletes.replace import FilePositions, HiddenRows, write_positions
+from deletekit.deletes.rewrite import rewrite_data_files
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
@@ -35,7 +36,7 @@ from deletekit.formats.manifest_list import ManifestContent
 from deletekit.public import public
 from deletekit.stream.applied_batches import tag_update
 from deletekit.stream.batch_delta import by_position
-from deletekit.stream.branch_difference import Difference, difference, key_positions, keys_at, rewritten
+from deletekit.stream.branch_difference import Difference, difference, key_positions, keys_at
 from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.sink_batches import PROMOTED_BRANCH, PROMOTED_SNAPSHOT, promoted_snapshot
@@ -43,7 +44,7 @@ from deletekit.table.snapshot import without_first_row_id
 from deletekit.table.table import Table
 from deletekit.verbs.append import ensure_unpartitioned_spec
 from deletekit.verbs.delete import partitionable, specs_in_use, write_blind
-from deletekit.verbs.shared.row_changes import distinct, equality_fields_of
+from deletekit.verbs.shared.row_changes import equality_fields_of
 
 __all__ = ["Promotion", "PromotionMode", "promote"]
 
@@ -181,7 +182,7 @@ class _Promote:
         none = PositionBitmap()
         again = [(t, hidden_rows[p].positions if (p := t.data_file.file_path) in hidden_rows else none) for t in old]
         again += [(s.task, none) for s in found.new_files if s.task.deletes]
-        files = [f for task, gone in again for f in rewritten(found.context, attempt.write, task, gone)]
+        files = [f for task, gone in again for f in rewrite_data_files(found.context, attempt.write, [task], gone=gone)]
         files += [_new(s.task) for s in found.new_files if not s.task.deletes]
         base = attempt.base
         deletes = base.reader.live_entries(base.snapshot, ManifestContent.DELETES) if base.snapshot else ()
@@ -223,7 +224,11 @@ class _Promote:
         parts += found.deleted_keys(self.fields)
         names = [str(f.field_id) for f in self.fields]
         # Arrow does not join the tables as they are: a key is required in data files and optional in delete files.
-        return distinct(pa.concat_tables([pa.table(p.columns, names=names) for p in parts])) if parts else pa.table({})
+        return (
+            distinct_keys(pa.concat_tables([pa.table(p.columns, names=names) for p in parts]))
+            if parts
+            else pa.table({})
+        )
 
 
 def _staged(found: Difference) -> tuple[tuple[DataFile, ...], list[FilePositions]]:

@@ -22,16 +22,16 @@ import pyarrow.compute as pc
 from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base
+from deletekit.deletes.keys import same_keys
 from deletekit.deletes.plan import ScanTask, plan_scan
-from deletekit.deletes.read import ReadContext
-from deletekit.deletes.replace import existing
-from deletekit.deletes.rewrite import deleted_positions
+from deletekit.deletes.read import ReadContext, deleted_positions
+from deletekit.deletes.replace import positions_in_file
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.stream.file_keys import FileKeys, read_file_keys
 from deletekit.stream.key_columns import KeyColumns
-from deletekit.stream.key_index import KeyHasher, KeyHashes, KeyIndex, Locations, by_file, pack, same_keys, unpack
+from deletekit.stream.key_index import KeyHasher, KeyHashes, KeyIndex, Locations, by_file, pack, unpack
 from deletekit.table.file_io import FileIO
 
 __all__ = ["Hits", "TableIndex"]
@@ -307,7 +307,7 @@ class TableIndex:
             known = self._expected_bits.get(delete.identity)
             if known is None:
                 found = context.loader.positions_of(delete, task.data_file.file_path)
-                known = _packed(existing(found, task.data_file), length)
+                known = _packed(positions_in_file(found, task.data_file), length)
             bits |= known
         return bits
 

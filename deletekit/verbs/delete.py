@@ -28,12 +28,13 @@ from deletekit.commit.conflicts import PlannedChange
 from deletekit.commit.swap import Attempt, Commit, check_request, commit
 from deletekit.commit.validation import check_delete_kind
 from deletekit.deletes.data_file_writer import column_at, split_by_partition
-from deletekit.deletes.delete_writers import write_equality_deletes
+from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.filter import Filter, filter_field_ids, parse_filter, unbound_filter
 from deletekit.deletes.input_rows import as_table, cast_column
+from deletekit.deletes.keys import distinct_keys
 from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.deletes.row_change import ChangeOptions
-from deletekit.deletes.which_apply import is_global
+from deletekit.deletes.scope import is_global
 from deletekit.deletes.write_context import WriteContext, check_parquet_only, granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
@@ -56,7 +57,6 @@ from deletekit.verbs.shared.data_frames import (
 from deletekit.verbs.shared.row_changes import (
     ChangePlan,
     choose_mode,
-    distinct,
     equality_fields_of,
     nested_keys,
     run_change,
@@ -239,7 +239,7 @@ def _enumerated(bound: BooleanExpression, fields: Sequence[NestedField]) -> pa.T
         storage = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
         array = pa.array([_storable(r[f.field_id]) for r in rows], storage)
         columns[str(f.field_id)] = pa.ExtensionArray.from_storage(kind, array) if storage != kind else array
-    return distinct(pa.table(columns))
+    return distinct_keys(pa.table(columns))
 
 
 def _storable(value: Any) -> Any:
@@ -363,7 +363,7 @@ def _checked_keys(
     if not len(given):
         return fields, given
     columns = [key_column(given, metadata.schema, f) for f in fields]
-    return fields, distinct(pa.table(dict(zip([str(f.field_id) for f in fields], columns, strict=True))))
+    return fields, distinct_keys(pa.table(dict(zip([str(f.field_id) for f in fields], columns, strict=True))))
 
 
 def _judges_alike(metadata: TableMetadata, other: TableMetadata) -> bool:

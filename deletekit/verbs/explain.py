@@ -11,17 +11,19 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.plan import ScanTask, delete_index, plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
-from deletekit.deletes.which_apply import DeleteFileIndex, is_global, referenced_path
+from deletekit.deletes.scope import is_global, referenced_path
+from deletekit.deletes.verdict import NamingDelete, named_positions, reason_of
+from deletekit.deletes.which_apply import DeleteFileIndex
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import UNREADABLE, DeletekitError
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
+from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.column_names import as_names
 from deletekit.table.metadata import MAIN, TableMetadata
@@ -239,84 +241,74 @@ class _Job:
         self._index = index
 
     def explain(self, task: ScanTask) -> tuple[list[RowVersion], list[UnreadFile]]:
-        """The versions of a data file, and what could not be read of it and its deletes."""
+        """Return the versions of a data file's rows, and what could not be read of it and its deletes."""
         unread: list[UnreadFile] = []
         try:
-            applying = self._hits(task, task.deletes, unread)
-            # One that could not be read and is too old to apply decides nothing.
-            sparing = self._hits(task, self._index.too_old_equality_deletes(task.data), [])
+            naming = self._naming(task, task.deletes, unread)
+            # A delete that is too old to apply decides nothing, so it does not matter that it cannot be read.
+            naming += self._naming(task, self._index.too_old_equality_deletes(task.data), [])
             versions = []
             for batch in read_task(self._context, replace(task, deletes=()), self._request):
-                versions += [
-                    self._version(task, batch, int(row), _at(applying, batch, row), _at(sparing, batch, row))
-                    for row in np.flatnonzero(batch.selected)
-                ]
+                versions += [self._version(task, batch, int(row), naming) for row in np.flatnonzero(batch.selected)]
         except UNREADABLE as e:
             return [], [_unread(e, task.data_file.file_path)]
         return [replace(v, unread=(*self._lost, *unread)) for v in versions], unread
 
-    def _hits(
+    def _naming(
         self, task: ScanTask, deletes: Sequence[ManifestEntry], unread: list[UnreadFile]
-    ) -> list[tuple[ManifestEntry, npt.NDArray[np.bool_]]]:
-        """Each delete with one boolean per row of the file. Raises what is wrong with the data file alone."""
+    ) -> list[tuple[NamingDelete, PositionBitmap]]:
+        """Return each delete with the positions that it names. Raise what is wrong with the data file alone."""
         found = []
         for delete in deletes:
             try:
-                found.append((delete, self._mask(replace(task, deletes=(delete,)))))
+                reason = reason_of(delete, task.data, self._context.metadata.specs)
+                positions = named_positions(self._context, task.data, delete)
+                found.append((NamingDelete(entry=delete, reason=reason), positions))
             except UNREADABLE as e:
                 if e.file == task.data_file.file_path:
                     raise
                 unread.append(_unread(e, delete.data_file.file_path))
         return found
 
-    def _mask(self, task: ScanTask) -> npt.NDArray[np.bool_]:
-        masks = [batch.deleted for batch in read_task(self._context, task, ReadRequest(()))]
-        return np.concatenate(masks) if masks else np.empty(0, dtype=np.bool_)
-
     def _version(
-        self, task: ScanTask, batch: FileBatch, row: int, hiding: list[ManifestEntry], sparing: list[ManifestEntry]
+        self, task: ScanTask, batch: FileBatch, row: int, naming: Sequence[tuple[NamingDelete, PositionBitmap]]
     ) -> RowVersion:
-        metadata = self._context.metadata
+        position, metadata = batch.first_position + row, self._context.metadata
+        deletes = [delete for delete, positions in naming if position in positions]
         return RowVersion(
             row=batch.table.slice(row, 1).to_pylist()[0],
             data_file=task.data_file.file_path,
-            position=batch.first_position + row,
+            position=position,
             sequence_number=task.data.sequence_number or 0,
-            hidden_by=tuple(_describe(d, task.data, metadata) for d in hiding),
-            spared_by=tuple(_describe(d, task.data, metadata, spares=True) for d in sparing),
+            hidden_by=tuple(_describe(d, task.data, metadata) for d in deletes if d.hides),
+            spared_by=tuple(_describe(d, task.data, metadata) for d in deletes if not d.hides),
         )
-
-
-def _at(hits: list[tuple[ManifestEntry, npt.NDArray[np.bool_]]], batch: FileBatch, row: Any) -> list[ManifestEntry]:
-    return [delete for delete, mask in hits if mask[batch.first_position + row]]
 
 
 def _unread(e: DeletekitError, path: str) -> UnreadFile:
     return UnreadFile(file_path=e.file or path, error=e)
 
 
-def _describe(
-    entry: ManifestEntry, data: ManifestEntry, metadata: TableMetadata, *, spares: bool = False
-) -> HidingDelete:
-    delete = entry.data_file
+def _describe(naming: NamingDelete, data: ManifestEntry, metadata: TableMetadata) -> HidingDelete:
+    entry, delete = naming.entry, naming.entry.data_file
     assert isinstance(delete, DeleteFile)
     return HidingDelete(
         kind=delete.kind,
         file_path=delete.file_path,
         sequence_number=entry.sequence_number or 0,
-        rule=_rule(entry, delete, data, metadata, spares),
+        rule=_rule(entry, delete, data, metadata, naming.hides),
         equality_ids=delete.equality_ids,
         content_offset=delete.content_offset,
         content_size_in_bytes=delete.content_size_in_bytes,
     )
 
 
-def _rule(entry: ManifestEntry, delete: DeleteFile, data: ManifestEntry, metadata: TableMetadata, spares: bool) -> str:
+def _rule(entry: ManifestEntry, delete: DeleteFile, data: ManifestEntry, metadata: TableMetadata, hides: bool) -> str:
     file, seq, data_seq = _name(delete.file_path), entry.sequence_number or 0, data.sequence_number or 0
     if delete.kind == "equality-delete":
         names = ", ".join(_column(metadata, i) for i in delete.equality_ids or ())
         scope = "the whole table" if is_global(metadata.specs[delete.spec_id]) else "its partition"
-        if spares:
+        if not hides:
             return f"equality delete {file} holds its {names}, but does not apply: {data_seq} < {seq} is false"
         return f"equality delete {file} holds its {names} and covers {scope}, and {data_seq} < {seq}"
     if delete.is_deletion_vector:

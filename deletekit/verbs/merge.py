@@ -9,13 +9,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 
 from deletekit.commit.conflicts import PlannedChange
 from deletekit.commit.swap import Attempt, Commit, commit
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.input_rows import align, as_table
+from deletekit.deletes.keys import KeyNumbers
 from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.deletes.row_change import ChangeOptions
 from deletekit.deletes.write_context import granularity_of
@@ -26,7 +26,7 @@ from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
 from deletekit.verbs.shared.data_frames import engine_of, is_data_frame
 from deletekit.verbs.shared.merge_data_frame import FrameMerge, merge_frame
-from deletekit.verbs.shared.merge_rows import fitting_rows, key_parts, on_fields, updated_rows
+from deletekit.verbs.shared.merge_rows import fitting_rows, on_fields, updated_rows
 from deletekit.verbs.shared.row_changes import (
     ChangePlan,
     choose_mode,
@@ -127,44 +127,27 @@ class _Merge:
         fields = on_fields(schema, self.source.column_names, on)
         self.source = fitting_rows(schema, self.source)
         self.request = ReadRequest(tuple(fields))
-        self._index = _JoinIndex([self.source.column(f.name) for f in fields])
+        self._keys = KeyNumbers([self.source.column(f.name) for f in fields], sql=True)
+        self._counts = np.bincount(self._keys.of_rows[self._keys.of_rows >= 0], minlength=len(self._keys))
 
     def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-        keys = self._index.lookup(batch.table.columns)
+        keys = self._keys.find(batch.table.columns)
         hit = (keys >= 0) & ~batch.deleted
         if self._when_matched is None:
             return np.zeros(len(hit), dtype=np.bool_), np.unique(keys[hit])
-        self._index.check_single(keys[hit])
+        self._check_single(keys[hit])
         return hit, keys[hit]
 
     def new_rows(self, current: pa.Table, index: npt.NDArray[np.int64] | None) -> pa.Table:
         assert index is not None
-        rows = self.source.take(pa.array(self._index.first_rows(index)))
+        rows = self.source.take(pa.array(self._keys.first_rows[index]))
         return updated_rows(self._schema, current, rows)
 
     def seen_rows(self, seen: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
         """Source rows that matched some row of the table."""
-        return self._index.rows_of(np.concatenate(seen) if seen else np.empty(0, dtype=np.int64))
+        return np.flatnonzero(np.isin(self._keys.of_rows, np.concatenate([np.empty(0, np.int64), *seen])))
 
-
-class _JoinIndex:
-    """Source keys numbered; SQL equality, so a key with a NULL has no number (-1)."""
-
-    def __init__(self, columns: Sequence[Any]) -> None:
-        parts = key_parts(columns)
-        self._values = [pc.drop_null(pc.unique(_one(c))) for c in parts]
-        codes = self._codes(parts)
-        self._known = np.unique(codes[codes >= 0])
-        self._row_keys = self._number(codes)
-        order = np.argsort(self._row_keys, kind="stable")
-        self._first = order[np.searchsorted(self._row_keys[order], np.arange(len(self._known)))]
-        self._counts = np.bincount(self._row_keys[self._row_keys >= 0], minlength=len(self._known))
-
-    def lookup(self, columns: Sequence[Any]) -> npt.NDArray[np.int64]:
-        """The number of each row's key among the source's, or -1."""
-        return self._number(self._codes(key_parts(columns)))
-
-    def check_single(self, keys: npt.NDArray[np.int64]) -> None:
+    def _check_single(self, keys: npt.NDArray[np.int64]) -> None:
         if len(keys) and self._counts[keys].max() > 1:
             raise InvalidInputError(
                 "a table row matches several source rows",
@@ -173,34 +156,3 @@ class _JoinIndex:
                 found=int(self._counts[keys].max()),
                 expected="one source row for each key",
             )
-
-    def first_rows(self, keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        return self._first[keys]
-
-    def rows_of(self, keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        matched = np.zeros(len(self._known) + 1, dtype=np.bool_)
-        matched[keys] = True
-        matched[-1] = False  # row keys of -1 (a NULL in the key) index the last place
-        return np.flatnonzero(matched[self._row_keys])
-
-    def _codes(self, parts: Sequence[Any]) -> npt.NDArray[np.int64]:
-        combined = np.zeros(len(parts[0]), dtype=np.int64)
-        size = 1
-        for part, values in zip(parts, self._values, strict=True):
-            code = pc.fill_null(pc.index_in(_one(part), value_set=values), -1).to_numpy(zero_copy_only=False)
-            if size * max(len(values), 1) >= 1 << 62:
-                raise InvalidInputError(
-                    "too many distinct merge keys", kind="merge", field="on", found=size * len(values)
-                )
-            combined = np.where((combined < 0) | (code < 0), -1, combined * max(len(values), 1) + code)
-            size *= max(len(values), 1)
-        return combined
-
-    def _number(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        at = np.minimum(np.searchsorted(self._known, codes), max(len(self._known) - 1, 0))
-        hit = (self._known[at] == codes) & (codes >= 0) if len(self._known) else np.zeros(len(codes), dtype=np.bool_)
-        return np.where(hit, at, -1)
-
-
-def _one(column: Any) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

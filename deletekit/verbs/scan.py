@@ -18,7 +18,7 @@ from deletekit.deletes.plan import ScanTask, plan_scan
 from deletekit.deletes.projection import check_supported
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.row_filter import keep_rows
-from deletekit.deletes.task_part import TaskPart, task_parts
+from deletekit.deletes.scan_task import TaskPart, task_parts
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError

@@ -6,13 +6,12 @@ equality deletes: NULL equals NULL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import types as it
@@ -25,7 +24,7 @@ from deletekit.commit.swap import Attempt, Commit, check_request, commit
 from deletekit.deletes.data_file_writer import column_at, write_data_files
 from deletekit.deletes.filter import parse_filter
 from deletekit.deletes.input_rows import align
-from deletekit.deletes.keys import comparable
+from deletekit.deletes.keys import KeyNumbers
 from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import (
     LINEAGE_FIELDS,
@@ -45,7 +44,7 @@ from deletekit.table.table import Table
 from deletekit.table.types import arrow_type
 from deletekit.verbs.append import ensure_unpartitioned_spec
 from deletekit.verbs.delete import partitionable, specs_in_use, write_blind
-from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, distinct, equality_fields_of, run_change
+from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, equality_fields_of, run_change
 
 __all__ = ["UpsertRequest", "check_upsert", "upsert", "upsert_files"]
 
@@ -165,13 +164,11 @@ class _Upsert:
 
     def __init__(self, keys: pa.Table, fields: Fields, where: BooleanExpression, *, lineage: bool) -> None:
         self.request = ReadRequest(fields, where, lineage)
-        self._keys = _frame(keys.columns).with_row_index(_PLACE)
+        self._keys = KeyNumbers(keys.columns)
 
     def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
         count = len(self.request.fields)
-        rows = _frame(batch.table.columns[:count])
-        found = rows.join(self._keys, on=rows.columns, how="left", nulls_equal=True, maintain_order="left")
-        places = found[_PLACE].cast(pl.Int64).fill_null(-1).to_numpy()
+        places = self._keys.find(batch.table.columns[:count])
         hit = (places >= 0) & batch.live
         row_ids = np.full(len(batch), -1, dtype=np.int64)
         if self.request.lineage:
@@ -181,14 +178,6 @@ class _Upsert:
     def new_rows(self, current: pa.Table, index: Any) -> pa.Table:
         del current, index
         raise AssertionError("the new rows are written by themselves")
-
-
-_PLACE = "place"
-
-
-def _frame(columns: Iterable[Any]) -> pl.DataFrame:
-    parts = [part for column in columns for part in comparable(column)]
-    return pl.DataFrame([pl.Series(str(i), part) for i, part in enumerate(parts)])
 
 
 def _replaced(
@@ -258,7 +247,7 @@ def _keys_of_files(context: ReadContext, files: Sequence[DataFile], fields: Fiel
 
 
 def _unique(keys: pa.Table, fields: Fields) -> pa.Table:
-    different = len(distinct(keys))
+    different = len(KeyNumbers(keys.columns))
     if different < len(keys):
         raise InvalidInputError(
             "two rows have the same key",

@@ -22,7 +22,7 @@ import pyarrow as pa
 import deletekit as dk
 from deletekit.commit.change import RowDelta
 from deletekit.commit.swap import Attempt, commit
-from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors, write_position_deletes
+from deletekit.deletes.position_delete_writer import FilePositions, write_deletion_vectors, write_position_deletes
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 

@@ -16,8 +16,8 @@ import deletekit as dk
 from deletekit.commit.change import RowDelta
 from deletekit.commit.conflicts import PlannedChange
 from deletekit.commit.swap import Attempt, commit
-from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors
 from deletekit.deletes.plan import plan_scan
+from deletekit.deletes.position_delete_writer import FilePositions, write_deletion_vectors
 from deletekit.formats.deletion_vector import PositionBitmap
 from tests.commit.racing import QUICK, racing
 from tests.invariants import check_table

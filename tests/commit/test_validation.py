@@ -12,13 +12,9 @@ import deletekit as dk
 from deletekit.commit.change import RowDelta
 from deletekit.commit.swap import Attempt, commit
 from deletekit.deletes.data_file_writer import write_data_files
-from deletekit.deletes.delete_writers import (
-    FilePositions,
-    write_deletion_vectors,
-    write_equality_deletes,
-    write_position_deletes,
-)
+from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.input_rows import align
+from deletekit.deletes.position_delete_writer import FilePositions, write_deletion_vectors, write_position_deletes
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.verbs.shared.row_changes import nested_keys

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deletekit.deletes.keys import KeySet
+from deletekit.deletes.keys import KeyNumbers, KeySet, distinct_keys, same_keys, sql_key_bytes
 
 
 def naive(year: int) -> dt.datetime:
@@ -91,3 +91,23 @@ def test_bounds_say_nothing_of_other_keys() -> None:
     assert KeySet([pa.array(["a"])]).may_hold(0, 1)
     assert KeySet([pa.array([7]), pa.array([7])]).may_hold(0, 1)
     assert KeySet([pa.array([True])]).may_hold(5, 6)
+
+
+def test_numbers_of_keys_and_of_sql() -> None:
+    rows = pa.array([1.5, None, 0.0, -0.0, math.nan, NAN, 1.5])
+    keys = KeyNumbers([rows])
+    assert keys.of_rows.tolist() == [0, 1, 2, 3, 4, 4, 0]
+    assert keys.first_rows.tolist() == [0, 1, 2, 3, 4]
+    assert keys.find([pa.array([math.nan, 2.5, None])]).tolist() == [4, -1, 1]
+    sql = KeyNumbers([rows], sql=True)
+    assert sql.of_rows.tolist() == [0, -1, 1, 1, 2, 2, 0]
+    assert sql.find([pa.array([-0.0, None, 2.5])]).tolist() == [1, -1, -1]
+    assert sql_key_bytes([rows]).is_null().to_pylist() == [False, True, *[False] * 5]
+    assert len(set(sql_key_bytes([rows]).to_pylist())) == len(sql) + 1
+
+
+def test_a_null_struct_is_not_a_struct_of_nulls() -> None:
+    structs = pa.array([None, {"a": None}, {"a": 1}, {"a": 1}], pa.struct([("a", pa.int64())]))
+    assert KeyNumbers([structs]).of_rows.tolist() == [0, 1, 2, 2]
+    assert same_keys([structs], [structs.take(pa.array([0, 0, 2, 3]))]).tolist() == [True, False, True, True]
+    assert distinct_keys(pa.table({"s": structs}))["s"].to_pylist() == [None, {"a": None}, {"a": 1}]

@@ -13,8 +13,8 @@ import pytest
 import deletekit as dk
 from deletekit.commit.change import RowDelta
 from deletekit.commit.swap import Attempt, commit
-from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors, write_position_deletes
 from deletekit.deletes.plan import plan_scan
+from deletekit.deletes.position_delete_writer import FilePositions, write_deletion_vectors, write_position_deletes
 from deletekit.engines.local import LocalEngine
 from deletekit.formats.deletion_vector import PositionBitmap
 from tests.commit.racing import QUICK, racing

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from deletekit.deletes.shared_value import Once
+from deletekit.deletes.shared_value import SharedValues
 
 
 def test_threads_share_one_value() -> None:
@@ -19,7 +19,7 @@ def test_threads_share_one_value() -> None:
         made.append(1)
         return object()
 
-    once = Once()
+    once = SharedValues()
 
     def get(_: int) -> object:
         started.wait()
@@ -31,7 +31,7 @@ def test_threads_share_one_value() -> None:
 
 
 def test_an_error_is_not_kept() -> None:
-    once = Once()
+    once = SharedValues()
     with pytest.raises(ZeroDivisionError):
         once.get("key", lambda: 1 // 0)
     assert once.get("key", lambda: 7) == 7
@@ -39,13 +39,13 @@ def test_an_error_is_not_kept() -> None:
 
 
 def test_the_oldest_goes_first() -> None:
-    once = Once(size=2)
+    once = SharedValues(size=2)
     assert [once.get(k, lambda k=k: k) for k in (1, 2, 3)] == [1, 2, 3]  # type: ignore[misc]
     assert once.get(2, lambda: "again") == 2
     assert once.get(1, lambda: "again") == "again"
 
 
 def test_it_travels_empty() -> None:
-    once = Once(size=2)
+    once = SharedValues(size=2)
     once.get("key", lambda: 1)
     assert pickle.loads(pickle.dumps(once)).get("key", lambda: 2) == 2  # noqa: S301  # our own bytes

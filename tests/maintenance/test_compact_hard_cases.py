@@ -12,13 +12,9 @@ from pyarrow import orc
 import deletekit as dk
 from deletekit.commit.change import RowDelta
 from deletekit.commit.swap import Attempt, commit
-from deletekit.deletes.delete_writers import (
-    FilePositions,
-    write_deletion_vectors,
-    write_equality_deletes,
-    write_position_deletes,
-)
+from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.input_rows import align
+from deletekit.deletes.position_delete_writer import FilePositions, write_deletion_vectors, write_position_deletes
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.verbs.shared.row_changes import nested_keys

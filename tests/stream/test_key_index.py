@@ -8,8 +8,9 @@ import pytest
 from pyiceberg.types import BinaryType, DateType, DecimalType, LongType, NestedField, StringType
 
 import deletekit as dk
+from deletekit.deletes.keys import same_keys
 from deletekit.stream.key_columns import KeyColumns
-from deletekit.stream.key_index import KeyHasher, KeyIndex, pack, same_keys, unpack
+from deletekit.stream.key_index import KeyHasher, KeyIndex, pack, unpack
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -14,7 +14,7 @@ import pytest
 import deletekit as dk
 from deletekit.commit.change import RowDelta
 from deletekit.commit.swap import Attempt, commit
-from deletekit.deletes.delete_writers import FilePositions, write_deletion_vectors
+from deletekit.deletes.position_delete_writer import FilePositions, write_deletion_vectors
 from deletekit.engines.local import LocalEngine
 from deletekit.formats.deletion_vector import PositionBitmap
 from tests.storage import stored_at

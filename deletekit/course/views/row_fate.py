@@ -7,10 +7,11 @@ from typing import Any
 
 from deletekit.course.translations import Messages
 from deletekit.course.views.build import check, line, make_page, paging, select, without_columns
-from deletekit.course.views.fates import Fate, Fates, Hit, Rules, fates
+from deletekit.course.views.fates import Fate, Fates, fates
 from deletekit.course.views.page import Block, Grid, Mark, Page
 from deletekit.course.views.short_names import alias_number
 from deletekit.course.views.table_view import TableView, as_table_view, delete_of
+from deletekit.deletes.verdict import NamingDelete, Rules
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
@@ -118,7 +119,8 @@ class _Words:
         """Show the deletes that were opened, and whether each applies."""
         say = self._say
         lines = []
-        for entry, reason in found.candidates:
+        for naming in found.candidates:
+            entry, reason = naming.entry, naming.reason
             name, kind = self._view.aliases.file(entry), say("kind-" + delete_of(entry).kind)
             cells = (entry.sequence_number or 0, self._columns(entry) or None, say("reason-" + reason))
             lines.append(line(name, name, kind, *cells))
@@ -145,7 +147,7 @@ class _Words:
         because = "; ".join(self._because(hit) for hit in fate.hits if hit.hides != fate.live)
         return self._say(key, row=f"{fate.position:,}", file=self._name, because=because)
 
-    def _because(self, hit: Hit) -> str:
+    def _because(self, hit: NamingDelete) -> str:
         delete = delete_of(hit.entry)
         kind = "equality" if delete.content == FileContent.EQUALITY_DELETES else delete.kind
         return self._say(
@@ -157,7 +159,7 @@ class _Words:
             rule="<" if self._data.sequence_number != hit.entry.sequence_number else "<=",  # the broken rule
         )
 
-    def _short(self, hit: Hit) -> str:
+    def _short(self, hit: NamingDelete) -> str:
         name = self._view.aliases.file(hit.entry)
         return name if hit.hides else f"({name})"
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from deletekit.deletes.which_apply import referenced_path
+from deletekit.deletes.scope import referenced_path
 from deletekit.errors import DeletekitError, NotFoundError
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns
@@ -113,7 +113,7 @@ class ShortNames:
         file = entry.data_file
         place, bounds = 0, tuple[tuple[int, bytes], ...]()
         with suppress(DeletekitError):  # the view that shows the file reports what is wrong with it
-            path = referenced_path(file) if isinstance(file, DeleteFile) else None
+            path = referenced_path(file)
             place = alias_number(self._names.get((path,), ""))
             if file.content != FileContent.POSITION_DELETES:  # their bounds are paths
                 bounds = tuple(sorted((file.lower_bounds or {}).items()))

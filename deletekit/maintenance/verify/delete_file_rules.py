@@ -16,7 +16,7 @@ import pyarrow as pa
 from deletekit.deletes.delete_loader import DeleteLoader
 from deletekit.deletes.field_path import FieldPaths
 from deletekit.deletes.projection import with_field_ids
-from deletekit.deletes.which_apply import referenced_path
+from deletekit.deletes.scope import referenced_path
 from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.content_file import DeleteFile, FileContent
 from deletekit.formats.delete_file import FILE_PATH_ID, POS_ID, read_position_deletes

@@ -13,15 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from deletekit.deletes.plan import ScanTask, plan_scan
-from deletekit.deletes.read import ReadContext
-from deletekit.deletes.rewrite import deleted_positions
-from deletekit.deletes.which_apply import is_global
+from deletekit.deletes.read import ReadContext, deleted_positions
+from deletekit.deletes.scope import covers, is_old_enough
 from deletekit.errors import UNREADABLE, DeletekitError
-from deletekit.formats.content_file import EntryStatus, FileContent, ManifestEntry
+from deletekit.formats.content_file import DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.maintenance.verify.report import Finding, error, warning
-from deletekit.maintenance.verify.snapshot_files import scope
 from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
@@ -76,14 +74,18 @@ def dropped_deletes(context: ReadContext, head: Snapshot, reader: SnapshotReader
     live = {e.data_file.identity for e in reader.live_entries(head, ManifestContent.DELETES)}
     tasks = plan_scan(metadata, head, reader)
     for entry, snapshot_id in removed:
-        older = [t for t in tasks if entry.data_file.identity not in live and _covers(metadata, entry, t.data)]
+        delete = entry.data_file
+        assert isinstance(delete, DeleteFile)
+        if delete.identity in live:
+            continue
+        older = [t for t in tasks if is_old_enough(t.data, entry) and covers(delete, t.data_file, metadata.specs)]
         if not older:
             continue
         try:
             found = ((task, _came_back(context, task, entry)) for task in older)
             rows = tuple((task, positions) for task, positions in found if positions)
         except UNREADABLE as e:
-            if e.file == entry.data_file.file_path:
+            if e.file == delete.file_path:
                 yield DroppedDelete(entry, snapshot_id, unread=e)
             continue  # another file that cannot be read has a finding of its own
         if rows:
@@ -100,13 +102,6 @@ def _removed(metadata: TableMetadata, head: Snapshot, reader: SnapshotReader) ->
                 yield from (
                     (e, snapshot.snapshot_id) for e in removed if e.data_file.content == FileContent.EQUALITY_DELETES
                 )
-
-
-def _covers(metadata: TableMetadata, delete: ManifestEntry, data: ManifestEntry) -> bool:
-    if (data.sequence_number or 0) >= (delete.sequence_number or 0):
-        return False
-    spec = metadata.specs.get(delete.data_file.spec_id)
-    return spec is not None and (is_global(spec) or scope(delete.data_file) == scope(data.data_file))
 
 
 def _came_back(context: ReadContext, task: ScanTask, delete: ManifestEntry) -> PositionBitmap:

@@ -10,12 +10,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from deletekit.deletes.scope import is_old_enough, referenced_path, scope_of
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import ContentFile, DeleteFile, ManifestEntry
 from deletekit.maintenance.verify.data_file_rules import check_data_file
 from deletekit.maintenance.verify.delete_file_rules import DeleteContent, check_delete_file
 from deletekit.maintenance.verify.report import Finding, Level, error, warning
-from deletekit.maintenance.verify.snapshot_files import SnapshotFiles, scope
+from deletekit.maintenance.verify.snapshot_files import SnapshotFiles
 from deletekit.maintenance.verify.unreadable import DAMAGE, from_error
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
@@ -97,9 +98,9 @@ def names_nothing(live: SnapshotFiles, entry: ManifestEntry, paths: Iterable[str
     """Tell whether a position delete file of a partition applies to none of the data files that its rows name."""
     for path in paths:
         data = live.by_path.get(path)
-        if data is None or path in live.vectors or scope(data.data_file) != scope(entry.data_file):
+        if data is None or path in live.vectors or scope_of(data.data_file) != scope_of(entry.data_file):
             continue
-        if (data.sequence_number or 0) <= (entry.sequence_number or 0):
+        if is_old_enough(data, entry):
             return False
     return True
 
@@ -129,7 +130,7 @@ def _against_data(live: SnapshotFiles, contents: Mapping[tuple[Any, ...], Delete
             if rows is not None and position >= rows:
                 message = f"position behind the last row of {path}"
                 yield warning("position-out-of-range", message, "pos", position, f"< {rows}", file=file)
-        is_of_partition = delete.kind == "position-delete" and live.target(delete) is None
+        is_of_partition = delete.kind == "position-delete" and referenced_path(delete) is None
         if is_of_partition and delete.identity not in dangling and names_nothing(live, entry, last):
             kind = "dangling-position-delete"
             message = "delete has no effect: it names no live data file that it applies to"

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from deletekit.deletes.which_apply import is_global, referenced_path
-from deletekit.formats.content_file import ContentFile, DataFile, DeleteFile, FileContent, ManifestEntry, partition_key
+from deletekit.deletes.scope import is_global, is_old_enough, newest_covered, referenced_path, scope_of
+from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.summary_counters import count_totals
 
-__all__ = ["SnapshotFiles", "dangling_kind", "scope"]
+__all__ = ["SnapshotFiles", "dangling_kind"]
 
 
 class SnapshotFiles:
@@ -45,12 +45,6 @@ class SnapshotFiles:
         """Return the data files, live or not, that have more than one deletion vector."""
         return {path: entries for path, entries in self.vectors.items() if len(entries) > 1}
 
-    def target(self, delete: DeleteFile) -> str | None:
-        """Return the data file whose own delete this is; None for a delete of a partition or of keys."""
-        if delete.content != FileContent.POSITION_DELETES:
-            return None
-        return delete.referenced_data_file if delete.is_deletion_vector else referenced_path(delete)
-
     def dangling(self) -> list[ManifestEntry]:
         """Return the deletes that apply to no live data file, judged by scope and sequence number alone.
 
@@ -60,7 +54,7 @@ class SnapshotFiles:
         oldest: dict[Any, int] = {}
         without_vector: dict[Any, int] = {}
         for entry in self.data:
-            number, where = entry.sequence_number or 0, scope(entry.data_file)
+            number, where = entry.sequence_number or 0, scope_of(entry.data_file)
             for key in (where, None):
                 oldest[key] = min(oldest.get(key, number), number)
             if entry.data_file.file_path not in self.vectors:
@@ -70,19 +64,19 @@ class SnapshotFiles:
     def _is_dangling(
         self, entry: ManifestEntry, delete: DeleteFile, oldest: dict[Any, int], without_vector: dict[Any, int]
     ) -> bool:
-        number = entry.sequence_number or 0
+        newest = newest_covered(entry)
         if delete.content == FileContent.EQUALITY_DELETES:
             spec = self.metadata.specs.get(delete.spec_id)
-            key = None if spec is None or is_global(spec) else scope(delete)
-            return not (key in oldest and oldest[key] < number)
-        path = self.target(delete)
+            key = None if spec is None or is_global(spec) else scope_of(delete)
+            return not (key in oldest and oldest[key] <= newest)
+        path = referenced_path(delete)
         if delete.is_deletion_vector:
             return path not in self.by_path
         if path is None:
-            where = scope(delete)
-            return not (where in without_vector and without_vector[where] <= number)
+            where = scope_of(delete)
+            return not (where in without_vector and without_vector[where] <= newest)
         data = self.by_path.get(path)
-        return data is None or path in self.vectors or (data.sequence_number or 0) > number
+        return data is None or path in self.vectors or not is_old_enough(data, entry)
 
     def totals(self) -> dict[str, int]:
         """Count the totals of the snapshot summary again."""
@@ -91,11 +85,6 @@ class SnapshotFiles:
     def wrong_totals(self, summary: Any) -> dict[str, tuple[str, int]]:
         """Return (found, expected) of each wrong total of a summary. A missing total is not wrong."""
         return {n: (summary[n], v) for n, v in self.totals().items() if n in summary and summary[n] != str(v)}
-
-
-def scope(file: ContentFile) -> tuple[int, tuple[Any, ...]]:
-    """Spec and partition, equal when the spec says that they are."""
-    return file.spec_id, partition_key(file.partition)
 
 
 def dangling_kind(delete: DeleteFile) -> str:

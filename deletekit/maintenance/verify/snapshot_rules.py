@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+from deletekit.deletes.scope import is_old_enough, referenced_path, scope_of
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.maintenance.verify.report import Finding, error, warning
-from deletekit.maintenance.verify.snapshot_files import SnapshotFiles, dangling_kind, scope
+from deletekit.maintenance.verify.snapshot_files import SnapshotFiles, dangling_kind
 from deletekit.maintenance.verify.stored_manifest import StoredManifest
 from deletekit.table.locations import SpellingRules
 from deletekit.table.metadata import Snapshot, TableMetadata
@@ -57,7 +58,7 @@ def _vectors(live: SnapshotFiles) -> Iterator[Finding]:
     kind = "duplicate-deletion-vector"
     for path, entries in live.duplicate_vectors().items():
         found = ", ".join(
-            sorted(f"{d.file_path}@{d.content_offset}" for _, d in live.delete_files() if live.target(d) == path)
+            sorted(f"{d.file_path}@{d.content_offset}" for _, d in live.delete_files() if referenced_path(d) == path)
         )
         is_mergeable = path in live.by_path and len({e.data_file.identity for e in entries}) == len(entries)
         message = "data file has more than one deletion vector"
@@ -70,7 +71,7 @@ def _vectors(live: SnapshotFiles) -> Iterator[Finding]:
         number, rows = data.sequence_number, data.data_file.record_count
         for entry in entries:
             file, positions = entry.data_file.file_path, entry.data_file.record_count
-            if (entry.sequence_number or 0) < (number or 0):
+            if not is_old_enough(data, entry):
                 message, expected = "deletion vector is older than its data file", f">= {number} of {path}"
                 yield error("delete-sequence", message, "sequence_number", entry.sequence_number, expected, file=file)
             if positions > rows:
@@ -81,9 +82,9 @@ def _vectors(live: SnapshotFiles) -> Iterator[Finding]:
 
 def _partitions(live: SnapshotFiles) -> Iterator[Finding]:
     for _, delete in live.delete_files():
-        path = live.target(delete)
+        path = referenced_path(delete)
         data = live.by_path.get(path) if path is not None else None
-        if data is not None and scope(data.data_file) != scope(delete):
+        if data is not None and scope_of(data.data_file) != scope_of(delete):
             yield error(
                 "delete-partition",
                 "delete and its data file differ in partition spec or partition",
@@ -98,7 +99,7 @@ def _dangling(live: SnapshotFiles) -> Iterator[Finding]:
     for entry in live.dangling():
         delete = entry.data_file
         assert isinstance(delete, DeleteFile)
-        path, kind = live.target(delete), dangling_kind(delete)
+        path, kind = referenced_path(delete), dangling_kind(delete)
         is_superseded = path in live.by_path and path in live.vectors
         why = "a deletion vector wins" if is_superseded else "no live data file it applies to"
         field = None if path is None else "referenced_data_file"

@@ -20,7 +20,7 @@ from deletekit.deletes.filter import parse_filter, unbound_filter
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.projection import check_supported
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
-from deletekit.deletes.task_part import TaskPart, task_parts
+from deletekit.deletes.scan_task import TaskPart, task_parts
 from deletekit.engines.worker_path import forget_archives
 from deletekit.errors import InvalidInputError
 from deletekit.spark.data_source.filters import conjunction, translated

@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 
 from deletekit.deletes.data_file_writer import partition_columns, write_data_files
 from deletekit.deletes.input_rows import align
-from deletekit.deletes.keys import comparable
+from deletekit.deletes.keys import key_frame
 from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
@@ -128,8 +127,7 @@ def partition_hash(frame: DataFrame, given: Sequence[str], metadata: TableMetada
         rows = align(from_spark(pa.table(dict(zip(names, columns, strict=True))), fields), fields)
         absent = {f.name: pa.nulls(len(rows), arrow_type(f.field_type)) for f in schema.fields}
         whole = pa.table(absent | {n: rows.column(n) for n in names})
-        parts = [part for column in partition_columns(metadata, whole, spec) for part in comparable(column)]
-        hashes = pl.DataFrame([pl.Series(str(i), part) for i, part in enumerate(parts)]).hash_rows(seed=0)
+        hashes = key_frame(partition_columns(metadata, whole, spec)).hash_rows(seed=0)
         return pa.array(hashes.to_numpy().view(np.int64))
 
     return arrow_column(number, "long", frame, names)

@@ -23,6 +23,7 @@ from deletekit.commit.conflicts import PlannedChange, isolation_level
 from deletekit.commit.swap import Attempt
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.input_rows import align
+from deletekit.deletes.keys import sql_key_bytes
 from deletekit.deletes.plan import ScanTask, plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.row_change import ChangeOptions, ChangeResult, change_files
@@ -31,7 +32,7 @@ from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile
 from deletekit.table.metadata import TableMetadata
 from deletekit.verbs.shared.data_frames import arrow_column, empty_rows, in_chunks, partition_hash
-from deletekit.verbs.shared.merge_rows import fitting_rows, key_bytes, on_fields, updated_rows
+from deletekit.verbs.shared.merge_rows import fitting_rows, on_fields, updated_rows
 from deletekit.verbs.shared.row_changes import merged_results, planned_change
 from deletekit.verbs.shared.spark_rows import from_spark
 
@@ -101,7 +102,7 @@ def _joined(context: ReadContext, tasks: Sequence[ScanTask], merge: FrameMerge, 
 
     def source_key(*columns: pa.Array) -> pa.Array:
         given = pa.table(dict(zip([f.name for f in on], columns, strict=True)))
-        return key_bytes(fitting_rows(schema, from_spark(given, schema)).columns)
+        return sql_key_bytes(fitting_rows(schema, from_spark(given, schema)).columns)
 
     ddl = f"{_KEY} binary, {_FILE} long, {_POSITION} long"
     table = engine.frame(merge.source.sparkSession, live_keys, list(enumerate(tasks)), ddl)
@@ -112,7 +113,7 @@ def _joined(context: ReadContext, tasks: Sequence[ScanTask], merge: FrameMerge, 
 def _key_batches(number: int, batch: FileBatch) -> Iterator[pa.RecordBatch]:
     for start in range(0, len(batch), _ROWS_AT_ONCE):
         piece = batch.table.slice(start, _ROWS_AT_ONCE)
-        keys = key_bytes(piece.columns)
+        keys = sql_key_bytes(piece.columns)
         live = ~batch.deleted[start : start + len(piece)] & keys.is_valid().to_numpy(zero_copy_only=False)
         positions = np.flatnonzero(live) + batch.first_position + start
         files = pa.repeat(pa.scalar(number, pa.int64()), len(positions))

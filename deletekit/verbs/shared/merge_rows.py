@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from deletekit.deletes.input_rows import align, cast_column
-from deletekit.deletes.keys import comparable
 from deletekit.errors import InvalidInputError
 from deletekit.table.column_names import as_names, columns_like
 
-__all__ = ["fitting_rows", "key_bytes", "key_parts", "on_fields", "updated_rows"]
+__all__ = ["fitting_rows", "on_fields", "updated_rows"]
 
 
 def on_fields(schema: Schema, source: Sequence[str], on: str | Sequence[str]) -> tuple[NestedField, ...]:
@@ -43,29 +40,6 @@ def updated_rows(schema: Schema, current: pa.Table, source: pa.Table) -> pa.Tabl
     """Rows of the table with the source's columns in place of theirs."""
     columns = {n: source.column(n) if n in source.column_names else current.column(n) for n in current.column_names}
     return align(pa.table(columns), schema)
-
-
-def key_parts(columns: Sequence[Any]) -> list[Any]:
-    """Columns to compare; in SQL -0.0 equals 0.0, which in an equality delete it does not."""
-    plain = [pc.add(c, pa.scalar(0.0, c.type)) if pa.types.is_floating(c.type) else c for c in columns]
-    return [part for column in plain for part in comparable(column)]
-
-
-def key_bytes(columns: Sequence[Any]) -> pa.Array:
-    """Keys as bytes, equal where the keys are; null where a part is, which equals nothing."""
-    parts = [_bytes(part) for part in key_parts(columns)]
-    if len(parts) == 1:
-        return parts[0]
-    lengths = [pc.binary_length(part).cast(pa.string()).cast(pa.binary()) for part in parts]
-    pieces = [piece for length, part in zip(lengths, parts, strict=True) for piece in (length, pa.scalar(b":"), part)]
-    return pc.binary_join_element_wise(*pieces, pa.scalar(b""))
-
-
-def _bytes(part: Any) -> pa.Array:
-    flat = part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part
-    if pa.types.is_boolean(flat.type) or pa.types.is_integer(flat.type):
-        return flat.cast(pa.int64()).view(pa.binary(8)).cast(pa.binary())
-    return flat.cast(pa.binary())
 
 
 def _on_field(schema: Schema, source: Sequence[str], name: str) -> NestedField:

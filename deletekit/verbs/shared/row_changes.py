@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
 from pyiceberg.partitioning import PartitionSpec
@@ -19,16 +18,16 @@ from deletekit.commit.change import RowDelta
 from deletekit.commit.conflicts import PlannedChange, isolation_level
 from deletekit.commit.swap import Attempt
 from deletekit.commit.validation import check_delete_kind
-from deletekit.deletes.delete_writers import write_equality_deletes
-from deletekit.deletes.keys import KeySet, comparable
+from deletekit.deletes.equality_delete_writer import write_equality_deletes
+from deletekit.deletes.keys import KeySet, distinct_keys
 from deletekit.deletes.plan import ScanTask, plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.row_change import Change, ChangeOptions, ChangeResult, RowMode, change_files
-from deletekit.deletes.which_apply import is_global
+from deletekit.deletes.scope import is_global, partition_scope
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.formats.content_file import DeleteFile, partition_key
+from deletekit.formats.content_file import DeleteFile
 from deletekit.table.column_names import as_names, columns_like
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import value_of
@@ -280,22 +279,12 @@ def _write_keys(attempt: Attempt, total: ChangeResult, fields: Sequence[NestedFi
     schema = attempt.base.metadata.schema
     files: list[DeleteFile] = []
     for (spec_id, partition), tables in groups.items():
-        table = distinct(pa.concat_tables(tables))
+        table = distinct_keys(pa.concat_tables(tables))
         keys, file_schema = nested_keys(schema, fields, table.columns)
         spec = attempt.base.metadata.specs[spec_id]
         ids = [f.field_id for f in fields]
         files += write_equality_deletes(attempt.write, keys, ids, spec, partition, file_schema)
     return files
-
-
-def distinct(table: pa.Table) -> pa.Table:
-    """Rows of a key table, each once, NULL equal to NULL, in order of first appearance."""
-    if not len(table):
-        return table
-    columns = [part for column in table.columns for part in comparable(column)]
-    frame = pl.DataFrame([pl.Series(str(i), column) for i, column in enumerate(columns)])
-    first = frame.with_row_index("row").unique(frame.columns, keep="first")["row"]
-    return table.take(first.sort().to_arrow())
 
 
 def _check_keys_are_unique(
@@ -329,7 +318,7 @@ def _check_keys_are_unique(
 
 def _reach(spec: PartitionSpec, partition: tuple[Any, ...]) -> Any:
     """Where an equality delete of a spec and partition applies; None is everywhere."""
-    return None if is_global(spec) else (spec.spec_id, partition_key(partition))
+    return None if is_global(spec) else partition_scope(spec.spec_id, partition)
 
 
 def _hits(keys: Sequence[KeySet], batch: FileBatch) -> int:
