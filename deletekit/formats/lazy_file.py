@@ -7,8 +7,9 @@ Metrics are decoded again from the manifest's bytes, for a whole manifest at onc
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -17,9 +18,19 @@ import pyarrow as pa
 
 from deletekit.formats.avro_columns import Columns
 from deletekit.formats.content_file import ContentFile, DataFile, DeleteFile
-from deletekit.formats.manifest_entry import BOUND_MAPS, COUNT_MAPS
+from deletekit.formats.manifest_shape import BOUND_MAPS, COUNT_MAPS
 
-__all__ = ["SCALARS", "LazyDataFile", "LazyDeleteFile", "Metrics", "MetricsCache", "lazy_file"]
+__all__ = [
+    "SCALARS",
+    "DecodedMetrics",
+    "FileMetrics",
+    "LazyDataFile",
+    "LazyDeleteFile",
+    "Metrics",
+    "MetricsCache",
+    "RecordMetrics",
+    "lazy_file",
+]
 
 _MAPS = (*COUNT_MAPS, *BOUND_MAPS)
 _SHARED = (
@@ -43,6 +54,47 @@ SCALARS: dict[type[ContentFile], tuple[str, ...]] = {
 _set = object.__setattr__
 
 
+class Metrics(ABC):
+    """The metric maps of one manifest's files."""
+
+    @abstractmethod
+    def of(self, row: int) -> dict[str, dict[int, Any] | None]:
+        """The maps of one file by name; None where nothing was collected."""
+
+
+class RecordMetrics(Metrics):
+    """Metrics as Avro records hold them: each map is a list of {key, value}."""
+
+    def __init__(self, records: Sequence[Mapping[str, Any]]) -> None:
+        self._records = records
+
+    def of(self, row: int) -> dict[str, dict[int, Any] | None]:
+        record = self._records[row]
+        return {name: {i["key"]: i["value"] for i in record[name]} if record[name] else None for name in _MAPS}
+
+
+class FileMetrics(Metrics):
+    """Metrics of files at hand."""
+
+    def __init__(self, files: Sequence[ContentFile]) -> None:
+        self._files = files
+
+    def of(self, row: int) -> dict[str, dict[int, Any] | None]:
+        return {name: getattr(self._files[row], name) for name in _MAPS}
+
+
+class DecodedMetrics(Metrics):
+    """Metrics that `decode` gives as columns by canonical name, when they are asked for."""
+
+    def __init__(self, decode: Callable[[], Columns], cache: MetricsCache) -> None:
+        self._decode = decode
+        self._cache = cache
+
+    def of(self, row: int) -> dict[str, dict[int, Any] | None]:
+        columns = self._cache.columns(self, self._decode)
+        return {name: _map(columns.get(("data_file", name)), row) for name in _MAPS}
+
+
 class MetricsCache:
     """The metric columns of the manifests that were asked for last."""
 
@@ -52,7 +104,7 @@ class MetricsCache:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return MetricsCache, (self._most,)  # what travels decodes anew
+        return MetricsCache, (self._most,)  # what travels decodes again
 
     def columns(self, metrics: Metrics, decode: Callable[[], Columns]) -> Columns:
         """The columns of one manifest, decoded unless they are kept."""
@@ -64,19 +116,6 @@ class MetricsCache:
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
             return self._kept[key][1]
-
-
-class Metrics:
-    """The metric maps of one manifest's files: `decode` gives their columns by canonical name."""
-
-    def __init__(self, decode: Callable[[], Columns], cache: MetricsCache) -> None:
-        self._decode = decode
-        self._cache = cache
-
-    def of(self, row: int) -> dict[str, dict[int, Any] | None]:
-        """The maps of one file; None where nothing was collected."""
-        columns = self._cache.columns(self, self._decode)
-        return {name: _map(columns.get(("data_file", name)), row) for name in _MAPS}
 
 
 def _map(column: pa.Array | None, row: int) -> dict[int, Any] | None:

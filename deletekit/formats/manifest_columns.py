@@ -7,7 +7,7 @@ Spec: "Manifests", https://iceberg.apache.org/spec/#manifests
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.lazy_file import SCALARS, LazyDataFile, LazyDeleteFile, Metrics, lazy_file
 
-__all__ = ["OPTIONAL", "ManifestColumns", "Rows", "columns_of", "text_array"]
+__all__ = ["OPTIONAL", "ManifestColumns", "Rows", "text_array"]
 
 Rows = npt.NDArray[np.int64]
 
@@ -64,8 +64,7 @@ class ManifestColumns:
     record_count: Rows
     file_size_in_bytes: Rows
     optional: Mapping[str, pa.Array]
-    metrics: Metrics | None = None
-    given: Sequence[ManifestEntry] | None = None
+    metrics: Metrics
 
     def __len__(self) -> int:
         return len(self.status)
@@ -95,16 +94,16 @@ class ManifestColumns:
         """The entry of one row."""
         return next(self.entries(np.array([row])))
 
+    def all_entries(self) -> tuple[ManifestEntry, ...]:
+        """The entries of all rows."""
+        return tuple(self.entries(np.arange(len(self))))
+
     def entries(self, rows: Rows) -> Iterator[ManifestEntry]:
         """The entries of some rows, made a few at a time while they are asked for."""
-        if self.given is not None:
-            yield from (self.given[i] for i in rows.tolist())
-            return
         for start in range(0, len(rows), _AT_ONCE):
             yield from self._made(rows[start : start + _AT_ONCE])
 
     def _made(self, rows: Rows) -> Iterator[ManifestEntry]:
-        assert self.metrics is not None
         is_data = self.content[rows] == FileContent.DATA
         if is_data.any() != is_data.all():
             for row in rows:
@@ -114,8 +113,8 @@ class ManifestColumns:
         entries = zip(
             rows.tolist(),
             self.status[rows].tolist(),
-            self.snapshot_id[rows].tolist(),
-            self.sequence_number[rows].tolist(),
+            self._values(rows, "snapshot_id"),
+            self._values(rows, "sequence_number"),
             self._optional(rows, "file_sequence_number"),
             zip(*(self._values(rows, name) for name in names), strict=True),
             strict=True,
@@ -131,7 +130,7 @@ class ManifestColumns:
 
     def _values(self, rows: Rows, name: str) -> list[Any]:
         """A field of `DataFile` or `DeleteFile` as Python values."""
-        if name in OPTIONAL:
+        if name in OPTIONAL or name in self.optional:
             return self._optional(rows, name)
         if name == "spec_id":
             return [self.spec_id] * len(rows)
@@ -170,27 +169,3 @@ def _python(array: pa.Array) -> list[Any]:
     if pa.types.is_integer(array.type) and not array.null_count:
         return array.to_numpy().tolist()  # type: ignore[no-any-return]
     return array.to_pylist()  # type: ignore[no-any-return]
-
-
-def columns_of(entries: Sequence[ManifestEntry], spec_id: int, partition_field_ids: tuple[int, ...]) -> ManifestColumns:
-    """Columns of entries that were decoded one by one, everything inherited; `entries` gives the same objects back."""
-    files = [e.data_file for e in entries]
-    formats = tuple(sorted({f.file_format for f in files}))
-    referenced = [f.referenced_data_file if isinstance(f, DeleteFile) else None for f in files]
-    return ManifestColumns(
-        spec_id=spec_id,
-        partition_field_ids=partition_field_ids,
-        status=np.array([e.status for e in entries], np.int8),
-        content=np.array([f.content for f in files], np.int8),
-        snapshot_id=np.array([e.snapshot_id or 0 for e in entries], np.int64),
-        sequence_number=np.array([e.sequence_number or 0 for e in entries], np.int64),
-        file_path=pa.array([f.file_path for f in files], pa.large_string()),
-        format_code=np.array([formats.index(f.file_format) for f in files], np.int32),
-        file_format=formats,
-        partition_code=np.arange(len(files), dtype=np.int32),
-        partition=tuple(f.partition for f in files),
-        record_count=np.array([f.record_count for f in files], np.int64),
-        file_size_in_bytes=np.array([f.file_size_in_bytes for f in files], np.int64),
-        optional={"referenced_data_file": pa.array(referenced, pa.large_string())},
-        given=entries,
-    )

@@ -186,7 +186,7 @@ def records(data: bytes) -> list[Any]:
 
 
 def entries(data: bytes) -> list[Any]:
-    return list(inherit(read_manifest(data), LISTED))
+    return list(inherit(read_manifest(data), LISTED).all_entries())
 
 
 def rows(data: bytes) -> Any:
