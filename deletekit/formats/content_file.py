@@ -16,6 +16,7 @@ from typing import Any
 from deletekit.errors import FormatError, UnsupportedError
 
 __all__ = [
+    "METRIC_MAPS",
     "ContentFile",
     "DataFile",
     "DeleteFile",
@@ -26,6 +27,17 @@ __all__ = [
     "partition_key",
     "refuse_encrypted",
 ]
+
+
+METRIC_MAPS = (
+    "column_sizes",
+    "value_counts",
+    "null_value_counts",
+    "nan_value_counts",
+    "lower_bounds",
+    "upper_bounds",
+)
+"""The fields of a content file that are maps by field id."""
 
 
 class FileContent(IntEnum):

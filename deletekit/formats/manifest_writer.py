@@ -11,9 +11,8 @@ from typing import Any
 
 from deletekit.errors import FormatError
 from deletekit.formats.avro import write_container
-from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
+from deletekit.formats.content_file import METRIC_MAPS, DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_schema import PartitionFieldType, manifest_entry_schema
-from deletekit.formats.manifest_shape import BOUND_MAPS, COUNT_MAPS
 
 __all__ = ["write_manifest"]
 
@@ -112,7 +111,7 @@ def _record(entry: ManifestEntry, version: int, partition_names: Sequence[str]) 
         "split_offsets": None if file.split_offsets is None else list(file.split_offsets),
         "sort_order_id": file.sort_order_id,
     }
-    for name in (*COUNT_MAPS, *BOUND_MAPS):
+    for name in METRIC_MAPS:
         values = getattr(file, name)
         stored[name] = None if values is None else [{"key": k, "value": v} for k, v in values.items()]
     if isinstance(file, DeleteFile):

@@ -36,9 +36,9 @@ from deletekit.formats.avro import read_container
 from deletekit.formats.avro_table import read_avro_table
 from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.deletion_vector import MAGIC, decode_blob
-from deletekit.formats.manifest import read_manifest
 from deletekit.formats.manifest_list import read_manifest_list
 from deletekit.formats.manifest_schema import manifest_entry_schema
+from deletekit.formats.manifests import read_manifest
 from deletekit.formats.puffin import BlobMetadata, blob_payload, read_puffin
 from deletekit.formats.roaring_stream import stream_positions
 from deletekit.formats.tabular import open_tabular

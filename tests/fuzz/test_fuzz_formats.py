@@ -21,8 +21,8 @@ from deletekit.formats.avro import read_container
 from deletekit.formats.avro_table import read_avro_table
 from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.deletion_vector import decode_blob, decode_vector
-from deletekit.formats.manifest import inherit, read_manifest
 from deletekit.formats.manifest_list import ManifestFile, read_manifest_list
+from deletekit.formats.manifests import inherit, read_manifest
 from deletekit.formats.puffin import blob_payload, read_footer, read_puffin
 from deletekit.formats.roaring import serialized_size
 from deletekit.formats.roaring_stream import stream_positions

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from deletekit.errors import NotFoundError
 from deletekit.formats.avro import read_container
 from deletekit.formats.content_file import ManifestEntry
-from deletekit.formats.manifest import Manifest, inherit, read_manifest
 from deletekit.formats.manifest_list import ManifestFile, read_manifest_list
+from deletekit.formats.manifests import Manifest, inherit, read_manifest
 from deletekit.maintenance.verify.report import Finding, warning
 from deletekit.maintenance.verify.unreadable import DAMAGE, from_error, not_checked
 from deletekit.table.file_io import FileIO

@@ -19,10 +19,10 @@ from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
 from deletekit.formats.avro import read_container
 from deletekit.formats.avro_schema import strip
 from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
-from deletekit.formats.manifest import Manifest, columns_of, inherit, read_manifest
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.formats.manifest_schema import manifest_entry_schema
 from deletekit.formats.manifest_writer import write_manifest
+from deletekit.formats.manifests import Manifest, columns_of, inherit, read_manifest
 from tests.avro_bytes import avro_file, without_metadata
 from tests.golden_files import Entry, cases, content
 

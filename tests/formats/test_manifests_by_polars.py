@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.lazy_file import DecodedMetrics, LazyDataFile, MetricsCache
-from deletekit.formats.manifest import columns_of, inherit, read_manifest
 from deletekit.formats.manifest_columns import ManifestColumns, text_array
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.formats.manifest_writer import write_manifest
-from tests.formats.test_manifest import DAMAGE, FIXED, READS, golden, listed
+from deletekit.formats.manifests import columns_of, inherit, read_manifest
+from tests.formats.test_manifests import DAMAGE, FIXED, READS, golden, listed
 from tests.golden_files import Entry
 
 LISTED = ManifestFile(manifest_path="m.avro", manifest_length=1, partition_spec_id=0, added_snapshot_id=77)
