@@ -22,6 +22,7 @@ from deletekit.formats.delete_file import EncodedDeletes, encode_equality_delete
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 from deletekit.formats.metrics import to_optional
 from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin
+from deletekit.formats.reserved_fields import POS_COLUMN_ID
 from deletekit.table.types import schema_to_json
 
 __all__ = [
@@ -32,9 +33,6 @@ __all__ = [
     "write_equality_deletes",
     "write_position_deletes",
 ]
-
-POS_FIELD_ID = 2147483645
-"""Reserved id of `_pos`; Java puts it in a deletion vector blob's `fields`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,7 @@ def write_encoded_vectors(context: WriteContext, path: str, vectors: Sequence[En
         Blob(
             type=DELETION_VECTOR_V1,
             data=v.blob,
-            fields=(POS_FIELD_ID,),
+            fields=(POS_COLUMN_ID,),
             properties={"referenced-data-file": v.data_file, "cardinality": str(v.cardinality), **v.properties},
         )
         for v in vectors

@@ -21,8 +21,6 @@ from pyiceberg.types import NestedField
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import (
-    LAST_UPDATED_FIELD,
-    ROW_ID_FIELD,
     FileBatch,
     ReadContext,
     ReadRequest,
@@ -32,12 +30,13 @@ from deletekit.deletes.replace import HiddenRows, check_rows, own_deletes, repla
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.formats.reserved_fields import LINEAGE_NAMES
+from deletekit.table.reserved_fields import LINEAGE_FIELDS
 from deletekit.table.types import arrow_field
 
 __all__ = ["Change", "ChangeOptions", "ChangeResult", "RowMode", "change_files"]
 
 RowMode = Literal["copy-on-write", "position-delete", "deletion-vector", "equality-delete"]
-LINEAGE = (ROW_ID_FIELD, LAST_UPDATED_FIELD)
 
 
 class Change(Protocol):
@@ -192,7 +191,7 @@ def _apply(
     else:
         hides = True
     if replaced is not None and len(replaced):
-        lineage = LINEAGE if LINEAGE[0].name in replaced.column_names else ()
+        lineage = LINEAGE_FIELDS if LINEAGE_NAMES[0] in replaced.column_names else ()
         result.added_data_files += write_data_files(write, replaced, context.metadata.spec, lineage)
     return hides
 
@@ -239,7 +238,8 @@ def _changed_rows(
     if not lineage:
         return changed
     nulls = pa.nulls(len(current), pa.int64())
-    return changed.append_column(LINEAGE[0].name, current.column(LINEAGE[0].name)).append_column(LINEAGE[1].name, nulls)
+    row_id, last_updated = LINEAGE_NAMES
+    return changed.append_column(row_id, current.column(row_id)).append_column(last_updated, nulls)
 
 
 def _with_kept_rows(

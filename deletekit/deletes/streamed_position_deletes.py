@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent
-from deletekit.formats.delete_file import FILE_PATH_ID, POS_ID, position_delete_schema
+from deletekit.formats.delete_file import position_delete_schema
 from deletekit.formats.metrics import single_value_bytes
 from deletekit.formats.parquet import split_offsets
+from deletekit.formats.reserved_fields import FILE_PATH_ID, POS_ID
 
 __all__ = ["write_streamed_position_deletes"]
 

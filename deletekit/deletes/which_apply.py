@@ -29,9 +29,9 @@ from pyiceberg.types import DoubleType, FloatType, NestedField, PrimitiveType
 from deletekit.deletes.vector_index import VectorIndex
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry, partition_key
-from deletekit.formats.delete_file import FILE_PATH_ID
 from deletekit.formats.manifest_columns import ManifestColumns, text_array
 from deletekit.formats.metrics import widen
+from deletekit.formats.reserved_fields import FILE_PATH_ID
 
 __all__ = ["DeleteFileIndex", "is_global", "referenced_path", "widened_bound"]
 

@@ -20,12 +20,10 @@ from deletekit.errors import FormatError, InvalidInputError
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.metrics import FIELD_ID_KEY, Metrics, MetricsMode, collect_metrics, field_id_of
 from deletekit.formats.parquet import ParquetOptions, WrittenParquet, encode_parquet
+from deletekit.formats.reserved_fields import FILE_PATH_ID, POS_ID, ROW_STRUCT_ID
 from deletekit.formats.tabular import TabularFile, read_all
 
 __all__ = [
-    "FILE_PATH_ID",
-    "POS_ID",
-    "ROW_ID",
     "EncodedDeletes",
     "encode_equality_deletes",
     "encode_position_deletes",
@@ -33,11 +31,6 @@ __all__ = [
     "read_equality_deletes",
     "read_position_deletes",
 ]
-
-FILE_PATH_ID = 2147483546
-POS_ID = 2147483545
-ROW_ID = 2147483544
-"""Reserved field id of the optional `row` struct of a position delete file (2147483544)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +76,7 @@ def encode_position_deletes(
     if rows is not None:
         struct = _row_struct(rows, paths, counts)
         columns["row"] = struct
-        fields.append(_required("row", struct.type, ROW_ID))
+        fields.append(_required("row", struct.type, ROW_STRUCT_ID))
     table = pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields))
     metadata = {"delete-type": "position"}
     if rows is None:

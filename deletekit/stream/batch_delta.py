@@ -28,7 +28,6 @@ from deletekit.deletes.data_file_writer import split_by_partition, write_data_fi
 from deletekit.deletes.delete_writers import FilePositions
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.replace import HiddenRows, replace_deletes, write_positions
-from deletekit.deletes.row_change import LINEAGE
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
@@ -36,6 +35,7 @@ from deletekit.stream.change_rows import Changes, LastChanges
 from deletekit.stream.file_keys import FileKeys
 from deletekit.stream.key_index import by_file
 from deletekit.stream.table_index import Hits, TableIndex
+from deletekit.table.reserved_fields import LINEAGE_FIELDS
 from deletekit.verbs.delete import specs_in_use, write_blind
 
 __all__ = [
@@ -145,10 +145,10 @@ def write_rows(
     `row_ids` are stored, if there are any; null for a row whose id follows from its position.
     """
     spec = write.metadata.spec
-    lineage = LINEAGE if row_ids is not None and row_ids.null_count < len(row_ids) else ()
+    lineage = LINEAGE_FIELDS if row_ids is not None and row_ids.null_count < len(row_ids) else ()
     if lineage:
-        rows = rows.append_column(LINEAGE[0].name, row_ids)
-        rows = rows.append_column(LINEAGE[1].name, pa.nulls(len(rows), pa.int64()))
+        rows = rows.append_column(LINEAGE_FIELDS[0].name, row_ids)
+        rows = rows.append_column(LINEAGE_FIELDS[1].name, pa.nulls(len(rows), pa.int64()))
     numbered = rows.append_column("_pos", pa.array(np.arange(len(rows))))
     for _, part in split_by_partition(write, numbered, spec):
         numbers, start = part.column("_pos").to_numpy(), 0

@@ -20,13 +20,13 @@ from deletekit.deletes.keys import KeySet
 from deletekit.deletes.plan import ScanTask, plan_scan
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.rewrite import deleted_positions, existing_positions
-from deletekit.deletes.row_change import LINEAGE
 from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.metadata import Snapshot
+from deletekit.table.reserved_fields import LINEAGE_FIELDS
 from deletekit.table.types import arrow_type
 
 __all__ = ["Difference", "FileRows", "difference", "key_positions", "keys_at", "rewritten"]
@@ -139,7 +139,7 @@ def rewritten(context: ReadContext, write: WriteContext, task: ScanTask, gone: P
     rows = pa.concat_tables(parts) if parts else None
     if rows is None or not len(rows):
         return []
-    return write_data_files(write, rows, context.metadata.spec, LINEAGE if lineage else ())
+    return write_data_files(write, rows, context.metadata.spec, LINEAGE_FIELDS if lineage else ())
 
 
 def _tasks(attempt: Attempt, snapshot: Snapshot | None) -> dict[str, ScanTask]:

@@ -14,8 +14,6 @@ import pytest
 
 from deletekit.errors import DeletekitError, FormatError, InvalidInputError
 from deletekit.formats.delete_file import (
-    FILE_PATH_ID,
-    POS_ID,
     ROW_ID,
     EncodedDeletes,
     encode_equality_deletes,
@@ -26,6 +24,7 @@ from deletekit.formats.delete_file import (
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.metrics import FIELD_ID_KEY, MetricsMode, field_id_of
 from deletekit.formats.parquet import ParquetOptions
+from deletekit.formats.reserved_fields import FILE_PATH_ID, POS_ID
 from deletekit.formats.tabular import TabularFile, open_tabular
 from deletekit.table.types import arrow_schema, schema_from_json
 from tests.golden_files import Entry, cases, content, index

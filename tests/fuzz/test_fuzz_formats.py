@@ -107,7 +107,11 @@ DECODERS: dict[str, tuple[str, str, Decoder]] = {
     "delta_commit": ("delta_deletion_vectors", ".json", delta_commit),
     "serialized_size": ("deletion_vectors", ".bin", lambda d: serialized_size(d, 20)),
     "read_puffin": ("puffin", ".puffin", read_puffin),
-    "read_footer": ("puffin", ".puffin", lambda d: read_footer(d[4:], len(d))),
+    "read_footer": (
+        "puffin",
+        ".puffin",
+        lambda d: read_footer(lambda at, n: d[4:][max(at - 4, 0) : at - 4 + n], len(d)),
+    ),
     "blob_payload": ("puffin", ".puffin", payloads),
     "read_container": ("manifests", ".avro", lambda d: list(read_container(d))),
     "read_manifest": ("manifests", ".avro", read_manifest),
