@@ -97,7 +97,7 @@ def write_manifest_list(
     first_row_id: int | None = None,
     codec: str = "deflate",
 ) -> bytes:
-    """Encode a manifest list with Java's Avro metadata.
+    """Encode a manifest list with the Avro metadata that Java writes.
 
     `first_row_id` is the snapshot's, for v3. Raises FormatError when a v1 list would have to hold a delete manifest.
     """

@@ -77,7 +77,7 @@ def _primitive(iceberg_type: str) -> Any:
 
 
 def _decimal_bytes(precision: int) -> int:
-    """Bytes of the smallest fixed that holds `precision` digits (Java TypeUtil.decimalRequiredBytes)."""
+    """Return the bytes of the smallest fixed that holds `precision` digits (Java TypeUtil.decimalRequiredBytes)."""
     return int((10**precision - 1).bit_length() + 8) // 8
 
 
@@ -124,7 +124,7 @@ def _partition(fields: Sequence[PartitionFieldType]) -> dict[str, Any]:
 
 
 def _avro_name(name: str) -> str:
-    """Java's AvroSchemaUtil.makeCompatibleName: `_x2D` for characters Avro forbids."""
+    """Write `_x2D` for characters that Avro forbids, as Java's AvroSchemaUtil.makeCompatibleName does."""
     first = name[:1]
     out = first if re.fullmatch(r"[A-Za-z_]", first) else ("_" + first if first.isdigit() else _escape(first))
     return out + "".join(c if re.fullmatch(r"[A-Za-z0-9_]", c) else _escape(c) for c in name[1:])
@@ -175,7 +175,7 @@ def _data_file(version: int, partition: Sequence[PartitionFieldType]) -> dict[st
 
 
 def manifest_entry_schema(version: int, partition: Sequence[PartitionFieldType]) -> dict[str, Any]:
-    """The `manifest_entry` record of a manifest, for one partition spec."""
+    """Return the `manifest_entry` record of a manifest, for one partition spec."""
     data_file = _field(2, "data_file", _data_file(version, partition), required=True)
     status = _field(0, "status", "int", required=True)
     if version == 1:
@@ -206,7 +206,7 @@ def _field_summary() -> dict[str, Any]:
 
 
 def manifest_file_schema(version: int) -> dict[str, Any]:
-    """The `manifest_file` record of a manifest list."""
+    """Return the `manifest_file` record of a manifest list."""
     required = version >= 2
     counts = [
         _field(504, "added_files_count", "int", required=required),

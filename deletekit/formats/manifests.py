@@ -226,7 +226,7 @@ def _distinct(
 
 
 def _codes(column: pa.Array) -> npt.NDArray[np.int64]:
-    """Number the values, null included; floats by their bits, because -0.0 and 0.0 are two partitions."""
+    """Return a number for each value, null included; floats go by their bits, because -0.0 is not 0.0."""
     if pa.types.is_floating(column.type):
         column = column.view(pa.int32() if column.type == pa.float32() else pa.int64())
     codes: npt.NDArray[np.int64] = column.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)

@@ -1,7 +1,6 @@
-"""Rows of a Parquet, Avro or ORC file as Arrow, with field ids and absolute row positions.
+"""Read rows of a Parquet, Avro or ORC file as Arrow, with field ids and absolute row positions.
 
-Law: reads a file object it is given; opens no path. A position is the 0-based ordinal in the physical file, whatever
-was skipped on the way to it.
+A position is the number of a row in the physical file, from 0, whatever was skipped before it.
 """
 
 from __future__ import annotations
@@ -55,13 +54,13 @@ class TabularFile(Protocol):
     row_groups: tuple[RowGroup, ...]
 
     def read(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
-        """The named top-level columns of one row group, in file order."""
+        """Read the named top-level columns of one row group, in file order."""
 
     def batches(self, group: RowGroup, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
-        """The same in consecutive pieces of at most `rows` rows, each decoded when asked for where the format can."""
+        """Read the same in consecutive pieces of at most `rows` rows, each decoded when asked for where the format can."""
 
     def statistics(self, group: RowGroup) -> Mapping[str, ColumnStatistics]:
-        """What the footer says of a row group's top-level columns of primitive type; empty where it says nothing."""
+        """Return the footer's statistics of the top-level columns of primitive type; empty where there are none."""
 
 
 def open_tabular(
@@ -93,7 +92,7 @@ def open_tabular(
 
 
 def read_all(file: TabularFile, columns: Sequence[str] | None = None) -> pa.Table:
-    """Every row of a file; `columns` None means all."""
+    """Read every row of a file; `columns` None means all columns."""
     names = file.schema.names if columns is None else list(columns)
     tables = [file.read(group, names) for group in file.row_groups]
     if tables:
@@ -138,7 +137,7 @@ def _metadata(raw: Mapping[bytes, bytes] | None) -> dict[str, str]:
 
 
 def _named(schema: pa.Schema) -> pa.Schema:
-    """The schema, its names decoded once: a name that is no UTF-8 would fail wherever it is first looked at."""
+    """Return the schema after decoding all names: one that is not UTF-8 would fail later, where it is first used."""
     pending = list(schema)
     while pending:
         field = pending.pop()
@@ -148,7 +147,7 @@ def _named(schema: pa.Schema) -> pa.Schema:
 
 
 def _checked(table: pa.Table, group: RowGroup, columns: Sequence[str], name: str) -> pa.Table:
-    """The columns asked for, after Arrow has looked at every value: its readers do not see text that is no UTF-8."""
+    """Return the columns after Arrow validated every value: its readers do not notice text that is not UTF-8."""
     _check_rows(table.num_rows, group, name)
     return _validated(table, columns)
 
@@ -289,6 +288,6 @@ def _statistics(chunk: Any) -> ColumnStatistics:
 
 
 def rows_only(rows: int) -> pa.Table:
-    """A table of `rows` rows and no column: what count-only reads need, and Arrow cannot express without a batch."""
+    """Return a table of `rows` rows and no column, for reads that only count; Arrow needs a batch to express it."""
     no_columns = pa.Array.from_buffers(pa.struct([]), rows, [None])
     return pa.Table.from_batches([pa.RecordBatch.from_struct_array(no_columns)])

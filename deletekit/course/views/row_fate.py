@@ -14,7 +14,7 @@ from deletekit.course.views.table_view import TableView, as_table_view, delete_o
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.formats.safe_text import brief, literal
+from deletekit.safe_text import brief, literal
 from deletekit.table.metadata import Snapshot
 
 __all__ = ["row_fate"]

@@ -17,7 +17,7 @@ from deletekit.course.views.table_view import TableView, delete_of, kind_of
 from deletekit.deletes.which_apply import referenced_path
 from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.formats.safe_text import literal, runs
+from deletekit.safe_text import literal, runs
 
 __all__ = ["stream_stepper"]
 
