@@ -48,7 +48,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def literal(value: Any, longest: int | None = LONGEST_VALUE) -> str:
-    """Write a column value much as SQL does: NULL, 'text', X'0a'; cut after `longest` characters, saying how many follow."""
+    """Write a column value much as SQL does: NULL, 'text', X'0a'; cut after `longest`, saying how many follow."""
     text = plain(_literal(value))
     if longest is not None and len(text) > longest:
         return f"{text[:longest]}… (+{len(text) - longest:,})"

@@ -1,4 +1,5 @@
 """Read and write position delete files and equality delete files: their columns, order, metadata and metrics.
+
 Spec: "Position Delete Files" and "Equality Delete Files", https://iceberg.apache.org/spec/#delete-formats
 """
 
@@ -19,14 +20,13 @@ from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.metrics import FIELD_ID_KEY, Metrics, MetricsMode, collect_metrics, field_id_of
 from deletekit.formats.parquet import ParquetOptions, WrittenParquet, encode_parquet
 from deletekit.formats.reserved_fields import FILE_PATH_ID, POS_ID, ROW_STRUCT_ID
-from deletekit.formats.tabular import TabularFile, read_all
+from deletekit.formats.tabular import TabularFile
 
 __all__ = [
     "EncodedDeletes",
     "encode_equality_deletes",
     "encode_position_deletes",
     "position_delete_schema",
-    "read_equality_deletes",
     "read_position_deletes",
 ]
 
@@ -131,11 +131,6 @@ def read_position_deletes(file: TabularFile, only: str | None = None) -> dict[st
             bitmap = _bitmap(positions)
             found[path] = found[path] | bitmap if path in found else bitmap
     return found
-
-
-def read_equality_deletes(file: TabularFile) -> pa.Table:
-    """All rows and columns of an equality delete file, with the file's own types and field ids."""
-    return read_all(file)
 
 
 def _required(name: str, kind: pa.DataType, field_id: int) -> pa.Field:

@@ -7,7 +7,7 @@ Spec: "Manifest Lists", https://iceberg.apache.org/spec/#manifest-lists
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -184,13 +184,5 @@ def _record(m: ManifestFile, version: int) -> dict[str, Any]:
             if name.endswith("_count") and record[name] is None:
                 record[name] = 0
     if m.partitions is not None:
-        record["partitions"] = [
-            {
-                "contains_null": p.contains_null,
-                "contains_nan": p.contains_nan,
-                "lower_bound": p.lower_bound,
-                "upper_bound": p.upper_bound,
-            }
-            for p in m.partitions
-        ]
+        record["partitions"] = [asdict(summary) for summary in m.partitions]
     return record

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from deletekit.errors import FormatError
@@ -58,19 +59,19 @@ def write_manifest(
 
 
 def _partition_names(schema: Any) -> list[str]:
-    """Avro's names of the partition fields, in order."""
+    """Return the names of the partition fields in the Avro schema, in order."""
     (data_file,) = (f["type"] for f in schema["fields"] if f["name"] == "data_file")
     (partition,) = (f["type"] for f in data_file["fields"] if f["name"] == "partition")
     return [f["name"] for f in partition["fields"]]
 
 
 def _check_writable(entry: ManifestEntry, is_data: bool, spec_json: Mapping[str, Any], version: int) -> None:
-    for field, found, expected in _problems(entry, is_data, spec_json, version):
+    for name, found, expected in _problems(entry, is_data, spec_json, version):
         raise FormatError(
             "manifest entry may not be written",
             kind="manifest-entry",
             file=entry.data_file.file_path,
-            field=field,
+            field=name,
             found=found,
             expected=expected,
         )
@@ -79,7 +80,7 @@ def _check_writable(entry: ManifestEntry, is_data: bool, spec_json: Mapping[str,
 def _problems(
     entry: ManifestEntry, is_data: bool, spec_json: Mapping[str, Any], version: int
 ) -> Iterator[tuple[str, Any, Any]]:
-    """(field, found, expected) of what the spec forbids."""
+    """Yield (field, found, expected) for each rule of the spec that an entry breaks."""
     file, added = entry.data_file, entry.status == EntryStatus.ADDED
     if isinstance(file, DataFile) != is_data:
         yield "content", file.content.name, "data files or delete files, not both"
@@ -99,28 +100,16 @@ def _problems(
 
 def _record(entry: ManifestEntry, version: int, partition_names: Sequence[str]) -> dict[str, Any]:
     file = entry.data_file
-    stored: dict[str, Any] = {
-        "content": int(file.content),
-        "file_path": file.file_path,
-        "file_format": file.file_format,
-        "partition": dict(zip(partition_names, file.partition, strict=True)),
-        "record_count": file.record_count,
-        "file_size_in_bytes": file.file_size_in_bytes,
-        "block_size_in_bytes": 64 * 1024 * 1024,  # required in v1, always ignored; Java's constant
-        "key_metadata": file.key_metadata,
-        "split_offsets": None if file.split_offsets is None else list(file.split_offsets),
-        "sort_order_id": file.sort_order_id,
-    }
+    stored: dict[str, Any] = {field.name: getattr(file, field.name) for field in fields(file)}
+    stored["content"] = int(file.content)
+    stored["partition"] = dict(zip(partition_names, file.partition, strict=True))
+    stored["block_size_in_bytes"] = 64 * 1024 * 1024  # required in v1, always ignored; Java's constant
     for name in METRIC_MAPS:
-        values = getattr(file, name)
-        stored[name] = None if values is None else [{"key": k, "value": v} for k, v in values.items()]
-    if isinstance(file, DeleteFile):
-        stored["equality_ids"] = None if file.equality_ids is None else list(file.equality_ids)
-        stored["referenced_data_file"] = file.referenced_data_file
-        stored["content_offset"] = file.content_offset
-        stored["content_size_in_bytes"] = file.content_size_in_bytes
-    else:
-        stored["first_row_id"] = file.first_row_id
+        if stored[name] is not None:
+            stored[name] = [{"key": k, "value": v} for k, v in stored[name].items()]
+    for name in ("split_offsets", "equality_ids"):
+        if stored.get(name) is not None:
+            stored[name] = list(stored[name])
     record = {"status": int(entry.status), "snapshot_id": entry.snapshot_id, "data_file": stored}
     if version >= 2:
         record["sequence_number"] = entry.sequence_number

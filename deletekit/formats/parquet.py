@@ -1,4 +1,5 @@
 """Write Parquet files as Iceberg wants them: field ids on every column, the schema and delete type in the footer.
+
 Spec: "Parquet", https://iceberg.apache.org/spec/#parquet
 """
 

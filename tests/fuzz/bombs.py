@@ -30,6 +30,7 @@ from deletekit.delta.deletion_vector import (
     blob_of_frame,
     decode_body,
 )
+from deletekit.delta.roaring_stream import stream_positions
 from deletekit.delta.z85 import encode_z85
 from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.avro import read_container
@@ -40,7 +41,6 @@ from deletekit.formats.manifest_list import read_manifest_list
 from deletekit.formats.manifest_schema import manifest_entry_schema
 from deletekit.formats.manifests import read_manifest
 from deletekit.formats.puffin import BlobMetadata, blob_payload, read_puffin
-from deletekit.formats.roaring_stream import stream_positions
 from deletekit.formats.tabular import open_tabular
 from deletekit.table.metadata import parse_metadata
 from tests import thrift_bytes

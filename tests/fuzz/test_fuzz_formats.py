@@ -16,6 +16,7 @@ import pytest
 
 from deletekit.delta.actions import parse_commit
 from deletekit.delta.deletion_vector import DeletionVectorDescriptor, blob_of_frame, decode_body
+from deletekit.delta.roaring_stream import stream_positions
 from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.avro import read_container
 from deletekit.formats.avro_table import read_avro_table
@@ -25,7 +26,6 @@ from deletekit.formats.manifest_list import ManifestFile, read_manifest_list
 from deletekit.formats.manifests import inherit, read_manifest
 from deletekit.formats.puffin import blob_payload, read_footer, read_puffin
 from deletekit.formats.roaring import serialized_size
-from deletekit.formats.roaring_stream import stream_positions
 from deletekit.formats.tabular import open_tabular, read_all
 from deletekit.table.metadata import parse_metadata, serialise_metadata
 from tests.golden_files import content, index
