@@ -15,7 +15,6 @@ from pyiceberg.types import (
     DecimalType,
     FixedType,
     IcebergType,
-    LongType,
     PrimitiveType,
     StringType,
     UUIDType,
@@ -26,11 +25,10 @@ from deletekit.cli.printer import grid
 from deletekit.cli.text import literal, plain
 from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.reserved_fields import POSITION_DELETE_FIELDS
 
 __all__ = ["StoredValues"]
 
-_DELETE_FILE_COLUMNS = {2147483546: ("file_path", StringType()), 2147483545: ("pos", LongType())}
-"""Reserved field ids of position delete files (spec "Reserved Field IDs")."""
 _STORED_AS_BYTES = (DecimalType, UUIDType, FixedType, BinaryType)
 _TIME_PARTS = ("year", "month", "day", "hour")
 _LONGEST_BOUND = 40
@@ -87,16 +85,18 @@ class StoredValues:
         return grid(["#id", "column", "#values", "#nulls", "#NaNs", "lower bound", "upper bound"], rows, indent=0)
 
     def _name(self, field_id: int) -> str:
-        known = self._metadata.schema.find_column_name(field_id) or _DELETE_FILE_COLUMNS.get(field_id, ("",))[0]
+        if field_id in POSITION_DELETE_FIELDS:
+            return POSITION_DELETE_FIELDS[field_id].name
         dropped = self._metadata.all_fields.get(field_id)
+        known = self._metadata.schema.find_column_name(field_id)
         return known or (f"{dropped.name} (dropped)" if dropped else "")
 
     def _bound(self, field_id: int, stored: str | None) -> str:
         if stored is None:
             return ""
         data = base64.b64decode(stored)
-        field = self._metadata.all_fields.get(field_id)
-        kind = field.field_type if field is not None else _DELETE_FILE_COLUMNS.get(field_id, ("", None))[1]
+        field = self._metadata.all_fields.get(field_id) or POSITION_DELETE_FIELDS.get(field_id)
+        kind = None if field is None else field.field_type
         if not isinstance(kind, PrimitiveType):
             return literal(data, _LONGEST_BOUND)
         try:

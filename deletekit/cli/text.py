@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from deletekit.formats.safe_text import count, first, json_ready, literal, moment, plain, runs, short, size
+from deletekit.safe_text import count, first, json_ready, literal, moment, plain, runs, short, size
 
 __all__ = ["count", "first", "json_ready", "literal", "moment", "plain", "runs", "short", "size"]

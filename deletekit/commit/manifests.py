@@ -23,10 +23,10 @@ from deletekit.formats.content_file import (
     FileContent,
     ManifestEntry,
 )
-from deletekit.formats.manifest import write_manifest
 from deletekit.formats.manifest_columns import text_array
 from deletekit.formats.manifest_list import FieldSummary, ManifestContent, ManifestFile
 from deletekit.formats.manifest_schema import PartitionFieldType
+from deletekit.formats.manifest_writer import write_manifest
 from deletekit.table.live_files import rows_with_paths
 from deletekit.table.metadata import spec_to_json
 from deletekit.table.partition import schema_of_spec

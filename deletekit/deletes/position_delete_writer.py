@@ -23,11 +23,12 @@ from deletekit import version
 from deletekit.deletes.scope import scope_of
 from deletekit.deletes.write_context import WriteContext, granularity_of
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent
-from deletekit.formats.delete_file import FILE_PATH_ID, POS_ID, encode_position_deletes, position_delete_schema
+from deletekit.formats.delete_file import encode_position_deletes, position_delete_schema
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 from deletekit.formats.metrics import single_value_bytes
 from deletekit.formats.parquet import split_offsets
 from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin
+from deletekit.formats.reserved_fields import FILE_PATH_ID, POS_COLUMN_ID, POS_ID
 
 __all__ = [
     "EncodedVector",
@@ -38,8 +39,6 @@ __all__ = [
     "write_position_deletes",
 ]
 
-POS_FIELD_ID = 2147483645
-"""Reserved id of `_pos`. Java puts it in the `fields` of a deletion vector's blob."""
 _ROW_GROUP_ROWS = 1 << 20
 Positions = npt.NDArray[np.int64]
 
@@ -113,7 +112,7 @@ def write_encoded_vectors(context: WriteContext, path: str, vectors: Sequence[En
         Blob(
             type=DELETION_VECTOR_V1,
             data=v.blob,
-            fields=(POS_FIELD_ID,),
+            fields=(POS_COLUMN_ID,),
             properties={"referenced-data-file": v.data_file, "cardinality": str(v.cardinality), **v.properties},
         )
         for v in vectors

@@ -35,11 +35,10 @@ from deletekit.formats.tabular import ColumnStatistics, RowGroup, TabularFile, o
 from deletekit.table.file_io import FileIO, is_remote
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import NAME_MAPPING
+from deletekit.table.reserved_fields import LAST_UPDATED_FIELD, LINEAGE_FIELDS, ROW_ID_FIELD
 from deletekit.table.types import arrow_type
 
 __all__ = [
-    "LAST_UPDATED_ID",
-    "ROW_ID_ID",
     "FileBatch",
     "ReadContext",
     "ReadRequest",
@@ -49,11 +48,6 @@ __all__ = [
     "rows_at",
 ]
 
-ROW_ID_ID = 2147483540
-LAST_UPDATED_ID = 2147483539
-ROW_ID_FIELD = NestedField(ROW_ID_ID, "_row_id", LongType(), required=False)
-LAST_UPDATED_FIELD = NestedField(LAST_UPDATED_ID, "_last_updated_sequence_number", LongType(), required=False)
-LINEAGE_FIELDS = (ROW_ID_FIELD, LAST_UPDATED_FIELD)
 # A row group of most writers. A larger one is read in pieces, so that it need not fit into memory as a whole.
 BATCH_ROWS = 1 << 20
 

@@ -14,10 +14,11 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.plan import ScanTask
-from deletekit.deletes.read import LINEAGE_FIELDS, ReadContext, ReadRequest, read_task
+from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.table.reserved_fields import LINEAGE_FIELDS
 
 __all__ = ["live_share", "rewrite_data_files"]
 

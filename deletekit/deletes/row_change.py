@@ -18,7 +18,6 @@ from pyiceberg.types import NestedField
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import (
-    LINEAGE_FIELDS,
     FileBatch,
     ReadContext,
     ReadRequest,
@@ -30,6 +29,7 @@ from deletekit.deletes.scope import own_deletes
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.table.reserved_fields import LINEAGE_FIELDS
 from deletekit.table.types import arrow_field
 
 __all__ = ["Change", "ChangeOptions", "ChangeResult", "RowMode", "change_files"]

@@ -20,8 +20,8 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.transforms import VoidTransform
 
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry, partition_key
-from deletekit.formats.delete_file import FILE_PATH_ID
 from deletekit.formats.manifest_columns import ManifestColumns
+from deletekit.formats.reserved_fields import FILE_PATH_ID
 
 __all__ = [
     "Scope",

@@ -28,11 +28,11 @@ from deletekit.delta.deletion_vector import (
     read_frame,
     vector_offset,
 )
+from deletekit.delta.roaring_stream import stream_positions
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import MAGIC, decode_blob
-from deletekit.formats.roaring_stream import stream_positions
 from deletekit.table.file_io import FileIO
 from deletekit.table.properties import value_of
 

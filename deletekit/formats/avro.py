@@ -1,8 +1,7 @@
-"""Avro object container files, read and written with their stored values, not Python's idea of them.
+"""Read and write Avro object container files, with their values as stored.
 
-Law: bytes <-> records. Logical types are stripped before decoding: a date stays an int and a decimal stays bytes, so a
-value of any range survives and partition tuples compare exactly. fastavro decodes, and gets nothing to decode that its
-bytes do not pay for.
+Logical types are stripped before decoding: a date stays an int and a decimal stays bytes. So a value of any range
+survives, and partition tuples compare exactly. fastavro decodes, after the sizes that the file declares are checked.
 Spec: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
 """
 
@@ -18,7 +17,7 @@ from typing import Any
 import fastavro
 
 from deletekit.errors import DeletekitError, FormatError, InvalidInputError
-from deletekit.formats.avro_blocks import SYNC_BYTES, Block, BlockStream, check_codec, plain_head, read_blocks
+from deletekit.formats.avro_blocks import SYNC_BYTES, Block, check_codec, read_blocks
 from deletekit.formats.avro_schema import has_plain_fixed, record_bytes, strip
 
 __all__ = ["ContainerFile", "field_ids_by_name", "plain_container", "read_container", "write_container"]
@@ -39,12 +38,17 @@ _HEADER_SCHEMA = fastavro.parse_schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ContainerFile:
-    """An opened container: its writer schema, its metadata, and its records on iteration.
+    """An opened container: its schema, its metadata, and its records on iteration.
 
-    `schema_text` is the schema as stored; `metadata` maps each key to its text; `parsed` is the schema as the records
-    are decoded, without logical types, its names resolved; `has_plain_fixed`, whether a `fixed` without a logical type
-    is defined anywhere in it. Iterating raises FormatError when the bytes are damaged, UnsupportedError for records
-    that take no bytes, and nothing else.
+    Iterating raises FormatError when the bytes are damaged, UnsupportedError for records that take no bytes, and
+    nothing else.
+
+    Attributes
+    ----------
+    schema, schema_text: the writer's schema, parsed as JSON and as stored.
+    metadata: the text of each metadata key.
+    parsed: the schema that decodes the records: without logical types, its names resolved.
+    has_plain_fixed: whether the schema defines a `fixed` without a logical type.
     """
 
     schema: Any
@@ -55,22 +59,21 @@ class ContainerFile:
     _data: bytes
     _start: int
     _sync: bytes
-    _plain_header: bytes
     _record_bytes: int
     _max_records: int | None
 
     def blocks(self) -> Iterator[Block]:
-        """The blocks, decompressed and checked. Raises FormatError or UnsupportedError."""
+        """Yield the blocks, decompressed and checked. Raises FormatError or UnsupportedError."""
         codec = self.metadata.get("avro.codec", "null")
         return read_blocks(self._data, self._start, self._sync, codec, self._record_bytes, self._max_records)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        stream: Any = BlockStream(self._plain_header, self._sync, self.blocks())
         try:
-            block: Any
-            for block in fastavro.block_reader(stream):
-                yield from block
-                if block.bytes_.read(1):
+            for block in self.blocks():
+                stream = io.BytesIO(block.data)
+                for _ in range(block.count):
+                    yield fastavro.schemaless_reader(stream, self.parsed, None)  # type: ignore[misc]
+                if block.count and stream.read(1):
                     raise FormatError("bytes behind the last record of an Avro block", kind="avro", field="block")
         except DeletekitError:
             raise
@@ -81,11 +84,13 @@ class ContainerFile:
 def read_container(data: bytes, *, fixed_as_bytes: bool = False, distinct: bool = False) -> ContainerFile:
     """Open a container held in memory.
 
-    `distinct` records, each with a path of its own, do not compress to less than a byte: a file of more is refused.
-    `fixed_as_bytes` decodes plain `fixed` values as if a length stood before them: Iceberg Java writes partition values
-    of type fixed that way (apache/iceberg#17501), whatever the schema in the same file says.
+    Parameters
+    ----------
+    fixed_as_bytes: decode plain `fixed` values as if their length stood before them. Iceberg Java writes partition
+        values of type fixed that way (apache/iceberg#17501), whatever the schema in the same file says.
+    distinct: refuse more records than the file has bytes. Records with a path of their own do not compress that well.
 
-    Raises FormatError for a wrong magic, header or schema, UnsupportedError for a codec that Iceberg does not have.
+    Raises FormatError for a wrong magic, header or schema, UnsupportedError for a codec that Iceberg does not use.
     """
     if data[:4] != _MAGIC:
         raise FormatError(
@@ -94,25 +99,23 @@ def read_container(data: bytes, *, fixed_as_bytes: bool = False, distinct: bool 
     stream = io.BytesIO(data)
     try:
         header: Any = fastavro.schemaless_reader(stream, _HEADER_SCHEMA, None)
-        shape = _shape(header["meta"]["avro.schema"], fixed_as_bytes)
+        reading = _reading_schema(header["meta"]["avro.schema"], fixed_as_bytes)
         metadata = {k: v.decode("utf-8", errors="replace") for k, v in header["meta"].items()}
         check_codec(metadata.get("avro.codec", "null"))
-        plain_header = _header(shape.plain_text, header["sync"])
     except DeletekitError:
         raise
     except Exception as e:  # a hostile header can fail anywhere in fastavro or json
         raise _damaged(e) from e
     return ContainerFile(
-        schema=shape.schema,
+        schema=reading.schema,
         schema_text=header["meta"]["avro.schema"],
         metadata=metadata,
-        parsed=shape.parsed,
-        has_plain_fixed=shape.has_plain_fixed,
+        parsed=reading.parsed,
+        has_plain_fixed=reading.has_plain_fixed,
         _data=data,
         _start=stream.tell(),
         _sync=header["sync"],
-        _plain_header=plain_header,
-        _record_bytes=shape.record_bytes,
+        _record_bytes=reading.record_bytes,
         _max_records=len(data) if distinct else None,
     )
 
@@ -120,9 +123,9 @@ def read_container(data: bytes, *, fixed_as_bytes: bool = False, distinct: bool 
 def write_container(
     schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]], metadata: Mapping[str, str], codec: str = "deflate"
 ) -> bytes:
-    """A container file of `records`; values are given as stored (see the law above).
+    """Encode records, their values as stored, to a container file.
 
-    Raises InvalidInputError for a value that the schema does not have.
+    Raises InvalidInputError for a value that does not fit the schema.
     """
     check_codec(codec)
     parsed = fastavro.parse_schema(dict(schema))
@@ -139,38 +142,32 @@ def write_container(
 
 
 def field_ids_by_name(schema: Any) -> dict[str, int]:
-    """Top-level field name -> Iceberg field id of a record schema; fields without an id are left out."""
+    """Map the top-level field names of a record schema to Iceberg field ids; fields without an id are left out."""
     fields = schema.get("fields", []) if isinstance(schema, dict) else []
     return {f["name"]: f["field-id"] for f in fields if isinstance(f, dict) and isinstance(f.get("field-id"), int)}
 
 
-def plain_container(schema: Any, blocks: Sequence[Block]) -> tuple[bytes, int]:
-    """An uncompressed container of records that are encoded already, in one block; and where its records begin."""
+def plain_container(schema: dict[str, Any], blocks: Sequence[Block]) -> tuple[bytes, int]:
+    """Return an uncompressed container of records that are encoded already, and the offset where they begin."""
     sync = bytes(SYNC_BYTES)
-    header = _header(json.dumps(schema).encode(), sync)
-    head = plain_head(header, sum(b.count for b in blocks), sum(len(b.data) for b in blocks))
-    return b"".join((head, *(b.data for b in blocks), sync)), len(head)
-
-
-def _header(schema_text: bytes, sync: bytes) -> bytes:
     out = io.BytesIO()
-    meta = {"avro.schema": schema_text, "avro.codec": b"null"}
-    fastavro.schemaless_writer(out, _HEADER_SCHEMA, {"magic": _MAGIC, "meta": meta, "sync": sync})
-    return out.getvalue()
+    fastavro.writer(out, schema, [], sync_marker=sync)
+    for number in (sum(b.count for b in blocks), sum(len(b.data) for b in blocks)):
+        fastavro.schemaless_writer(out, "long", number)
+    return b"".join((out.getvalue(), *(b.data for b in blocks), sync)), out.tell()
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
+class _ReadingSchema:
     schema: Any
-    plain_text: bytes
     parsed: Any
     has_plain_fixed: bool
     record_bytes: int
 
 
 @lru_cache(maxsize=64)
-def _shape(text: bytes, fixed_as_bytes: bool) -> _Shape:
-    """What the schema says; a table's manifests have the same one many times over, so it is worked out once."""
+def _reading_schema(text: bytes, fixed_as_bytes: bool) -> _ReadingSchema:
+    """Parse a stored schema; cached, because all manifests of a table have the same one."""
     schema = json.loads(text)
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise FormatError(
@@ -180,9 +177,8 @@ def _shape(text: bytes, fixed_as_bytes: bool) -> _Shape:
             found=schema,
             expected="record",
         )
-    stripped = strip(schema, fixed_as_bytes=fixed_as_bytes)
-    parsed = fastavro.parse_schema(stripped)
-    return _Shape(schema, json.dumps(stripped).encode(), parsed, has_plain_fixed(schema), record_bytes(parsed))
+    parsed = fastavro.parse_schema(strip(schema, fixed_as_bytes=fixed_as_bytes))
+    return _ReadingSchema(schema, parsed, has_plain_fixed(schema), record_bytes(parsed))
 
 
 def _damaged(e: Exception) -> FormatError:

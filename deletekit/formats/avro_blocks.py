@@ -1,12 +1,11 @@
-"""The blocks of an Avro object container file: split, checked and decompressed before a decoder sees them.
+"""Split an Avro object container file into blocks, check them and decompress them, before a decoder sees them.
 
-Law: bytes -> bytes. A block says how many records and bytes it has; both are believed only as far as its bytes go.
+A block says how many records and bytes it has. Both numbers are believed only as far as its bytes go.
 Spec: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
 """
 
 from __future__ import annotations
 
-import io
 import struct
 import zlib
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from deletekit.errors import FormatError, UnsupportedError
 from deletekit.formats.compression import decompress
 
-__all__ = ["SYNC_BYTES", "Block", "BlockStream", "check_codec", "plain_head", "read_blocks"]
+__all__ = ["SYNC_BYTES", "Block", "check_codec", "read_blocks"]
 
 SYNC_BYTES = 16
 _CODECS = {"null": "none", "deflate": "deflate", "zstandard": "zstd", "snappy": "snappy"}
@@ -31,14 +30,14 @@ _MAX_FREE_BYTES = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block's records, decompressed."""
+    """The records of a block, decompressed but not decoded."""
 
     count: int
     data: bytes
 
 
 def check_codec(name: str) -> None:
-    """Raise UnsupportedError for a codec of the Avro specification that Iceberg has not, FormatError for no codec."""
+    """Raise UnsupportedError for an Avro codec that Iceberg does not use, FormatError for an unknown name."""
     if name in _CODECS:
         return
     if name in _OTHER_CODECS:
@@ -51,7 +50,15 @@ def check_codec(name: str) -> None:
 def read_blocks(
     data: bytes, start: int, sync: bytes, codec: str, record_bytes: int, max_records: int | None = None
 ) -> Iterator[Block]:
-    """The blocks from `start` to the end of a file; a record takes at least `record_bytes`. Raises FormatError."""
+    """Yield the blocks from `start` to the end of a file.
+
+    Parameters
+    ----------
+    record_bytes: the fewest bytes that a record takes.
+    max_records: how many records the whole file may have; None for no limit.
+
+    Raises FormatError for damage and for numbers that the bytes contradict, UnsupportedError for records of no bytes.
+    """
     at, grown, records = start, 0, 0
     limit = _MAX_FREE_BYTES + _MAX_RATIO * len(data)
     while at < len(data):
@@ -119,7 +126,7 @@ def _check_count(count: int, size: int, record_bytes: int) -> None:
 
 
 def _read_long(data: bytes, start: int, field: str) -> tuple[int, int]:
-    """(value, offset behind it) of a zigzag number."""
+    """Return a zigzag number and the offset behind it."""
     value = 0
     for i, byte in enumerate(data[start : start + _LONG_MAX_BYTES]):
         value |= (byte & 0x7F) << (7 * i)
@@ -132,52 +139,3 @@ def _read_long(data: bytes, start: int, field: str) -> tuple[int, int]:
         found=data[start : start + _LONG_MAX_BYTES].hex(),
         expected="a long",
     )
-
-
-class BlockStream:
-    """An uncompressed container, made while it is read: all of a file object that fastavro's reader needs."""
-
-    def __init__(self, header: bytes, sync: bytes, blocks: Iterator[Block]) -> None:
-        self._chunks = self._pieces(header, sync, blocks)
-        self._chunk = io.BytesIO()
-        self._position = 0
-
-    @staticmethod
-    def _pieces(header: bytes, sync: bytes, blocks: Iterator[Block]) -> Iterator[bytes]:
-        yield header
-        for block in blocks:
-            if block.count:
-                yield plain_head(b"", block.count, len(block.data))
-                yield block.data
-                yield sync
-
-    def read(self, size: int) -> bytes:
-        """`size` bytes, or fewer at the end."""
-        out = self._chunk.read(size)
-        while len(out) < size:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                break
-            self._chunk = io.BytesIO(chunk)
-            out += self._chunk.read(size - len(out))
-        self._position += len(out)
-        return out
-
-    def tell(self) -> int:
-        """Bytes read so far."""
-        return self._position
-
-
-def plain_head(header: bytes, count: int, size: int) -> bytes:
-    """What stands before an uncompressed block of `count` records in `size` bytes, behind `header`."""
-    return header + _long(count) + _long(size)
-
-
-def _long(value: int) -> bytes:
-    value <<= 1
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

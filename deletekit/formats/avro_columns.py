@@ -1,9 +1,8 @@
-"""The records of an Avro container as Arrow columns, for files too big for a Python object per record.
+"""Decode the records of an Avro container to Arrow columns, for files too big for a Python object per record.
 
-Law: never another answer than `ContainerFile`'s own records, and never an error of its own. polars decodes, and is
-believed only where the columns, written again, would take exactly the bytes that they were read from; for anything else
-the answer is None, and the strict decoder of `avro.py` has the word. polars takes any union index for "not null", any
-byte but 1 for False and bytes behind the last record for nothing at all: each of these breaks that rule.
+polars decodes. It takes any union index for "not null", any byte but 1 for False, and ignores bytes behind the last
+record. So it is believed only where the columns, written again, would take exactly the bytes that they were read from.
+For anything else the answer is None, and the caller lets fastavro decode or refuse the records.
 Spec: https://avro.apache.org/docs/1.12.0/specification/#binary-encoding
 """
 
@@ -24,15 +23,15 @@ from deletekit.formats.avro_blocks import Block
 __all__ = ["Columns", "Leaf", "leaves", "read_columns"]
 
 Columns = dict[tuple[str, ...], pa.Array]
-"""Columns by their path of field names. Text is UTF-8 that was checked; a map is a list of {key, value}."""
+"""Columns by their path of field names. Text is checked UTF-8; a map is a list of {key, value}."""
 
 _PRIMITIVES = ("boolean", "int", "long", "float", "double", "bytes", "string")
 _WIDTHS = {"boolean": 1, "float": 4, "double": 8}
 _ARROW = {"boolean": pa.bool_(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64()}
 
-# What is decoded at a time. Columns take about three times as much, and up to thirty times where a file is made for it.
+# Bytes decoded at a time. Columns take about three times as much, and in a hostile file up to thirty times.
 _BATCH_BYTES = 1 << 24
-# Columns have room for each record before its bytes are looked at, so shorter records than any of use are not taken.
+# Columns get room for each record before its bytes are looked at, so records shorter than useful ones are not taken.
 _FEWEST_RECORD_BYTES = 24
 _MOST_LEAVES = 200
 
@@ -40,7 +39,7 @@ _Sizes = npt.NDArray[np.int64]
 
 
 class _NotColumnsError(Exception):
-    """A schema or bytes that are left to the strict decoder."""
+    """Raised for a schema or bytes that are left to fastavro."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +64,7 @@ class Leaf:
 
 
 def leaves(container: ContainerFile) -> tuple[Leaf, ...] | None:
-    """The leaves of a container's records, in the order of their bytes; None when some field cannot be a column."""
+    """Return the leaves of a container's records, in the order of their bytes; None when a field cannot be a column."""
     try:
         found = tuple(_Schema().record(container.parsed, ()))
     except _NotColumnsError:
@@ -78,15 +77,15 @@ def leaves(container: ContainerFile) -> tuple[Leaf, ...] | None:
 def read_columns(
     container: ContainerFile, found: tuple[Leaf, ...], wanted: Collection[tuple[str, ...]], *, check: bool = True
 ) -> Columns | None:
-    """Columns of a container, or None for the strict decoder to say why not.
+    """Return columns of a container, or None where polars cannot be believed.
 
     Parameters
     ----------
     found: all of `leaves(container)`.
     wanted: paths of the columns to return.
-    check: False for bytes that have been checked already; columns that are not wanted are skipped then.
+    check: False for bytes that were checked before; columns that are not wanted are skipped then.
 
-    Raises FormatError or UnsupportedError for damaged blocks, as the strict decoder does.
+    Raises FormatError or UnsupportedError for damaged blocks.
     """
     parts: dict[tuple[str, ...], list[pa.Array]] = {leaf.path: [] for leaf in found if leaf.path in wanted}
     try:
@@ -107,7 +106,7 @@ def read_columns(
 
 @dataclass(slots=True)
 class _Schema:
-    """Flattens records into leaves: a record's bytes are its fields' bytes, one behind the other."""
+    """Flatten records into leaves: a record's bytes are the bytes of its fields, one after the other."""
 
     named: dict[str, Any] = field(default_factory=dict)
 
@@ -150,7 +149,7 @@ class _Schema:
         raise _NotColumnsError
 
     def resolved(self, schema: Any) -> Any:
-        """A primitive's name, a union's list, or a definition; names are looked up."""
+        """Look up names: return a primitive's name, a union's list, or a definition."""
         while isinstance(schema, dict) and not isinstance(schema["type"], str):
             schema = schema["type"]
         if isinstance(schema, dict) and schema["type"] in (*_PRIMITIVES, "null"):
@@ -169,7 +168,7 @@ def _primitive(name: str) -> str:
 
 
 def _flat_schema(found: tuple[Leaf, ...]) -> dict[str, Any]:
-    """What polars is told: names of ours, text as bytes (checked here), every number 64 bits wide as in Python."""
+    """Return the schema for polars: our own names, text as bytes (checked here), every number 64 bits wide."""
     fields = []
     for i, leaf in enumerate(found):
         kind: Any = {"string": "bytes"}.get(leaf.kind, leaf.kind)
@@ -285,7 +284,7 @@ def _check(
 
 
 def _sizes(leaf: Leaf, array: pa.Array) -> _Sizes:
-    """Bytes of each value without its union index; anything where it is null."""
+    """Return the bytes of each value without its union index; any number where it is null."""
     rows = len(array)
     if leaf.kind in _WIDTHS or leaf.kind == "fixed":
         return np.full(rows, leaf.size or _WIDTHS[leaf.kind], np.int64)

@@ -1,7 +1,7 @@
-"""Avro schemas of files: what of them a decoder can be trusted with, and which types their fields have.
+"""Check the Avro schema of a file before a decoder follows it, and the types of its fields.
 
-Law: schemas -> facts about them. A decoder follows the schema it finds in a file: one that refers to itself makes it
-recurse until the process ends, and one whose records take no bytes makes it run for as long as a count says.
+A schema that refers to itself makes a decoder recurse until the process ends. One whose records take no bytes makes it
+run for as long as a count says.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PRIMITIVE_BYTES = {
 
 
 def strip(schema: Any, *, fixed_as_bytes: bool = False) -> Any:
-    """The schema without logical types and defaults; with `fixed_as_bytes`, plain `fixed` types become `bytes`."""
+    """Return the schema without logical types and defaults; `fixed_as_bytes` makes plain `fixed` types `bytes`."""
     fixed = {f["name"] for f in _definitions(schema) if _is_plain_fixed(f) and "name" in f} if fixed_as_bytes else set()
     return _strip(schema, fixed, fixed_as_bytes)
 
@@ -55,7 +55,7 @@ def _is_plain_fixed(schema: Any) -> bool:
 
 
 def _definitions(schema: Any) -> Iterator[dict[str, Any]]:
-    """Every object of the schema that is a type or a field."""
+    """Yield every object of the schema that is a type or a field."""
     if isinstance(schema, list):
         for s in schema:
             yield from _definitions(s)
@@ -66,7 +66,7 @@ def _definitions(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def has_plain_fixed(schema: Any) -> bool:
-    """Whether a `fixed` without a logical type is defined anywhere in the schema."""
+    """Tell whether a `fixed` without a logical type is defined anywhere in the schema."""
     return any(_is_plain_fixed(s) for s in _definitions(schema))
 
 
@@ -75,7 +75,7 @@ def has_plain_fixed(schema: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """The fewest bytes of a value, and how many parts of it, itself included, may take none."""
+    """The fewest bytes of a value, and how many of its parts, itself included, may take no bytes."""
 
     fewest: int
     empty: int = 0
@@ -146,7 +146,7 @@ class _Measure:
 
 
 def record_bytes(schema: Any) -> int:
-    """The fewest bytes that one value of a schema takes, its names resolved by `fastavro.parse_schema`.
+    """Return the fewest bytes that one value of a schema takes, its names resolved by `fastavro.parse_schema`.
 
     Raises FormatError for a schema that has no end, UnsupportedError where a count alone would make any number of
     values.
@@ -182,7 +182,7 @@ def check_types(schema: Any, canonical: Mapping[str, Any], names: Mapping[str, s
 
 
 def _shape(schema: Any, named: Mapping[str, Any]) -> str:
-    """A type in short: `int`, `bytes`, `record`, `[int]`, `{int: bytes}` (a map as an array of records)."""
+    """Name a type in short: `int`, `bytes`, `record`, `[int]`, `{int: bytes}` (a map as an array of records)."""
     if isinstance(schema, list):
         options = [s for s in schema if s != "null"]
         return _shape(options[0], named) if len(options) == 1 else "union"

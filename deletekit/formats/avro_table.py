@@ -1,6 +1,5 @@
-"""Avro data and delete files as Arrow tables.
+"""Read Avro data and delete files as Arrow tables, with the field ids of the Avro schema.
 
-Law: bytes -> Arrow, with the field ids of the Avro schema carried over. Values stay as stored until they get a type.
 Spec: "Avro", https://iceberg.apache.org/spec/#avro
 """
 
@@ -35,7 +34,10 @@ Convert = Callable[[Any], Any]
 
 
 def read_avro_table(data: bytes) -> tuple[pa.Table, dict[str, str]]:
-    """All rows of an Avro file and its metadata. Raises FormatError for damage, UnsupportedError for odd schemas."""
+    """Return all rows of an Avro file, and its metadata.
+
+    Raises FormatError for damage, UnsupportedError for a union of several types.
+    """
     container = read_container(data)
     try:
         struct, convert = _record(container.schema, {})
@@ -64,7 +66,7 @@ def _batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBat
 
 
 def _type(schema: Any, names: dict[str, Any]) -> tuple[pa.DataType, Convert | None, bool]:
-    """(Arrow type, conversion or None, nullable)."""
+    """Return (Arrow type, conversion or None, nullable)."""
     if isinstance(schema, list):
         options = [s for s in schema if s != "null"]
         if len(options) != 1:

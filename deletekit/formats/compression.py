@@ -1,7 +1,4 @@
-"""Decompression with a limit, so that a few hostile bytes cannot fill the memory.
-
-Law: bytes -> bytes, all of the input or a FormatError.
-"""
+"""Decompress with a limit, so that a few hostile bytes cannot fill the memory."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ _ZLIB_CHECKSUM_BYTES = 4  # fastavro cuts its raw streams out of zlib's and leav
 
 
 def decompress(codec: str, data: bytes, *, limit: int, kind: str, field: str) -> bytes:
-    """The original of `data`, one of `CODECS`.
+    """Decompress `data`, all of it; `codec` is one of `CODECS`.
 
     Raises FormatError with `kind` and `field` for damage, bytes behind the end, and more than `limit` bytes.
     """
@@ -47,7 +44,7 @@ def decompress(codec: str, data: bytes, *, limit: int, kind: str, field: str) ->
 
 
 def json_limit(stored_bytes: int) -> int:
-    """How many bytes a compressed JSON document of this size may have; parsed, each can take twenty times as many."""
+    """Limit the bytes of a compressed JSON document of this size; parsed, each byte can take twenty."""
     return min(_JSON_MAX_BYTES, _JSON_FREE_BYTES + _JSON_MAX_RATIO * stored_bytes)
 
 

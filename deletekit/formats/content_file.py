@@ -1,7 +1,7 @@
 """Content files and manifest entries, as frozen values with the spec's field names.
 
-Law: values only. Partition values are kept as Avro stores them (a date is days, a decimal or uuid is bytes), so that
-two writers' tuples compare equal exactly when the spec says they are.
+Partition values are kept as Avro stores them: a date is days, a decimal or uuid is bytes. So the tuples of two writers
+are equal exactly when the spec says so.
 Spec: "Manifests", https://iceberg.apache.org/spec/#manifests
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 from deletekit.errors import FormatError, UnsupportedError
 
 __all__ = [
+    "METRIC_MAPS",
     "ContentFile",
     "DataFile",
     "DeleteFile",
@@ -26,6 +27,17 @@ __all__ = [
     "partition_key",
     "refuse_encrypted",
 ]
+
+
+METRIC_MAPS = (
+    "column_sizes",
+    "value_counts",
+    "null_value_counts",
+    "nan_value_counts",
+    "lower_bounds",
+    "upper_bounds",
+)
+"""The fields of a content file that are maps by field id."""
 
 
 class FileContent(IntEnum):
@@ -46,7 +58,7 @@ class EntryStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentFile:
-    """What data files and delete files have in common; one live row of a manifest.
+    """The fields that data files and delete files have in common.
 
     `partition` holds one value per field of partition spec `spec_id`, in the spec's field order. Metric maps are keyed
     by field id; bounds are in the spec's single-value binary serialisation. None means absent, never empty.
@@ -71,7 +83,7 @@ class ContentFile:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What makes this file itself; see `DeleteFile.identity` for why a path is not enough."""
+        """The values that identify this file; see `DeleteFile.identity` for why a path is not enough."""
         return (self.file_path,)
 
 
@@ -135,11 +147,11 @@ class ManifestEntry:
         return self.status != EntryStatus.DELETED
 
     def existing(self) -> ManifestEntry:
-        """The entry as a later manifest carries it on."""
+        """Return the entry as a later manifest lists it."""
         return replace(self, status=EntryStatus.EXISTING)
 
     def deleted(self, snapshot_id: int) -> ManifestEntry:
-        """The entry as the manifest of the deleting snapshot `snapshot_id` records it."""
+        """Return the entry as the manifest of the deleting snapshot `snapshot_id` records it."""
         return replace(self, status=EntryStatus.DELETED, snapshot_id=snapshot_id)
 
 
@@ -152,7 +164,10 @@ def refuse_encrypted(file: ContentFile) -> None:
 
 
 def file_format_of(name: str) -> str:
-    """Canonical upper-case format name; Java writes upper case, the spec's table lists lower case."""
+    """Return the upper-case name of a file format. Raises FormatError for an unknown one.
+
+    Java writes upper case, the spec's table lists lower case.
+    """
     upper = str(name).upper()
     if upper not in {"PARQUET", "AVRO", "ORC", "PUFFIN"}:
         raise FormatError(
@@ -166,7 +181,7 @@ def file_format_of(name: str) -> str:
 
 
 def partition_key(partition: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A hashable key equal exactly when two partition tuples are equal by the spec.
+    """Return a hashable key that is equal exactly when two partition tuples are equal by the spec.
 
     NULL equals NULL, any NaN equals any NaN, and -0.0 differs from 0.0 (spec "Scan Planning"; Java Comparators).
     """

@@ -1,6 +1,6 @@
-"""Decimals and the unscaled integers they are stored as, exactly.
+"""Convert decimals to the unscaled integers they are stored as, and back, without rounding.
 
-Law: no rounding. Python's default context keeps 28 digits and rounds in silence; Iceberg decimals have up to 38.
+Python's default context keeps 28 digits and rounds silently; Iceberg decimals have up to 38.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ _EXACT = Context(prec=76)
 
 
 def decimal_of_bytes(raw: bytes, scale: int) -> Decimal:
-    """The decimal whose unscaled value is stored as two's-complement, big-endian bytes."""
+    """Return the decimal whose unscaled value is stored as two's-complement, big-endian bytes."""
     return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale, _EXACT)
 
 
 def unscaled_value(value: Decimal, scale: int) -> int:
-    """The integer that a decimal of `scale` is stored as."""
+    """Return the integer that a decimal of `scale` is stored as."""
     return int(value.scaleb(scale, _EXACT))
 
 
 def fitted(value: Decimal, precision: int, scale: int) -> Decimal:
-    """The same number with the scale of a type. Raises ValueError for a number that the type cannot hold."""
+    """Return the same number with the scale of a type. Raises ValueError for a number that the type cannot hold."""
     try:
         exact = value.quantize(Decimal((0, (1,), -scale)), context=_EXACT)
     except InvalidOperation as e:

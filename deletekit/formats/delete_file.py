@@ -1,6 +1,5 @@
-"""Position delete files and equality delete files: their columns, order, metadata and metrics.
+"""Read and write position delete files and equality delete files: their columns, order, metadata and metrics.
 
-Law: Arrow <-> bytes of one delete file. Which rows to delete is decided elsewhere, where the file lies too.
 Spec: "Position Delete Files" and "Equality Delete Files", https://iceberg.apache.org/spec/#delete-formats
 """
 
@@ -20,29 +19,21 @@ from deletekit.errors import FormatError, InvalidInputError
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.metrics import FIELD_ID_KEY, Metrics, MetricsMode, collect_metrics, field_id_of
 from deletekit.formats.parquet import ParquetOptions, WrittenParquet, encode_parquet
-from deletekit.formats.tabular import TabularFile, read_all
+from deletekit.formats.reserved_fields import FILE_PATH_ID, POS_ID, ROW_STRUCT_ID
+from deletekit.formats.tabular import TabularFile
 
 __all__ = [
-    "FILE_PATH_ID",
-    "POS_ID",
-    "ROW_ID",
     "EncodedDeletes",
     "encode_equality_deletes",
     "encode_position_deletes",
     "position_delete_schema",
-    "read_equality_deletes",
     "read_position_deletes",
 ]
-
-FILE_PATH_ID = 2147483546
-POS_ID = 2147483545
-ROW_ID = 2147483544
-"""Reserved field id of the optional `row` struct of a position delete file (2147483544)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedDeletes:
-    """A delete file's bytes and what its manifest entry says."""
+    """A delete file's bytes, and the counts and metrics for its manifest entry."""
 
     file: WrittenParquet
     record_count: int
@@ -60,8 +51,7 @@ def encode_position_deletes(
     Parameters
     ----------
     positions: data file path, character for character as in the manifest -> positions to delete (not empty).
-    rows: the deleted rows of each path, in position order, with field ids; all paths or None (spec: `row` is present
-        for all rows or absent).
+    rows: the deleted rows of each path, in position order, with field ids. The spec has `row` for all paths or none.
 
     Path bounds are kept, untruncated, only when a single data file is referenced: readers take equal bounds to mean
     that the file belongs to that data file alone (Java PositionDeleteWriter, ContentFileUtil).
@@ -83,7 +73,7 @@ def encode_position_deletes(
     if rows is not None:
         struct = _row_struct(rows, paths, counts)
         columns["row"] = struct
-        fields.append(_required("row", struct.type, ROW_ID))
+        fields.append(_required("row", struct.type, ROW_STRUCT_ID))
     table = pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields))
     metadata = {"delete-type": "position"}
     if rows is None:
@@ -100,7 +90,7 @@ def encode_equality_deletes(
     mode_of: Callable[[int, str], MetricsMode],
     options: ParquetOptions | None = None,
 ) -> EncodedDeletes:
-    """Encode rows whose `equality_ids` columns name what to delete; other columns are carried and ignored by readers.
+    """Encode rows whose `equality_ids` columns are the keys to delete; readers ignore other columns.
 
     Parameters
     ----------
@@ -122,13 +112,13 @@ def encode_equality_deletes(
 
 
 def position_delete_schema() -> tuple[pa.Schema, dict[str, Any]]:
-    """Columns of a position delete file without rows, and their schema as JSON for the footer's `iceberg.schema`."""
+    """Return the columns of a position delete file without rows, and their JSON for the footer's `iceberg.schema`."""
     fields = [_required("file_path", pa.string(), FILE_PATH_ID), _required("pos", pa.int64(), POS_ID)]
     return pa.schema(fields), _position_schema_json()
 
 
 def read_position_deletes(file: TabularFile, only: str | None = None) -> dict[str, PositionBitmap]:
-    """Positions by data file path; `only` keeps one path. Order and duplicates do not matter, `row` is not read.
+    """Return positions by data file path; `only` keeps one path. Order and duplicates do not matter, `row` is not read.
 
     Raises FormatError when `file_path` or `pos` is missing, null or of another type.
     """
@@ -141,11 +131,6 @@ def read_position_deletes(file: TabularFile, only: str | None = None) -> dict[st
             bitmap = _bitmap(positions)
             found[path] = found[path] | bitmap if path in found else bitmap
     return found
-
-
-def read_equality_deletes(file: TabularFile) -> pa.Table:
-    """All rows and columns of an equality delete file, with the file's own types and field ids."""
-    return read_all(file)
 
 
 def _required(name: str, kind: pa.DataType, field_id: int) -> pa.Field:
@@ -229,7 +214,7 @@ def _by_path(
 def _runs(
     codes: npt.NDArray[np.integer], values: npt.NDArray[np.int64], distinct: int
 ) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """Values by code. Sorted files, as the spec wants them, have one run for each code; others are sorted first."""
+    """Yield the values of each code. Sorted files, as the spec wants them, have one run for each; others are sorted."""
     edges = np.flatnonzero(codes[1:] != codes[:-1]) + 1
     if len(edges) >= distinct:
         order = np.argsort(codes, kind="stable")

@@ -1,6 +1,4 @@
-"""Deletion vectors: a set of row positions, and the `deletion-vector-v1` blob that stores it.
-
-Law: bytes <-> positions. Opens nothing; where a blob lies in a file is Puffin's business.
+"""Read and write deletion vectors: a set of row positions, and the `deletion-vector-v1` blob that stores it.
 
     +----------------+-------------+--------------------------+----------------+
     | length  u32 BE | D1 D3 39 64 | vector                   | CRC-32  u32 BE |
@@ -73,7 +71,7 @@ class PositionBitmap:
 
     @classmethod
     def from_range(cls, start: int, stop: int) -> PositionBitmap:
-        """All positions from `start` up to, not including, `stop`."""
+        """Return all positions from `start` up to, not including, `stop`."""
         _check_bounds(start, max(stop - 1, start))
         by_key: dict[int, BitMap] = {}
         for key in range(start >> 32, ((stop - 1) >> 32) + 1 if stop > start else start >> 32):
@@ -132,7 +130,7 @@ class PositionBitmap:
         return PositionBitmap.from_bitmaps({k: b - other._by_key.get(k, empty) for k, b in self._by_key.items()})
 
     def below(self, stop: int) -> PositionBitmap:
-        """Those before `stop`. What a few bytes say in runs is never spread out."""
+        """Return the positions before `stop`. Runs are never expanded."""
         inside = {k: range(min(max(stop - (k << 32), 0), 1 << 32)) for k in self._by_key}
         return PositionBitmap.from_bitmaps({k: b & BitMap(inside[k]) for k, b in self._by_key.items()})
 
@@ -141,23 +139,23 @@ class PositionBitmap:
         return f"PositionBitmap({{{head}{', ...' if len(self) > 6 else ''}}}, cardinality={len(self)})"
 
     def to_numpy(self) -> npt.NDArray[np.int64]:
-        """All positions, ascending, as int64."""
+        """Return all positions, ascending, as int64."""
         parts = [
             np.frombuffer(b.to_array(), dtype=np.uint32).astype(np.int64) | (k << 32) for k, b in self._by_key.items()
         ]
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
     def to_arrow(self, start: int, length: int) -> pa.BooleanArray:
-        """Booleans of `length`: True where position `start + i` is in the set."""
+        """Return `length` booleans: True where position `start + i` is in the set."""
         return position_mask(self._by_key, start, length)
 
     def mask(self, start: int, length: int) -> npt.NDArray[np.bool_]:
-        """`to_arrow` as a numpy array."""
+        """Return `to_arrow` as a numpy array."""
         out: npt.NDArray[np.bool_] = self.to_arrow(start, length).to_numpy(zero_copy_only=False)
         return out
 
     def count_in(self, start: int, stop: int) -> int:
-        """How many positions of the set lie in `start .. stop - 1`."""
+        """Count the positions of the set in `start .. stop - 1`."""
         total = 0
         for key, bitmap in self._by_key.items():
             base = key << 32
@@ -168,7 +166,7 @@ class PositionBitmap:
 
 
 def encode_blob(positions: PositionBitmap) -> bytes:
-    """The complete blob, byte-identical to Iceberg Java's for a freshly built set.
+    """Return the complete blob, byte-identical to Iceberg Java's for a freshly built set.
 
     Raises InvalidInputError when the blob would exceed 2 GB, Java's limit.
     """
@@ -184,7 +182,7 @@ def encode_blob(positions: PositionBitmap) -> bytes:
 
 
 def encode_vector(positions: PositionBitmap) -> bytes:
-    """The vector alone: count of bitmaps, then key and portable Roaring bitmap for each.
+    """Return the vector alone: count of bitmaps, then key and portable Roaring bitmap for each.
 
     Java writes every key from 0 to the largest, an empty bitmap for those without positions, and run-optimises each
     (RoaringPositionBitmap.serialize); so do we, up to the point where that would be absurd.
@@ -198,9 +196,9 @@ def encode_vector(positions: PositionBitmap) -> bytes:
 
 
 def _run_optimised(bitmap: BitMap) -> bytes:
-    """The bitmap's bytes, the same for the same positions, however the bitmap came to hold them.
+    """Return the bytes of a bitmap: the same for the same positions, however the bitmap was built.
 
-    Where runs and an array take the same bytes, CRoaring keeps the one it has; Java's fresh bitmap has the array.
+    Where runs and an array take the same bytes, CRoaring keeps what it has; Java's fresh bitmap has the array.
     """
     optimised = BitMap(bitmap)
     optimised.run_optimize()
@@ -216,7 +214,7 @@ def _run_optimised(bitmap: BitMap) -> bytes:
 
 
 def decode_blob(blob: bytes | memoryview, *, cardinality: int | None = None) -> PositionBitmap:
-    """Positions of a complete blob, every field checked.
+    """Return the positions of a complete blob, after checking every field.
 
     Parameters
     ----------
@@ -250,7 +248,7 @@ def decode_blob(blob: bytes | memoryview, *, cardinality: int | None = None) -> 
 
 
 def decode_vector(vector: bytes | memoryview) -> PositionBitmap:
-    """Positions of a vector; keys may skip values but must ascend. Raises FormatError."""
+    """Return the positions of a vector; keys may skip values but must ascend. Raises FormatError."""
     view = memoryview(vector)
     count = _unpack_from("<q", view, 0, "bitmap count")
     if not 0 <= count <= MAX_KEY + 1:

@@ -1,6 +1,6 @@
-"""Required fields under NULL structs: Parquet wants a value there that nobody will ever see.
+"""Fill required fields under NULL structs: Parquet needs a value there, though no reader sees it.
 
-Law: only what lies under a NULL parent is filled. A NULL that is not hidden stays, and the writer refuses it.
+Only what lies under a NULL parent is filled. A NULL that is not hidden stays, and the writer refuses it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["without_hidden_nulls"]
 
 
 def without_hidden_nulls(table: pa.Table) -> pa.Table:
-    """The same rows, with some value in every required field of a NULL struct."""
+    """Return the same rows, with some value in every required field of a NULL struct."""
     if not any(_has_required(f.type) for f in table.schema):
         return table
     columns = [
@@ -57,7 +57,7 @@ def _child(parent: pa.StructArray, index: int) -> pa.Array:
 
 
 def _zero_array(kind: pa.DataType) -> pa.Array:
-    """One value of a type; pyarrow makes none of a nested type with uuids in it from Python's values."""
+    """Return one value of a type; pyarrow cannot convert Python values to a nested type with uuids."""
     if isinstance(kind, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, _zero_array(kind.storage_type))
     if pa.types.is_struct(kind):

@@ -1,6 +1,6 @@
-"""Content files whose fields are filled in from a manifest's columns when the first of them is asked for.
+"""Fill in the fields of a content file from a manifest's columns, when the first of them is asked for.
 
-Law: a lazy file is its `DataFile` or `DeleteFile` in all that can be seen of it: fields, equality, hash, repr, pickle.
+A lazy file equals its `DataFile` or `DeleteFile` in all that can be seen of it: fields, equality, hash, repr, pickle.
 Metrics are decoded again from the manifest's bytes, for a whole manifest at once, and only a few manifests' are kept.
 """
 
@@ -16,31 +16,42 @@ from typing import Any
 import pyarrow as pa
 
 from deletekit.formats.avro_columns import Columns
-from deletekit.formats.content_file import ContentFile, DataFile, DeleteFile
-from deletekit.formats.manifest_entry import BOUND_MAPS, COUNT_MAPS
+from deletekit.formats.content_file import METRIC_MAPS, ContentFile, DataFile, DeleteFile
 
-__all__ = ["SCALARS", "LazyDataFile", "LazyDeleteFile", "Metrics", "MetricsCache", "lazy_file"]
+__all__ = [
+    "SCALARS",
+    "DecodedMetrics",
+    "LazyDataFile",
+    "LazyDeleteFile",
+    "MetricMaps",
+    "MetricsCache",
+    "MetricsOfRow",
+    "lazy_file",
+]
 
-_MAPS = (*COUNT_MAPS, *BOUND_MAPS)
-_SHARED = (
-    "content",
-    "spec_id",
-    "file_path",
-    "file_format",
-    "partition",
-    "record_count",
-    "file_size_in_bytes",
-    "key_metadata",
-    "split_offsets",
-    "sort_order_id",
-)
+MetricMaps = dict[str, dict[int, Any] | None]
+"""The metric maps of one file by name; None where nothing was collected."""
+MetricsOfRow = Callable[[int], MetricMaps]
+"""Gives the metric maps of the file in a row of a manifest."""
+
 SCALARS: dict[type[ContentFile], tuple[str, ...]] = {
-    DataFile: (*_SHARED, "first_row_id"),
-    DeleteFile: (*_SHARED, "equality_ids", "referenced_data_file", "content_offset", "content_size_in_bytes"),
+    kind: tuple(f.name for f in fields(kind) if f.name not in METRIC_MAPS) for kind in (DataFile, DeleteFile)
 }
-"""The fields of each class that are not metrics, in the order that `of` takes them."""
+"""The fields of each class that are no metric maps, in the order that `lazy_file` takes them."""
 
 _set = object.__setattr__
+
+
+class DecodedMetrics:
+    """Metrics that `decode` gives as columns, by the spec's names, when they are asked for."""
+
+    def __init__(self, decode: Callable[[], Columns], cache: MetricsCache) -> None:
+        self._decode = decode
+        self._cache = cache
+
+    def __call__(self, row: int) -> MetricMaps:
+        columns = self._cache.columns(self, self._decode)
+        return {name: _map(columns.get(("data_file", name)), row) for name in METRIC_MAPS}
 
 
 class MetricsCache:
@@ -48,14 +59,14 @@ class MetricsCache:
 
     def __init__(self, most: int = 4) -> None:
         self._most = most
-        self._kept: OrderedDict[int, tuple[Metrics, Columns]] = OrderedDict()
+        self._kept: OrderedDict[int, tuple[DecodedMetrics, Columns]] = OrderedDict()
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return MetricsCache, (self._most,)  # what travels decodes anew
+        return MetricsCache, (self._most,)  # a copy in another process decodes again
 
-    def columns(self, metrics: Metrics, decode: Callable[[], Columns]) -> Columns:
-        """The columns of one manifest, decoded unless they are kept."""
+    def columns(self, metrics: DecodedMetrics, decode: Callable[[], Columns]) -> Columns:
+        """Return the columns of one manifest, decoding them unless they are kept."""
         key = id(metrics)
         with self._lock:
             if key not in self._kept:
@@ -66,19 +77,6 @@ class MetricsCache:
             return self._kept[key][1]
 
 
-class Metrics:
-    """The metric maps of one manifest's files: `decode` gives their columns by canonical name."""
-
-    def __init__(self, decode: Callable[[], Columns], cache: MetricsCache) -> None:
-        self._decode = decode
-        self._cache = cache
-
-    def of(self, row: int) -> dict[str, dict[int, Any] | None]:
-        """The maps of one file; None where nothing was collected."""
-        columns = self._cache.columns(self, self._decode)
-        return {name: _map(columns.get(("data_file", name)), row) for name in _MAPS}
-
-
 def _map(column: pa.Array | None, row: int) -> dict[int, Any] | None:
     if column is None or not column[row].is_valid:
         return None
@@ -87,22 +85,22 @@ def _map(column: pa.Array | None, row: int) -> dict[int, Any] | None:
 
 
 def _slot_setters(kind: type[ContentFile]) -> tuple[Callable[[Any, Any], None], ...]:
-    """How to fill the slots of a frozen dataclass; half the time of `object.__setattr__`."""
+    """Return what fills the slots of a frozen dataclass, in half the time of `object.__setattr__`."""
     return tuple(getattr(kind, name).__set__ for name in SCALARS[kind])
 
 
 class _Lazy:
-    """Fills slots that are empty; a mixin before the dataclass, whose slots they are."""
+    """A mixin that fills the empty slots of the dataclass behind it."""
 
     __slots__ = ()
     _base: type[ContentFile]
     _setters: tuple[Callable[[Any, Any], None], ...]
-    _source: tuple[Metrics, int, tuple[Any, ...]]
+    _source: tuple[MetricsOfRow, int, tuple[Any, ...]]
 
     def __getattr__(self, name: str) -> Any:  # only called for a slot that is empty
-        if name in _MAPS:
+        if name in METRIC_MAPS:
             metrics, row, _ = self._source
-            for key, value in metrics.of(row).items():
+            for key, value in metrics(row).items():
                 _set(self, key, value)
         elif name in SCALARS[self._base]:
             for set_slot, value in zip(self._setters, self._source[2], strict=True):
@@ -112,7 +110,7 @@ class _Lazy:
         return object.__getattribute__(self, name)
 
     def plain(self) -> ContentFile:
-        """The same file with every field filled in."""
+        """Return the same file with every field filled in."""
         return self._base(**_fields(self))
 
     def __eq__(self, other: object) -> bool:
@@ -146,8 +144,10 @@ class LazyDeleteFile(_Lazy, DeleteFile):
     _setters = _slot_setters(DeleteFile)
 
 
-def lazy_file(kind: type[LazyDataFile | LazyDeleteFile], metrics: Metrics, row: int, values: tuple[Any, ...]) -> Any:
-    """A lazy file; `values` are its `SCALARS`."""
+def lazy_file(
+    kind: type[LazyDataFile | LazyDeleteFile], metrics: MetricsOfRow, row: int, values: tuple[Any, ...]
+) -> Any:
+    """Return a lazy file; `values` are its `SCALARS`."""
     file = kind.__new__(kind)
     _set(file, "_source", (metrics, row, values))
     return file

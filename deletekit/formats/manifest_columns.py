@@ -1,26 +1,27 @@
-"""Manifests as columns: what planning and committing need of a million entries, without an object for each.
+"""Hold the entries of a manifest in columns: planning and committing need millions, without an object for each.
 
-Law: an entry becomes an object when it is asked for, and its metrics are decoded when they are. The objects are those
-of `read_manifest` and `inherit`.
+An entry becomes an object when it is asked for, and its metrics are decoded when they are.
 Spec: "Manifests", https://iceberg.apache.org/spec/#manifests
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
-from deletekit.formats.lazy_file import SCALARS, LazyDataFile, LazyDeleteFile, Metrics, lazy_file
+from deletekit.formats.lazy_file import SCALARS, LazyDataFile, LazyDeleteFile, MetricsOfRow, lazy_file
 
-__all__ = ["OPTIONAL", "ManifestColumns", "Rows", "columns_of", "text_array"]
+__all__ = ["OPTIONAL", "Column", "ManifestColumns", "Rows", "as_text", "int64s", "is_known", "text_array"]
 
 Rows = npt.NDArray[np.int64]
+Column: TypeAlias = pa.Array | list[Any]
+"""One field of all entries: an Arrow array, or for a few entries a list. Null and None mean absent."""
 
 OPTIONAL = (
     "sort_order_id",
@@ -36,18 +37,21 @@ OPTIONAL = (
 _STATUS = tuple(sorted(EntryStatus))
 _CONTENT = tuple(sorted(FileContent))
 _AT_ONCE = 1024
+# For no more rows than these, one value after the other is faster than Arrow's `take`.
+_FEW = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ManifestColumns:
-    """The entries of one manifest, deleted ones too, with everything inherited; row i is entry i.
+    """The entries of one manifest, deleted ones too; row i is entry i.
 
     Attributes
     ----------
     status, content, snapshot_id, sequence_number, record_count, file_size_in_bytes, file_path: never null.
     file_format: canonical names, by `format_code`.
     partition: partition tuples, by `partition_code`; no tuple stands for two that `partition_key` tells apart.
-    optional: other fields of the entry and its file by name; null where absent, missing where all are.
+    optional: other fields of the entry and its file by name; a name may be missing where all values are absent.
+    metrics: gives the metric maps of a row's file.
     """
 
     spec_id: int
@@ -63,9 +67,8 @@ class ManifestColumns:
     partition: tuple[tuple[Any, ...], ...]
     record_count: Rows
     file_size_in_bytes: Rows
-    optional: Mapping[str, pa.Array]
-    metrics: Metrics | None = None
-    given: Sequence[ManifestEntry] | None = None
+    optional: Mapping[str, Column]
+    metrics: MetricsOfRow
 
     def __len__(self) -> int:
         return len(self.status)
@@ -77,34 +80,34 @@ class ManifestColumns:
 
     @property
     def is_vector(self) -> npt.NDArray[np.bool_]:
-        """Which rows are deletion vectors, as `DeleteFile.is_deletion_vector` says."""
+        """Mark the rows that are deletion vectors, as `DeleteFile.is_deletion_vector` does."""
         puffin = np.array([name == "PUFFIN" for name in self.file_format], np.bool_)
         vectors: npt.NDArray[np.bool_] = (self.content == FileContent.POSITION_DELETES) & puffin[self.format_code]
         return vectors
 
     def paths(self, rows: Rows) -> pa.Array:
-        """`file_path` of some rows, ascending."""
+        """Return `file_path` of some rows, which ascend."""
         return _of_rows(self.file_path, rows)
 
     def referenced(self, rows: Rows) -> pa.Array:
-        """`referenced_data_file` of some rows, ascending; null where absent."""
-        array = self.optional.get("referenced_data_file")
-        return pa.nulls(len(rows), pa.large_string()) if array is None else _of_rows(array, rows)
+        """Return `referenced_data_file` of some rows, which ascend; null where absent."""
+        column = self.optional.get("referenced_data_file")
+        return pa.nulls(len(rows), pa.large_string()) if column is None else _of_rows(as_text(column), rows)
 
     def entry(self, row: int) -> ManifestEntry:
-        """The entry of one row."""
+        """Return the entry of one row."""
         return next(self.entries(np.array([row])))
 
+    def all_entries(self) -> tuple[ManifestEntry, ...]:
+        """Return the entries of all rows."""
+        return tuple(self.entries(np.arange(len(self))))
+
     def entries(self, rows: Rows) -> Iterator[ManifestEntry]:
-        """The entries of some rows, made a few at a time while they are asked for."""
-        if self.given is not None:
-            yield from (self.given[i] for i in rows.tolist())
-            return
+        """Yield the entries of some rows, made a few at a time."""
         for start in range(0, len(rows), _AT_ONCE):
             yield from self._made(rows[start : start + _AT_ONCE])
 
     def _made(self, rows: Rows) -> Iterator[ManifestEntry]:
-        assert self.metrics is not None
         is_data = self.content[rows] == FileContent.DATA
         if is_data.any() != is_data.all():
             for row in rows:
@@ -114,10 +117,10 @@ class ManifestColumns:
         entries = zip(
             rows.tolist(),
             self.status[rows].tolist(),
-            self.snapshot_id[rows].tolist(),
-            self.sequence_number[rows].tolist(),
-            self._optional(rows, "file_sequence_number"),
-            zip(*(self._values(rows, name) for name in names), strict=True),
+            self.values(rows, "snapshot_id"),
+            self.values(rows, "sequence_number"),
+            self.values(rows, "file_sequence_number"),
+            zip(*(self.values(rows, name) for name in names), strict=True),
             strict=True,
         )
         for row, status, snapshot_id, number, file_number, scalars in entries:
@@ -129,14 +132,14 @@ class ManifestColumns:
                 data_file=lazy_file(kind, self.metrics, row, scalars),
             )
 
-    def _values(self, rows: Rows, name: str) -> list[Any]:
-        """A field of `DataFile` or `DeleteFile` as Python values."""
-        if name in OPTIONAL:
-            return self._optional(rows, name)
+    def values(self, rows: Rows, name: str) -> list[Any]:
+        """Return a field of the entries or of their files as Python values."""
+        if name in OPTIONAL or name in self.optional:
+            return _python(self.optional.get(name), rows)
         if name == "spec_id":
             return [self.spec_id] * len(rows)
         if name == "file_path":
-            return self.file_path.take(pa.array(rows)).to_pylist()  # type: ignore[no-any-return]
+            return _python(self.file_path, rows)
         if name == "content":
             return [_CONTENT[c] for c in self.content[rows].tolist()]
         if name == "file_format":
@@ -146,13 +149,33 @@ class ManifestColumns:
         numbers: list[Any] = getattr(self, name)[rows].tolist()
         return numbers
 
-    def _optional(self, rows: Rows, name: str) -> list[Any]:
-        array = self.optional.get(name)
-        return [None] * len(rows) if array is None else _python(array.take(pa.array(rows)))
+
+def int64s(column: Column | None, rows: int, missing: int) -> Rows:
+    """Return a column of whole numbers, with `missing` where they are absent."""
+    if column is None:
+        return np.full(rows, missing, np.int64)
+    if isinstance(column, list):
+        return np.array([missing if v is None else v for v in column], np.int64)
+    return np.asarray((column.fill_null(missing) if column.null_count else column).to_numpy(), np.int64)
+
+
+def is_known(column: Column | None, rows: int) -> npt.NDArray[np.bool_]:
+    """Mark the rows where a column has a value."""
+    if column is None:
+        return np.zeros(rows, np.bool_)
+    if isinstance(column, list):
+        return np.array([v is not None for v in column], np.bool_)
+    known: npt.NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
+    return known
+
+
+def as_text(column: Column) -> pa.Array:
+    """Return a column of text as Arrow."""
+    return pa.array(column, pa.large_string()) if isinstance(column, list) else column
 
 
 def text_array(values: Iterable[str]) -> pa.Array:
-    """Texts to look for in a column; those that no UTF-8 stands for are left out, because no column holds them."""
+    """Return texts to look for in a column. Those that UTF-8 cannot express are left out: no column holds them."""
     known = {v for v in values if v.isascii() or v.encode(errors="ignore").decode() == v}
     return pa.array(sorted(known), pa.large_string())
 
@@ -161,36 +184,24 @@ def _of_rows(array: pa.Array, rows: Rows) -> pa.Array:
     return array if len(rows) == len(array) else array.take(pa.array(rows))  # all of them need no copy
 
 
-def _python(array: pa.Array) -> list[Any]:
-    """`to_pylist`, at a tenth of its time for numbers and lists; lists become tuples."""
+def _python(column: Column | None, rows: Rows) -> list[Any]:
+    """Return the values of some rows."""
+    if column is None:
+        return [None] * len(rows)
+    if isinstance(column, list):
+        return [column[row] for row in rows.tolist()]
+    if len(rows) <= _FEW:
+        values = (column[row].as_py() for row in rows.tolist())
+        return [tuple(v) if isinstance(v, list) else v for v in values]
+    return _to_pylist(column.take(pa.array(rows)))
+
+
+def _to_pylist(array: pa.Array) -> list[Any]:
+    """Do `to_pylist`, in a tenth of its time for numbers and lists; lists become tuples."""
     if pa.types.is_large_list(array.type):
-        values, offsets = _python(array.values), array.offsets.to_numpy().tolist()
+        values, offsets = _to_pylist(array.values), array.offsets.to_numpy().tolist()
         valid = array.is_valid().to_numpy(zero_copy_only=False).tolist()
         return [tuple(values[a:b]) if v else None for a, b, v in zip(offsets, offsets[1:], valid, strict=False)]
     if pa.types.is_integer(array.type) and not array.null_count:
         return array.to_numpy().tolist()  # type: ignore[no-any-return]
     return array.to_pylist()  # type: ignore[no-any-return]
-
-
-def columns_of(entries: Sequence[ManifestEntry], spec_id: int, partition_field_ids: tuple[int, ...]) -> ManifestColumns:
-    """Columns of entries that were decoded one by one, everything inherited; `entries` gives the same objects back."""
-    files = [e.data_file for e in entries]
-    formats = tuple(sorted({f.file_format for f in files}))
-    referenced = [f.referenced_data_file if isinstance(f, DeleteFile) else None for f in files]
-    return ManifestColumns(
-        spec_id=spec_id,
-        partition_field_ids=partition_field_ids,
-        status=np.array([e.status for e in entries], np.int8),
-        content=np.array([f.content for f in files], np.int8),
-        snapshot_id=np.array([e.snapshot_id or 0 for e in entries], np.int64),
-        sequence_number=np.array([e.sequence_number or 0 for e in entries], np.int64),
-        file_path=pa.array([f.file_path for f in files], pa.large_string()),
-        format_code=np.array([formats.index(f.file_format) for f in files], np.int32),
-        file_format=formats,
-        partition_code=np.arange(len(files), dtype=np.int32),
-        partition=tuple(f.partition for f in files),
-        record_count=np.array([f.record_count for f in files], np.int64),
-        file_size_in_bytes=np.array([f.file_size_in_bytes for f in files], np.int64),
-        optional={"referenced_data_file": pa.array(referenced, pa.large_string())},
-        given=entries,
-    )

@@ -1,20 +1,19 @@
-"""Manifest lists: one row per manifest of a snapshot.
+"""Read and write manifest lists: one row for each manifest of a snapshot.
 
-Law: bytes <-> rows. Fields are found by id, so `added_data_files_count` of older writers is `added_files_count`.
+Fields are found by id, so `added_data_files_count` of older writers is `added_files_count`.
 Spec: "Manifest Lists", https://iceberg.apache.org/spec/#manifest-lists
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import Any
 
 from deletekit.errors import FormatError
-from deletekit.formats.avro import field_ids_by_name, read_container, write_container
-from deletekit.formats.avro_schema import check_types
-from deletekit.formats.manifest_schema import CANONICAL_MANIFEST_FILE, manifest_file_schema
+from deletekit.formats.avro import read_container, write_container
+from deletekit.formats.manifest_schema import manifest_file_schema, record_of, spec_names
 
 __all__ = ["FieldSummary", "ManifestContent", "ManifestFile", "read_manifest_list", "write_manifest_list"]
 
@@ -34,7 +33,7 @@ class ManifestContent(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldSummary:
-    """`field_summary` (508): what one partition field holds over a manifest; bounds are single-value binary."""
+    """`field_summary` (508): the values of one partition field over a manifest; bounds are single-value binary."""
 
     contains_null: bool
     contains_nan: bool | None = None
@@ -65,7 +64,7 @@ class ManifestFile:
 
     @property
     def has_live_files(self) -> bool:
-        """False only when the counts say that no entry is added or existing."""
+        """Whether a live file may be listed: False only when the counts say that no entry is added or existing."""
         return self.added_files_count != 0 or self.existing_files_count != 0
 
 
@@ -74,21 +73,18 @@ def read_manifest_list(data: bytes) -> tuple[ManifestFile, ...]:
     container = read_container(data, distinct=True)
     _check_version(container.metadata.get("format-version", "1"))
     try:
-        ids = field_ids_by_name(container.schema)
-        names = {n: CANONICAL_MANIFEST_FILE[i] for n, i in ids.items() if i in CANONICAL_MANIFEST_FILE}
-        stored = {names.get(f["name"], f["name"]) for f in container.schema["fields"]}
+        names = spec_names(container.schema, _SCHEMA, "manifest-list")
         for required in _REQUIRED:
-            if required not in stored:
+            if required not in names.values():
                 raise FormatError(
                     "not a manifest list", kind="manifest-list", field=required, expected="a manifest_file record"
                 )
-        check_types(container.schema, _SCHEMA, names, "manifest-list")
         _check_summaries(container.schema, names)
     except (StopIteration, KeyError, TypeError, AttributeError) as e:
         raise FormatError(
             "not a manifest list", kind="manifest-list", field="avro.schema", found=container.schema
         ) from e
-    return tuple(_manifest_file({names.get(k, k): v for k, v in record.items()}) for record in container)
+    return tuple(_manifest_file({names[k]: v for k, v in record.items()}) for record in container)
 
 
 def write_manifest_list(
@@ -101,7 +97,7 @@ def write_manifest_list(
     first_row_id: int | None = None,
     codec: str = "deflate",
 ) -> bytes:
-    """Encode a manifest list with Java's Avro metadata.
+    """Encode a manifest list with the Avro metadata that Java writes.
 
     `first_row_id` is the snapshot's, for v3. Raises FormatError when a v1 list would have to hold a delete manifest.
     """
@@ -134,13 +130,8 @@ def _check_version(text: str) -> None:
 def _check_summaries(schema: Any, names: Mapping[str, str]) -> None:
     """Raise FormatError where a field of the partition summaries has another type than the spec's."""
     for field in schema["fields"]:
-        if names.get(field["name"], field["name"]) == "partitions":
-            array = next(t for t in _options(field["type"]) if isinstance(t, dict))
-            check_types(array["items"], _SUMMARY_SCHEMA, {}, "manifest-list")
-
-
-def _options(schema: Any) -> list[Any]:
-    return schema if isinstance(schema, list) else [schema]
+        if names[field["name"]] == "partitions":
+            spec_names(record_of(field["type"])["items"], _SUMMARY_SCHEMA, "manifest-list")
 
 
 def _manifest_file(raw: dict[str, Any]) -> ManifestFile:
@@ -193,13 +184,5 @@ def _record(m: ManifestFile, version: int) -> dict[str, Any]:
             if name.endswith("_count") and record[name] is None:
                 record[name] = 0
     if m.partitions is not None:
-        record["partitions"] = [
-            {
-                "contains_null": p.contains_null,
-                "contains_nan": p.contains_nan,
-                "lower_bound": p.lower_bound,
-                "upper_bound": p.upper_bound,
-            }
-            for p in m.partitions
-        ]
+        record["partitions"] = [asdict(summary) for summary in m.partitions]
     return record

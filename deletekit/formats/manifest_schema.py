@@ -1,28 +1,37 @@
-"""The Avro schemas of manifests and manifest lists, as Iceberg Java writes them, by format version.
+"""The Avro schemas of manifests and manifest lists: as Iceberg Java writes them, and as other writers may have.
 
-Law: data only. Field names, ids and order are Java's V1Metadata, V2Metadata and V3Metadata.
+Field names, ids and order are those of Java's V1Metadata, V2Metadata and V3Metadata.
 Spec: "Manifests" and "Manifest Lists", https://iceberg.apache.org/spec/#manifests
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from deletekit.errors import FormatError, UnsupportedError
+from deletekit.formats.avro import field_ids_by_name
+from deletekit.formats.avro_schema import check_types
 
 __all__ = [
-    "CANONICAL_DATA_FILE",
-    "CANONICAL_ENTRY",
-    "CANONICAL_MANIFEST_FILE",
+    "REQUIRED_DATA_FILE",
     "PartitionFieldType",
+    "StoredManifestSchema",
     "manifest_entry_schema",
     "manifest_file_schema",
+    "record_of",
+    "spec_names",
+    "stored_manifest_schema",
 ]
 
 PartitionFieldType = tuple[int, str, str]
 """(field id, name, Iceberg primitive type string) of one partition field."""
+
+REQUIRED_DATA_FILE = ("file_path", "file_format", "record_count", "file_size_in_bytes")
+"""The fields of `data_file` that a manifest of every format version has."""
 
 _PRIMITIVES: dict[str, Any] = {
     "boolean": "boolean",
@@ -68,7 +77,7 @@ def _primitive(iceberg_type: str) -> Any:
 
 
 def _decimal_bytes(precision: int) -> int:
-    """Bytes of the smallest fixed that holds `precision` digits (Java TypeUtil.decimalRequiredBytes)."""
+    """Return the bytes of the smallest fixed that holds `precision` digits (Java TypeUtil.decimalRequiredBytes)."""
     return int((10**precision - 1).bit_length() + 8) // 8
 
 
@@ -115,7 +124,7 @@ def _partition(fields: Sequence[PartitionFieldType]) -> dict[str, Any]:
 
 
 def _avro_name(name: str) -> str:
-    """Java's AvroSchemaUtil.makeCompatibleName: `_x2D` for characters Avro forbids."""
+    """Write `_x2D` for characters that Avro forbids, as Java's AvroSchemaUtil.makeCompatibleName does."""
     first = name[:1]
     out = first if re.fullmatch(r"[A-Za-z_]", first) else ("_" + first if first.isdigit() else _escape(first))
     return out + "".join(c if re.fullmatch(r"[A-Za-z0-9_]", c) else _escape(c) for c in name[1:])
@@ -166,7 +175,7 @@ def _data_file(version: int, partition: Sequence[PartitionFieldType]) -> dict[st
 
 
 def manifest_entry_schema(version: int, partition: Sequence[PartitionFieldType]) -> dict[str, Any]:
-    """The `manifest_entry` record of a manifest, for one partition spec."""
+    """Return the `manifest_entry` record of a manifest, for one partition spec."""
     data_file = _field(2, "data_file", _data_file(version, partition), required=True)
     status = _field(0, "status", "int", required=True)
     if version == 1:
@@ -197,7 +206,7 @@ def _field_summary() -> dict[str, Any]:
 
 
 def manifest_file_schema(version: int) -> dict[str, Any]:
-    """The `manifest_file` record of a manifest list."""
+    """Return the `manifest_file` record of a manifest list."""
     required = version >= 2
     counts = [
         _field(504, "added_files_count", "int", required=required),
@@ -230,10 +239,70 @@ def manifest_file_schema(version: int) -> dict[str, Any]:
     return {"type": "record", "name": "manifest_file", "fields": fields}
 
 
-def _names(schema: dict[str, Any]) -> dict[int, str]:
-    return {f["field-id"]: f["name"] for f in schema["fields"]}
+@lru_cache(maxsize=64)
+def stored_manifest_schema(text: bytes) -> StoredManifestSchema:
+    """Understand a manifest's `avro.schema`; cached, because all manifests of a table have the same one."""
+    return StoredManifestSchema(json.loads(text))
 
 
-CANONICAL_ENTRY = _names(manifest_entry_schema(3, ()))
-CANONICAL_DATA_FILE = _names(_data_file(3, ()))
-CANONICAL_MANIFEST_FILE = _names(manifest_file_schema(3))
+class StoredManifestSchema:
+    """How one manifest names the spec's fields, whatever an older writer called them.
+
+    Attributes
+    ----------
+    entry_names, file_names: the spec's name of each stored field of an entry and of its `data_file`.
+    partition_names, partition_field_ids: the stored names and the ids of the partition fields.
+
+    Raises FormatError when the schema is not that of a manifest.
+    """
+
+    def __init__(self, schema: Any) -> None:
+        try:
+            self.entry_names = spec_names(schema, _ENTRY_SCHEMA, "manifest")
+            record = record_of(_field_of(schema, self.entry_names, "data_file"))
+            _field_of(schema, self.entry_names, "status")
+            self.file_names = spec_names(record, _DATA_FILE_SCHEMA, "manifest")
+            for name in REQUIRED_DATA_FILE:
+                _field_of(record, self.file_names, name)
+            has_partition = "partition" in self.file_names.values()
+            partition = record_of(_field_of(record, self.file_names, "partition")) if has_partition else {"fields": []}
+            ids = field_ids_by_name(partition)
+            self.partition_names = tuple(f["name"] for f in partition["fields"])
+            self.partition_field_ids = tuple(ids.get(name, 1000 + i) for i, name in enumerate(self.partition_names))
+        except (StopIteration, KeyError, TypeError, AttributeError) as e:
+            raise FormatError(
+                "not a manifest", kind="manifest", field="avro.schema", found=schema, expected="a manifest_entry record"
+            ) from e
+
+    def spec_path(self, path: tuple[str, ...]) -> tuple[str, ...]:
+        """Return a path of stored names with the spec's names; those of partition fields stay."""
+        top = self.entry_names[path[0]]
+        if top != "data_file" or len(path) == 1:
+            return (top, *path[1:])
+        return (top, self.file_names[path[1]], *path[2:])
+
+
+def spec_names(stored: Any, canonical: Mapping[str, Any], kind: str) -> dict[str, str]:
+    """Map the field names of a stored record to the names of the spec's record, by field id where there are ids.
+
+    Raises FormatError with `kind` where a field has another type.
+    """
+    by_id, ids = {f["field-id"]: f["name"] for f in canonical["fields"]}, field_ids_by_name(stored)
+    names = {f["name"]: by_id.get(ids.get(f["name"]), f["name"]) for f in stored["fields"]}
+    check_types(stored, canonical, names, kind)
+    return names
+
+
+def _field_of(schema: Any, names: Mapping[str, str], name: str) -> Any:
+    """Return the type of the field that the spec calls `name`; StopIteration when there is none."""
+    return next(f["type"] for f in schema["fields"] if names[f["name"]] == name)
+
+
+def record_of(schema: Any) -> dict[str, Any]:
+    """Return the definition that an optional type has beside null, or the type itself."""
+    found: dict[str, Any] = next(t for t in (schema if isinstance(schema, list) else [schema]) if isinstance(t, dict))
+    return found
+
+
+_ENTRY_SCHEMA = manifest_entry_schema(3, ())
+_DATA_FILE_SCHEMA = _data_file(3, ())

@@ -1,6 +1,6 @@
 """Column metrics of a file: counts and bounds by field id, and the single-value bytes that bounds are stored in.
 
-Law: Arrow arrays -> numbers and bytes. Metrics of delete files describe the deleted rows and are complete or absent.
+Metrics of delete files describe the deleted rows and are complete or absent.
 Spec: "Manifests" notes on bounds, "Binary single-value serialization", https://iceberg.apache.org/spec/#appendix-d-single-value-serialization
 """
 
@@ -69,7 +69,7 @@ def metrics_mode(text: str) -> MetricsMode:
 
 
 def field_id_of(arrow_field: pa.Field) -> int | None:
-    """The Iceberg field id in an Arrow field's metadata (Parquet's, or ORC's `iceberg.id`)."""
+    """Return the Iceberg field id in an Arrow field's metadata (Parquet's, or ORC's `iceberg.id`)."""
     for key in (FIELD_ID_KEY, b"iceberg.id"):
         if arrow_field.metadata and key in arrow_field.metadata:
             try:
@@ -171,7 +171,7 @@ def _truncate_lower(value: Any, length: int | None) -> Any:
 
 
 def upper_prefix(value: Any, length: int | None) -> Any:
-    """The shortest value of at most `length` units not below `value`; None when there is none."""
+    """Return the shortest value of at most `length` units not below `value`; None when there is none."""
     if length is None or not isinstance(value, str | bytes) or len(value) <= length:
         return value
     head = value[:length]
@@ -195,7 +195,7 @@ def _next_bytes(head: bytes) -> bytes | None:
 
 
 def widen(bound: bytes, size: int, *, signed_int: bool) -> bytes:
-    """A bound stored before a type promotion, in the promoted type's width (spec "Schema Evolution")."""
+    """Return a bound that was stored before a type promotion in the new type's width (spec "Schema Evolution")."""
     if len(bound) == size:
         return bound
     if signed_int:
@@ -205,5 +205,5 @@ def widen(bound: bytes, size: int, *, signed_int: bool) -> bytes:
 
 
 def to_optional(values: Mapping[int, Any]) -> Mapping[int, Any] | None:
-    """None for an empty map: a manifest stores what was not collected as null."""
+    """Return None for an empty map: a manifest stores metrics that were not collected as null."""
     return values or None

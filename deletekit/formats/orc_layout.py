@@ -1,8 +1,7 @@
-"""What an ORC file says of itself, checked before Arrow reads it.
+"""Check the numbers that an ORC file declares, before Arrow reads it.
 
-Law: measures bytes, decodes no rows (pyarrow does). Arrow's ORC reader believes the numbers in the postscript, the
-footer and the stripe footers, and a false one does not raise: it ends the process (Arrow 26: a segmentation fault for a
-stripe of 2^63 rows, an abort for a decimal of 39 digits).
+Arrow's ORC reader believes the postscript, the footer and the stripe footers. A false number there ends the process
+(Arrow 26: a segmentation fault for a stripe of 2^63 rows, an abort for a decimal of 39 digits).
 Spec: https://orc.apache.org/specification/ORCv1/
 """
 
@@ -27,8 +26,8 @@ _MAX_DEPTH = 100
 _DECIMAL = 14
 _DECIMAL_DIGITS = 38
 
-# Run lengths below compression: one byte can stand for many rows, though not for any number of them. Arrow makes room
-# for all rows of a stripe at once.
+# Run lengths and compression: one byte can stand for many rows, but not for any number of them. Arrow allocates all
+# rows of a stripe at once.
 _MAX_ROWS_PER_BYTE = 1 << 18
 _MAX_ROWS = 1 << 27
 
@@ -86,7 +85,7 @@ def _codec(postscript: Message) -> tuple[str, int]:
 
 
 def _check_types(types: Sequence[Message]) -> None:
-    """A tree in preorder, of bounded depth, and decimals that Arrow has."""
+    """Check that the types are a tree in preorder, of bounded depth, with decimals that Arrow has."""
     if not types:
         raise _bad("ORC file without types", "types", "none", "a struct")
     depths = [0] * len(types)
@@ -139,7 +138,7 @@ def _check_stripe_footer(footer: Message, stripe: Message, types: int) -> None:
         if words > min(_MAX_ROWS, _MAX_ROWS_PER_BYTE * room):
             raise _bad("ORC dictionary is larger than its stripe", "dictionarySize", words, f"{room} bytes of words")
     for zone in _messages(footer, 3):
-        # liborc opens the file of this name below the directory of time zones.
+        # liborc opens a file of this name in the directory of time zones.
         if not re.fullmatch(rb"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*", zone):
             raise _bad("bad ORC time zone", "writerTimezone", zone, "a name of the time zone database")
 
@@ -156,7 +155,7 @@ def _read(source: BinaryIO, start: int, length: int) -> bytes:
 
 
 def _section(stored: bytes, codec: str, block: int) -> bytes:
-    """A section of the file without its compression: chunks behind a header of 3 bytes (length, and whether stored)."""
+    """Decompress a section of the file: chunks behind a header of 3 bytes (length, and whether stored)."""
     if codec == "none":
         return stored
     parts, at, size = [], 0, 0
@@ -175,7 +174,7 @@ def _section(stored: bytes, codec: str, block: int) -> bytes:
 
 
 def _message(data: bytes) -> Message:
-    """A protobuf message: every value of each field, numbers and byte strings, in order."""
+    """Parse a protobuf message: every value of each field, numbers and byte strings, in order."""
     fields: dict[int, list[int | bytes]] = {}
     at = 0
     while at < len(data):
@@ -205,7 +204,7 @@ def _varint(data: bytes, start: int) -> tuple[int, int]:
 
 
 def _number(message: Message, field: int, default: int = 0, *, bits: int = 64) -> int:
-    """The last number of a field, as protobuf reads it: cut to the field's width."""
+    """Return the last number of a field, as protobuf reads it: cut to the field's width."""
     values = [v for v in message.get(field, ()) if isinstance(v, int)]
     return values[-1] & ((1 << bits) - 1) if values else default
 
@@ -215,7 +214,7 @@ def _messages(message: Message, field: int) -> list[bytes]:
 
 
 def _packed(message: Message, field: int) -> Iterator[int]:
-    """A repeated uint32, packed or not."""
+    """Yield the numbers of a repeated uint32, packed or not."""
     for value in message.get(field, ()):
         if isinstance(value, int):
             yield value & 0xFFFFFFFF

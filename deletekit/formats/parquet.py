@@ -1,6 +1,5 @@
-"""Parquet files as Iceberg wants them: field ids on every column, the schema and delete type in the footer.
+"""Write Parquet files as Iceberg wants them: field ids on every column, the schema and delete type in the footer.
 
-Law: writes into a sink it is given and reports what a manifest needs; opens no path.
 Spec: "Parquet", https://iceberg.apache.org/spec/#parquet
 """
 
@@ -88,7 +87,7 @@ def _leaf_ids(field: pa.Field) -> list[int | None]:
 
 
 def split_offsets(footer: Any) -> tuple[int, ...]:
-    """Where the row groups of a file begin, from its footer."""
+    """Return the offsets where the row groups of a file begin, from its footer."""
     offsets = []
     for group in range(footer.num_row_groups):
         if footer.row_group(group).num_columns:

@@ -1,6 +1,6 @@
-"""Positions as the bits of an Arrow boolean array, container by container.
+"""Turn positions into the bits of an Arrow boolean array, container by container.
 
-Law: bitmaps -> bits, and no position is ever a Python number: a bitmap container is Arrow's own layout, and is copied.
+No position becomes a Python number: a bitmap container has Arrow's own layout, and is copied.
 Spec: https://github.com/RoaringBitmap/RoaringFormatSpec; https://arrow.apache.org/docs/format/Columnar.html
 """
 
@@ -22,7 +22,7 @@ _CONTAINER_BYTES = _CONTAINER_ROWS // 8
 
 
 def position_mask(by_key: Mapping[int, BitMap], start: int, length: int) -> pa.BooleanArray:
-    """`length` booleans, True where position `start + i` is in the set.
+    """Return `length` booleans, True where position `start + i` is in the set.
 
     Parameters
     ----------

@@ -1,6 +1,4 @@
-"""Puffin files: blobs between magics, and a JSON footer that says what they are.
-
-Law: bytes <-> values. `read_footer` is given the tail of a file, `write_puffin` returns the file; neither opens one.
+"""Read and write Puffin files: blobs between magics, and a JSON footer that says what they are.
 
     PFA1 | blob | blob | ... | PFA1 | footer payload (JSON, maybe LZ4) | payload size i32 LE | flags u32 LE | PFA1
 
@@ -11,7 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +35,8 @@ DELETION_VECTOR_V1 = "deletion-vector-v1"
 FOOTER_TAIL_BYTES = 12
 """Footer payload size (4) + flags (4) + magic (4): what must be read first."""
 
+ReadRange = Callable[[int, int], bytes]
+_SMALLEST_FILE = len(MAGIC) * 2 + FOOTER_TAIL_BYTES
 _FLAG_PAYLOAD_COMPRESSED = 1
 _CODECS = ("lz4", "zstd")
 _MAX_UNCOMPRESSED = 1 << 28
@@ -45,7 +45,7 @@ _INT_64 = range(-(1 << 63), 1 << 63)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobMetadata:
-    """One entry of the footer's `blobs` list; `fields` are field ids, -1 stands for a snapshot not yet known."""
+    """One entry of the footer's `blobs` list; `fields` are field ids, and -1 is a snapshot that is not known yet."""
 
     type: str
     fields: tuple[int, ...]
@@ -78,7 +78,7 @@ class Blob:
 
 
 def write_puffin(blobs: Sequence[Blob], properties: Mapping[str, str] | None = None) -> tuple[bytes, FileMetadata]:
-    """A whole Puffin file with an uncompressed footer, and the metadata with each blob's offset and length.
+    """Return a Puffin file with an uncompressed footer, and its metadata with the offset and length of each blob.
 
     The footer's JSON has Java's key order (FileMetadataParser), so equal input gives Java's bytes.
     """
@@ -106,11 +106,11 @@ def write_puffin(blobs: Sequence[Blob], properties: Mapping[str, str] | None = N
 
 
 def footer_size(tail: bytes, file_size: int) -> int:
-    """Bytes of the whole footer, both magics included, from the last `FOOTER_TAIL_BYTES` of a file.
+    """Return the size of the whole footer, both magics included, from the last `FOOTER_TAIL_BYTES` of a file.
 
     Raises FormatError for a file too short, a wrong end magic, or a payload size that the file cannot hold.
     """
-    if file_size < len(MAGIC) * 2 + FOOTER_TAIL_BYTES or len(tail) < FOOTER_TAIL_BYTES:
+    if file_size < _SMALLEST_FILE or len(tail) < FOOTER_TAIL_BYTES:
         raise FormatError(
             "file too short for Puffin", kind="puffin-footer", found=f"{file_size} bytes", expected=">= 20 bytes"
         )
@@ -123,7 +123,7 @@ def footer_size(tail: bytes, file_size: int) -> int:
             expected=MAGIC.hex(),
         )
     (payload_size,) = struct.unpack_from("<i", tail, len(tail) - FOOTER_TAIL_BYTES)
-    room = file_size - len(MAGIC) * 2 - FOOTER_TAIL_BYTES
+    room = file_size - _SMALLEST_FILE
     if not 0 <= payload_size <= room:
         raise FormatError(
             "Puffin footer payload does not fit the file",
@@ -135,19 +135,24 @@ def footer_size(tail: bytes, file_size: int) -> int:
     return int(payload_size) + len(MAGIC) + FOOTER_TAIL_BYTES
 
 
-def read_footer(tail: bytes, file_size: int, *, largest: int | None = None) -> FileMetadata:
-    """Parse the footer from the last bytes of a file; `tail` must hold at least `footer_size(...)` bytes.
+def read_footer(read: ReadRange, file_size: int, *, largest: int | None = None) -> FileMetadata:
+    """Read the footer from the end of a file.
 
-    `largest` is how many bytes the payload may have, decompressed; None for what `json_limit` says. Raises
-    FormatError for more, for bad magic, unknown flags, a broken payload, or blobs outside the file.
+    Parameters
+    ----------
+    read: gives `length` bytes of the file from an offset: `read(offset, length)`.
+    largest: how many bytes the payload may have, decompressed; None for what `json_limit` says.
+
+    Raises FormatError for a larger payload, bad magic, unknown flags, a broken payload, or blobs outside the file.
     """
+    tail = read(max(file_size - FOOTER_TAIL_BYTES, 0), FOOTER_TAIL_BYTES) if file_size >= _SMALLEST_FILE else b""
     size = footer_size(tail, file_size)
     limit = json_limit(size) if largest is None else largest
-    if len(tail) < size:
+    footer = read(file_size - size, size)
+    if len(footer) < size:
         raise FormatError(
-            "Puffin footer cut off", kind="puffin-footer", found=f"{len(tail)} bytes", expected=f"{size} bytes"
+            "Puffin footer cut off", kind="puffin-footer", found=f"{len(footer)} bytes", expected=f"{size} bytes"
         )
-    footer = tail[-size:]
     if footer[:4] != MAGIC:
         raise FormatError(
             "Puffin footer does not begin with the magic",
@@ -185,11 +190,11 @@ def read_puffin(data: bytes, *, largest_footer: int | None = None) -> FileMetada
             found=data[:4].hex(),
             expected=MAGIC.hex(),
         )
-    return read_footer(data, len(data), largest=largest_footer)
+    return read_footer(lambda offset, length: data[offset : offset + length], len(data), largest=largest_footer)
 
 
 def blob_payload(stored: bytes, metadata: BlobMetadata) -> bytes:
-    """A blob's bytes, decompressed by its codec. Raises FormatError for a wrong length or an unknown codec."""
+    """Return a blob's bytes, decompressed. Raises FormatError for a wrong length or an unknown codec."""
     if len(stored) != metadata.length:
         raise FormatError(
             "blob cut off",

@@ -1,7 +1,6 @@
-"""The layout of a portable 32-bit Roaring bitmap: where its containers lie and where it ends.
+"""Find the containers of a portable 32-bit Roaring bitmap, and where it ends; pyroaring decodes the positions.
 
-Law: measures bytes, decodes no positions (pyroaring does). A deletion vector concatenates bitmaps without lengths, so
-someone has to know where each one ends.
+A deletion vector concatenates bitmaps without their lengths, so the end of each must be found.
 Spec: https://github.com/RoaringBitmap/RoaringFormatSpec
 """
 
@@ -36,17 +35,15 @@ class Container:
 
 
 def serialized_size(buf: bytes | memoryview, offset: int = 0) -> int:
-    """Bytes that the bitmap starting at `offset` takes up.
+    """Return how many bytes the bitmap at `offset` takes.
 
     Raises FormatError when the header or a container reaches past the end of `buf`, or the cookie is unknown.
     """
-    found, end = _walk(memoryview(buf), offset)
-    del found
-    return end - offset
+    return _walk(memoryview(buf), offset)[1] - offset
 
 
 def containers(buf: bytes | memoryview, offset: int = 0) -> list[Container]:
-    """The containers of the bitmap starting at `offset`, in key order."""
+    """Return the containers of the bitmap at `offset`, in key order. Raises FormatError as `serialized_size` does."""
     return _walk(memoryview(buf), offset)[0]
 
 
@@ -69,7 +66,7 @@ def _walk(buf: memoryview, start: int) -> tuple[list[Container], int]:
 
 
 def _header(buf: memoryview, at: int) -> tuple[int, memoryview | None, int]:
-    """(number of containers, run flags or None, offset behind them)."""
+    """Return (number of containers, run flags or None, offset behind them)."""
     (cookie,) = _unpack(buf, "<I", at, "cookie")
     if cookie == NO_RUN_COOKIE:
         (count,) = _unpack(buf, "<I", at + 4, "container count")

@@ -1,12 +1,13 @@
-"""Rows of a Parquet, Avro or ORC file as Arrow, with field ids and absolute row positions.
+"""Read rows of a Parquet, Avro or ORC file as Arrow, with field ids and absolute row positions.
 
-Law: reads a file object it is given; opens no path. A position is the 0-based ordinal in the physical file, whatever
-was skipped on the way to it.
+A position is the number of a row in the physical file, from 0, whatever was skipped before it.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
@@ -55,13 +56,13 @@ class TabularFile(Protocol):
     row_groups: tuple[RowGroup, ...]
 
     def read(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
-        """The named top-level columns of one row group, in file order."""
+        """Read the named top-level columns of one row group, in file order."""
 
     def batches(self, group: RowGroup, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
-        """The same in consecutive pieces of at most `rows` rows, each decoded when asked for where the format can."""
+        """Read the same in consecutive pieces of at most `rows` rows, decoded one by one where the format can."""
 
     def statistics(self, group: RowGroup) -> Mapping[str, ColumnStatistics]:
-        """What the footer says of a row group's top-level columns of primitive type; empty where it says nothing."""
+        """Return the footer's statistics of the top-level columns of primitive type; empty where there are none."""
 
 
 def open_tabular(
@@ -78,22 +79,18 @@ def open_tabular(
     Raises FormatError when the bytes are not that format, UnsupportedError for a format without rows.
     """
     name = file_format_of(file_format)
-    try:
+    with _decoding(name):
         if name == "PARQUET":
             return _ParquetRows(source, remote, dictionary, footer)
         if name == "ORC":
             return _OrcRows(source)
         if name == "AVRO":
             return _AvroRows(source)
-    except DeletekitError:
-        raise
-    except _DAMAGE as e:
-        raise _damaged(name, e) from e
     raise UnsupportedError("this format holds no rows", kind="file-format", found=name, expected="parquet, avro or orc")
 
 
 def read_all(file: TabularFile, columns: Sequence[str] | None = None) -> pa.Table:
-    """Every row of a file; `columns` None means all."""
+    """Read every row of a file; `columns` None means all columns."""
     names = file.schema.names if columns is None else list(columns)
     tables = [file.read(group, names) for group in file.row_groups]
     if tables:
@@ -115,10 +112,17 @@ _DAMAGE = (
 )
 
 
-def _damaged(name: str, e: Exception) -> DeletekitError:
-    if is_storage_failure(e):
-        return storage_error(e)
-    return FormatError(f"damaged {name} file", kind=f"{name.lower()}", found=f"{type(e).__name__}: {e}")
+@contextmanager
+def _decoding(name: str) -> Iterator[None]:
+    """Raise what a decoder reports as FormatError, or as StorageError where the storage failed."""
+    try:
+        yield
+    except DeletekitError:
+        raise
+    except _DAMAGE as e:
+        if is_storage_failure(e):
+            raise storage_error(e) from e
+        raise FormatError(f"damaged {name} file", kind=name.lower(), found=f"{type(e).__name__}: {e}") from e
 
 
 def _groups(counts: Iterator[int], name: str) -> tuple[RowGroup, ...]:
@@ -138,7 +142,7 @@ def _metadata(raw: Mapping[bytes, bytes] | None) -> dict[str, str]:
 
 
 def _named(schema: pa.Schema) -> pa.Schema:
-    """The schema, its names decoded once: a name that is no UTF-8 would fail wherever it is first looked at."""
+    """Return the schema after decoding all names: one that is not UTF-8 would fail later, where it is first used."""
     pending = list(schema)
     while pending:
         field = pending.pop()
@@ -148,7 +152,7 @@ def _named(schema: pa.Schema) -> pa.Schema:
 
 
 def _checked(table: pa.Table, group: RowGroup, columns: Sequence[str], name: str) -> pa.Table:
-    """The columns asked for, after Arrow has looked at every value: its readers do not see text that is no UTF-8."""
+    """Return the columns after Arrow validated every value: its readers do not notice text that is not UTF-8."""
     _check_rows(table.num_rows, group, name)
     return _validated(table, columns)
 
@@ -181,30 +185,22 @@ class _ParquetRows:
         self.row_groups = _groups(counts, "PARQUET")
 
     def read(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
-        try:
+        with _decoding("PARQUET"):
             table = self._file.read_row_group(group.index, columns=list(columns), use_threads=False)
             return _checked(table, group, columns, "PARQUET")
-        except DeletekitError:
-            raise
-        except _DAMAGE as e:
-            raise _damaged("PARQUET", e) from e
 
     def batches(self, group: RowGroup, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
         if not columns or group.num_rows <= rows:  # read whole is faster than through an iterator of batches
             yield from _slices(self.read(group, columns), rows)
             return
         found = 0
-        try:
+        with _decoding("PARQUET"):
             for batch in self._file.iter_batches(
                 batch_size=rows, row_groups=[group.index], columns=list(columns), use_threads=False
             ):
                 found += len(batch)
                 yield _validated(pa.Table.from_batches([batch]), columns)
             _check_rows(found, group, "PARQUET")
-        except DeletekitError:
-            raise
-        except _DAMAGE as e:
-            raise _damaged("PARQUET", e) from e
 
     def statistics(self, group: RowGroup) -> Mapping[str, ColumnStatistics]:
         row_group = self.footer.row_group(group.index)
@@ -220,56 +216,57 @@ class _ParquetRows:
             return {}  # statistics that cannot be decoded say nothing
 
 
-class _OrcRows:
-    # pyarrow tells a file's rows but not a stripe's without reading it, so a file is one group.
+class _OneRowGroup(ABC):
+    """A file that is read as one row group, because pyarrow reads no smaller piece, and that has no statistics."""
+
+    footer = None
+    schema: pa.Schema
+    metadata: dict[str, str]
+    row_groups: tuple[RowGroup, ...]
+
+    @abstractmethod
+    def read(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
+        """Read the named columns."""
+
+    def batches(self, group: RowGroup, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        return _slices(self.read(group, columns), rows)
+
+    def statistics(self, group: RowGroup) -> Mapping[str, ColumnStatistics]:
+        del group
+        return {}
+
+
+class _OrcRows(_OneRowGroup):
+    # pyarrow tells a file's rows, but not a stripe's without reading it.
     def __init__(self, source: Any) -> None:
         check_orc(source)
         self._file = orc.ORCFile(source)
         self.schema = _named(self._file.schema)
         self.metadata = _metadata(self._file.metadata)
-        self.footer = None
         self.row_groups = _groups(iter([self._file.nrows] if self._file.nrows else []), "ORC")
 
     def read(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
         if not columns:
             return rows_only(group.num_rows)
-        try:
-            return _checked(self._file.read(columns=list(columns)), group, columns, "ORC")
-        except DeletekitError:
-            raise
-        except _DAMAGE as e:
-            if "out of range for nanosecond resolution" in str(e):
+        with _decoding("ORC"):
+            try:
+                return _checked(self._file.read(columns=list(columns)), group, columns, "ORC")
+            except pa.ArrowException as e:
+                if "out of range for nanosecond resolution" not in str(e):
+                    raise
                 # pyarrow decodes every ORC timestamp to nanoseconds, which end in 1677 and 2262.
                 raise UnsupportedError("ORC timestamp beyond nanoseconds", kind="orc-timestamp", found=str(e)) from e
-            raise _damaged("ORC", e) from e
-
-    def batches(self, group: RowGroup, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
-        return _slices(self.read(group, columns), rows)
-
-    def statistics(self, group: RowGroup) -> Mapping[str, ColumnStatistics]:
-        del group
-        return {}  # pyarrow does not show them
 
 
-class _AvroRows:
+class _AvroRows(_OneRowGroup):
     def __init__(self, source: BinaryIO) -> None:
         self._table, self.metadata = read_avro_table(source.read())
         self.schema = self._table.schema
-        self.footer = None
         self.row_groups = _groups(iter([self._table.num_rows] if self._table.num_rows else []), "AVRO")
 
     def read(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
-        try:
+        with _decoding("AVRO"):
             return self._table.select(list(columns)) if columns else rows_only(group.num_rows)
-        except KeyError as e:
-            raise _damaged("AVRO", e) from e
-
-    def batches(self, group: RowGroup, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
-        return _slices(self.read(group, columns), rows)
-
-    def statistics(self, group: RowGroup) -> Mapping[str, ColumnStatistics]:
-        del group
-        return {}  # the format has none
 
 
 def _slices(table: pa.Table, rows: int) -> Iterator[pa.Table]:
@@ -289,6 +286,6 @@ def _statistics(chunk: Any) -> ColumnStatistics:
 
 
 def rows_only(rows: int) -> pa.Table:
-    """A table of `rows` rows and no column: what count-only reads need, and Arrow cannot express without a batch."""
+    """Return a table of `rows` rows and no column, for reads that only count; Arrow needs a batch to express it."""
     no_columns = pa.Array.from_buffers(pa.struct([]), rows, [None])
     return pa.Table.from_batches([pa.RecordBatch.from_struct_array(no_columns)])

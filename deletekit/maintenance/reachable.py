@@ -13,8 +13,8 @@ from functools import partial
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError, NotFoundError, UnsupportedError
 from deletekit.formats.content_file import DeleteFile
-from deletekit.formats.manifest import read_manifest
 from deletekit.formats.manifest_list import ManifestFile
+from deletekit.formats.manifests import read_manifest
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader

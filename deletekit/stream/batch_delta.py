@@ -25,7 +25,7 @@ from pyiceberg.types import NestedField
 from deletekit.commit.change import RowDelta
 from deletekit.commit.swap import Attempt
 from deletekit.deletes.data_file_writer import split_by_partition, write_data_files
-from deletekit.deletes.read import LINEAGE_FIELDS, ReadContext
+from deletekit.deletes.read import ReadContext
 from deletekit.deletes.replace import FilePositions, HiddenRows, replace_deletes, write_positions
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile
@@ -34,6 +34,7 @@ from deletekit.stream.change_rows import Changes, LastChanges
 from deletekit.stream.file_keys import FileKeys
 from deletekit.stream.key_index import by_file
 from deletekit.stream.table_index import Hits, TableIndex
+from deletekit.table.reserved_fields import LINEAGE_FIELDS
 from deletekit.verbs.delete import specs_in_use, write_blind
 
 __all__ = [

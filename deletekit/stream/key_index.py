@@ -19,6 +19,7 @@ import polars as pl
 import pyarrow as pa
 from pyiceberg.types import NestedField
 
+from deletekit.deletes.keys import key_frame
 from deletekit.errors import UnsupportedError
 from deletekit.table.types import arrow_type
 

@@ -6,8 +6,7 @@ column was promoted holds fewer, and would never equal what is written now.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -16,11 +15,10 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, IcebergType
 
-from deletekit.formats.content_file import ManifestEntry
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import decimal_size
 
-__all__ = ["partition_values", "schema_of_spec", "tuples_with_current_decimals", "with_current_decimals"]
+__all__ = ["partition_values", "schema_of_spec", "with_current_decimals"]
 
 
 def partition_values(field: PartitionField, source_type: IcebergType, column: pa.Array) -> pa.Array:
@@ -43,17 +41,9 @@ def schema_of_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
 
 
 def with_current_decimals(
-    entries: Iterable[ManifestEntry], metadata: TableMetadata, spec: PartitionSpec
-) -> tuple[ManifestEntry, ...]:
-    """Entries of a manifest of `spec`, their decimal partition values in the size that is written today."""
-    sizes = _decimal_sizes(metadata, spec)
-    return tuple(_resized(e, sizes) for e in entries) if sizes else tuple(entries)
-
-
-def tuples_with_current_decimals(
     partitions: tuple[tuple[Any, ...], ...], metadata: TableMetadata, spec: PartitionSpec
 ) -> tuple[tuple[Any, ...], ...]:
-    """The same for partition tuples alone."""
+    """Partition tuples of a manifest of `spec`, their decimals in the size that is written today."""
     sizes = _decimal_sizes(metadata, spec)
     return tuple(_resized_values(p, sizes) for p in partitions) if sizes else partitions
 
@@ -67,12 +57,6 @@ def _decimal_sizes(metadata: TableMetadata, spec: PartitionSpec) -> dict[int, in
             if isinstance(kind, DecimalType):
                 sizes[i] = decimal_size(kind.precision)
     return sizes
-
-
-def _resized(entry: ManifestEntry, sizes: Mapping[int, int]) -> ManifestEntry:
-    file = entry.data_file
-    values = _resized_values(file.partition, sizes)
-    return entry if values == file.partition else replace(entry, data_file=replace(file, partition=values))
 
 
 def _resized_values(partition: tuple[Any, ...], sizes: Mapping[int, int]) -> tuple[Any, ...]:

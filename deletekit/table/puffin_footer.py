@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from deletekit.errors import FormatError
-from deletekit.formats.puffin import FOOTER_TAIL_BYTES, MAGIC, FileMetadata, footer_size, read_footer
+from deletekit.formats.puffin import MAGIC, FileMetadata, read_footer
 from deletekit.table.file_io import FileIO
 
 __all__ = ["puffin_footer"]
@@ -16,5 +18,4 @@ def puffin_footer(io: FileIO, path: str) -> FileMetadata:
         raise FormatError(
             "file does not begin as Puffin", kind="puffin-magic", field="magic at the start", expected=MAGIC.hex()
         )
-    need = footer_size(io.read(path, max(size - FOOTER_TAIL_BYTES, 0)), size)
-    return read_footer(io.read(path, size - need), size)
+    return read_footer(partial(io.read, path), size)

@@ -13,13 +13,12 @@ import numpy as np
 from deletekit.errors import UNREADABLE, DeletekitError, FormatError, UnsupportedError
 from deletekit.formats.content_file import DataFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.lazy_file import MetricsCache
-from deletekit.formats.manifest import Manifest, inherit, read_manifest
-from deletekit.formats.manifest_columns import ManifestColumns, columns_of
-from deletekit.formats.manifest_decoder import read_manifest_columns
+from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile, read_manifest_list
+from deletekit.formats.manifests import inherit, read_manifest
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import Snapshot, TableMetadata
-from deletekit.table.partition import tuples_with_current_decimals, with_current_decimals
+from deletekit.table.partition import with_current_decimals
 
 __all__ = ["SnapshotReader"]
 
@@ -54,17 +53,17 @@ class SnapshotReader:
     def entries(self, listed: ManifestFile) -> tuple[ManifestEntry, ...]:
         """All entries of a manifest, deleted ones too, with everything inherited. Raises FormatError, NotFoundError."""
         if listed.manifest_path not in self._entries:
-            try:
-                self._entries[listed.manifest_path] = self._decoded(self._bytes(listed), listed)
-            except DeletekitError as e:
-                raise e.in_file(listed.manifest_path) from e
+            self._entries[listed.manifest_path] = self.columns(listed).all_entries()
         return self._entries[listed.manifest_path]
 
     def columns(self, listed: ManifestFile) -> ManifestColumns:
-        """The same entries as columns. Raises FormatError, NotFoundError."""
+        """The same entries as columns. Raises FormatError, NotFoundError, UnsupportedError."""
         path = listed.manifest_path
         if path not in self._columns:
-            self._columns[path] = self._read_columns(listed)
+            try:
+                self._columns[path] = self._read(self._bytes(listed), listed)
+            except DeletekitError as e:
+                raise e.in_file(path) from e
         return self._columns[path]
 
     def live_entries(self, snapshot: Snapshot, content: ManifestContent) -> Iterator[ManifestEntry]:
@@ -124,40 +123,12 @@ class SnapshotReader:
             )
         return self._io.read(listed.manifest_path)
 
-    def _decoded(self, data: bytes, listed: ManifestFile) -> tuple[ManifestEntry, ...]:
-        manifest = read_manifest(data, spec_id=listed.partition_spec_id)
-        self._check(manifest, listed)
-        spec = self._metadata.specs[listed.partition_spec_id]
-        return with_current_decimals(inherit(manifest, listed), self._metadata, spec)
-
-    def _read_columns(self, listed: ManifestFile) -> ManifestColumns:
-        path, columns = listed.manifest_path, None
-        if path not in self._entries:
-            try:
-                data = self._bytes(listed)
-                if self._listed_bytes >= _WORTH_POLARS_BYTES and len(data) >= _WORTH_COLUMNS_BYTES:
-                    columns = self._with_columns(data, listed)
-                if columns is None:
-                    self._entries[path] = self._decoded(data, listed)
-            except DeletekitError as e:
-                raise e.in_file(path) from e
-        if columns is None:
-            spec = self._metadata.specs[listed.partition_spec_id]
-            columns = columns_of(self._entries[path], spec.spec_id, tuple(f.field_id for f in spec.fields))
-        return columns
-
-    def _with_columns(self, data: bytes, listed: ManifestFile) -> ManifestColumns | None:
-        """The columns, or None when the strict decoder has to answer; `_check` is made here too."""
-        spec = self._metadata.specs.get(listed.partition_spec_id)
-        columns = read_manifest_columns(data, listed, self._metrics)
-        if columns is None or spec is None:
-            return None
-        is_data = columns.content == FileContent.DATA
-        if (is_data != (listed.content == ManifestContent.DATA)).any():
-            return None
-        if columns.partition_field_ids != tuple(f.field_id for f in spec.fields):
-            return None
-        return replace(columns, partition=tuples_with_current_decimals(columns.partition, self._metadata, spec))
+    def _read(self, data: bytes, listed: ManifestFile) -> ManifestColumns:
+        large = self._listed_bytes >= _WORTH_POLARS_BYTES and len(data) >= _WORTH_COLUMNS_BYTES
+        manifest = read_manifest(data, spec_id=listed.partition_spec_id, cache=self._metrics, by_polars=large)
+        self._check(manifest.columns, listed)
+        columns, spec = inherit(manifest, listed), self._metadata.specs[listed.partition_spec_id]
+        return replace(columns, partition=with_current_decimals(columns.partition, self._metadata, spec))
 
     def _read_list(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
         if snapshot.manifest_list is None:
@@ -178,7 +149,7 @@ class SnapshotReader:
             added_snapshot_id=snapshot.snapshot_id,
         )
 
-    def _check(self, manifest: Manifest, listed: ManifestFile) -> None:
+    def _check(self, columns: ManifestColumns, listed: ManifestFile) -> None:
         spec = self._metadata.specs.get(listed.partition_spec_id)
         if spec is None:
             raise FormatError(
@@ -189,23 +160,22 @@ class SnapshotReader:
                 expected=sorted(self._metadata.specs),
             )
         expected = tuple(f.field_id for f in spec.fields)
-        if manifest.entries and manifest.partition_field_ids != expected:
+        if len(columns) and columns.partition_field_ids != expected:
             raise FormatError(
                 "manifest's partition fields are not those of its spec",
                 kind="partition-spec",
                 field="partition",
-                found=manifest.partition_field_ids,
+                found=columns.partition_field_ids,
                 expected=expected,
             )
-        wrong = [
-            e for e in manifest.entries if isinstance(e.data_file, DataFile) != (listed.content == ManifestContent.DATA)
-        ]
-        if wrong:
+        is_data = columns.content == FileContent.DATA
+        wrong = np.flatnonzero(is_data != (listed.content == ManifestContent.DATA))
+        if len(wrong):
             raise FormatError(
                 "manifest mixes data files and delete files",
                 kind="manifest",
                 field="content",
-                found=wrong[0].data_file.content.name,
+                found=columns.entry(int(wrong[0])).data_file.content.name,
                 expected=listed.content.name,
             )
 

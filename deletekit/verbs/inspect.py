@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -22,7 +23,7 @@ from deletekit.errors import UNREADABLE, DeletekitError, InvalidInputError
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
-from deletekit.formats.puffin import FOOTER_TAIL_BYTES, footer_size, read_footer
+from deletekit.formats.puffin import read_footer
 from deletekit.formats.tabular import open_tabular, read_all
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import MAIN
@@ -139,11 +140,8 @@ def _contents(delete: DeleteFile, io: FileIO, loader: DeleteLoader, limit: int) 
 
 def read_puffin_footer(io: FileIO, path: str) -> Any:
     """The footer of a Puffin file, read from its end. Raises FormatError naming the file."""
-    size = io.size(path)
-    tail = io.read(path, max(size - FOOTER_TAIL_BYTES, 0))
     try:
-        need = footer_size(tail, size)
-        return read_footer(io.read(path, size - need), size)
+        return read_footer(partial(io.read, path), io.size(path))
     except DeletekitError as e:
         raise e.in_file(path) from e
 

@@ -23,6 +23,7 @@ from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.formats.content_file import FileContent
+from deletekit.formats.reserved_fields import LINEAGE_NAMES
 from deletekit.public import public
 from deletekit.table.column_names import as_names, columns_like
 from deletekit.table.consistency import warn_reader
@@ -41,7 +42,6 @@ METADATA_COLUMNS = {
     "_row_id": pa.int64(),
     "_last_updated_sequence_number": pa.int64(),
 }
-_LINEAGE = ("_row_id", "_last_updated_sequence_number")
 _ANNOUNCED_TASKS = 256
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -129,7 +129,7 @@ class Scan:
         request = ReadRequest(
             tuple(self.fields.values()),
             self.bound,
-            lineage=any(n in _LINEAGE for n in self.columns),
+            lineage=any(n in LINEAGE_NAMES for n in self.columns),
             only_live="_deleted" not in self.columns,
         )
 
@@ -189,8 +189,8 @@ class ScanResult:
     def _column(self, name: str, batch: FileBatch, task: ScanTask) -> Any:
         if name in self.fields:
             return batch.table.column(self.fields.index(name))
-        if name in _LINEAGE:
-            return batch.table.column(len(self.fields) + _LINEAGE.index(name))
+        if name in LINEAGE_NAMES:
+            return batch.table.column(len(self.fields) + LINEAGE_NAMES.index(name))
         return _metadata_column(name, batch, task)
 
 

@@ -27,7 +27,6 @@ from deletekit.deletes.input_rows import align
 from deletekit.deletes.keys import KeyNumbers
 from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import (
-    LINEAGE_FIELDS,
     FileBatch,
     ReadContext,
     ReadRequest,
@@ -40,6 +39,7 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile, EntryStatus, ManifestEntry
 from deletekit.table.metadata import MAIN, TableMetadata
+from deletekit.table.reserved_fields import LINEAGE_FIELDS
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_type
 from deletekit.verbs.append import ensure_unpartitioned_spec

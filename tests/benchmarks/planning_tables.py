@@ -26,8 +26,8 @@ from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, Stri
 
 import deletekit as dk
 from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
-from deletekit.formats.manifest import write_manifest
 from deletekit.formats.manifest_list import FieldSummary, ManifestContent, ManifestFile, write_manifest_list
+from deletekit.formats.manifest_writer import write_manifest
 from deletekit.table.metadata import TableMetadata, new_metadata, serialise_metadata, spec_to_json
 from deletekit.table.types import partition_types, schema_to_json
 

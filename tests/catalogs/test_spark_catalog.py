@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
-from deletekit.spark import catalog_settings
+from deletekit.spark.catalogs import catalog_settings
 from tests.catalogs.stores import leftovers, on_disk
 from tests.tables import MODES, Row, expected, items, live, new_catalog
 

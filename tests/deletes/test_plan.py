@@ -14,6 +14,7 @@ import deletekit as dk
 from deletekit.deletes.filter import unbound_filter
 from deletekit.deletes.plan import ScanTask, plan_scan
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent
+from deletekit.formats.lazy_file import DecodedMetrics
 from deletekit.table import snapshot as snapshot_module
 from deletekit.table.file_io import PyIcebergIO
 from deletekit.table.snapshot import SnapshotReader
@@ -231,11 +232,12 @@ def test_position_deletes_of_one_file_apply_to_it_alone(
 def test_the_way_is_chosen_by_the_size_of_the_manifests(table: dk.Table) -> None:
     reader = SnapshotReader(table.io, table.metadata)
     listed = reader.manifests(table.metadata.current_snapshot)[0]  # type: ignore[arg-type]
-    assert reader.columns(listed).given is not None
+    assert not isinstance(reader.columns(listed).metrics, DecodedMetrics)
     reader._listed_bytes = snapshot_module._WORTH_POLARS_BYTES
     reader._columns.clear()
     reader._entries.clear()
-    assert (reader.columns(listed).given is None) == (listed.manifest_length >= snapshot_module._WORTH_COLUMNS_BYTES)
+    by_polars = isinstance(reader.columns(listed).metrics, DecodedMetrics)
+    assert by_polars == (listed.manifest_length >= snapshot_module._WORTH_COLUMNS_BYTES)
 
 
 def test_data_files_of_the_tables_are_about_as_long_as_real_paths() -> None:

@@ -14,10 +14,10 @@ from deletekit.delta.deletion_vector import (
     decode_body,
     frame_of_body,
 )
+from deletekit.delta.roaring_stream import stream_positions
 from deletekit.delta.z85 import decode_z85, encode_z85
 from deletekit.errors import FormatError
 from deletekit.formats.deletion_vector import PositionBitmap, decode_blob, encode_blob
-from deletekit.formats.roaring_stream import stream_positions
 from tests.delta.handmade import body_of, native_body, z85
 from tests.golden_files import Entry, cases, content, positions
 

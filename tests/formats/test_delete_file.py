@@ -14,19 +14,16 @@ import pytest
 
 from deletekit.errors import DeletekitError, FormatError, InvalidInputError
 from deletekit.formats.delete_file import (
-    FILE_PATH_ID,
-    POS_ID,
-    ROW_ID,
     EncodedDeletes,
     encode_equality_deletes,
     encode_position_deletes,
-    read_equality_deletes,
     read_position_deletes,
 )
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.metrics import FIELD_ID_KEY, MetricsMode, field_id_of
 from deletekit.formats.parquet import ParquetOptions
-from deletekit.formats.tabular import TabularFile, open_tabular
+from deletekit.formats.reserved_fields import FILE_PATH_ID, POS_ID, ROW_STRUCT_ID
+from deletekit.formats.tabular import TabularFile, open_tabular, read_all
 from deletekit.table.types import arrow_schema, schema_from_json
 from tests.golden_files import Entry, cases, content, index
 from tests.golden_values import comparable, plain_rows, rows_table
@@ -92,7 +89,7 @@ def test_the_row_struct_is_not_needed_for_the_positions(entry: Entry) -> None:
 @pytest.mark.parametrize("entry", [*WITH_ROWS, *EQUALITY])
 def test_rows_are_read(entry: Entry) -> None:
     expected = rows_table(entry["schema"], entry["rows"])
-    found = read_equality_deletes(opened(entry))
+    found = read_all(opened(entry))
     assert [ids_of(f) for f in found.schema] == [ids_of(f) for f in expected.schema]
     assert plain_rows(found, expected.schema) == plain_rows(expected, expected.schema)
 
@@ -180,13 +177,13 @@ def test_deleted_rows_are_written_beside() -> None:
     encoded = encode_position_deletes(
         {B: PositionBitmap([7]), A: PositionBitmap([2, 5])}, rows={A: deleted_rows([10, 11]), B: deleted_rows([20])}
     )
-    table = read_equality_deletes(ours(encoded))
+    table = read_all(ours(encoded))
     assert table.column("row").to_pylist() == [
         {"id": 10, "name": "n10"},
         {"id": 11, "name": "n11"},
         {"id": 20, "name": "n20"},
     ]
-    assert ids_of(table.schema.field("row")) == (ROW_ID, "row", [(1, "id"), (2, "name")])
+    assert ids_of(table.schema.field("row")) == (ROW_STRUCT_ID, "row", [(1, "id"), (2, "name")])
     assert not table.schema.field("row").nullable
     metrics = encoded.metrics
     assert (metrics.value_counts, set(metrics.lower_bounds)) == ({1: 3, 2: 3}, {1, 2})
@@ -239,7 +236,7 @@ def encoded_as(entry: Entry) -> EncodedDeletes:
 @pytest.mark.parametrize("entry", EQUALITY_PARQUET)
 def test_our_equality_deletes_read_back(entry: Entry) -> None:
     expected = rows_table(entry["schema"], entry["rows"])
-    found = read_equality_deletes(ours(encoded_as(entry)))
+    found = read_all(ours(encoded_as(entry)))
     assert plain_rows(found, expected.schema) == plain_rows(expected, expected.schema)
 
 
@@ -293,7 +290,7 @@ def test_no_row_is_no_file() -> None:
 
 def test_rows_keep_their_order() -> None:
     encoded = encode_equality_deletes(deleted_rows([3, 1, 2]), (1,), schema_json={}, mode_of=default_mode)
-    assert comparable(read_equality_deletes(ours(encoded)).column("id").to_pylist()) == [3, 1, 2]
+    assert comparable(read_all(ours(encoded)).column("id").to_pylist()) == [3, 1, 2]
 
 
 # --- what is no position delete file ----------------------------------------------------------------------------------

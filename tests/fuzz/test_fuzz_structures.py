@@ -29,8 +29,8 @@ from deletekit.formats.avro_blocks import read_blocks
 from deletekit.formats.avro_schema import record_bytes, strip
 from deletekit.formats.avro_table import read_avro_table
 from deletekit.formats.deletion_vector import MAGIC, PositionBitmap, decode_blob
-from deletekit.formats.manifest import inherit, read_manifest
 from deletekit.formats.manifest_list import ManifestFile, read_manifest_list
+from deletekit.formats.manifests import inherit, read_manifest
 from deletekit.formats.puffin import FileMetadata, blob_payload, read_puffin
 from deletekit.formats.tabular import open_tabular, read_all
 from deletekit.table.metadata import parse_metadata
@@ -186,7 +186,7 @@ def records(data: bytes) -> list[Any]:
 
 
 def entries(data: bytes) -> list[Any]:
-    return list(inherit(read_manifest(data), LISTED))
+    return list(inherit(read_manifest(data), LISTED).all_entries())
 
 
 def rows(data: bytes) -> Any:

@@ -14,7 +14,8 @@ import pytest
 
 import deletekit as dk
 from deletekit.formats.content_file import FileContent
-from deletekit.formats.manifest import read_manifest, write_manifest
+from deletekit.formats.manifest_writer import write_manifest
+from deletekit.formats.manifests import read_manifest
 from tests.avro_bytes import without_metadata
 from tests.interop.rows import same_rows
 from tests.interop.scenarios import SCENARIOS, Scenario

@@ -10,7 +10,7 @@ from deletekit.course.translations import Messages
 from deletekit.course.views.page import Block, Control, Facts, Line, Mark, Page
 from deletekit.course.views.table_view import window
 from deletekit.errors import DeletekitError
-from deletekit.formats.safe_text import brief, literal, plain
+from deletekit.safe_text import brief, literal, plain
 
 __all__ = [
     "button",

@@ -15,7 +15,7 @@ from deletekit.deletes.verdict import NamingDelete, Rules
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.formats.safe_text import brief, literal
+from deletekit.safe_text import brief, literal
 from deletekit.table.metadata import Snapshot
 
 __all__ = ["row_fate"]

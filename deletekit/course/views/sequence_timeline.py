@@ -17,8 +17,8 @@ from deletekit.course.views.table_view import TableView, as_table_view, delete_o
 from deletekit.deletes.which_apply import DeleteFileIndex
 from deletekit.errors import FormatError, InvalidInputError
 from deletekit.formats.content_file import ManifestEntry
-from deletekit.formats.manifest_columns import columns_of
 from deletekit.formats.manifest_list import ManifestContent
+from deletekit.formats.manifests import columns_of
 from deletekit.table.metadata import Snapshot
 
 __all__ = ["sequence_timeline"]

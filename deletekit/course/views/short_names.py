@@ -142,9 +142,6 @@ def _as_listed(new: list[ManifestColumns]) -> list[tuple[str, Identity]]:
 
 def _files(columns: ManifestColumns) -> Iterator[tuple[int, str, Identity]]:
     """Return sequence number, letter and identity of each file of a manifest."""
-    if columns.given is not None:
-        yield from ((e.sequence_number or 0, _letter(e), e.data_file.identity) for e in columns.given)
-        return
     numbers, paths = columns.sequence_number.tolist(), columns.file_path.to_pylist()
     if (columns.content == FileContent.DATA).all():
         yield from ((number, "D", (path,)) for number, path in zip(numbers, paths, strict=True))

@@ -18,7 +18,7 @@ from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import ReadRequest, read_task
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.formats.safe_text import brief, literal
+from deletekit.safe_text import brief, literal
 from deletekit.table.metadata import Snapshot
 from deletekit.table.summary_counters import count_entries, count_totals
 

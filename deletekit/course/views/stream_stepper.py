@@ -18,7 +18,7 @@ from deletekit.deletes.scope import referenced_path
 from deletekit.deletes.verdict import Rules
 from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.formats.safe_text import literal, runs
+from deletekit.safe_text import literal, runs
 
 __all__ = ["stream_stepper"]
 

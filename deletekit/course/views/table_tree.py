@@ -19,7 +19,7 @@ from deletekit.course.views.table_view import TableView, as_table_view, kind_of
 from deletekit.course.views.tree_items import Item, Items, visible
 from deletekit.formats.content_file import EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
-from deletekit.formats.safe_text import brief, literal, plain
+from deletekit.safe_text import brief, literal, plain
 from deletekit.table.metadata import Snapshot
 from deletekit.verbs.inspect import to_json
 

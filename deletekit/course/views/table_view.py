@@ -20,7 +20,7 @@ from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.formats.safe_text import brief, short
+from deletekit.safe_text import brief, short
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table, from_metadata

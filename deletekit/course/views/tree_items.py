@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from deletekit.course.views.page import Mark, Node
-from deletekit.formats.safe_text import brief
+from deletekit.safe_text import brief
 
 __all__ = ["Item", "Items", "visible"]
 

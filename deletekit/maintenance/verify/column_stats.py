@@ -12,26 +12,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.types import NestedField
 
 from deletekit.deletes.projection import FileColumns, project
 from deletekit.deletes.which_apply import widened_bound
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import ContentFile
 from deletekit.formats.decimals import unscaled_value
-from deletekit.formats.delete_file import FILE_PATH_ID, POS_ID
 from deletekit.formats.metrics import FIELD_ID_KEY, field_id_of
 from deletekit.maintenance.verify.bounds import comparable, is_ordered
 from deletekit.maintenance.verify.report import Finding, error
 from deletekit.maintenance.verify.unreadable import DAMAGE
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.reserved_fields import POSITION_DELETE_FIELDS
 
 __all__ = ["FileStats"]
 
-RESERVED = {
-    FILE_PATH_ID: NestedField(FILE_PATH_ID, "file_path", StringType(), required=True),
-    POS_ID: NestedField(POS_ID, "pos", LongType(), required=True),
-}
 _COUNTS = (
     ("value-count", "value_counts", "count"),
     ("null-count", "null_value_counts", "nulls"),
@@ -83,7 +79,7 @@ class FileStats:
 
     def __init__(self, file: ContentFile, metadata: TableMetadata) -> None:
         self._file = file
-        self._fields = {**metadata.all_fields, **RESERVED}
+        self._fields = {**metadata.all_fields, **POSITION_DELETE_FIELDS}
         untrusted = metadata.untrusted_bounds
         # Java's ORC writer counts nested fields wrongly; see TableMetadata.untrusted_bounds.
         self._uncounted = untrusted.get(file.file_format, frozenset())

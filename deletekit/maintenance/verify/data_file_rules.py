@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 
 from deletekit.deletes.field_path import FieldPaths
 from deletekit.deletes.projection import FileColumns, project, with_field_ids
-from deletekit.deletes.read import LAST_UPDATED_FIELD, LAST_UPDATED_ID, ROW_ID_FIELD, ROW_ID_ID
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import DataFile, ManifestEntry
 from deletekit.formats.tabular import TabularFile, open_tabular
@@ -25,6 +24,7 @@ from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import partition_values, schema_of_spec
 from deletekit.table.properties import NAME_MAPPING
+from deletekit.table.reserved_fields import LAST_UPDATED_FIELD, ROW_ID_FIELD
 from deletekit.table.types import partition_types, stored_value
 
 __all__ = ["check_data_file"]
@@ -114,11 +114,11 @@ class _Rows:
     def _lineage(self, table: pa.Table) -> None:
         """Check that stored row ids are below next-row-id, and stored sequence numbers not above the last (v3)."""
         limits = (
-            (ROW_ID_ID, ROW_ID_FIELD, self._metadata.next_row_id - 1),
-            (LAST_UPDATED_ID, LAST_UPDATED_FIELD, self._metadata.last_sequence_number),
+            (ROW_ID_FIELD, self._metadata.next_row_id - 1),
+            (LAST_UPDATED_FIELD, self._metadata.last_sequence_number),
         )
-        for field_id, field, most in limits:
-            if field_id not in self._columns.by_id or self._metadata.format_version < 3:
+        for field, most in limits:
+            if field.field_id not in self._columns.by_id or self._metadata.format_version < 3:
                 continue
             column = project(table, self._columns, field)
             extremes = pc.min_max(column).as_py()

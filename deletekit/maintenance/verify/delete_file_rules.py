@@ -19,13 +19,14 @@ from deletekit.deletes.projection import with_field_ids
 from deletekit.deletes.scope import referenced_path
 from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.content_file import DeleteFile, FileContent
-from deletekit.formats.delete_file import FILE_PATH_ID, POS_ID, read_position_deletes
+from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.deletion_vector import PositionBitmap, decode_blob
 from deletekit.formats.metrics import field_id_of
 from deletekit.formats.puffin import (
     DELETION_VECTOR_V1,
     FileMetadata,
 )
+from deletekit.formats.reserved_fields import FILE_PATH_ID, POS_ID
 from deletekit.formats.tabular import open_tabular, read_all
 from deletekit.maintenance.verify.column_stats import FileStats
 from deletekit.maintenance.verify.report import Finding, error, in_file

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from deletekit.formats.content_file import DataFile, EntryStatus
-from deletekit.formats.manifest import Manifest
 from deletekit.formats.manifest_list import FieldSummary, ManifestContent, ManifestFile
+from deletekit.formats.manifests import Manifest
 from deletekit.maintenance.verify.bounds import comparable, is_ordered
 from deletekit.maintenance.verify.report import Finding, error
 from deletekit.maintenance.verify.stored_manifest import StoredManifest

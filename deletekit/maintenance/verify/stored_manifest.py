@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from deletekit.errors import NotFoundError
 from deletekit.formats.avro import read_container
-from deletekit.formats.content_file import EntryStatus, ManifestEntry
-from deletekit.formats.manifest import Manifest, inherit, read_manifest
+from deletekit.formats.content_file import ManifestEntry
 from deletekit.formats.manifest_list import ManifestFile, read_manifest_list
+from deletekit.formats.manifests import Manifest, inherit, read_manifest
 from deletekit.maintenance.verify.report import Finding, warning
 from deletekit.maintenance.verify.unreadable import DAMAGE, from_error, not_checked
 from deletekit.table.file_io import FileIO
@@ -91,18 +91,8 @@ def read_stored(io: FileIO, metadata: TableMetadata, listed: ManifestFile) -> St
 
 
 def _entries(manifest: Manifest, listed: ManifestFile, metadata: TableMetadata) -> tuple[ManifestEntry, ...]:
-    """Entries with what they inherit; one that may not inherit its sequence number takes the manifest's all the same.
-
-    A rule of its own reports that one, and the other rules still see it.
-    """
-    patched = tuple(
-        replace(e, sequence_number=listed.sequence_number)
-        if e.sequence_number is None and e.status != EntryStatus.ADDED
-        else e
-        for e in manifest.entries
-    )
-    entries = inherit(replace(manifest, entries=patched), listed)
-    spec = metadata.specs.get(listed.partition_spec_id)
-    if spec is None or any(len(e.data_file.partition) != len(spec.fields) for e in patched):
-        return tuple(entries)
-    return with_current_decimals(entries, metadata, spec)
+    """Entries with what they inherit, also where they may not: a rule of its own reports those, all others see them."""
+    columns, spec = inherit(manifest, listed, strict=False), metadata.specs.get(listed.partition_spec_id)
+    if spec is not None and len(columns.partition_field_ids) == len(spec.fields):
+        columns = replace(columns, partition=with_current_decimals(columns.partition, metadata, spec))
+    return columns.all_entries()

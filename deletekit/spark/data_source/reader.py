@@ -23,6 +23,7 @@ from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import TaskPart, task_parts
 from deletekit.engines.worker_path import forget_archives
 from deletekit.errors import InvalidInputError
+from deletekit.formats.reserved_fields import LINEAGE_NAMES
 from deletekit.spark.data_source.filters import conjunction, translated
 from deletekit.spark.data_source.options import SourceOptions, names_of
 from deletekit.spark.data_source.types import spark_field, spark_type, to_spark
@@ -40,7 +41,6 @@ __all__ = ["TableReader", "spark_schema", "without_history"]
 # A batch lies in the JVM's direct memory whole, of which a driver of 512 MB has as much.
 BATCH_ROWS = 1 << 16
 _HISTORY = ("snapshots", "snapshot-log", "metadata-log", "statistics", "partition-statistics")
-_LINEAGE = ("_row_id", "_last_updated_sequence_number")
 _METADATA_TYPES = {
     pa.string(): st.StringType(),
     pa.int64(): st.LongType(),
@@ -158,7 +158,7 @@ class TableReader(DataSourceReader):
         return ReadRequest(
             tuple(self._fields.values()),
             parse_filter(conjunction(self._where), self._schema),
-            lineage=any(n in _LINEAGE for n in self._columns),
+            lineage=any(n in LINEAGE_NAMES for n in self._columns),
             only_live="_deleted" not in self._columns,
         )
 

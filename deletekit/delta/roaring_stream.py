@@ -1,7 +1,6 @@
-"""Positions of a 64-bit Roaring bitmap, read front to back: one container of 65,536 positions is held at a time.
+"""Read the positions of a 64-bit Roaring bitmap front to back, one container of 65,536 positions at a time.
 
-Law: a stream of bytes -> arrays of positions, ascending. What a header promises is checked when it is read, so a
-caller who must not act on damage acts after the last array.
+A container is checked when it is read. A caller that must not act on damage acts after the last array.
 Spec: https://github.com/RoaringBitmap/RoaringFormatSpec, "64-bit implementations" (the portable one).
 """
 
@@ -32,7 +31,7 @@ _MAX_KEY = 0x7FFFFFFF
 
 
 def stream_positions(read: Read) -> Iterator[Lows]:
-    """Positions by container, ascending, none empty. Raises FormatError where the bytes are no such bitmap."""
+    """Yield positions by container, ascending, none empty. Raises FormatError where the bytes are no such bitmap."""
     (count,) = struct.unpack("<Q", read(8))
     last = -1
     for _ in range(count):

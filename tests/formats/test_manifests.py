@@ -19,9 +19,10 @@ from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
 from deletekit.formats.avro import read_container
 from deletekit.formats.avro_schema import strip
 from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
-from deletekit.formats.manifest import Manifest, inherit, read_manifest, write_manifest
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.formats.manifest_schema import manifest_entry_schema
+from deletekit.formats.manifest_writer import write_manifest
+from deletekit.formats.manifests import Manifest, columns_of, inherit, read_manifest
 from tests.avro_bytes import avro_file, without_metadata
 from tests.golden_files import Entry, cases, content
 
@@ -111,7 +112,7 @@ def listed(entry: Entry, read: Mapping[str, Any] | None = None) -> ManifestFile:
 @pytest.mark.parametrize(("entry", "read"), READS)
 def test_inherited_entries_are_what_java_read(entry: Entry, read: Entry) -> None:
     manifest = read_manifest(golden(entry), spec_id=entry["partition_spec"]["spec-id"])
-    found = [entry_as_json(e) for e in inherit(manifest, listed(entry, read))]
+    found = [entry_as_json(e) for e in inherit(manifest, listed(entry, read)).all_entries()]
     assert found == [without_partition(e, raw) for e, raw in zip(read["entries"], entry["raw_entries"], strict=True)]
 
 
@@ -282,8 +283,8 @@ LISTED = ManifestFile(
 
 
 def inherited(*entries: ManifestEntry, version: int = 3, **changes: Any) -> list[ManifestEntry]:
-    manifest = Manifest(metadata={"format-version": str(version)}, partition_field_ids=(), entries=entries)
-    return list(inherit(manifest, replace(LISTED, **changes)))
+    manifest = Manifest(metadata={"format-version": str(version)}, columns=columns_of(entries, 0, ()))
+    return list(inherit(manifest, replace(LISTED, **changes)).all_entries())
 
 
 def test_added_entry_takes_sequence_numbers_and_snapshot_of_its_manifest() -> None:
@@ -323,7 +324,7 @@ def test_inherited_sequence_numbers_are_pyicebergs(tmp_path: Path, version: int,
     path = tmp_path / "m.avro"
     path.write_bytes(data)
     for number in (0, 9):
-        (entry,) = inherit(read_manifest(data), replace(LISTED, sequence_number=number))
+        (entry,) = inherit(read_manifest(data), replace(LISTED, sequence_number=number)).all_entries()
         listed = PyIcebergManifest.from_args(
             manifest_path=str(path),
             manifest_length=len(data),

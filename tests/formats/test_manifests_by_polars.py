@@ -1,4 +1,4 @@
-"""Manifests as columns: entry for entry what the strict decoder gives, and None for whatever it refuses."""
+"""Manifests decoded by polars: entry for entry what fastavro gives, and the same errors."""
 
 from __future__ import annotations
 
@@ -6,38 +6,42 @@ import copy
 import pickle
 import random
 import struct
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError, asdict, replace
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from deletekit.errors import DeletekitError
+from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
-from deletekit.formats.lazy_file import LazyDataFile, MetricsCache
-from deletekit.formats.manifest import inherit, read_manifest, write_manifest
-from deletekit.formats.manifest_columns import ManifestColumns, columns_of, text_array
-from deletekit.formats.manifest_decoder import read_manifest_columns
+from deletekit.formats.lazy_file import DecodedMetrics, LazyDataFile, MetricsCache
+from deletekit.formats.manifest_columns import ManifestColumns, text_array
 from deletekit.formats.manifest_list import ManifestFile
-from tests.formats.test_manifest import DAMAGE, FIXED, READS, golden, listed
+from deletekit.formats.manifest_writer import write_manifest
+from deletekit.formats.manifests import columns_of, inherit, read_manifest
+from tests.formats.test_manifests import DAMAGE, FIXED, READS, golden, listed
 from tests.golden_files import Entry
 
-Found = list[ManifestEntry] | None
 LISTED = ManifestFile(manifest_path="m.avro", manifest_length=1, partition_spec_id=0, added_snapshot_id=77)
 
 
-def by_columns(data: bytes, row: ManifestFile) -> Found:
-    columns = read_manifest_columns(data, row, MetricsCache())
-    return None if columns is None else list(columns.entries(np.arange(len(columns))))
+def by_polars(data: bytes, row: ManifestFile) -> list[ManifestEntry]:
+    manifest = read_manifest(data, spec_id=row.partition_spec_id, by_polars=True)
+    return list(inherit(manifest, row).all_entries())
 
 
 def strictly(data: bytes, row: ManifestFile) -> list[ManifestEntry]:
-    return list(inherit(read_manifest(data, spec_id=row.partition_spec_id), row))
+    return list(inherit(read_manifest(data, spec_id=row.partition_spec_id), row).all_entries())
 
 
-def same(found: Found, expected: list[ManifestEntry]) -> bool:
+def is_by_polars(data: bytes) -> bool:
+    """Whether polars' columns were believed."""
+    return isinstance(read_manifest(data, spec_id=0, by_polars=True).columns.metrics, DecodedMetrics)
+
+
+def same(found: list[ManifestEntry], expected: list[ManifestEntry]) -> bool:
     """Whether two lists are equal in value and type; as text, for NaN and -0.0."""
     return repr(found) == repr(expected)
 
@@ -47,21 +51,21 @@ def same(found: Found, expected: list[ManifestEntry]) -> bool:
 
 @pytest.mark.golden
 @pytest.mark.parametrize(("entry", "read"), READS)
-def test_golden_manifests_have_the_same_entries_in_columns(entry: Entry, read: Entry) -> None:
+def test_golden_manifests_have_the_same_entries(entry: Entry, read: Entry) -> None:
     row = listed(entry, read)
     expected = strictly(golden(entry), row)
-    found = by_columns(golden(entry), row)
-    if entry["file"] == FIXED or not expected:
-        assert found is None
-    else:
-        assert same(found, expected)
-        assert found == expected or any(v != v for e in expected for v in e.data_file.partition)
+    found = by_polars(golden(entry), row)
+    assert is_by_polars(golden(entry)) == (entry["file"] != FIXED and bool(expected))
+    assert same(found, expected)
+    assert found == expected or any(v != v for e in expected for v in e.data_file.partition)
 
 
 @pytest.mark.parametrize("name", sorted(set(DAMAGE) - {"spec id of words"}))  # the list's spec id is taken instead
-def test_damage_is_left_to_the_strict_decoder(name: str) -> None:
-    make, _, _ = DAMAGE[name]
-    assert read_manifest_columns(make(), LISTED, MetricsCache()) is None
+def test_damage_is_named_by_polars_too(name: str) -> None:
+    make, kind, field = DAMAGE[name]
+    with pytest.raises(FormatError) as error:
+        read_manifest(make(), spec_id=0, by_polars=True)
+    assert (error.value.kind, error.value.field) == (kind, field)
 
 
 # --- generated --------------------------------------------------------------------------------------------------------
@@ -158,9 +162,10 @@ def manifests(draw: st.DrawFn) -> tuple[bytes, ManifestFile]:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(manifests())
-def test_generated_manifests_have_the_same_entries_in_columns(case: tuple[bytes, ManifestFile]) -> None:
+def test_generated_manifests_have_the_same_entries(case: tuple[bytes, ManifestFile]) -> None:
     data, row = case
-    assert same(by_columns(data, row), strictly(data, row))
+    assert is_by_polars(data)
+    assert same(by_polars(data, row), strictly(data, row))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -173,25 +178,27 @@ def test_damaged_manifests_are_never_read_as_something_else(
         hurt = bytearray(data)
         for _ in range(rng.choice((1, 1, 3))):
             hurt[rng.randrange(len(hurt) // 2, len(hurt))] ^= 1 << rng.randrange(8)
-        found = by_columns(bytes(hurt), row)
-        try:
-            expected = strictly(bytes(hurt), row)
-        except DeletekitError:
-            assert found is None
-        else:
-            assert found is None or same(found, expected)
+        assert outcome(by_polars, bytes(hurt), row) == outcome(strictly, bytes(hurt), row)
 
 
-def test_an_entry_that_cannot_inherit_is_left_to_the_strict_decoder() -> None:
+def outcome(read: Callable[[bytes, ManifestFile], list[ManifestEntry]], data: bytes, row: ManifestFile) -> str:
+    try:
+        return repr(read(data, row))
+    except DeletekitError as e:
+        return repr(e)
+
+
+def test_an_entry_that_cannot_inherit_is_refused() -> None:
     file = DataFile(spec_id=0, file_path="a" * 30, file_format="AVRO", record_count=1, file_size_in_bytes=1)
-    data = written(file, file, status=EntryStatus.EXISTING, sequence_number=5)
-    assert by_columns(data, replace(LISTED, sequence_number=9)) is not None
     shape = written(file, file, status=EntryStatus.ADDED, sequence_number=None)
     # The same file with the status of an existing entry: 2 is 1, 0 is 0.
     hurt = shape.replace(b"\x02\x02\x9a\x01\x00\x00", b"\x00\x02\x9a\x01\x00\x00")
     assert hurt != shape
-    assert by_columns(shape, replace(LISTED, sequence_number=9)) is not None
-    assert by_columns(hurt, replace(LISTED, sequence_number=9)) is None
+    assert is_by_polars(hurt)
+    assert len(by_polars(shape, replace(LISTED, sequence_number=9))) == 2
+    with pytest.raises(FormatError) as error:
+        by_polars(hurt, replace(LISTED, sequence_number=9))
+    assert error.value.field == "sequence_number"
 
 
 def written(*files: DataFile | DeleteFile, status: EntryStatus, sequence_number: int | None) -> bytes:
@@ -231,9 +238,7 @@ FILE = DataFile(
 
 def decoded(*files: DataFile | DeleteFile) -> ManifestColumns:
     data = written(*files, status=EntryStatus.ADDED, sequence_number=1)
-    columns = read_manifest_columns(data, LISTED, MetricsCache())
-    assert columns is not None
-    return columns
+    return inherit(read_manifest(data, spec_id=0, by_polars=True), LISTED)
 
 
 def test_a_lazy_file_is_a_plain_one_to_whoever_looks() -> None:
@@ -263,11 +268,7 @@ def test_a_lazy_file_travels_as_a_plain_one() -> None:
 def test_metrics_of_few_manifests_are_kept() -> None:
     cache = MetricsCache(most=2)
     data = written(FILE, status=EntryStatus.ADDED, sequence_number=1)
-    entries = []
-    for _ in range(5):
-        columns = read_manifest_columns(data, LISTED, cache)
-        assert columns is not None
-        entries.append(columns.entry(0))
+    entries = [read_manifest(data, spec_id=0, cache=cache, by_polars=True).columns.entry(0) for _ in range(5)]
     assert [e.data_file.value_counts for e in entries * 2] == [{1: 10}] * 10
     assert len(cache._kept) == 2
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deletekit.cli.text import count, first, json_ready, literal, moment, plain, runs, short, size
+from deletekit.safe_text import count, first, json_ready, literal, moment, plain, runs, short, size
 from tests.cli.conftest import EVIL
 
 

@@ -1,6 +1,6 @@
-"""Values as text that is safe to print.
+"""Turn values into text that is safe to print.
 
-Law: pure. What a table holds may look like a terminal's command or hide in what one sees; here it becomes visible.
+A table's values may contain commands for a terminal, or characters that are invisible. Here they become visible.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ LONGEST_VALUE = 200
 
 
 def plain(value: object) -> str:
-    """Text in which nothing acts on a terminal or hides: every such character is shown by its escape."""
+    """Escape every character that acts on a terminal or is invisible."""
     return _UNSAFE.sub(_escape, str(value))
 
 
 def brief(value: object, longest: int = LONGEST_VALUE) -> str:
-    """`plain`, cut after so many characters: names have no limit, and what is sent of them has."""
+    """Do `plain`, and cut the text after `longest` characters: names have no limit of their own."""
     text = plain(value)
     return text if len(text) <= longest else f"{text[:longest]}…"
 
@@ -48,7 +48,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def literal(value: Any, longest: int | None = LONGEST_VALUE) -> str:
-    """A column value much as SQL writes it: NULL, 'text', X'0a'; cut after `longest`, and by how many."""
+    """Write a column value much as SQL does: NULL, 'text', X'0a'; cut after `longest`, saying how many follow."""
     text = plain(_literal(value))
     if longest is not None and len(text) > longest:
         return f"{text[:longest]}… (+{len(text) - longest:,})"
@@ -74,7 +74,7 @@ def _literal(value: Any) -> str:
 
 
 def json_ready(value: Any) -> Any:
-    """A value as strict JSON can hold it.
+    """Return a value as strict JSON can hold it.
 
     Bytes are base64; dates, times, decimals and uuids their text; NaN and the infinities text too, as JSON has no
     number for them; maps whose keys are not text become lists of `key` and `value`, as in Iceberg's own JSON.
@@ -120,13 +120,13 @@ def _run(start: int, end: int) -> str:
 
 
 def first(items: Sequence[_T], limit: int) -> tuple[Sequence[_T], int]:
-    """At most `limit` items (0: all), and how many are left out."""
+    """Return at most `limit` items (0: all), and how many are left out."""
     shown = items[:limit] if limit else items
     return shown, len(items) - len(shown)
 
 
 def short(path: Any, location: str) -> str:
-    """A path below the table's location without it."""
+    """Return a path without the table's location in front."""
     text = str(path)
     prefix = location.rstrip("/") + "/"
     return plain(text.removeprefix(prefix))
@@ -149,7 +149,7 @@ def size(number: Any) -> str:
 
 
 def moment(milliseconds: Any) -> str:
-    """A time of Iceberg's metadata, in UTC."""
+    """Write a time of Iceberg's metadata, in UTC."""
     try:
         return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (TypeError, ValueError, OverflowError, OSError):
