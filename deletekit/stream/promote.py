@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 from pyiceberg.types import NestedField
 
-from deletekit.commit.change import RefUpdate, RowDelta
-from deletekit.commit.conflicts import PlannedChange
-from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.commit.change import Base, ReadSet, RefUpdate, RowDelta
+from deletekit.commit.planned_change import check_request, plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.delete_writers import FilePositions
 from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.replace import HiddenRows, write_positions
@@ -105,7 +105,7 @@ def promote(
     if fields and mode == "merge-on-read" and not partitionable(table.metadata, fields):
         ensure_unpartitioned_spec(table)
     run = _Promote(branch, fields, mode, reset, engine_or_default(engine))
-    done = commit(table, run.build, ref=ref)
+    done = commit(plan_change(table, run.build, ref=ref))
     assert run.report is not None
     return replace(run.report, commit=done if done.snapshot_id is not None else None)
 
@@ -127,23 +127,23 @@ class _Promote:
     plans: int = 0
     report: Promotion | None = field(default=None)
 
-    def build(self, attempt: Attempt) -> RowDelta | PlannedChange:
+    def build(self, base: Base) -> RowDelta:
         self.plans += 1
-        metadata = attempt.base.metadata
+        metadata = base.metadata
         head = metadata.snapshot_of_ref(self.branch)
         assert head is not None  # checked: the branch is there, and is not an empty main
-        start = _last_promoted(metadata, attempt.base.snapshot, head, self.branch)
+        start = _last_promoted(metadata, base.snapshot, head, self.branch)
         self.report = Promotion(snapshot_id=head.snapshot_id, previous_snapshot_id=start.snapshot_id)
         if start.snapshot_id == head.snapshot_id:
             return RowDelta()
-        found = difference(attempt, start, head, self.engine)
+        found = difference(base, start, head, self.engine)
         falls_back = self.plans > _PLANS_BY_POSITION and self.mode == "merge-on-read" and bool(self.fields)
         if self.mode == "copy-on-write":
-            delta = self._copied(attempt, found)
+            delta = self._copied(base, found)
         elif falls_back:
-            delta = self._by_value(attempt, found)
+            delta = self._by_value(base, found)
         else:
-            delta = self._by_position(attempt, found)
+            delta = self._by_position(base, found)
         self.report = replace(
             self.report,
             added_rows=sum(s.task.data_file.record_count - len(s.positions) for s in found.staged),
@@ -154,33 +154,32 @@ class _Promote:
         if self.reset:
             refs.append(RefUpdate(name=self.branch, type="branch", found=head.snapshot_id))
         delta = replace(delta, summary=summary, refs=tuple(refs))
-        return PlannedChange(delta=delta) if falls_back else delta
+        return replace(delta, read_set=ReadSet()) if falls_back else delta
 
-    def _by_position(self, attempt: Attempt, found: Difference) -> RowDelta:
+    def _by_position(self, base: Base, found: Difference) -> RowDelta:
         killed = self._killed(found)
-        delta = by_position(attempt, killed)
+        delta = by_position(base, killed)
         files, hidden = _staged(found)
         return replace(
             delta,
             added_data_files=files,
-            added_delete_files=(*delta.added_delete_files, *write_positions(attempt.write, hidden)),
+            added_delete_files=(*delta.added_delete_files, *write_positions(base.write, hidden)),
         )
 
-    def _by_value(self, attempt: Attempt, found: Difference) -> RowDelta:
+    def _by_value(self, base: Base, found: Difference) -> RowDelta:
         files, hidden = _staged(found)
         keys = self._touched(found)
-        deletes = write_blind(attempt.write, specs_in_use(attempt), keys, self.fields, None) if len(keys) else []
-        return RowDelta(added_data_files=files, added_delete_files=(*deletes, *write_positions(attempt.write, hidden)))
+        deletes = write_blind(base.write, specs_in_use(base), keys, self.fields, None) if len(keys) else []
+        return RowDelta(added_data_files=files, added_delete_files=(*deletes, *write_positions(base.write, hidden)))
 
-    def _copied(self, attempt: Attempt, found: Difference) -> RowDelta:
+    def _copied(self, base: Base, found: Difference) -> RowDelta:
         killed = {k.task.data_file.file_path: k for k in self._killed(found)}
         old = [t for p, t in found.there.items() if p in killed or t.deletes]
         none = PositionBitmap()
         again = [(t, killed[p].positions if (p := t.data_file.file_path) in killed else none) for t in old]
         again += [(s.task, none) for s in found.staged if s.task.deletes]
-        files = [f for task, gone in again for f in rewritten(found.context, attempt.write, task, gone)]
+        files = [f for task, gone in again for f in rewritten(found.context, base.write, task, gone)]
         files += [_new(s.task) for s in found.staged if not s.task.deletes]
-        base = attempt.base
         deletes = base.reader.live_entries(base.snapshot, ManifestContent.DELETES) if base.snapshot else ()
         return RowDelta(
             added_data_files=tuple(files),

@@ -20,6 +20,7 @@ from pyiceberg.schema import Schema, index_by_id
 
 from deletekit.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from deletekit.formats.compression import decompress, json_limit
+from deletekit.table.format_version import FORMAT_VERSIONS, NEWEST, FormatVersion
 from deletekit.table.locations import normalised, normalised_properties
 from deletekit.table.properties import check_properties
 from deletekit.table.types import schema_from_json, schema_to_json
@@ -27,7 +28,6 @@ from deletekit.table.types import schema_from_json, schema_to_json
 __all__ = ["MAIN", "Snapshot", "TableMetadata", "new_metadata", "parse_metadata", "serialise_metadata"]
 
 MAIN = "main"
-_FORMAT_VERSIONS = (1, 2, 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +93,11 @@ class TableMetadata:
     @property
     def format_version(self) -> int:
         return int(self.raw["format-version"])
+
+    @property
+    def version(self) -> FormatVersion:
+        """The rules of the format version."""
+        return FormatVersion(self.format_version)
 
     @property
     def location(self) -> str:
@@ -219,7 +224,7 @@ def parse_metadata(data: bytes, file: str | None = None) -> TableMetadata:
             "table metadata is not a JSON object", kind="table-metadata", file=file, found=type(raw).__name__
         )
     version = raw.get("format-version")
-    if isinstance(version, int) and version > max(_FORMAT_VERSIONS):
+    if isinstance(version, int) and version > NEWEST:
         raise UnsupportedError(
             "table format version is not supported",
             kind="format-version",
@@ -228,7 +233,7 @@ def parse_metadata(data: bytes, file: str | None = None) -> TableMetadata:
             found=version,
             expected="1, 2 or 3",
         )
-    if version not in _FORMAT_VERSIONS:
+    if version not in FORMAT_VERSIONS:
         raise FormatError(
             "bad table metadata",
             kind="table-metadata",
@@ -282,7 +287,7 @@ def new_metadata(
 
     Raises InvalidInputError for a format version deletekit does not write, or a type or default it does not have.
     """
-    if format_version not in _FORMAT_VERSIONS:
+    if format_version not in FORMAT_VERSIONS:
         raise InvalidInputError(
             "format version cannot be written",
             kind="format-version",

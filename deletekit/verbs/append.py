@@ -13,10 +13,10 @@ from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.transforms import IdentityTransform, Transform, parse_transform
 from pyiceberg.types import FixedType
 
-from deletekit.commit.change import RowDelta
-from deletekit.commit.conflicts import PlannedChange
+from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.metadata_commit import commit_metadata
-from deletekit.commit.swap import Attempt, Commit, commit
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.write_context import check_parquet_only
@@ -93,16 +93,16 @@ def append(
     Returns the commit; its `snapshot_id` is None when there were no rows.
     """
 
-    def build(attempt: Attempt) -> PlannedChange:
-        metadata = attempt.base.metadata
+    def build(base: Base) -> RowDelta:
+        metadata = base.metadata
         check_parquet_only(metadata, "write.format.default")
         if is_data_frame(rows):
-            files = append_frame(rows, attempt.write, metadata, engine_of(rows))
+            files = append_frame(rows, base.write, metadata, engine_of(rows))
         else:
-            files = write_data_files(attempt.write, align(rows, metadata.schema), metadata.spec)
-        return PlannedChange(delta=RowDelta(added_data_files=tuple(files)))
+            files = write_data_files(base.write, align(rows, metadata.schema), metadata.spec)
+        return RowDelta(added_data_files=tuple(files), read_set=ReadSet())
 
-    return commit(table, build, ref=ref, properties=commit_properties)
+    return commit(plan_change(table, build, ref=ref, properties=commit_properties))
 
 
 def schema_of(schema: Schema | pa.Schema | pa.Table) -> Schema:

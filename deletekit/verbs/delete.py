@@ -23,10 +23,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import NestedField
 
-from deletekit.commit.change import RowDelta
-from deletekit.commit.conflicts import PlannedChange
-from deletekit.commit.swap import Attempt, Commit, check_request, commit
-from deletekit.commit.validation import check_delete_kind
+from deletekit.commit.change import Base, ReadSet, RowDelta
+from deletekit.commit.planned_change import check_request, plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.data_file_writer import column_at, split_by_partition
 from deletekit.deletes.delete_writers import write_equality_deletes
 from deletekit.deletes.filter import Filter, filter_field_ids, parse_filter, unbound_filter
@@ -109,8 +108,8 @@ def delete(
     """
     runner = engine_or_default(engine)
 
-    def build(attempt: Attempt) -> RowDelta | PlannedChange:
-        metadata = attempt.base.metadata
+    def build(base: Base) -> RowDelta:
+        metadata = base.metadata
         bound = parse_filter(_required(where), metadata.schema)
         chosen = choose_mode(metadata, "delete", mode)
         _check_options(chosen, with_rows=with_rows, equality_fields=equality_fields)
@@ -121,16 +120,16 @@ def delete(
         if chosen == "equality-delete":
             fields = _key_fields(metadata.schema, bound, equality_fields)
             keys = _enumerated(bound, fields)
-            if keys is not None and all(_determined(s, {f.field_id for f in fields}) for s in specs_in_use(attempt)):
-                files = write_blind(attempt.write, specs_in_use(attempt), keys, fields, None)
-                return PlannedChange(delta=RowDelta(added_delete_files=tuple(files)))
+            if keys is not None and all(_determined(s, {f.field_id for f in fields}) for s in specs_in_use(base)):
+                files = write_blind(base.write, specs_in_use(base), keys, fields, None)
+                return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
             options = replace(options, key_fields=fields)
             check = not filter_field_ids(bound) <= {f.field_id for f in fields}
         unbound = unbound_filter(where, metadata.schema)
         plan = ChangePlan(_Delete(bound), options, "delete", unbound, check_keys=check)
-        return run_change(attempt, plan, runner)[0]
+        return run_change(base, plan, runner)[0]
 
-    return commit(table, build, ref=ref, properties=commit_properties)
+    return commit(plan_change(table, build, ref=ref, properties=commit_properties))
 
 
 def delete_keys(
@@ -165,16 +164,16 @@ def delete_keys(
             "unknown scope", kind="equality-scope", field="scope", found=scope, expected="partition or global"
         )
 
-    def build(attempt: Attempt) -> RowDelta | PlannedChange:
+    def build(base: Base) -> RowDelta:
         if is_data_frame(keys):
-            files = _write_frame(attempt, keys, equality_fields, scope)
-            return PlannedChange(delta=RowDelta(added_delete_files=tuple(files)))
-        same = _judges_alike(attempt.base.metadata, seen)
-        fields, plain = checked if same else _checked_keys(attempt.base.metadata, keys, equality_fields)
+            files = _write_frame(base, keys, equality_fields, scope)
+            return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
+        same = _judges_alike(base.metadata, seen)
+        fields, plain = checked if same else _checked_keys(base.metadata, keys, equality_fields)
         if not len(plain):
             return RowDelta()
-        files = write_blind(attempt.write, specs_in_use(attempt), plain, fields, scope)
-        return PlannedChange(delta=RowDelta(added_delete_files=tuple(files)))
+        files = write_blind(base.write, specs_in_use(base), plain, fields, scope)
+        return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
 
     # Refused before the table gets a spec for it.
     check_request(table.refresh(), ref, commit_properties)
@@ -185,7 +184,7 @@ def delete_keys(
         scope == "global" or (scope is None and not partitionable(table.metadata, fields))
     ):
         ensure_unpartitioned_spec(table)
-    return commit(table, build, ref=ref, properties=commit_properties)
+    return commit(plan_change(table, build, ref=ref, properties=commit_properties))
 
 
 class _Delete:
@@ -265,11 +264,9 @@ def _keys_of(expression: BooleanExpression) -> list[dict[int, Any]] | None:
     return None
 
 
-def _write_frame(
-    attempt: Attempt, frame: DataFrame, names: Sequence[str] | None, scope: Scope | None
-) -> list[DeleteFile]:
+def _write_frame(base: Base, frame: DataFrame, names: Sequence[str] | None, scope: Scope | None) -> list[DeleteFile]:
     """As `write_blind`, by Spark's executors, each of which has a part of the keys."""
-    write, specs, schema = attempt.write, specs_in_use(attempt), attempt.base.metadata.schema
+    write, specs, schema = base.write, specs_in_use(base), base.metadata.schema
     fields, _ = _checked_keys(write.metadata, empty_rows(frame, "keys"), names)
     paths = [schema.find_column_name(f.field_id) or f.name for f in fields]
     needed = {name for path in paths for name in (path, path.split(".")[0])}
@@ -317,9 +314,8 @@ def write_blind(
     return files
 
 
-def specs_in_use(attempt: Attempt) -> list[PartitionSpec]:
+def specs_in_use(base: Base) -> list[PartitionSpec]:
     """Specs of the live data files, and the default one when there are none."""
-    base = attempt.base
     listed = base.reader.manifests(base.snapshot) if base.snapshot else ()
     ids = {m.partition_spec_id for m in listed if m.content == ManifestContent.DATA and m.has_live_files}
     return [base.metadata.specs[i] for i in sorted(ids or {base.metadata.spec.spec_id})]
@@ -354,7 +350,7 @@ def _checked_keys(
     metadata: TableMetadata, keys: Any, equality_fields: str | Sequence[str] | None
 ) -> tuple[tuple[NestedField, ...], pa.Table]:
     """The key columns, and the distinct keys as the table's types."""
-    check_delete_kind("equality-delete", metadata.format_version)
+    metadata.version.check_delete_kind("equality-delete")
     check_parquet_only(metadata, "write.delete.format.default")
     given = as_table(keys, metadata.schema, "keys", ragged=False)
     if isinstance(keys, list) and not keys and equality_fields is None:

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 
-from deletekit.commit.conflicts import PlannedChange
-from deletekit.commit.swap import Attempt, Commit, commit
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.input_rows import align, as_table
 from deletekit.deletes.read import FileBatch, ReadRequest
@@ -81,33 +82,32 @@ def merge(
         )
     runner = engine_or_default(engine)
 
-    def build(attempt: Attempt) -> PlannedChange:
-        metadata = attempt.base.metadata
+    def build(base: Base) -> RowDelta:
+        metadata = base.metadata
         chosen = choose_mode(metadata, "merge", mode)
         options = ChangeOptions(chosen, granularity_of(metadata, granularity))
         if is_data_frame(source):
             frame_merge = FrameMerge(metadata, source, on, when_matched, when_not_matched)
-            return merge_frame(attempt, frame_merge, _with_keys(options, metadata, on), engine_of(source, engine))
+            return merge_frame(base, frame_merge, _with_keys(options, metadata, on), engine_of(source, engine))
         change = _Merge(metadata.schema, source, on, when_matched)
         plan = ChangePlan(change, _with_keys(options, metadata, on), "merge")
-        return _with_inserts(attempt, plan, change, when_not_matched, runner)
+        return _with_inserts(base, plan, change, when_not_matched, runner)
 
-    return commit(table, build, ref=ref, properties=commit_properties)
+    return commit(plan_change(table, build, ref=ref, properties=commit_properties))
 
 
 def _with_inserts(
-    attempt: Attempt, plan: ChangePlan, change: _Merge, when_not_matched: WhenNotMatched | None, engine: Engine
-) -> PlannedChange:
-    metadata = attempt.base.metadata
+    base: Base, plan: ChangePlan, change: _Merge, when_not_matched: WhenNotMatched | None, engine: Engine
+) -> RowDelta:
+    metadata = base.metadata
     inserts = align(change.source, metadata.schema) if when_not_matched == "insert" else None
-    planned, result = run_change(attempt, plan, engine)
+    planned, result = run_change(base, plan, engine)
     if inserts is None:
         return planned
     unseen = np.ones(len(inserts), dtype=np.bool_)
     unseen[change.seen_rows(result.seen)] = False
-    files = write_data_files(attempt.write, inserts.filter(pa.array(unseen)), metadata.spec)
-    delta = replace(planned.delta, added_data_files=(*planned.delta.added_data_files, *files))
-    return replace(planned, delta=delta)
+    files = write_data_files(base.write, inserts.filter(pa.array(unseen)), metadata.spec)
+    return replace(planned, added_data_files=(*planned.added_data_files, *files))
 
 
 def _with_keys(options: ChangeOptions, metadata: TableMetadata, on: str | Sequence[str]) -> ChangeOptions:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from deletekit.commit.metadata_commit import commit_metadata
-from deletekit.commit.swap import check_request
+from deletekit.commit.planned_change import check_request
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.ancestry import ancestors, is_ancestor
 from deletekit.table.metadata import MAIN, TableMetadata

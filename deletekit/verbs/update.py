@@ -12,9 +12,9 @@ import pyarrow as pa
 from pyiceberg.expressions import AlwaysFalse, BooleanExpression
 from pyiceberg.schema import Schema
 
-from deletekit.commit.change import RowDelta
-from deletekit.commit.conflicts import PlannedChange
-from deletekit.commit.swap import Attempt, Commit, commit
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.filter import Filter, filter_field_ids, parse_filter, unbound_filter
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.read import FileBatch, ReadRequest
@@ -68,8 +68,8 @@ def update(
     """
     runner = engine_or_default(engine)
 
-    def build(attempt: Attempt) -> RowDelta | PlannedChange:
-        metadata = attempt.base.metadata
+    def build(base: Base) -> RowDelta:
+        metadata = base.metadata
         if where is None:
             raise InvalidInputError('an update needs a filter; "true" means every row', kind="filter", field="where")
         bound = parse_filter(where, metadata.schema)
@@ -84,9 +84,9 @@ def update(
             options = replace(options, key_fields=fields)
             check = not filter_field_ids(bound) <= {f.field_id for f in fields}
         plan = ChangePlan(change, options, "update", unbound_filter(where, metadata.schema), check_keys=check)
-        return run_change(attempt, plan, runner)[0]
+        return run_change(base, plan, runner)[0]
 
-    return commit(table, build, ref=ref, properties=commit_properties)
+    return commit(plan_change(table, build, ref=ref, properties=commit_properties))
 
 
 class _Update:

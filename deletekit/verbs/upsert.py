@@ -19,9 +19,9 @@ from pyiceberg import types as it
 from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual, Reference
 from pyiceberg.schema import Schema
 
-from deletekit.commit.change import RowDelta
-from deletekit.commit.conflicts import PlannedChange
-from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.commit.change import Base, ReadSet, RowDelta
+from deletekit.commit.planned_change import check_request, plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.data_file_writer import column_at, write_data_files
 from deletekit.deletes.filter import parse_filter
 from deletekit.deletes.input_rows import align
@@ -97,22 +97,22 @@ def upsert(
     request = UpsertRequest(key=key, mode=mode, granularity=granularity)
     runner = engine_or_default(engine)
 
-    def build(attempt: Attempt) -> PlannedChange:
-        metadata = attempt.base.metadata
+    def build(base: Base) -> RowDelta:
+        metadata = base.metadata
         fields = check_upsert(metadata, request)
         aligned = align(rows, metadata.schema)
         keys = _keys(aligned, metadata.schema, fields)
-        planned, row_ids = _replaced(attempt, keys, fields, request, runner)
+        planned, row_ids = _replaced(base, keys, fields, request, runner)
         lineage: Sequence[it.NestedField] = ()
         if row_ids is not None:
             lineage = LINEAGE_FIELDS
             aligned = aligned.append_column(lineage[0].name, row_ids)
             aligned = aligned.append_column(lineage[1].name, pa.nulls(len(aligned), pa.int64()))
-        return _with_files(planned, write_data_files(attempt.write, aligned, metadata.spec, lineage))
+        return _with_files(planned, write_data_files(base.write, aligned, metadata.spec, lineage))
 
     check_request(table.refresh(), ref, commit_properties)
     _make_room(table, request, lambda fields: _keys(align(rows, table.schema), table.schema, fields))
-    return commit(table, build, ref=ref, properties=commit_properties)
+    return commit(plan_change(table, build, ref=ref, properties=commit_properties))
 
 
 def upsert_files(
@@ -129,18 +129,18 @@ def upsert_files(
     """
     runner = engine_or_default(None)
 
-    def build(attempt: Attempt) -> PlannedChange:
-        metadata = attempt.base.metadata
+    def build(base: Base) -> RowDelta:
+        metadata = base.metadata
         fields = check_upsert(metadata, request)
-        context = ReadContext(attempt.table.io, metadata)
+        context = ReadContext(base.table.io, metadata)
         keys = _keys_of_files(context, files, fields)
-        planned, _ = _replaced(attempt, keys, fields, request, runner)
+        planned, _ = _replaced(base, keys, fields, request, runner)
         return _with_files(planned, files)
 
     check_request(table.refresh(), ref, commit_properties)
     context = ReadContext(table.io, table.metadata)
     _make_room(table, request, lambda fields: _keys_of_files(context, files, fields))
-    return commit(table, build, ref=ref, properties=commit_properties)
+    return commit(plan_change(table, build, ref=ref, properties=commit_properties))
 
 
 def check_upsert(metadata: TableMetadata, request: UpsertRequest) -> Fields:
@@ -192,24 +192,21 @@ def _frame(columns: Iterable[Any]) -> pl.DataFrame:
 
 
 def _replaced(
-    attempt: Attempt, keys: pa.Table, fields: Fields, request: UpsertRequest, engine: Engine
-) -> tuple[PlannedChange, pa.Array | None]:
+    base: Base, keys: pa.Table, fields: Fields, request: UpsertRequest, engine: Engine
+) -> tuple[RowDelta, pa.Array | None]:
     """The change that takes the old rows away, and the row ids of those, by the place of their key; None for none."""
-    metadata = attempt.base.metadata
+    metadata = base.metadata
     mode = choose_mode(metadata, "merge", request.mode)
     if not len(keys):
-        return PlannedChange(delta=RowDelta()), None
+        return RowDelta(read_set=ReadSet()), None
     if mode == "equality-delete":
-        return PlannedChange(
-            delta=RowDelta(
-                added_delete_files=tuple(write_blind(attempt.write, specs_in_use(attempt), keys, fields, None))
-            )
-        ), None
+        files = write_blind(base.write, specs_in_use(base), keys, fields, None)
+        return RowDelta(added_delete_files=tuple(files), read_set=ReadSet()), None
     where = _range_of(keys, metadata.schema, fields)
     bound = parse_filter(where, metadata.schema)
     change = _Upsert(keys, fields, bound, lineage=metadata.format_version >= 3)
     options = ChangeOptions(mode, granularity_of(metadata, request.granularity))
-    planned, result = run_change(attempt, ChangePlan(change, options, "merge", where), engine)
+    planned, result = run_change(base, ChangePlan(change, options, "merge", where), engine)
     return planned, _row_ids(result.seen, len(keys))
 
 
@@ -270,9 +267,8 @@ def _unique(keys: pa.Table, fields: Fields) -> pa.Table:
     return keys
 
 
-def _with_files(planned: PlannedChange, files: Sequence[DataFile]) -> PlannedChange:
-    delta = planned.delta
-    return replace(planned, delta=replace(delta, added_data_files=(*delta.added_data_files, *files)))
+def _with_files(planned: RowDelta, files: Sequence[DataFile]) -> RowDelta:
+    return replace(planned, added_data_files=(*planned.added_data_files, *files))
 
 
 def _make_room(table: Table, request: UpsertRequest, keys: Callable[[Fields], pa.Table]) -> None:

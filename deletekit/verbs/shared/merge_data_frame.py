@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 
-from deletekit.commit.conflicts import PlannedChange, isolation_level
-from deletekit.commit.swap import Attempt
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.conflicts import isolation_level
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.plan import ScanTask, plan_scan
@@ -68,11 +68,11 @@ class FrameMerge:
         self.inserts = when_not_matched == "insert"
 
 
-def merge_frame(attempt: Attempt, merge: FrameMerge, options: ChangeOptions, engine: SparkEngine) -> PlannedChange:
+def merge_frame(base: Base, merge: FrameMerge, options: ChangeOptions, engine: SparkEngine) -> RowDelta:
     """Plan, join on Spark, and change and insert rows in its workers. Raises as `merge`."""
-    base, write = attempt.base, attempt.write
+    write = base.write
     isolation_level(base.metadata, "merge")
-    context = ReadContext(attempt.table.io, base.metadata)
+    context = ReadContext(base.table.io, base.metadata)
     tasks = list(plan_scan(base.metadata, base.snapshot, base.reader))
     rows = _joined(context, tasks, merge, engine)
     place = partition_hash(rows, merge.columns, base.metadata) if merge.inserts else None
@@ -86,7 +86,7 @@ def merge_frame(attempt: Attempt, merge: FrameMerge, options: ChangeOptions, eng
         return replace(result, seen=[])
 
     total = merged_results(engine.map_partitions(placed, work))
-    return planned_change(attempt, "merge", total, options)
+    return planned_change(base, "merge", total, options)
 
 
 def _joined(context: ReadContext, tasks: Sequence[ScanTask], merge: FrameMerge, engine: SparkEngine) -> DataFrame:

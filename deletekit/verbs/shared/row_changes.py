@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,10 +15,8 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.types import DoubleType, FloatType, NestedField, StructType
 
-from deletekit.commit.change import RowDelta
-from deletekit.commit.conflicts import PlannedChange, isolation_level
-from deletekit.commit.swap import Attempt
-from deletekit.commit.validation import check_delete_kind
+from deletekit.commit.change import Base, ReadSet, RowDelta
+from deletekit.commit.conflicts import isolation_level
 from deletekit.deletes.delete_writers import write_equality_deletes
 from deletekit.deletes.keys import KeySet, comparable
 from deletekit.deletes.plan import ScanTask, plan_scan
@@ -51,9 +49,9 @@ def choose_mode(metadata: TableMetadata, verb: str, mode: str | None) -> RowMode
     if chosen not in _MODES:
         raise InvalidInputError("unknown mode", kind="mode", field="mode", found=chosen, expected=", ".join(_MODES))
     if chosen == "merge-on-read":
-        chosen = "deletion-vector" if metadata.format_version >= 3 else "position-delete"
+        chosen = metadata.version.position_delete_kind
     if chosen != "copy-on-write":
-        check_delete_kind(chosen, metadata.format_version)
+        metadata.version.check_delete_kind(chosen)
     if chosen in ("position-delete", "equality-delete"):
         check_parquet_only(metadata, "write.delete.format.default")
     check_parquet_only(metadata, "write.format.default")
@@ -78,40 +76,38 @@ class ChangePlan:
     check_keys: bool = False
 
 
-def run_change(attempt: Attempt, plan: ChangePlan, engine: Engine) -> tuple[PlannedChange, ChangeResult]:
+def run_change(base: Base, plan: ChangePlan, engine: Engine) -> tuple[RowDelta, ChangeResult]:
     """Plan, run the change on groups of data files, and collect one RowDelta with what it rests on.
 
     Raises InvalidInputError when equality keys would delete rows the change does not match, or for an unknown
     `write.<verb>.isolation-level`.
     """
-    base = attempt.base
     isolation_level(base.metadata, plan.verb)
     tasks = plan_scan(base.metadata, base.snapshot, base.reader, plan.where)
-    context = ReadContext(attempt.table.io, base.metadata)
+    context = ReadContext(base.table.io, base.metadata)
     groups = group_tasks(tasks, getattr(engine, "threads", 1))
-    write, change, options = attempt.write, plan.change, plan.options  # tasks travel, and the attempt's catalog cannot
+    write, change, options = base.write, plan.change, plan.options  # tasks travel, and the attempt's catalog cannot
     total = merged_results(engine.map(lambda group: change_files(context, write, group, change, options), groups))
     if total.keys and plan.check_keys:
-        _check_keys_are_unique(attempt, context, plan, total, engine)
-    return planned_change(attempt, plan.verb, total, options, plan.where), total
+        _check_keys_are_unique(base, context, plan, total, engine)
+    return planned_change(base, plan.verb, total, options, plan.where), total
 
 
 def planned_change(
-    attempt: Attempt,
+    base: Base,
     verb: str,
     total: ChangeResult,
     options: ChangeOptions,
     where: BooleanExpression | None = None,
-) -> PlannedChange:
+) -> RowDelta:
     """What workers did as one change, with what it rests on: all that was read, or what `where` limits it to."""
-    serializable = isolation_level(attempt.base.metadata, verb) == "serializable"
+    serializable = isolation_level(base.metadata, verb) == "serializable"
     reads: BooleanExpression = (where or AlwaysTrue()) if serializable else AlwaysFalse()
     if total.keys:
-        total.added_delete_files += _write_keys(attempt, total, options.key_fields)
+        total.added_delete_files += _write_keys(base, total, options.key_fields)
         reads = AlwaysTrue()  # the keys would hide rows that nobody looked at, whatever the isolation level
-    return PlannedChange(
-        delta=_row_delta(total), targets=frozenset(total.targets), reads=reads, granularity=options.granularity
-    )
+    read_set = ReadSet(data_files=frozenset(total.targets), where=reads)
+    return replace(_row_delta(total), read_set=read_set, granularity=options.granularity)
 
 
 def group_tasks(tasks: Sequence[ScanTask], workers: int) -> list[list[ScanTask]]:
@@ -272,19 +268,19 @@ def _row_delta(total: ChangeResult) -> RowDelta:
     )
 
 
-def _write_keys(attempt: Attempt, total: ChangeResult, fields: Sequence[NestedField]) -> list[DeleteFile]:
+def _write_keys(base: Base, total: ChangeResult, fields: Sequence[NestedField]) -> list[DeleteFile]:
     """One equality delete file per partition whose rows matched, each key once."""
     groups: dict[Any, list[pa.Table]] = {}
     for spec_id, partition, keys in total.keys:
         groups.setdefault((spec_id, partition), []).append(keys)
-    schema = attempt.base.metadata.schema
+    schema = base.metadata.schema
     files: list[DeleteFile] = []
     for (spec_id, partition), tables in groups.items():
         table = distinct(pa.concat_tables(tables))
         keys, file_schema = nested_keys(schema, fields, table.columns)
-        spec = attempt.base.metadata.specs[spec_id]
+        spec = base.metadata.specs[spec_id]
         ids = [f.field_id for f in fields]
-        files += write_equality_deletes(attempt.write, keys, ids, spec, partition, file_schema)
+        files += write_equality_deletes(base.write, keys, ids, spec, partition, file_schema)
     return files
 
 
@@ -299,14 +295,14 @@ def distinct(table: pa.Table) -> pa.Table:
 
 
 def _check_keys_are_unique(
-    attempt: Attempt, context: ReadContext, plan: ChangePlan, total: ChangeResult, engine: Engine
+    base: Base, context: ReadContext, plan: ChangePlan, total: ChangeResult, engine: Engine
 ) -> None:
-    fields, specs = plan.options.key_fields, attempt.base.metadata.specs
+    fields, specs = plan.options.key_fields, base.metadata.specs
     by_reach: dict[Any, list[pa.Table]] = {}
     for spec_id, partition, table in total.keys:
         by_reach.setdefault(_reach(specs[spec_id], partition), []).append(table)
     sets = {reach: KeySet(pa.concat_tables(tables).columns) for reach, tables in by_reach.items()}
-    tasks = plan_scan(attempt.base.metadata, attempt.base.snapshot, attempt.base.reader)
+    tasks = plan_scan(base.metadata, base.snapshot, base.reader)
     request = ReadRequest(fields, only_live=True)
 
     def count(task: ScanTask) -> int:
