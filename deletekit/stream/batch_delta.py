@@ -34,7 +34,7 @@ from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.stream.change_rows import Changes, Folded
 from deletekit.stream.file_keys import FileKeys
 from deletekit.stream.table_index import Hits, TableIndex, by_file
-from deletekit.verbs.delete import specs_in_use, write_blind
+from deletekit.verbs.shared.equality_keys import specs_in_use, write_blind
 
 __all__ = [
     "BatchDelta",

@@ -24,8 +24,7 @@ from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta
 from deletekit.stream.change_rows import ChangeFormat, Changes, Folded, fold, read_changes
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import Snapshot
-from deletekit.verbs.append import ensure_unpartitioned_spec
-from deletekit.verbs.delete import partitionable
+from deletekit.verbs.shared.equality_keys import ensure_unpartitioned_spec, partitionable
 
 __all__ = ["BatchProgress", "BatchRun", "ParsedBatch"]
 

@@ -40,9 +40,14 @@ from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.snapshot import without_first_row_id
 from deletekit.table.table import Table
-from deletekit.verbs.append import ensure_unpartitioned_spec
-from deletekit.verbs.delete import partitionable, specs_in_use, write_blind
-from deletekit.verbs.shared.row_changes import distinct, equality_fields_of
+from deletekit.verbs.shared.equality_keys import (
+    distinct,
+    ensure_unpartitioned_spec,
+    equality_fields_of,
+    partitionable,
+    specs_in_use,
+    write_blind,
+)
 
 __all__ = ["Promotion", "PromotionMode", "promote"]
 

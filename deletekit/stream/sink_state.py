@@ -24,7 +24,7 @@ from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
-from deletekit.verbs.shared.row_changes import equality_fields_of
+from deletekit.verbs.shared.equality_keys import equality_fields_of
 
 __all__ = ["SinkMode", "SinkState"]
 

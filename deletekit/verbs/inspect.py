@@ -28,7 +28,7 @@ from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import MAIN
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
-from deletekit.verbs.scan import resolve_snapshot
+from deletekit.verbs.shared.read_options import resolve_snapshot
 
 __all__ = ["inspect"]
 

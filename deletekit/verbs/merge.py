@@ -26,14 +26,10 @@ from deletekit.errors import InvalidInputError
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
 from deletekit.verbs.shared.data_frames import engine_of, is_data_frame
+from deletekit.verbs.shared.equality_keys import equality_fields_of
 from deletekit.verbs.shared.merge_data_frame import FrameMerge, merge_frame
 from deletekit.verbs.shared.merge_rows import fitting_rows, key_parts, on_fields, updated_rows
-from deletekit.verbs.shared.row_changes import (
-    ChangePlan,
-    choose_mode,
-    equality_fields_of,
-    run_change,
-)
+from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, run_change
 
 __all__ = ["merge"]
 
@@ -82,7 +78,7 @@ def merge(
         )
     runner = engine_or_default(engine)
 
-    def build(base: Base) -> RowDelta:
+    def plan(base: Base) -> RowDelta:
         metadata = base.metadata
         chosen = choose_mode(metadata, "merge", mode)
         options = ChangeOptions(chosen, granularity_of(metadata, granularity))
@@ -90,10 +86,10 @@ def merge(
             frame_merge = FrameMerge(metadata, source, on, when_matched, when_not_matched)
             return merge_frame(base, frame_merge, _with_keys(options, metadata, on), engine_of(source, engine))
         change = _Merge(metadata.schema, source, on, when_matched)
-        plan = ChangePlan(change, _with_keys(options, metadata, on), "merge")
-        return _with_inserts(base, plan, change, when_not_matched, runner)
+        chosen_plan = ChangePlan(change, _with_keys(options, metadata, on), "merge")
+        return _with_inserts(base, chosen_plan, change, when_not_matched, runner)
 
-    return commit(plan_change(table, build, ref=ref, properties=commit_properties))
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
 
 def _with_inserts(

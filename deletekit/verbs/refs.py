@@ -17,7 +17,7 @@ from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.ancestry import ancestors, is_ancestor
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
-from deletekit.verbs.scan import milliseconds
+from deletekit.verbs.shared.read_options import milliseconds
 
 __all__ = ["MovedRef", "fast_forward", "move_updates", "rollback", "set_current_snapshot"]
 

@@ -27,7 +27,7 @@ from deletekit.table.metadata import MAIN, TableMetadata, check_schema_version, 
 from deletekit.table.properties import check_properties
 from deletekit.table.table import Table
 from deletekit.table.types import schema_to_json
-from deletekit.verbs.append import partition_field
+from deletekit.verbs.shared.partition_fields import partition_field
 
 __all__ = [
     "add_column",

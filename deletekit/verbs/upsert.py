@@ -43,9 +43,15 @@ from deletekit.formats.content_file import DataFile, EntryStatus, ManifestEntry
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_type
-from deletekit.verbs.append import ensure_unpartitioned_spec
-from deletekit.verbs.delete import partitionable, specs_in_use, write_blind
-from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, distinct, equality_fields_of, run_change
+from deletekit.verbs.shared.equality_keys import (
+    distinct,
+    ensure_unpartitioned_spec,
+    equality_fields_of,
+    partitionable,
+    specs_in_use,
+    write_blind,
+)
+from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, run_change
 
 __all__ = ["UpsertRequest", "check_upsert", "upsert", "upsert_files"]
 
@@ -97,7 +103,7 @@ def upsert(
     request = UpsertRequest(key=key, mode=mode, granularity=granularity)
     runner = engine_or_default(engine)
 
-    def build(base: Base) -> RowDelta:
+    def plan(base: Base) -> RowDelta:
         metadata = base.metadata
         fields = check_upsert(metadata, request)
         aligned = align(rows, metadata.schema)
@@ -112,7 +118,7 @@ def upsert(
 
     check_request(table.refresh(), ref, commit_properties)
     _make_room(table, request, lambda fields: _keys(align(rows, table.schema), table.schema, fields))
-    return commit(plan_change(table, build, ref=ref, properties=commit_properties))
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
 
 def upsert_files(
@@ -129,7 +135,7 @@ def upsert_files(
     """
     runner = engine_or_default(None)
 
-    def build(base: Base) -> RowDelta:
+    def plan(base: Base) -> RowDelta:
         metadata = base.metadata
         fields = check_upsert(metadata, request)
         context = ReadContext(base.table.io, metadata)
@@ -140,7 +146,7 @@ def upsert_files(
     check_request(table.refresh(), ref, commit_properties)
     context = ReadContext(table.io, table.metadata)
     _make_room(table, request, lambda fields: _keys_of_files(context, files, fields))
-    return commit(plan_change(table, build, ref=ref, properties=commit_properties))
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
 
 def check_upsert(metadata: TableMetadata, request: UpsertRequest) -> Fields:

@@ -22,7 +22,7 @@ from deletekit.deletes.delete_writers import (
 from deletekit.deletes.input_rows import align
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
-from deletekit.verbs.shared.row_changes import nested_keys
+from deletekit.verbs.shared.equality_keys import nested_keys
 from tests.invariants import check_table
 from tests.storage import stored_at
 from tests.tables import ids, items, live_files, make, position_deletes, refused, vectors

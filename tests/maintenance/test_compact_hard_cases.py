@@ -22,7 +22,7 @@ from deletekit.deletes.delete_writers import (
 from deletekit.deletes.input_rows import align
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent
 from deletekit.formats.deletion_vector import PositionBitmap
-from deletekit.verbs.shared.row_changes import nested_keys
+from deletekit.verbs.shared.equality_keys import nested_keys
 from tests.maintenance.model import between, history, lineage, other
 from tests.maintenance.test_compact import clean, rows_of
 from tests.storage import stored_at
