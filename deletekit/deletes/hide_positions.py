@@ -28,10 +28,10 @@ def hide_positions(
     rows = list(rows)
     if not rows:
         return ChangeResult()
-    is_v3 = context.metadata.format_version >= 3
-    if not is_v3:
+    kind = context.metadata.version.position_delete_kind
+    if kind == "position-delete":
         check_parquet_only(context.metadata, "write.delete.format.default")
-    options = ChangeOptions("deletion-vector" if is_v3 else "position-delete", granularity_of(context.metadata))
+    options = ChangeOptions(kind, granularity_of(context.metadata))
     done = ChangeResult()
     for task, positions in rows:
         one = change_files(context, write, [task], _Rows(positions), options)

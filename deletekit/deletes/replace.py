@@ -115,7 +115,7 @@ def write_positions(
         `write.delete.granularity`.
     """
     inside = [FilePositions(h.data_file, existing(h.positions, h.data_file), h.rows) for h in hidden]
-    kind = write_deletion_vectors if write.metadata.format_version >= 3 else write_position_deletes
+    kind = write_deletion_vectors if write.metadata.version.has_deletion_vectors else write_position_deletes
     return kind(write, inside, granularity)
 
 
@@ -154,7 +154,7 @@ def _merged(
 ) -> tuple[PositionBitmap, list[ManifestEntry]]:
     """The positions of the new delete, and the deletes that it replaces."""
     task, own = one.task, own_deletes(one.task)
-    if write.metadata.format_version >= 3:
+    if write.metadata.version.has_deletion_vectors:
         return one.positions | (loader.positions(task) if one.hidden is None else one.hidden), own
     if not own or granularity_of(write.metadata, granularity) != "file":
         return one.positions, []

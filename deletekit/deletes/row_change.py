@@ -221,7 +221,7 @@ def _masked(
 
 
 def _lineage_of(context: ReadContext, task: ScanTask) -> bool:
-    return context.metadata.format_version >= 3 and task.data_file.first_row_id is not None
+    return context.metadata.version.has_row_lineage and task.data_file.first_row_id is not None
 
 
 def _changed_rows(

@@ -66,7 +66,7 @@ def repack(table: Table, *, ref: str = MAIN, commit_properties: Mapping[str, str
     NotFoundError for one that is gone; else as every commit.
     """
     check_request(table.refresh(), ref, commit_properties)
-    if table.format_version < 3:
+    if not table.metadata.version.has_deletion_vectors:
         raise InvalidInputError(
             "the table has no deletion vectors",
             kind="format-version",

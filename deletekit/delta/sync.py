@@ -158,7 +158,7 @@ def _follow(
     options: SyncOptions,
 ) -> DeltaSync:
     """Take a table that is there to a version. The log is listed after the table was read: it is never behind that."""
-    if table.format_version < 2 or format_version not in (None, table.format_version):
+    if not table.metadata.version.has_deletes or format_version not in (None, table.format_version):
         raise InvalidInputError(
             "the table has another format version",
             kind="format-version",

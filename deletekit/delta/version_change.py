@@ -127,7 +127,7 @@ class SyncChange:
             assert isinstance(file, DataFile)
             assert add.deletion_vector is not None
             jobs.append(VectorJob(descriptor=add.deletion_vector, data_file=file, root=self.log.root, version=version))
-        mode: VectorMode = self.options.mode if base.metadata.format_version >= 3 else "position-delete"
+        mode: VectorMode = self.options.mode if base.metadata.version.has_deletion_vectors else "position-delete"
         prefix = f"delta-{version:020d}"
         return convert_vectors(base.write, jobs, mode, self.directory, prefix, self.engine)
 

@@ -230,7 +230,7 @@ class _Part:
         if not groups or base.snapshot is None:
             return []
         write = WriteContext(base.table.io, base.metadata)
-        keeps = self._keeps_number and base.metadata.format_version >= 2
+        keeps = self._keeps_number and base.metadata.version.has_sequence_numbers
         number = base.snapshot.sequence_number if keeps else None
         context, options = head.context, self._options
 

@@ -82,7 +82,7 @@ def convert_equality_deletes(
     metadata = table.metadata
     parse_filter(where, metadata.schema)
     granularity_of(metadata)
-    if metadata.format_version == 2:
+    if "position-delete" in metadata.version.delete_kinds:
         check_parquet_only(metadata, "write.delete.format.default")
     if dry_run:
         base = read_base(table, ref)

@@ -99,7 +99,7 @@ def rewrite_position_deletes(
     chosen = rewrite_options(metadata, _TARGET, options)
     parse_filter(where, metadata.schema)
     granularity_of(metadata)
-    if metadata.format_version == 2:
+    if "position-delete" in metadata.version.delete_kinds:
         check_parquet_only(metadata, "write.delete.format.default")
     if dry_run:
         base = read_base(table, ref)
@@ -131,7 +131,7 @@ def _groups(base: Base, head: Head, where: Filter, options: RewriteOptions) -> l
         tasks = plan_scan(base.metadata, base.snapshot, base.reader, unbound_filter(where, base.metadata.schema))
         places = {scope(t.data_file) for t in tasks}
         entries = [e for e in entries if scope(e.data_file) in places]
-    if base.metadata.format_version >= 3:
+    if base.metadata.version.has_deletion_vectors:
         options = replace(options, rewrite_all=True, max_file_group_size_bytes=2**63 - 1)
     return group_delete_files(entries, options)
 
@@ -144,7 +144,7 @@ def position_delete_rewrite(
     engine: Engine,
 ) -> RowDelta:
     """The change that replaces these position delete files, groups of one spec and partition each."""
-    v3 = base.metadata.format_version >= 3
+    v3 = base.metadata.version.has_deletion_vectors
     write, granularity = base.write, granularity_of(base.metadata)
 
     def rewrite(group: Sequence[ManifestEntry]) -> tuple[list[DeleteFile], list[ManifestEntry]]:

@@ -165,7 +165,7 @@ def _by_value(base: Base, folded: Folded, numbers: Numbers, fields: Sequence[Nes
 
 def _row_ids(base: Base, folded: Folded, index: TableIndex, hits: Hits, kept: Numbers) -> pa.Array | None:
     """The row id that each row takes over from the row in whose place it comes; null where there is none."""
-    if base.metadata.format_version < 3 or not len(hits):
+    if not base.metadata.version.has_row_lineage or not len(hits):
         return None
     of_key = np.full(len(folded), -1, np.int64)
     of_key[hits.keys] = index.row_ids(hits).fill_null(-1).to_numpy()

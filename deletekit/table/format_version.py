@@ -7,6 +7,7 @@ Spec: "Format Versioning", https://iceberg.apache.org/spec/#format-versioning
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from deletekit.errors import InvalidInputError
 
@@ -50,7 +51,22 @@ class FormatVersion:
         return self.number == 1
 
     @property
-    def position_delete_kind(self) -> str:
+    def keeps_single_schema(self) -> bool:
+        """Whether the metadata also has the `schema` and `partition-spec` that the first readers look for."""
+        return self.number == 1
+
+    @property
+    def has_snapshot_id_for_none(self) -> bool:
+        """Whether `current-snapshot-id` is -1 without a snapshot, as Java writes it."""
+        return self.number < 3
+
+    @property
+    def pyiceberg_writes_it(self) -> bool:
+        """Whether pyiceberg's own catalogs can store the metadata; version 3 needs a REST or SQL catalog."""
+        return self.number < 3
+
+    @property
+    def position_delete_kind(self) -> Literal["position-delete", "deletion-vector"]:
         """The kind of delete that hides rows by position: what the mode `merge-on-read` writes."""
         return "deletion-vector" if self.has_deletion_vectors else "position-delete"
 

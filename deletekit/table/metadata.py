@@ -53,14 +53,15 @@ class Snapshot:
     def to_json(self, format_version: int) -> dict[str, Any]:
         """The snapshot as metadata stores it."""
         raw: dict[str, Any] = {"snapshot-id": self.snapshot_id}
+        version = FormatVersion(format_version)
         if self.parent_snapshot_id is not None:
             raw["parent-snapshot-id"] = self.parent_snapshot_id
-        if format_version >= 2:
+        if version.has_sequence_numbers:
             raw["sequence-number"] = self.sequence_number
         raw |= {"timestamp-ms": self.timestamp_ms, "summary": dict(self.summary), "manifest-list": self.manifest_list}
         if self.schema_id is not None:
             raw["schema-id"] = self.schema_id
-        if format_version >= 3:
+        if version.has_row_lineage:
             raw |= {"first-row-id": self.first_row_id, "added-rows": self.added_rows}
         return raw
 
@@ -264,14 +265,14 @@ def _unpacked(data: bytes) -> bytes:
 def serialise_metadata(metadata: TableMetadata) -> bytes:
     """The document as bytes. v1 keeps its `schema` and `partition-spec` fields for old readers."""
     raw = dict(metadata.raw)
-    if metadata.format_version == 1:
+    if metadata.version.keeps_single_schema:
         raw["schema"] = next(s for s in raw["schemas"] if s.get("schema-id", 0) == raw["current-schema-id"])
         raw["partition-spec"] = next(s for s in raw["partition-specs"] if s["spec-id"] == raw["default-spec-id"])[
             "fields"
         ]
         raw.pop("last-sequence-number", None)
-    if metadata.format_version < 3 and raw.get("current-snapshot-id") is None:
-        raw["current-snapshot-id"] = -1  # Java's word for "none" up to v2
+    if metadata.version.has_snapshot_id_for_none and raw.get("current-snapshot-id") is None:
+        raw["current-snapshot-id"] = -1
     return json.dumps(raw, separators=(",", ":")).encode()
 
 
@@ -320,7 +321,7 @@ def new_metadata(
         "snapshot-log": [],
         "metadata-log": [],
     }
-    if format_version >= 3:
+    if FormatVersion(format_version).has_row_lineage:
         raw["next-row-id"] = 0
     return TableMetadata(raw)
 

@@ -22,6 +22,7 @@ from deletekit.deletes.projection import check_supported
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.column_names import columns_like
 from deletekit.table.column_use import use_of
+from deletekit.table.format_version import NEWEST
 from deletekit.table.locations import normalised_properties
 from deletekit.table.metadata import MAIN, TableMetadata, check_schema_version, spec_to_json
 from deletekit.table.properties import check_properties
@@ -42,9 +43,6 @@ __all__ = [
     "update_column",
     "upgrade_format_version",
 ]
-
-
-MAX_FORMAT_VERSION = 3
 
 
 class Keep(Enum):
@@ -172,7 +170,9 @@ def add_partition_field(table: Table, field: str) -> None:
             raise InvalidInputError("partition field exists already", kind="partition-spec", field=new.name)
         # A field that an older spec had keeps its id, so its values mean the same (v2 spec "Partition Evolution").
         taken = {f.field_id for f in fields}
-        for old in (f for s in metadata.specs.values() for f in s.fields if metadata.format_version >= 2):
+        for old in (
+            f for s in metadata.specs.values() for f in s.fields if not metadata.version.keeps_removed_partition_fields
+        ):
             if _same_values(old, new) and old.field_id not in taken:
                 new = new.model_copy(update={"field_id": old.field_id})
         return _spec_updates(metadata, [*fields, new])
@@ -190,7 +190,7 @@ def drop_partition_field(table: Table, name: str) -> None:
         if not any(f.name == name for f in metadata.spec.fields):
             found = ", ".join(f.name for f in metadata.spec.fields)
             raise NotFoundError("no such partition field", kind="partition-spec", field=name, expected=found)
-        if metadata.format_version == 1:
+        if metadata.version.keeps_removed_partition_fields:
             raw = [dict(f, transform="void") if f["name"] == name else f for f in spec_to_json(metadata.spec)["fields"]]
             return _raw_spec_updates(metadata, raw)
         return _spec_updates(metadata, [f for f in metadata.spec.fields if f.name != name])
@@ -228,8 +228,8 @@ def upgrade_format_version(table: Table, format_version: int) -> None:
         if metadata.format_version == format_version:
             return []
         now = metadata.format_version
-        if not now < format_version <= MAX_FORMAT_VERSION:
-            higher = " or ".join(str(v) for v in range(now + 1, MAX_FORMAT_VERSION + 1))
+        if not now < format_version <= NEWEST:
+            higher = " or ".join(str(v) for v in range(now + 1, NEWEST + 1))
             raise InvalidInputError(
                 "a format version can only be raised",
                 kind="format-version",

@@ -210,7 +210,7 @@ def _replaced(
         return RowDelta(added_delete_files=tuple(files), read_set=ReadSet()), None
     where = _range_of(keys, metadata.schema, fields)
     bound = parse_filter(where, metadata.schema)
-    change = _Upsert(keys, fields, bound, lineage=metadata.format_version >= 3)
+    change = _Upsert(keys, fields, bound, lineage=metadata.version.has_row_lineage)
     options = ChangeOptions(mode, granularity_of(metadata, request.granularity))
     planned, result = run_change(base, ChangePlan(change, options, "merge", where), engine)
     return planned, _row_ids(result.seen, len(keys))
