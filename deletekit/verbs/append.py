@@ -1,4 +1,4 @@
-"""CREATE TABLE and INSERT."""
+"""CREATE TABLE and INSERT: create an empty table, append rows to one."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def append(
 
 
 def schema_of(schema: Schema | pa.Schema | pa.Table) -> Schema:
-    """An Iceberg schema with fresh ids, from either library's."""
+    """Return an Iceberg schema with fresh ids, from one of pyiceberg or pyarrow."""
     if isinstance(schema, Schema):
         return fresh_ids(schema)
     if isinstance(schema, pa.Table):
@@ -113,7 +113,7 @@ def schema_of(schema: Schema | pa.Schema | pa.Table) -> Schema:
 
 
 def fresh_ids(schema: Schema) -> Schema:
-    """pyiceberg's fresh ids, which forget column defaults, with the defaults put back."""
+    """Return a schema with fresh ids, and with the column defaults, which pyiceberg's function forgets."""
     fresh = assign_fresh_schema_ids(schema)
     with_defaults = [
         new.model_copy(update={"initial_default": old.initial_default, "write_default": old.write_default})

@@ -1,4 +1,4 @@
-"""MERGE: rows of a source update, delete or join the rows of a table, in one commit."""
+"""MERGE: update, delete and insert rows of a table from a source, in one commit."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _with_keys(options: ChangeOptions, metadata: TableMetadata, on: str | Sequen
 
 
 class _Merge:
-    """The change: rows whose `on` columns equal a source row's."""
+    """Update or delete the rows whose `on` columns equal a source row's."""
 
     def __init__(self, schema: Schema, source: Any, on: str | Sequence[str], when_matched: WhenMatched | None) -> None:
         self.source = as_table(source, schema, "source", ragged=False)
@@ -139,7 +139,7 @@ class _Merge:
         return updated_rows(self._schema, current, rows)
 
     def seen_rows(self, seen: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
-        """Source rows that matched some row of the table."""
+        """Return the source rows that matched a row of the table."""
         return self._index.rows_of(np.concatenate(seen) if seen else np.empty(0, dtype=np.int64))
 
 
@@ -157,7 +157,7 @@ class _JoinIndex:
         self._counts = np.bincount(self._row_keys[self._row_keys >= 0], minlength=len(self._known))
 
     def lookup(self, columns: Sequence[Any]) -> npt.NDArray[np.int64]:
-        """The number of each row's key among the source's, or -1."""
+        """Return the number of each row's key among the source's keys, or -1."""
         return self._number(self._codes(key_parts(columns)))
 
     def check_single(self, keys: npt.NDArray[np.int64]) -> None:

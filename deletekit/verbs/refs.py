@@ -1,6 +1,6 @@
-"""ROLLBACK, SET CURRENT SNAPSHOT, FAST-FORWARD: a branch points to another snapshot; no file changes.
+"""ROLLBACK, SET CURRENT SNAPSHOT, FAST-FORWARD: move a branch to another snapshot; no file changes.
 
-Law: what a new head was chosen by (where the branch was, where the other ref was) must still hold when it lands.
+The branch and the other ref must still point where they did when the new head was chosen.
 Spec: "Snapshot References"; Java SetSnapshotOperation, UpdateSnapshotReferencesOperation.
 """
 
@@ -157,7 +157,7 @@ def fast_forward(table: Table, branch: str, to: str, *, dry_run: bool = False) -
 
 
 def move_updates(metadata: TableMetadata, ref: str, snapshot_id: int) -> list[Mapping[str, Any]]:
-    """The updates that make a snapshot the head of a branch, whose retention settings stay."""
+    """Return the updates that make a snapshot the head of a branch, which keeps its retention settings."""
     settings = {**metadata.refs.get(ref, {}), "type": "branch", "snapshot-id": snapshot_id}
     return [{"action": "set-snapshot-ref", "ref-name": ref, **settings}]
 

@@ -1,4 +1,4 @@
-"""Scans: the live rows of a snapshot, as Arrow; and how many there are."""
+"""SELECT: read or count the live rows of a snapshot, as Arrow."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def scan(
     as_of: int | str | datetime | None = None,
     engine: Engine | None = None,
 ) -> Scan:
-    """A lazy read of a table's live rows; nothing is read until a method of the result asks for it.
+    """Return a lazy scan of a table's live rows; its methods read them.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Scan:
 
     @public
     def plan(self) -> Sequence[ScanTask]:
-        """The data files to read, each with the deletes that apply to it; reads manifests only."""
+        """Return the data files to read, each with the deletes that apply to it. Only manifests are read."""
         reader = SnapshotReader(self.table.io, self.table.metadata)
         return plan_scan(
             self.table.metadata, self.snapshot, reader, unbound_filter(self.where, self.schema), self.schema
@@ -117,7 +117,7 @@ class Scan:
 
     @public
     def to_batches(self) -> Iterator[pa.Table]:
-        """The rows, in manifest order, in Arrow tables of at most 1,048,576 rows; threads read ahead.
+        """Yield the rows, in manifest order, in Arrow tables of at most 1,048,576 rows; threads read ahead.
 
         Raises UnsupportedError for a schema without columns: Arrow has no rows then.
         """
@@ -141,14 +141,14 @@ class Scan:
 
     @public
     def to_arrow(self) -> pa.Table:
-        """All rows as one Arrow table."""
+        """Return all rows as one Arrow table."""
         schema = self.arrow_schema  # its empty_table() fails with a uuid inside a struct or list
         empty = pa.Table.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
         return pa.concat_tables([empty, *self.to_batches()])
 
     @public
     def count(self) -> int:
-        """Number of rows, from metadata wherever that is exact.
+        """Return the number of rows, from metadata wherever that is exact.
 
         Without a filter, files under no delete are counted from the manifests, files under deletion vectors or position
         deletes from those; only a filter or an equality delete opens data files.
@@ -172,7 +172,7 @@ class Scan:
 
 @dataclass(frozen=True)
 class ScanResult:
-    """From batches of a data file to what the caller asked for: live rows, columns in order, metadata columns."""
+    """Makes the result of batches of a data file: live rows, the columns in order, metadata columns."""
 
     columns: list[str]
     fields: tuple[str, ...]
@@ -194,7 +194,7 @@ class ScanResult:
 
 
 def _announced(tasks: Iterable[ScanTask], context: ReadContext) -> Iterator[ScanTask]:
-    """The tasks, a few hundred at a time made known to the loader before the first of them is read."""
+    """Yield the tasks; tell the loader of a few hundred at a time before the first of them is read."""
     todo = iter(tasks)
     while some := list(islice(todo, _ANNOUNCED_TASKS)):
         context.loader.expect(some)

@@ -1,6 +1,6 @@
 """Changes of a table that move no rows: columns, partitioning, properties, format version, branches and tags.
 
-Law: ids are never reused. A dropped column's id stays its own, so deletes on it still mean what they meant.
+Ids are never reused: old deletes on a dropped column keep their meaning.
 Spec: "Schema Evolution", "Partition Evolution", "Snapshot References", "Format Versioning".
 """
 
@@ -257,7 +257,7 @@ def _same_values(a: PartitionField, b: PartitionField) -> bool:
 
 
 def _void_renamed(field: PartitionField) -> PartitionField:
-    """A v1 field that was dropped makes room for a new one of its name, as in Java."""
+    """Rename a dropped field of a v1 spec, so that a new one may have its name, as in Java."""
     if not isinstance(field.transform, VoidTransform):
         return field
     return field.model_copy(update={"name": f"{field.name}_{field.field_id}"})
@@ -374,7 +374,7 @@ def _edited(metadata: TableMetadata, name: str, edits: Mapping[str, Any]) -> Sch
 
 
 def _with_field(schema: Schema, parent: str, edit: Callable[[list[NestedField]], list[NestedField]]) -> Schema:
-    """The schema with the fields of one struct (`parent` "" is the root) edited."""
+    """Return the schema with the fields of one struct (`parent` "" is the root) edited."""
     target = _find(schema, parent).field_id if parent else None
     if parent and not isinstance(_find(schema, parent).field_type, StructType):
         raise InvalidInputError("not a struct", kind="schema", field=parent)

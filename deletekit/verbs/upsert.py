@@ -1,7 +1,7 @@
-"""UPSERT: rows replace those of the table that have their keys, in one commit.
+"""UPSERT: insert rows, and delete those of the table with the same keys, in one commit.
 
-Law: after it, each key of the rows is in the table once, with that row, whichever mode wrote it. Keys are equal as in
-equality deletes: NULL equals NULL.
+After it, the table has one row for each of these keys, in every mode. Keys are equal as in equality deletes: NULL
+equals NULL.
 """
 
 from __future__ import annotations
@@ -129,9 +129,9 @@ def upsert_files(
     ref: str = MAIN,
     commit_properties: Mapping[str, str] | None = None,
 ) -> Commit:
-    """`upsert` of rows that are in data files already, of which only the key columns are read; the caller's to remove.
+    """Upsert rows already written to data files. Only keys are read. On failure the caller deletes the files.
 
-    The new rows get new row ids: the files were written before it was known which rows they replace.
+    The new rows get new row ids: when the files were written, the rows that they replace were not known.
     """
     runner = engine_or_default(None)
 
@@ -150,7 +150,7 @@ def upsert_files(
 
 
 def check_upsert(metadata: TableMetadata, request: UpsertRequest) -> Fields:
-    """The key columns. Raises InvalidInputError for a key, mode or granularity that the table cannot have."""
+    """Return the key columns. Raises InvalidInputError for a key, mode or granularity that the table cannot have."""
     choose_mode(metadata, "merge", request.mode)
     granularity_of(metadata, request.granularity)
     names: Sequence[Any] = metadata.schema.identifier_field_ids if request.key is None else request.key
@@ -165,7 +165,7 @@ def check_upsert(metadata: TableMetadata, request: UpsertRequest) -> Fields:
 
 
 class _Upsert:
-    """The change: rows with one of the keys go. The index of each is the place of its key, and its row id or -1."""
+    """Delete the rows with one of the keys. The index of each is the place of its key, and its row id or -1."""
 
     replaces = False
 
@@ -200,7 +200,7 @@ def _frame(columns: Iterable[Any]) -> pl.DataFrame:
 def _replaced(
     base: Base, keys: pa.Table, fields: Fields, request: UpsertRequest, engine: Engine
 ) -> tuple[RowDelta, pa.Array | None]:
-    """The change that takes the old rows away, and the row ids of those, by the place of their key; None for none."""
+    """Return the change that deletes the old rows, and their row ids by the place of their key; None without any."""
     metadata = base.metadata
     mode = choose_mode(metadata, "merge", request.mode)
     if not len(keys):
@@ -217,7 +217,7 @@ def _replaced(
 
 
 def _row_ids(seen: Sequence[npt.NDArray[np.int64]], rows: int) -> pa.Array | None:
-    """For each new row the smallest id of those that it replaces, null for none."""
+    """Return for each new row the smallest row id of the rows that it replaces; null without any."""
     pairs = np.concatenate([np.empty((0, 2), dtype=np.int64), *seen])
     pairs = pairs[pairs[:, 1] >= 0]
     if not len(pairs):
@@ -228,7 +228,7 @@ def _row_ids(seen: Sequence[npt.NDArray[np.int64]], rows: int) -> pa.Array | Non
 
 
 def _range_of(keys: pa.Table, schema: Schema, fields: Fields) -> BooleanExpression | None:
-    """A filter that every row with one of the keys passes, so that files without such rows are not read."""
+    """Return a filter that every row with one of the keys passes, so that fewer files are read."""
     for column, field in zip(keys.columns, fields, strict=True):
         name = schema.find_column_name(field.field_id)
         if name is None or schema.find_field(name).field_id != field.field_id or column.null_count:
@@ -243,7 +243,7 @@ def _range_of(keys: pa.Table, schema: Schema, fields: Fields) -> BooleanExpressi
 
 
 def _keys(rows: pa.Table, schema: Schema, fields: Fields) -> pa.Table:
-    """The key columns of rows, named by field id. Raises InvalidInputError for two rows of one key."""
+    """Return the key columns of rows, named by field id. Raises InvalidInputError for two rows of one key."""
     return _unique(pa.table({str(f.field_id): column_at(rows, schema, f.field_id) for f in fields}), fields)
 
 
@@ -278,7 +278,7 @@ def _with_files(planned: RowDelta, files: Sequence[DataFile]) -> RowDelta:
 
 
 def _make_room(table: Table, request: UpsertRequest, keys: Callable[[Fields], pa.Table]) -> None:
-    """Give the table the spec that its equality deletes need, once it is sure that there will be some."""
+    """Add the spec that equality deletes need to the table, if there will be some."""
     metadata = table.metadata
     fields = check_upsert(metadata, request)
     is_blind = choose_mode(metadata, "merge", request.mode) == "equality-delete"

@@ -1,7 +1,7 @@
-"""MERGE with a Spark DataFrame: Spark joins, and the worker that gets the matches of a data file changes it.
+"""MERGE with a Spark DataFrame: Spark joins, and the worker with the matches of a data file changes that file.
 
-Law: keys are equal as in any merge: both sides become the table's type, then bytes. The rows of the source stay on the
-executors. Each worker has whole data files, and changes them as for every other verb.
+Keys are equal as in every merge: both sides are cast to the table's type, then to bytes. The rows of the source stay on
+the executors. Each worker gets whole data files and changes them as for every other verb.
 Spec: "Row-level Deletes".
 """
 
@@ -90,7 +90,7 @@ def merge_frame(base: Base, merge: FrameMerge, options: ChangeOptions, engine: S
 
 
 def _joined(context: ReadContext, tasks: Sequence[ScanTask], merge: FrameMerge, engine: SparkEngine) -> DataFrame:
-    """Each row of the source with the data file and position of every live row that it matches, or none."""
+    """Join each row of the source with the data file and position of every live row that it matches."""
     on, schema = merge.on, context.metadata.schema
     request = ReadRequest(on, only_live=True)
 
@@ -121,7 +121,7 @@ def _key_batches(number: int, batch: FileBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _placed(rows: DataFrame, place: Any) -> DataFrame:
-    """The matches of a data file in one partition, in order; before them what is to be inserted, by partition."""
+    """Bring the matches of a data file into one partition, in order, after the rows to insert."""
     from pyspark.sql import functions  # noqa: PLC0415  # pyspark is an extra
 
     alone = functions.xxhash64(_KEY) if place is None else place
@@ -152,7 +152,7 @@ class _Matches:
         self._rows = pa.table({})
 
     def of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[ScanTask]:
-        """The data files, each with its matches in place while it is looked at."""
+        """Yield the data files; `match` uses the matches of the one yielded last."""
         for number, pieces in groupby(_pieces(batches), itemgetter(0)):
             found = (piece for _, piece in pieces)
             if number is None:
@@ -196,7 +196,7 @@ class _Matches:
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int | None, pa.RecordBatch]]:
-    """Batches cut where the data file changes; None is no data file."""
+    """Yield the batches, cut where the data file changes; None is no data file."""
     for batch in batches:
         files = pc.fill_null(batch.column(_FILE), -1).to_numpy()
         starts = np.flatnonzero(np.diff(files, prepend=-2)).tolist()

@@ -21,7 +21,7 @@ __all__ = ["partition_field", "partition_spec"]
 def partition_spec(
     schema: Schema, partition_by: str | Sequence[str], first_id: int = 1000, spec_id: int = 0
 ) -> PartitionSpec:
-    """A spec of the fields that `partition_by` spells (see `create_table`), named as Spark names them."""
+    """Return a spec of the fields of `partition_by` (see `create_table`), named as Spark names them."""
     fields = [partition_field(schema, text, first_id + i) for i, text in enumerate(as_names(partition_by))]
     spec = PartitionSpec(*fields, spec_id=spec_id)
     names = [f.name for f in fields]
@@ -32,7 +32,7 @@ def partition_spec(
 
 
 def partition_field(schema: Schema, text: str, field_id: int) -> PartitionField:
-    """One partition field. Raises InvalidInputError for an unknown column or transform, or one that does not fit."""
+    """Return one partition field. Raises InvalidInputError for an unknown or unfitting column or transform."""
     column, transform = _parse_partition(text)
     try:
         source = schema.find_field(column)

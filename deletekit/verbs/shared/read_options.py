@@ -25,7 +25,7 @@ def resolve_snapshot(
     ref: str = MAIN,
     as_of: int | str | datetime | None = None,
 ) -> tuple[Snapshot | None, Schema]:
-    """The snapshot meant, and the schema to read it with (Java SnapshotUtil.schemaFor). See `scan`.
+    """Return the snapshot to read, and the schema to read it with (Java SnapshotUtil.schemaFor). See `scan`.
 
     Warns of metadata that contradicts itself.
     """
@@ -46,7 +46,7 @@ def resolve_snapshot(
 
 
 def milliseconds(time: int | str | datetime, argument: str) -> int:
-    """A time as Iceberg counts it. Raises InvalidInputError, naming the argument, for what is none of the three."""
+    """Return a time in milliseconds since the epoch. Raises InvalidInputError, naming the argument, for a bad one."""
     if isinstance(time, int):
         return time
     try:
@@ -60,7 +60,7 @@ def milliseconds(time: int | str | datetime, argument: str) -> int:
 
 
 def select_field(schema: Schema, name: str) -> NestedField:
-    """A column, or for `parent.child` its struct with that one field. Raises InvalidInputError."""
+    """Return a column, or for `parent.child` its struct with only that field. Raises InvalidInputError."""
     try:
         return schema.select(name).fields[0]
     except (ValueError, IndexError) as e:
