@@ -34,7 +34,7 @@ from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.stream.change_rows import Changes, Folded
 from deletekit.stream.file_keys import FileKeys
 from deletekit.stream.table_index import Hits, TableIndex, by_file
-from deletekit.verbs.shared.equality_keys import specs_in_use, write_blind
+from deletekit.verbs.shared.equality_keys import specs_in_use, write_key_deletes
 
 __all__ = [
     "BatchDelta",
@@ -160,7 +160,7 @@ def _by_value(base: Base, folded: Folded, numbers: Numbers, fields: Sequence[Nes
         return []
     columns = [c.take(pa.array(numbers)) for c in folded.keys]
     keys = pa.table(dict(zip([str(f.field_id) for f in fields], columns, strict=True)))
-    return write_blind(base.write, specs_in_use(base), keys, fields, None)
+    return write_key_deletes(base.write, specs_in_use(base), keys, fields, None)
 
 
 def _row_ids(base: Base, folded: Folded, index: TableIndex, hits: Hits, kept: Numbers) -> pa.Array | None:

@@ -46,7 +46,7 @@ from deletekit.verbs.shared.equality_keys import (
     equality_fields_of,
     partitionable,
     specs_in_use,
-    write_blind,
+    write_key_deletes,
 )
 
 __all__ = ["Promotion", "PromotionMode", "promote"]
@@ -174,7 +174,7 @@ class _Promote:
     def _by_value(self, base: Base, found: Difference) -> RowDelta:
         files, hidden = _staged(found)
         keys = self._touched(found)
-        deletes = write_blind(base.write, specs_in_use(base), keys, self.fields, None) if len(keys) else []
+        deletes = write_key_deletes(base.write, specs_in_use(base), keys, self.fields, None) if len(keys) else []
         return RowDelta(added_data_files=files, added_delete_files=(*deletes, *write_positions(base.write, hidden)))
 
     def _copied(self, base: Base, found: Difference) -> RowDelta:

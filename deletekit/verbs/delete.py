@@ -50,7 +50,7 @@ from deletekit.verbs.shared.equality_keys import (
     ensure_unpartitioned_spec,
     partitionable,
     specs_in_use,
-    write_blind,
+    write_key_deletes,
 )
 from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, run_change, with_key_fields
 from deletekit.verbs.shared.spark_rows import from_spark
@@ -140,7 +140,7 @@ def plan_delete(
             ids, specs = {f.field_id for f in options.key_fields}, specs_in_use(base)
             keys = _enumerated(bound, options.key_fields)
             if keys is not None and all(determines_partition(s, ids) for s in specs):
-                files = write_blind(base.write, specs, keys, options.key_fields, None)
+                files = write_key_deletes(base.write, specs, keys, options.key_fields, None)
                 return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
         unbound = unbound_filter(where, metadata.schema)
         return run_change(base, ChangePlan(_Delete(bound), options, "delete", unbound, check_keys=check), runner)[0]
@@ -188,7 +188,7 @@ def delete_keys(
         fields, plain = checked if same else checked_keys(base.metadata, keys, equality_fields)
         if not len(plain):
             return RowDelta()
-        files = write_blind(base.write, specs_in_use(base), plain, fields, scope)
+        files = write_key_deletes(base.write, specs_in_use(base), plain, fields, scope)
         return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
 
     # Refused before the table gets a spec for it.
@@ -276,7 +276,7 @@ def _keys_of(expression: BooleanExpression) -> list[dict[int, Any]] | None:
 
 
 def _write_frame(base: Base, frame: DataFrame, names: Sequence[str] | None, scope: Scope | None) -> list[DeleteFile]:
-    """Write as `write_blind`, on Spark's executors, each with a part of the keys."""
+    """Write as `write_key_deletes`, on Spark's executors, each with a part of the keys."""
     write, specs, schema = base.write, specs_in_use(base), base.metadata.schema
     fields, _ = checked_keys(write.metadata, empty_rows(frame, "keys"), names)
     paths = [schema.find_column_name(f.field_id) or f.name for f in fields]
@@ -288,7 +288,7 @@ def _write_frame(base: Base, frame: DataFrame, names: Sequence[str] | None, scop
         files = []
         for rows in in_chunks(batches):
             keys = checked_keys(write.metadata, from_spark(rows, schema), paths)[1]
-            files += write_blind(write, specs, keys, fields, scope)
+            files += write_key_deletes(write, specs, keys, fields, scope)
         return files
 
     return [file for files in engine_of(frame).map_partitions(together(frame, place), written) for file in files]

@@ -1,7 +1,7 @@
-"""Changes of a table that move no rows: columns, partitioning, properties, format version, branches and tags.
+"""Change columns, partitioning, properties and the format version of a table; no row moves.
 
 Ids are never reused: old deletes on a dropped column keep their meaning.
-Spec: "Schema Evolution", "Partition Evolution", "Snapshot References", "Format Versioning".
+Spec: "Schema Evolution", "Partition Evolution", "Format Versioning".
 """
 
 from __future__ import annotations
@@ -24,20 +24,18 @@ from deletekit.table.column_names import columns_like
 from deletekit.table.column_use import use_of
 from deletekit.table.format_version import NEWEST
 from deletekit.table.locations import normalised_properties
-from deletekit.table.metadata import MAIN, TableMetadata, check_schema_version, spec_to_json
+from deletekit.table.metadata import TableMetadata, check_schema_version, spec_to_json
 from deletekit.table.properties import check_properties
 from deletekit.table.table import Table
 from deletekit.table.types import schema_to_json
+from deletekit.verbs.shared.names import check_name
 from deletekit.verbs.shared.partition_fields import partition_field
 
 __all__ = [
     "add_column",
     "add_partition_field",
-    "create_branch",
-    "create_tag",
     "drop_column",
     "drop_partition_field",
-    "drop_ref",
     "rename_column",
     "set_properties",
     "update_column",
@@ -74,7 +72,7 @@ def add_column(
 
     Raises InvalidInputError for a name in use, an unknown type, or a default the format version lacks.
     """
-    _check_name(name.rpartition(".")[2], "name")
+    check_name(name.rpartition(".")[2], "name")
 
     def change(metadata: TableMetadata) -> tuple[Schema, int]:
         schema, new_id = metadata.schema, int(metadata.raw["last-column-id"]) + 1
@@ -113,7 +111,7 @@ def rename_column(table: Table, name: str, new_name: str) -> None:
 
     Raises NotFoundError for an unknown column, InvalidInputError for a name in use.
     """
-    _check_name(new_name, "new_name")
+    check_name(new_name, "new_name")
 
     def change(metadata: TableMetadata) -> tuple[Schema, int]:
         parent = name.rpartition(".")[0]
@@ -242,16 +240,6 @@ def upgrade_format_version(table: Table, format_version: int) -> None:
     commit_metadata(table, build)
 
 
-def create_branch(table: Table, name: str, snapshot_id: int | None = None) -> None:
-    """Create a branch at a snapshot (default the head of main). Raises InvalidInputError, NotFoundError."""
-    _create_ref(table, name, snapshot_id, "branch")
-
-
-def create_tag(table: Table, name: str, snapshot_id: int | None = None) -> None:
-    """Create a tag at a snapshot (default the head of main). Raises InvalidInputError, NotFoundError."""
-    _create_ref(table, name, snapshot_id, "tag")
-
-
 def _same_values(a: PartitionField, b: PartitionField) -> bool:
     return (a.source_id, a.transform) == (b.source_id, b.transform)
 
@@ -261,37 +249,6 @@ def _void_renamed(field: PartitionField) -> PartitionField:
     if not isinstance(field.transform, VoidTransform):
         return field
     return field.model_copy(update={"name": f"{field.name}_{field.field_id}"})
-
-
-def drop_ref(table: Table, name: str) -> None:
-    """Drop a branch or tag; its snapshots stay until they expire. Raises NotFoundError; InvalidInputError for main."""
-
-    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
-        if name == MAIN:
-            raise InvalidInputError("main cannot be dropped", kind="ref", field="name", found=name)
-        metadata.snapshot_of_ref(name)
-        return [{"action": "remove-snapshot-ref", "ref-name": name}]
-
-    commit_metadata(table, build, unchanged_ref=name)
-
-
-def _check_name(name: str, argument: str) -> None:
-    if not name:
-        raise InvalidInputError("a name has a letter at least", kind="name", field=argument, found="an empty name")
-
-
-def _create_ref(table: Table, name: str, snapshot_id: int | None, kind: str) -> None:
-    _check_name(name, "name")
-
-    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
-        if name in metadata.refs:
-            raise InvalidInputError("branch or tag exists already", kind="ref", field="name", found=name)
-        snapshot = metadata.current_snapshot if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
-        if snapshot is None:
-            raise InvalidInputError("table has no snapshot yet", kind="ref", field="name", found=name)
-        return [{"action": "set-snapshot-ref", "ref-name": name, "type": kind, "snapshot-id": snapshot.snapshot_id}]
-
-    commit_metadata(table, build, unchanged_ref=name)
 
 
 def _commit_schema(table: Table, change: Callable[[TableMetadata], tuple[Schema, int]]) -> None:

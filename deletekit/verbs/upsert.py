@@ -49,7 +49,7 @@ from deletekit.verbs.shared.equality_keys import (
     equality_fields_of,
     partitionable,
     specs_in_use,
-    write_blind,
+    write_key_deletes,
 )
 from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, run_change
 
@@ -117,7 +117,7 @@ def upsert(
         return _with_files(planned, write_data_files(base.write, aligned, metadata.spec, lineage))
 
     check_request(table.refresh(), ref, commit_properties)
-    _make_room(table, request, lambda fields: _keys(align(rows, table.schema), table.schema, fields))
+    _ensure_spec(table, request, lambda fields: _keys(align(rows, table.schema), table.schema, fields))
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
 
@@ -145,7 +145,7 @@ def upsert_files(
 
     check_request(table.refresh(), ref, commit_properties)
     context = ReadContext(table.io, table.metadata)
-    _make_room(table, request, lambda fields: _keys_of_files(context, files, fields))
+    _ensure_spec(table, request, lambda fields: _keys_of_files(context, files, fields))
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
 
@@ -206,7 +206,7 @@ def _replaced(
     if not len(keys):
         return RowDelta(read_set=ReadSet()), None
     if mode == "equality-delete":
-        files = write_blind(base.write, specs_in_use(base), keys, fields, None)
+        files = write_key_deletes(base.write, specs_in_use(base), keys, fields, None)
         return RowDelta(added_delete_files=tuple(files), read_set=ReadSet()), None
     where = _range_of(keys, metadata.schema, fields)
     bound = parse_filter(where, metadata.schema)
@@ -277,7 +277,7 @@ def _with_files(planned: RowDelta, files: Sequence[DataFile]) -> RowDelta:
     return replace(planned, added_data_files=(*planned.added_data_files, *files))
 
 
-def _make_room(table: Table, request: UpsertRequest, keys: Callable[[Fields], pa.Table]) -> None:
+def _ensure_spec(table: Table, request: UpsertRequest, keys: Callable[[Fields], pa.Table]) -> None:
     """Add the spec that equality deletes need to the table, if there will be some."""
     metadata = table.metadata
     fields = check_upsert(metadata, request)

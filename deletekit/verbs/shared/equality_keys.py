@@ -45,7 +45,7 @@ __all__ = [
     "nested_keys",
     "partitionable",
     "specs_in_use",
-    "write_blind",
+    "write_key_deletes",
 ]
 
 
@@ -180,7 +180,7 @@ def distinct(table: pa.Table) -> pa.Table:
 Scope = Literal["partition", "global"]
 
 
-def write_blind(
+def write_key_deletes(
     write: WriteContext,
     specs: Sequence[PartitionSpec],
     keys: pa.Table,
