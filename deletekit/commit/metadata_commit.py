@@ -21,7 +21,6 @@ def commit_metadata(
     table: Table,
     build: Callable[[TableMetadata], Updates],
     *,
-    unchanged_ref: str | None = None,
     unchanged_refs: Collection[str] | None = (),
 ) -> None:
     """Apply the updates that `build` makes of the current metadata; call it again after a lost race.
@@ -29,8 +28,8 @@ def commit_metadata(
     Parameters
     ----------
     build: returns REST updates, or none if there is nothing to do.
-    unchanged_ref, unchanged_refs: refs that must still point where `build` saw them, or still be missing; None: every
-        ref of the metadata.
+    unchanged_refs: refs that must still point where `build` saw them, or still be missing; None: every ref of the
+        metadata.
 
     The schema, spec and id counters that `build` saw must still be the table's. Raises FormatError for metadata that
     contradicts itself; CommitConflictError after too many lost races; CommitStateUnknownError.
@@ -42,8 +41,8 @@ def commit_metadata(
         check_writable(metadata, table.metadata_location)
         updates = build(metadata)
         if updates:
-            refs = {*(metadata.refs if unchanged_refs is None else unchanged_refs), *filter(None, [unchanged_ref])}
-            table.adopt(catalog.commit(table.identifier, _requirements(metadata, sorted(refs)), updates))
+            refs = sorted(metadata.refs if unchanged_refs is None else unchanged_refs)
+            table.adopt(catalog.commit(table.identifier, _requirements(metadata, refs), updates))
 
     retry(attempt, BackOff(table))
 

@@ -39,7 +39,7 @@ Plan = Callable[[Base], RowDelta | ManifestRewrite]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
+class CommitRequest:
     """What `plan_change` was asked for; every attempt needs it again."""
 
     table: Table
@@ -59,15 +59,15 @@ class PlannedChange:
 
     Attributes
     ----------
-    change: the files that come and go.
+    delta: the files that it adds and removes.
     request: how it was asked for, so that it can be planned again.
     back_off: counts the attempts to commit it.
     plans: how often it was planned.
     """
 
     base: Base
-    change: RowDelta | ManifestRewrite
-    request: _Request
+    delta: RowDelta | ManifestRewrite
+    request: CommitRequest
     back_off: BackOff
     plans: int
 
@@ -77,10 +77,10 @@ class PlannedChange:
 
     def conflict(self) -> CommitConflictError | None:
         """Return what would keep the change from being rebased onto the current head, if that is known."""
-        if not isinstance(self.change, RowDelta) or self.change.read_set is None:
+        if not isinstance(self.delta, RowDelta) or self.delta.read_set is None:
             return None
         head = read_base(self.request.table.refresh(), self.request.ref, reader=lambda _: self.base.reader)
-        found = judge(self.change, self.base, head)
+        found = judge(self.delta, self.base, head)
         return found if isinstance(found, CommitConflictError) else None
 
     def replanned(self) -> PlannedChange:
@@ -96,11 +96,11 @@ class PlannedChange:
             self.discard()
             return _plan(self.request, self.back_off, self.plans, head)
         self.base.write.discard(keep={f.file_path for f in (*delta.added_data_files, *delta.added_delete_files)})
-        return replace(self, base=replace(head, reader=self.base.reader, write=self.base.write), change=delta)
+        return replace(self, base=replace(head, reader=self.base.reader, write=self.base.write), delta=delta)
 
     def _delta_on(self, head: Base) -> RowDelta | None:
         """Return the change for a new head, or None if it must be planned again."""
-        delta = self.change
+        delta = self.delta
         if not isinstance(delta, RowDelta) or delta.read_set is None:
             return None
         if any(head.metadata.refs.get(ref.name, {}).get("snapshot-id") != ref.found for ref in delta.refs):
@@ -143,7 +143,7 @@ def plan_change(
     """
     back_off = BackOff(table)
     back_off.limits()  # refuses a bad property before anything is written
-    request = _Request(
+    request = CommitRequest(
         table=table,
         plan=plan,
         ref=ref,
@@ -207,7 +207,7 @@ def check_same_table(table: Table, uuid: str | None) -> None:
         )
 
 
-def _plan(request: _Request, back_off: BackOff, plans: int = 0, head: Base | None = None) -> PlannedChange:
+def _plan(request: CommitRequest, back_off: BackOff, plans: int = 0, head: Base | None = None) -> PlannedChange:
     """Plan on `head`, or on the current head. If that expires meanwhile, wait and plan on the next one."""
 
     def attempt() -> PlannedChange:
@@ -216,13 +216,13 @@ def _plan(request: _Request, back_off: BackOff, plans: int = 0, head: Base | Non
         plans += 1
         with _discarding(base.write), expiry_as_lost_race(base):
             _check_head(base)
-            change = request.plan(base)
-        return PlannedChange(base=base, change=change, request=request, back_off=back_off, plans=plans)
+            delta = request.plan(base)
+        return PlannedChange(base=base, delta=delta, request=request, back_off=back_off, plans=plans)
 
     return retry(attempt, back_off)
 
 
-def _current_head(request: _Request) -> Base:
+def _current_head(request: CommitRequest) -> Base:
     """Refresh the table and return the head of the branch, once it is certain that it can be committed on."""
     table = request.table.refresh()
     check_request(table, request.ref, request.properties, dry_run=request.dry_run)

@@ -115,11 +115,11 @@ def commit_result(made: NewSnapshot) -> Commit:
 
 def _write_snapshot(change: PlannedChange) -> NewSnapshot | None:
     """Write the manifests of a change; None, and no file left, for an empty one."""
-    if change.change.is_empty:
+    if change.delta.is_empty:
         change.discard()
         return None
     with expiry_as_lost_race(change.base):
-        return new_snapshot(change.base, change.change, change.request.properties)
+        return new_snapshot(change.base, change.delta, change.request.properties)
 
 
 def _swap(change: PlannedChange, made: NewSnapshot) -> TableState:

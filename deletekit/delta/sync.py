@@ -308,7 +308,7 @@ class _Step:
         done = commit(plan_change(self.table, build, properties=properties))
         if done.snapshot_id is None:
             # A column renamed, a property set: there is no snapshot to carry it.
-            commit_metadata(self.table, updates, unchanged_ref=MAIN)
+            commit_metadata(self.table, updates, unchanged_refs=[MAIN])
         return done
 
     def _is_overtaken(self, metadata: TableMetadata, version: int) -> bool:

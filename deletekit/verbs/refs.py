@@ -232,7 +232,7 @@ def drop_ref(table: Table, name: str) -> None:
         metadata.snapshot_of_ref(name)
         return [{"action": "remove-snapshot-ref", "ref-name": name}]
 
-    commit_metadata(table, build, unchanged_ref=name)
+    commit_metadata(table, build, unchanged_refs=[name])
 
 
 def _create_ref(table: Table, name: str, snapshot_id: int | None, kind: str) -> None:
@@ -246,4 +246,4 @@ def _create_ref(table: Table, name: str, snapshot_id: int | None, kind: str) -> 
             raise InvalidInputError("table has no snapshot yet", kind="ref", field="name", found=name)
         return [{"action": "set-snapshot-ref", "ref-name": name, "type": kind, "snapshot-id": snapshot.snapshot_id}]
 
-    commit_metadata(table, build, unchanged_ref=name)
+    commit_metadata(table, build, unchanged_refs=[name])

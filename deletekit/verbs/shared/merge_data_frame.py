@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.commit.conflicts import isolation_level
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.plan import ScanTask, plan_scan
@@ -32,7 +31,7 @@ from deletekit.formats.content_file import DataFile
 from deletekit.table.metadata import TableMetadata
 from deletekit.verbs.shared.data_frames import arrow_column, empty_rows, in_chunks, partition_hash
 from deletekit.verbs.shared.merge_rows import fitting_rows, key_bytes, on_fields, updated_rows
-from deletekit.verbs.shared.row_changes import merged_results, planned_change
+from deletekit.verbs.shared.row_changes import collect_delta, filter_of_reads, merged_results
 from deletekit.verbs.shared.spark_rows import from_spark
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class FrameMerge:
 def merge_frame(base: Base, merge: FrameMerge, options: ChangeOptions, engine: SparkEngine) -> RowDelta:
     """Plan, join on Spark, and change and insert rows in its workers. Raises as `merge`."""
     write = base.write
-    isolation_level(base.metadata, "merge")
+    reads = filter_of_reads(base.metadata, "merge")
     context = ReadContext(base.table.io, base.metadata)
     tasks = list(plan_scan(base.metadata, base.snapshot, base.reader))
     rows = _joined(context, tasks, merge, engine)
@@ -86,7 +85,7 @@ def merge_frame(base: Base, merge: FrameMerge, options: ChangeOptions, engine: S
         return replace(result, seen=[])
 
     total = merged_results(engine.map_partitions(placed, work))
-    return planned_change(base, "merge", total, options)
+    return collect_delta(base, total, options, reads)
 
 
 def _joined(context: ReadContext, tasks: Sequence[ScanTask], merge: FrameMerge, engine: SparkEngine) -> DataFrame:

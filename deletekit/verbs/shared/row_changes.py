@@ -30,7 +30,15 @@ from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import value_of
 from deletekit.verbs.shared.equality_keys import distinct, equality_fields_of, nested_keys
 
-__all__ = ["DeleteMode", "choose_mode", "merged_results", "planned_change", "run_change", "with_key_fields"]
+__all__ = [
+    "DeleteMode",
+    "choose_mode",
+    "collect_delta",
+    "filter_of_reads",
+    "merged_results",
+    "run_change",
+    "with_key_fields",
+]
 
 DeleteMode = Literal["copy-on-write", "merge-on-read", "position-delete", "deletion-vector", "equality-delete"]
 _MODES = ("copy-on-write", "merge-on-read", "position-delete", "deletion-vector", "equality-delete")
@@ -80,7 +88,7 @@ def run_change(base: Base, plan: ChangePlan, engine: Engine) -> tuple[RowDelta, 
     Raises InvalidInputError when equality keys would delete rows the change does not match, or for an unknown
     `write.<verb>.isolation-level`.
     """
-    isolation_level(base.metadata, plan.verb)
+    reads = filter_of_reads(base.metadata, plan.verb, plan.where)
     tasks = plan_scan(base.metadata, base.snapshot, base.reader, plan.where)
     context = ReadContext(base.table.io, base.metadata)
     groups = group_tasks(tasks, getattr(engine, "threads", 1))
@@ -88,19 +96,21 @@ def run_change(base: Base, plan: ChangePlan, engine: Engine) -> tuple[RowDelta, 
     total = merged_results(engine.map(lambda group: change_files(context, write, group, change, options), groups))
     if total.keys and plan.check_keys:
         _check_keys_are_unique(base, context, plan, total, engine)
-    return planned_change(base, plan.verb, total, options, plan.where), total
+    return collect_delta(base, total, options, reads), total
 
 
-def planned_change(
-    base: Base,
-    verb: str,
-    total: ChangeResult,
-    options: ChangeOptions,
-    where: BooleanExpression | None = None,
-) -> RowDelta:
-    """Return the results of all workers as one change, with its read set: every row, or those that `where` allows."""
-    serializable = isolation_level(base.metadata, verb) == "serializable"
-    reads: BooleanExpression = (where or AlwaysTrue()) if serializable else AlwaysFalse()
+def filter_of_reads(metadata: TableMetadata, verb: str, where: BooleanExpression | None = None) -> BooleanExpression:
+    """Return which rows of concurrent data files matter to a change, by `write.<verb>.isolation-level`.
+
+    Parameters
+    ----------
+    where: unbound filter of the rows that the change reads; None is every row.
+    """
+    return (where or AlwaysTrue()) if isolation_level(metadata, verb) == "serializable" else AlwaysFalse()
+
+
+def collect_delta(base: Base, total: ChangeResult, options: ChangeOptions, reads: BooleanExpression) -> RowDelta:
+    """Return the results of all workers as one change, with its read set; write its equality deletes."""
     if total.keys:
         total.added_delete_files += _write_keys(base, total, options.key_fields)
         reads = AlwaysTrue()  # keys also hide rows that were not read, at every isolation level
