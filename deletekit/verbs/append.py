@@ -41,7 +41,7 @@ def create_table(
 
     Parameters
     ----------
-    schema: a pyiceberg Schema or a pyarrow one; field ids are assigned anew, as Java does.
+    schema: a pyiceberg Schema or a pyarrow one; it gets new field ids, as in Java.
     format_version: 1, 2 or 3.
     partition_by: partition fields, as `column`, `bucket(16, column)`, `truncate(4, column)`, `year(column)`, `month`,
         `day`, `hour` or `void`; nested columns by their dotted name.

@@ -109,17 +109,17 @@ def distribution_mode(metadata: TableMetadata) -> str:
     return mode if partitioned else "none"
 
 
-def partition_hash(frame: DataFrame, given: Sequence[str], metadata: TableMetadata) -> Column | None:
+def partition_hash(frame: DataFrame, table_columns: Sequence[str], metadata: TableMetadata) -> Column | None:
     """Return a number for each row, equal for rows of one table partition; None if no column determines partitions.
 
     Parameters
     ----------
-    given: the columns of `frame` that are the table's.
+    table_columns: the columns of `frame` that are the table's.
 
     Only for bringing rows together: two partitions may share a number.
     """
     schema, spec = metadata.schema, metadata.spec
-    names = _source_columns(schema, spec, given)
+    names = _source_columns(schema, spec, table_columns)
     if not names:
         return None
     fields = Schema(*(f for f in schema.fields if f.name in names), schema_id=schema.schema_id)
@@ -155,11 +155,11 @@ def column_of(frame: DataFrame, name: str) -> Column:
     return frame["`" + name.replace("`", "``") + "`"]
 
 
-def _source_columns(schema: Schema, spec: PartitionSpec, given: Sequence[str]) -> list[str]:
+def _source_columns(schema: Schema, spec: PartitionSpec, table_columns: Sequence[str]) -> list[str]:
     """Return the top-level columns that a partition is computed from."""
     found = [schema.find_column_name(f.source_id) or "" for f in spec.fields]
     tops = [f.name for f in schema.fields if any(n == f.name or n.startswith(f.name + ".") for n in found)]
-    return [name for name in tops if name in given]
+    return [name for name in tops if name in table_columns]
 
 
 def in_chunks(batches: Iterable[pa.RecordBatch], size: int = _CHUNK_BYTES) -> Iterator[pa.Table]:
