@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.commit.planned_change import check_request, plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.replace import EncodedVector, write_encoded_vectors
 from deletekit.deletes.write_context import WriteContext
 from deletekit.delta.target import (
@@ -64,7 +65,7 @@ def repack(table: Table, *, ref: str = MAIN, commit_properties: Mapping[str, str
     NotFoundError for one that is gone; else as every commit.
     """
     check_request(table.refresh(), ref, commit_properties)
-    if table.format_version < 3:
+    if not table.metadata.version.has_deletion_vectors:
         raise InvalidInputError(
             "the table has no deletion vectors",
             kind="format-version",
@@ -73,16 +74,16 @@ def repack(table: Table, *, ref: str = MAIN, commit_properties: Mapping[str, str
             expected=3,
         )
 
-    def build(attempt: Attempt) -> RowDelta:
-        strays = list(_strays(attempt.base, attempt.table.io))
+    def build(base: Base) -> RowDelta:
+        strays = list(_strays(base, base.table.io))
         return RowDelta(
-            added_delete_files=tuple(_copied(attempt.write, attempt.table.io, strays)),
+            added_delete_files=tuple(_copied(base.write, base.table.io, strays)),
             removed_delete_files=tuple(strays),
             operation="replace" if strays else None,
         )
 
     watermark = _watermark(table.metadata, ref)
-    done = commit(table, build, ref=ref, properties={**(commit_properties or {}), **watermark})
+    done = commit(plan_change(table, build, ref=ref, properties={**(commit_properties or {}), **watermark}))
     return RepackedVectors(
         vectors=len(done.removed_delete_files),
         files=tuple(sorted({f.file_path for f in done.removed_delete_files})),

@@ -12,10 +12,11 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack
 
-from deletekit.commit.change import RowDelta
+from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.create import create_with
 from deletekit.commit.metadata_commit import commit_metadata
-from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.commit.planned_change import check_request, plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.delta.followed_table import as_known, check_same_delta, checked_watermark
 from deletekit.delta.log import DeltaLog
 from deletekit.delta.schema import delta_schema
@@ -157,7 +158,7 @@ def _follow(
     options: SyncOptions,
 ) -> DeltaSync:
     """Take a table that is there to a version. The log is listed after the table was read: it is never behind that."""
-    if table.format_version < 2 or format_version not in (None, table.format_version):
+    if not table.metadata.version.has_deletes or format_version not in (None, table.format_version):
         raise InvalidInputError(
             "the table has another format version",
             kind="format-version",
@@ -292,11 +293,11 @@ class _Step:
         def change(before: Watermark | None) -> SyncChange:
             return SyncChange(log=self.log, state=state, before=before, directory=self.directory, options=self.chosen)
 
-        def build(attempt: Attempt) -> RowDelta:
-            metadata = attempt.base.metadata
+        def build(base: Base) -> RowDelta:
+            metadata = base.metadata
             if self._is_overtaken(metadata, version):
                 return RowDelta()
-            return change(checked_watermark(metadata, self.log, version, force=self.chosen.force)).build(attempt)
+            return change(checked_watermark(metadata, self.log, version, force=self.chosen.force)).build(base)
 
         def updates(metadata: TableMetadata) -> Sequence[Mapping[str, object]]:
             if self._is_overtaken(metadata, version):
@@ -304,10 +305,10 @@ class _Step:
             return evolving_updates(metadata, schema_for(state.metadata, metadata), self.log.root)
 
         properties = {**self.options.get("commit_properties", {}), **change(None).summary()}
-        done = commit(self.table, build, properties=properties)
+        done = commit(plan_change(self.table, build, properties=properties))
         if done.snapshot_id is None:
             # A column renamed, a property set: there is no snapshot to carry it.
-            commit_metadata(self.table, updates, unchanged_ref=MAIN)
+            commit_metadata(self.table, updates, unchanged_refs=[MAIN])
         return done
 
     def _is_overtaken(self, metadata: TableMetadata, version: int) -> bool:

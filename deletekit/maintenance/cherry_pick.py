@@ -1,6 +1,6 @@
 """CHERRY-PICK: what one snapshot did, done again on a branch that does not have it; how a staged commit is published.
 
-Law: what was checked when the snapshot was made is checked again on the head it comes to, on every attempt. What would
+Law: what was checked when the snapshot was made is checked again on the head it comes to, on every base. What would
 have to be guessed is refused: a snapshot with deletes is picked by fast-forward only, where nothing lies between.
 Spec: none; Java CherryPickOperation and WapUtil.
 """
@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deletekit.commit.change import RowDelta
+from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.metadata_commit import commit_metadata
-from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.commit.planned_change import check_request, plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.scope import scope_of
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile, EntryStatus, ManifestEntry
@@ -83,13 +84,13 @@ def cherry_pick(table: Table, snapshot_id: int, *, ref: str = MAIN, dry_run: boo
         return _report(ref, source, delta, None)
     planned: list[RowDelta] = []
 
-    def build(attempt: Attempt) -> RowDelta:
-        metadata = attempt.base.metadata
-        planned.append(_delta(metadata, attempt.base.reader, metadata.snapshot_by_id(snapshot_id), ref))
+    def build(base: Base) -> RowDelta:
+        metadata = base.metadata
+        planned.append(_delta(metadata, base.reader, metadata.snapshot_by_id(snapshot_id), ref))
         return planned[-1]
 
     # Pinned: the source may expire meanwhile, on a commit that leaves the branch as it is, and take its files along.
-    done = commit(table, build, ref=ref, properties=_properties(source), pinned_snapshot_id=snapshot_id)
+    done = commit(plan_change(table, build, ref=ref, properties=_properties(source), pinned_snapshot_id=snapshot_id))
     return _report(ref, source, planned[-1], done)
 
 

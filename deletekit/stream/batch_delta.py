@@ -22,8 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.types import NestedField
 
-from deletekit.commit.change import RowDelta
-from deletekit.commit.swap import Attempt
+from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.data_file_writer import split_by_partition, write_data_files
 from deletekit.deletes.read import LINEAGE_FIELDS, ReadContext
 from deletekit.deletes.replace import FilePositions, HiddenRows, replace_deletes, write_positions
@@ -33,7 +32,7 @@ from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.stream.change_rows import Changes, Folded
 from deletekit.stream.file_keys import FileKeys
 from deletekit.stream.table_index import Hits, TableIndex, by_file
-from deletekit.verbs.delete import specs_in_use, write_blind
+from deletekit.verbs.shared.equality_keys import specs_in_use, write_key_deletes
 
 __all__ = [
     "BatchDelta",
@@ -63,7 +62,7 @@ class BatchDelta:
     targets: frozenset[str] = frozenset()
 
 
-def indexed_delta(attempt: Attempt, changes: Changes, folded: Folded, index: TableIndex) -> BatchDelta:
+def indexed_delta(base: Base, changes: Changes, folded: Folded, index: TableIndex) -> BatchDelta:
     """Old rows by their place in the index, which must be that of the attempt's base.
 
     By value where the index is not complete, also those that it finds: an older row of a key may be outside of it.
@@ -74,9 +73,9 @@ def indexed_delta(attempt: Attempt, changes: Changes, folded: Folded, index: Tab
     found[hits.keys] = True
     kept = np.flatnonzero(folded.put >= 0)
     rows = changes.puts.take(pa.array(folded.put[kept]))
-    row_ids = _row_ids(attempt, folded, index, hits, kept)
+    row_ids = _row_ids(base, folded, index, hits, kept)
     files, written = [], {}
-    for file, numbers in write_rows(attempt.write, rows, row_ids):
+    for file, numbers in write_rows(base.write, rows, row_ids):
         files.append(file)
         columns = tuple(c.take(pa.array(kept[numbers])) for c in folded.keys)
         own = None if row_ids is None else row_ids.take(pa.array(numbers))
@@ -84,11 +83,11 @@ def indexed_delta(attempt: Attempt, changes: Changes, folded: Folded, index: Tab
     unknown = np.empty(0, np.int64) if index.is_complete else np.arange(len(folded))
     gone = [(n, PositionBitmap(hits.positions[at])) for n, at in by_file(hits.files) if index.is_complete]
     killed = [HiddenRows(index.task(n), positions, index.hidden(n)) for n, positions in gone]
-    delta = by_position(attempt, killed)
+    delta = by_position(base, killed)
     delta = replace(
         delta,
         added_data_files=tuple(files),
-        added_delete_files=(*delta.added_delete_files, *_by_value(attempt, folded, unknown, index.fields)),
+        added_delete_files=(*delta.added_delete_files, *_by_value(base, folded, unknown, index.fields)),
     )
     index.expect(written, delta.added_delete_files, hits)
     return BatchDelta(
@@ -99,34 +98,34 @@ def indexed_delta(attempt: Attempt, changes: Changes, folded: Folded, index: Tab
     )
 
 
-def equality_delta(attempt: Attempt, changes: Changes, folded: Folded, fields: Sequence[NestedField]) -> BatchDelta:
+def equality_delta(base: Base, changes: Changes, folded: Folded, fields: Sequence[NestedField]) -> BatchDelta:
     """Old rows by value, without looking for them."""
     rows = changes.puts.take(pa.array(folded.put[folded.put >= 0]))
-    files = [file for file, _ in write_rows(attempt.write, rows)]
-    deletes = _by_value(attempt, folded, np.arange(len(folded)), fields)
+    files = [file for file, _ in write_rows(base.write, rows)]
+    deletes = _by_value(base, folded, np.arange(len(folded)), fields)
     delta = RowDelta(added_data_files=tuple(files), added_delete_files=tuple(deletes))
     return BatchDelta(delta=delta, misses=len(folded))
 
 
-def flink_delta(attempt: Attempt, changes: Changes, folded: Folded, fields: Sequence[NestedField]) -> BatchDelta:
+def flink_delta(base: Base, changes: Changes, folded: Folded, fields: Sequence[NestedField]) -> BatchDelta:
     """As Flink's upsert sink: every row that is put is written; those that a later change replaces are hidden again."""
     numbers = changes.put_of[changes.order]
     numbers = numbers[numbers >= 0]
     files, hidden = [], []
-    for file, rows in write_rows(attempt.write, changes.puts.take(pa.array(numbers))):
+    for file, rows in write_rows(base.write, changes.puts.take(pa.array(numbers))):
         files.append(file)
         hidden.append(FilePositions(file, PositionBitmap(np.flatnonzero(~np.isin(numbers[rows], folded.put)))))
-    deletes = _by_value(attempt, folded, np.arange(len(folded)), fields)
-    deletes += write_positions(attempt.write, hidden)
+    deletes = _by_value(base, folded, np.arange(len(folded)), fields)
+    deletes += write_positions(base.write, hidden)
     hits = sum(len(h.positions) for h in hidden)
     delta = RowDelta(added_data_files=tuple(files), added_delete_files=tuple(deletes))
     return BatchDelta(delta=delta, hits=hits, misses=len(folded))
 
 
-def by_position(attempt: Attempt, killed: Sequence[HiddenRows]) -> RowDelta:
+def by_position(base: Base, killed: Sequence[HiddenRows]) -> RowDelta:
     """Deletion vectors (v3) or position deletes (v2) for rows that go; a data file that has no row left goes whole."""
-    loader = ReadContext(attempt.table.io, attempt.base.metadata).loader
-    done = replace_deletes(attempt.write, loader, killed)
+    loader = ReadContext(base.table.io, base.metadata).loader
+    done = replace_deletes(base.write, loader, killed)
     return RowDelta(
         removed_data_files=done.removed_data_files,
         added_delete_files=done.added_delete_files,
@@ -154,17 +153,17 @@ def write_rows(
             start += file.record_count
 
 
-def _by_value(attempt: Attempt, folded: Folded, numbers: Numbers, fields: Sequence[NestedField]) -> list[DeleteFile]:
+def _by_value(base: Base, folded: Folded, numbers: Numbers, fields: Sequence[NestedField]) -> list[DeleteFile]:
     if not len(numbers):
         return []
     columns = [c.take(pa.array(numbers)) for c in folded.keys]
     keys = pa.table(dict(zip([str(f.field_id) for f in fields], columns, strict=True)))
-    return write_blind(attempt.write, specs_in_use(attempt), keys, fields, None)
+    return write_key_deletes(base.write, specs_in_use(base), keys, fields, None)
 
 
-def _row_ids(attempt: Attempt, folded: Folded, index: TableIndex, hits: Hits, kept: Numbers) -> pa.Array | None:
+def _row_ids(base: Base, folded: Folded, index: TableIndex, hits: Hits, kept: Numbers) -> pa.Array | None:
     """The row id that each row takes over from the row in whose place it comes; null where there is none."""
-    if attempt.base.metadata.format_version < 3 or not len(hits):
+    if not base.metadata.version.has_row_lineage or not len(hits):
         return None
     of_key = np.full(len(folded), -1, np.int64)
     of_key[hits.keys] = index.row_ids(hits).fill_null(-1).to_numpy()

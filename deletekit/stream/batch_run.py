@@ -15,17 +15,16 @@ from typing import Any, Literal
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
 from pyiceberg.schema import Schema
 
-from deletekit.commit.change import RowDelta
-from deletekit.commit.conflicts import PlannedChange
-from deletekit.commit.swap import Attempt, Commit, commit
+from deletekit.commit.change import Base, ReadSet, RowDelta
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.errors import CommitStateUnknownError
 from deletekit.stream.applied_batches import BatchId, is_committed, sink_tag, summary_of, tag_update
 from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta
 from deletekit.stream.change_rows import ChangeFormat, Changes, Folded, fold, read_changes
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import Snapshot
-from deletekit.verbs.append import ensure_unpartitioned_spec
-from deletekit.verbs.delete import partitionable
+from deletekit.verbs.shared.equality_keys import ensure_unpartitioned_spec, partitionable
 
 __all__ = ["BatchProgress", "BatchRun", "ParsedBatch"]
 
@@ -105,11 +104,13 @@ class BatchRun:
             if state.mode != "index-only" and not partitionable(table.metadata, fields):
                 ensure_unpartitioned_spec(table)
             done = commit(
-                table,
-                self._build,
-                ref=state.ref,
-                validate=lambda head: self._validate(head.snapshot),
-                reader=state.reader,
+                plan_change(
+                    table,
+                    self._build,
+                    ref=state.ref,
+                    validate=lambda head: self._validate(head.snapshot),
+                    reader=state.reader,
+                )
             )
         except _AlreadyCommittedError:
             return self._progress("skipped", started)
@@ -130,9 +131,9 @@ class BatchRun:
             state.table.metadata, head, self._batch, allow_rewind=state.allow_rewind, allow_gaps=state.allow_gaps
         )
 
-    def _build(self, attempt: Attempt) -> PlannedChange:
+    def _build(self, base: Base) -> RowDelta:
         self._plans += 1
-        metadata, parsed = attempt.base.metadata, self._parsed
+        metadata, parsed = base.metadata, self._parsed
         if metadata.schema != parsed.schema:
             form = replace(parsed.form, fields=self._state.key_fields(metadata.schema))
             parsed = self._parsed = ParsedBatch.of(self._rows, metadata.schema, form)
@@ -140,19 +141,19 @@ class BatchRun:
         if not len(changes):
             written = BatchDelta(delta=RowDelta())
         elif self._state.mode == "flink":
-            written = flink_delta(attempt, changes, folded, fields)
+            written = flink_delta(base, changes, folded, fields)
         elif self._state.mode == "eq-only" or self._falls_back:
-            written = equality_delta(attempt, changes, folded, fields)
+            written = equality_delta(base, changes, folded, fields)
         else:
             written, self._read_files = self._state.with_index(
-                attempt, lambda index: indexed_delta(attempt, changes, folded, index)
+                base, lambda index: indexed_delta(base, changes, folded, index)
             )
         self._written = written
         tag = tag_update(metadata, sink_tag(self._batch.sink_id))
-        delta = replace(written.delta, summary=summary_of(self._batch, metadata, attempt.base.snapshot), refs=(tag,))
+        delta = replace(written.delta, summary=summary_of(self._batch, metadata, base.snapshot), refs=(tag,))
         # A row that lands may have a key that was looked up in vain; by value it is deleted whatever lands.
         reads: BooleanExpression = AlwaysTrue() if self._is_by_position and len(changes) else AlwaysFalse()
-        return PlannedChange(delta=delta, targets=written.targets, reads=reads)
+        return replace(delta, read_set=ReadSet(data_files=written.targets, where=reads))
 
     @property
     def _falls_back(self) -> bool:

@@ -13,7 +13,7 @@ from deletekit.public import public
 from deletekit.stream.applied_batches import SINK_TAG, Marker, check_sink_id, marker_of, sink_tag
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.table import Table
-from deletekit.verbs.schema import drop_ref
+from deletekit.verbs.refs import drop_ref
 
 __all__ = ["SinkInfo", "drop_sink", "sinks"]
 

@@ -17,6 +17,7 @@ from deletekit.maintenance.verify.bounds import comparable, is_ordered
 from deletekit.maintenance.verify.damage import DAMAGE
 from deletekit.maintenance.verify.report import Finding, error
 from deletekit.maintenance.verify.stored import StoredManifest
+from deletekit.table.format_version import FormatVersion
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import struct_paths
 
@@ -139,9 +140,13 @@ def _delete_kind(
     """Who wrote an added entry wrote its manifest, in the format version that the manifest says."""
     assert stored.manifest is not None
     found = None
-    if metadata.format_version < 3 and file.is_deletion_vector:
+    if not metadata.version.has_deletion_vectors and file.is_deletion_vector:
         found = f"a deletion vector in format version {metadata.format_version}"
-    elif entry.status == EntryStatus.ADDED and file.kind == "position-delete" and stored.manifest.format_version >= 3:
+    elif (
+        entry.status == EntryStatus.ADDED
+        and file.kind == "position-delete"
+        and FormatVersion(stored.manifest.format_version).has_deletion_vectors
+    ):
         found = f"a position delete file added in format version {stored.manifest.format_version}"
     if found is not None:
         yield error(

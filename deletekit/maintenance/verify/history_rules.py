@@ -40,7 +40,7 @@ def _snapshot_order(metadata: TableMetadata) -> Iterator[Finding]:
                 expected="one of its own",
                 snapshot_ids=(snapshot.snapshot_id,),
             )
-        if metadata.format_version >= 2 and snapshot.manifest_list is None:
+        if metadata.version.has_manifest_lists and snapshot.manifest_list is None:
             yield error(
                 "metadata-field",
                 "snapshot lacks a field",
@@ -110,7 +110,7 @@ def _snapshot_log(metadata: TableMetadata) -> Iterator[Finding]:
 
 def _row_ids(metadata: TableMetadata) -> Iterator[Finding]:
     """v3 snapshots take `first-row-id` .. `first-row-id + added-rows`; those before the upgrade take none."""
-    if metadata.format_version < 3:
+    if not metadata.version.has_row_lineage:
         return
     taken: list[tuple[int, int, int]] = []
     started = False

@@ -46,7 +46,7 @@ def check_listed(listed: ManifestFile, snapshot: Snapshot, metadata: TableMetada
         yield error(
             "manifest-row-id", "delete manifest has row ids", file=file, field="first_row_id", found=listed.first_row_id
         )
-    if metadata.format_version == 1 and not is_data:
+    if not metadata.version.has_deletes and not is_data:
         yield error("delete-kind", "format version 1 has no deletes", file=file, field="content", found="deletes")
 
 
