@@ -82,6 +82,9 @@ if TYPE_CHECKING:
     from deletekit.verbs.inspect import inspect as inspect
     from deletekit.verbs.merge import merge as merge
     from deletekit.verbs.refs import MovedRef as MovedRef
+    from deletekit.verbs.refs import create_branch as create_branch
+    from deletekit.verbs.refs import create_tag as create_tag
+    from deletekit.verbs.refs import drop_ref as drop_ref
     from deletekit.verbs.refs import fast_forward as fast_forward
     from deletekit.verbs.refs import rollback as rollback
     from deletekit.verbs.refs import set_current_snapshot as set_current_snapshot
@@ -89,11 +92,8 @@ if TYPE_CHECKING:
     from deletekit.verbs.scan import scan as scan
     from deletekit.verbs.schema import add_column as add_column
     from deletekit.verbs.schema import add_partition_field as add_partition_field
-    from deletekit.verbs.schema import create_branch as create_branch
-    from deletekit.verbs.schema import create_tag as create_tag
     from deletekit.verbs.schema import drop_column as drop_column
     from deletekit.verbs.schema import drop_partition_field as drop_partition_field
-    from deletekit.verbs.schema import drop_ref as drop_ref
     from deletekit.verbs.schema import rename_column as rename_column
     from deletekit.verbs.schema import set_properties as set_properties
     from deletekit.verbs.schema import update_column as update_column
@@ -123,11 +123,8 @@ _HOMES = {
     "deletekit.verbs.schema": (
         "add_column",
         "add_partition_field",
-        "create_branch",
-        "create_tag",
         "drop_column",
         "drop_partition_field",
-        "drop_ref",
         "rename_column",
         "set_properties",
         "update_column",
@@ -143,7 +140,15 @@ _HOMES = {
     ),
     "deletekit.maintenance.erase": ("Erasure", "erase"),
     "deletekit.maintenance.expire_snapshots": ("ExpiredSnapshots", "expire_snapshots"),
-    "deletekit.verbs.refs": ("MovedRef", "fast_forward", "rollback", "set_current_snapshot"),
+    "deletekit.verbs.refs": (
+        "MovedRef",
+        "create_branch",
+        "create_tag",
+        "drop_ref",
+        "fast_forward",
+        "rollback",
+        "set_current_snapshot",
+    ),
     "deletekit.maintenance.remove_dangling_deletes": ("RemovedDeletes", "remove_dangling_deletes"),
     "deletekit.maintenance.remove_orphan_files": ("OrphanFiles", "remove_orphan_files"),
     "deletekit.maintenance.rewrite_manifests": ("RewrittenManifests", "rewrite_manifests"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from deletekit.cli.printer import Facts, Unbroken, heading, pairs
 from deletekit.cli.table_argument import open_table
 from deletekit.cli.terminal import Output, show, show_json
 from deletekit.cli.text import count, first, json_ready, plain, short
+from deletekit.engines.local import Engine
 
 __all__ = ["delete"]
 
@@ -88,13 +90,14 @@ def delete(
 
 
 def _rehearse(table: dk.Table, where: str, how: Mapping[str, Any], output: Output) -> None:
-    # Imports the table layer, which the help of this command does without.
-    from deletekit.cli.dry_run import matching_rows, rehearsal  # noqa: PLC0415
+    # They import the table layer, which the help of this command does not need.
+    from deletekit.commit.swap import would_commit  # noqa: PLC0415
+    from deletekit.verbs.delete import plan_delete  # noqa: PLC0415
 
     with output.engine("Trying the delete") as engine:
-        commit = dk.delete(rehearsal(table), where, engine=engine, **how)
+        commit = would_commit(plan_delete(table, where, engine=engine, dry_run=True, **how))
     with output.engine("Counting rows") as engine:
-        rows = matching_rows(table, where, how["ref"], engine)
+        rows = _matching_rows(table, where, how["ref"], engine)
     # Ids, paths and times of a commit that nobody makes would only mislead.
     named = {k: v for k, v in _document(commit).items() if k in ("operation", "summary", "removed_data_files")}
     document = {"table": table.name, "ref": how["ref"], "dry_run": True, "rows": rows.total(), "data_files": len(rows)}
@@ -112,6 +115,15 @@ def _rehearse(table: dk.Table, where: str, how: Mapping[str, Any], output: Outpu
         *([Text(f"\n{note}")] if note else []),
         Text("\nNothing was written.", style="bold"),
     )
+
+
+def _matching_rows(table: dk.Table, where: str, ref: str, engine: Engine) -> Counter[str]:
+    """Count the live rows for which the filter is true, by data file."""
+    counts: Counter[str] = Counter()
+    for batch in dk.scan(table, where, columns=["_file"], ref=ref, engine=engine).to_batches():
+        for found in batch["_file"].value_counts().to_pylist():
+            counts[found["values"]] += found["counts"]
+    return counts
 
 
 def _document(commit: dk.Commit) -> dict[str, Any]:

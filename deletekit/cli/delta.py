@@ -90,7 +90,7 @@ def sync_delta(source: TableSource, *, force: bool, output: Output, **how: Any) 
         Text(plain(f"{source.table} {verb} Delta version {done.version}, by {snapshots}"), style="bold"),
         pairs(summary),
     )
-    if how["deletion_vectors"] == "reference" and done.table.format_version >= 3:
+    if how["deletion_vectors"] == "reference" and done.table.metadata.version.has_deletion_vectors:
         show(Text("Vectors that lie in Delta's own files", style="bold"), pairs(READERS))
 
 

@@ -1,7 +1,7 @@
-"""The manifests a commit writes: those of new files, and old ones without what was removed.
+"""Write the manifests of a commit: new ones for added files, and old ones again without what was removed.
 
-Law: an entry's status, ids and sequence numbers follow the spec's table to the letter; an old manifest is rewritten
-only when something in it is removed.
+An entry's status, ids and sequence numbers follow the specification's table. An old manifest is written again only if
+something in it is removed.
 Spec: "Manifest Entry Fields", https://iceberg.apache.org/spec/#manifest-entry-fields; Java ManifestFilterManager.
 """
 
@@ -34,112 +34,107 @@ from deletekit.table.properties import value_of
 from deletekit.table.snapshot import SnapshotReader, without_first_row_id
 from deletekit.table.types import partition_types, schema_to_json, single_value_of_stored
 
-__all__ = ["filter_manifests", "write_added", "write_entries"]
+__all__ = ["ManifestWriter"]
 
 _CODECS = {"gzip": "deflate", "deflate": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
 
 
-def write_added(
-    context: WriteContext,
-    files: Sequence[DataFile | DeleteFile],
-    snapshot_id: int,
-    sequence_number: int,
-    sequence_numbers: Mapping[str, int] | None = None,
-) -> list[ManifestFile]:
-    """One manifest of ADDED entries per partition spec.
+class ManifestWriter:
+    """Writes the manifests of one snapshot."""
 
-    Sequence numbers are left to be inherited, but for the data sequence numbers that `sequence_numbers` gives by path.
-    """
-    given = sequence_numbers or {}
-    by_spec: dict[int, list[ManifestEntry]] = {}
-    for file in files:
-        entry = ManifestEntry(
-            status=EntryStatus.ADDED,
-            snapshot_id=snapshot_id,
-            sequence_number=given.get(file.file_path),
-            file_sequence_number=None,
-            data_file=file,
+    def __init__(self, write: WriteContext, snapshot_id: int, sequence_number: int) -> None:
+        self._write = write
+        self._snapshot_id = snapshot_id
+        self._sequence_number = sequence_number
+
+    def added(
+        self, files: Sequence[DataFile | DeleteFile], sequence_numbers: Mapping[str, int] | None = None
+    ) -> list[ManifestFile]:
+        """Write one manifest of ADDED entries for each partition spec.
+
+        Parameters
+        ----------
+        sequence_numbers: data sequence numbers by path; other files inherit the snapshot's.
+        """
+        by_spec: dict[int, list[ManifestEntry]] = {}
+        for file in files:
+            entry = ManifestEntry(
+                status=EntryStatus.ADDED,
+                snapshot_id=self._snapshot_id,
+                sequence_number=(sequence_numbers or {}).get(file.file_path),
+                file_sequence_number=None,
+                data_file=file,
+            )
+            by_spec.setdefault(file.spec_id, []).append(without_first_row_id(entry))
+        return [self.write(entries) for _, entries in sorted(by_spec.items())]
+
+    def without(
+        self, reader: SnapshotReader, manifests: Sequence[ManifestFile], removed: Sequence[ManifestEntry]
+    ) -> list[ManifestFile]:
+        """Write the manifests again without the removed entries; those that hold none of them are returned unchanged.
+
+        Manifests without a live file are dropped, as Java drops them.
+        Raises FormatError if a removed entry is in no manifest.
+        """
+        pending = {e.data_file.identity for e in removed}
+        paths = text_array(e.data_file.file_path for e in removed)
+        out: list[ManifestFile] = []
+        for listed in manifests:
+            if not listed.has_live_files:
+                continue
+            hits = _live_identities(reader, listed, paths) & pending if pending else set()
+            if not hits:
+                out.append(listed)
+                continue
+            pending -= hits
+            entries = [
+                e.deleted(self._snapshot_id) if e.data_file.identity in hits else e.existing()
+                for e in reader.entries(listed)
+                if e.is_live
+            ]
+            out.append(self.write(entries))
+        if pending:
+            raise FormatError("file to remove is in no manifest", kind="missing-file", file=str(next(iter(pending))[0]))
+        return out
+
+    def write(self, entries: Sequence[ManifestEntry]) -> ManifestFile:
+        """Write a manifest of at least one entry, all of one partition spec and one kind of content.
+
+        Its schema is one that knows the spec's source columns; the current schema may have lost them.
+        """
+        metadata = self._write.metadata
+        spec = metadata.specs[entries[0].data_file.spec_id]
+        schema = schema_of_spec(metadata, spec)
+        types = partition_types(spec, schema)
+        content = entries[0].data_file.content
+        data = write_manifest(
+            entries,
+            format_version=metadata.format_version,
+            content=content,
+            schema_json=schema_to_json(schema),
+            spec_json=spec_to_json(spec),
+            partition_types=types,
+            codec=_CODECS[value_of(metadata.properties, "write.manifest.compression-codec")],
         )
-        by_spec.setdefault(file.spec_id, []).append(without_first_row_id(entry))
-    return [write_entries(context, entries, snapshot_id, sequence_number) for _, entries in sorted(by_spec.items())]
-
-
-def filter_manifests(
-    context: WriteContext,
-    reader: SnapshotReader,
-    manifests: Sequence[ManifestFile],
-    removed: Sequence[ManifestEntry],
-    snapshot_id: int,
-    sequence_number: int,
-) -> list[ManifestFile]:
-    """The manifests without the removed entries; those that hold none of them are returned as they are.
-
-    Manifests without a live file that this commit did not write are dropped, as Java drops them.
-    Raises FormatError when a removed entry is in no manifest.
-    """
-    pending = {e.data_file.identity for e in removed}
-    paths = text_array(e.data_file.file_path for e in removed)
-    out: list[ManifestFile] = []
-    for listed in manifests:
-        if not listed.has_live_files:
-            continue
-        hits = _live_identities(reader, listed, paths) & pending if pending else set()
-        if not hits:
-            out.append(listed)
-            continue
-        pending -= hits
-        entries = [
-            e.deleted(snapshot_id) if e.data_file.identity in hits else e.existing()
-            for e in reader.entries(listed)
-            if e.is_live
-        ]
-        out.append(write_entries(context, entries, snapshot_id, sequence_number))
-    if pending:
-        raise FormatError("file to remove is in no manifest", kind="missing-file", file=str(next(iter(pending))[0]))
-    return out
+        path = self._write.metadata_path(f"{self._write.operation_id}-{uuid.uuid4().hex[:8]}-m0.avro")
+        self._write.write(path, data)
+        return ManifestFile(
+            manifest_path=path,
+            manifest_length=len(data),
+            partition_spec_id=spec.spec_id,
+            content=ManifestContent.DATA if content == FileContent.DATA else ManifestContent.DELETES,
+            sequence_number=self._sequence_number,
+            min_sequence_number=_min_sequence_number(entries, self._sequence_number),
+            added_snapshot_id=self._snapshot_id,
+            partitions=_summaries([e.data_file for e in entries], types),
+            **_counts(entries),
+        )
 
 
 def _live_identities(reader: SnapshotReader, listed: ManifestFile, paths: pa.Array) -> set[Any]:
-    """Identities of a manifest's live files of these paths."""
+    """Return the identities of a manifest's live files of these paths."""
     columns = reader.columns(listed)
     return {e.data_file.identity for e in columns.entries(rows_with_paths(columns, paths))}
-
-
-def write_entries(
-    context: WriteContext, entries: Sequence[ManifestEntry], snapshot_id: int, sequence_number: int
-) -> ManifestFile:
-    """A manifest of these entries, all of one partition spec and one kind of content; there must be some.
-
-    The schema in it is one that knows the spec's source columns, which the current schema may have lost.
-    """
-    metadata = context.metadata
-    spec = metadata.specs[entries[0].data_file.spec_id]
-    schema = schema_of_spec(metadata, spec)
-    types = partition_types(spec, schema)
-    content = entries[0].data_file.content
-    codec = _CODECS[value_of(metadata.properties, "write.manifest.compression-codec")]
-    data = write_manifest(
-        entries,
-        format_version=metadata.format_version,
-        content=content,
-        schema_json=schema_to_json(schema),
-        spec_json=spec_to_json(spec),
-        partition_types=types,
-        codec=codec,
-    )
-    path = context.metadata_path(f"{context.operation_id}-{uuid.uuid4().hex[:8]}-m0.avro")
-    context.write(path, data)
-    return ManifestFile(
-        manifest_path=path,
-        manifest_length=len(data),
-        partition_spec_id=spec.spec_id,
-        content=ManifestContent.DATA if content == FileContent.DATA else ManifestContent.DELETES,
-        sequence_number=sequence_number,
-        min_sequence_number=_min_sequence_number(entries, sequence_number),
-        added_snapshot_id=snapshot_id,
-        partitions=_summaries([e.data_file for e in entries], types),
-        **_counts(entries),
-    )
 
 
 def _min_sequence_number(entries: Iterable[ManifestEntry], sequence_number: int) -> int:

@@ -1,13 +1,12 @@
-"""Commits that change metadata and no rows: schema, partitioning, properties, refs, format version."""
+"""Commit a change of metadata and no rows: schema, partitioning, properties, refs, format version."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from deletekit.commit.change import schema_requirements
-from deletekit.commit.swap import Waits
-from deletekit.errors import CommitConflictError
+from deletekit.commit.retry import BackOff, retry
+from deletekit.commit.snapshot import schema_requirements
 from deletekit.table.consistency import check_writable
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.table import Table
@@ -22,34 +21,30 @@ def commit_metadata(
     table: Table,
     build: Callable[[TableMetadata], Updates],
     *,
-    unchanged_ref: str | None = None,
     unchanged_refs: Collection[str] | None = (),
 ) -> None:
-    """Apply the updates that `build` makes of the current metadata; plan them again when another commit was first.
+    """Apply the updates that `build` makes of the current metadata; call it again after a lost race.
 
-    `build` returns REST updates, or none for nothing to do. What the updates were derived from is asserted: the
-    schema, spec and id counters they saw must still be the table's, and `unchanged_ref` and `unchanged_refs` (None:
-    every ref that the metadata has) must still point where they did, or still be missing. Raises FormatError for
-    metadata that contradicts itself.
+    Parameters
+    ----------
+    build: returns REST updates, or none if there is nothing to do.
+    unchanged_refs: refs that must still point where `build` saw them, or still be missing; None: every ref of the
+        metadata.
+
+    The schema, spec and id counters that `build` saw must still be the table's. Raises FormatError for metadata that
+    contradicts itself; CommitConflictError after too many lost races; CommitStateUnknownError.
     """
     catalog = table.require_catalog()
-    waits: Waits | None = None
-    number = 0
-    while True:
-        number += 1
+
+    def attempt() -> None:
         metadata = table.refresh().metadata
         check_writable(metadata, table.metadata_location)
         updates = build(metadata)
-        if not updates:
-            return
-        try:
-            refs = {*(metadata.refs if unchanged_refs is None else unchanged_refs), *filter(None, [unchanged_ref])}
-            table.adopt(catalog.commit(table.identifier, _requirements(metadata, sorted(refs)), updates))
-            return
-        except CommitConflictError:
-            waits = waits or Waits(table.properties)  # not before: a bad value must not keep one from setting another
-            if not waits.again(number):
-                raise
+        if updates:
+            refs = sorted(metadata.refs if unchanged_refs is None else unchanged_refs)
+            table.adopt(catalog.commit(table.identifier, _requirements(metadata, refs), updates))
+
+    retry(attempt, BackOff(table))
 
 
 def _requirements(metadata: TableMetadata, refs: Sequence[str]) -> list[Mapping[str, Any]]:

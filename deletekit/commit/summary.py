@@ -1,14 +1,14 @@
-"""A snapshot's summary: what came, what went, and the running totals.
+"""Count the summary of a snapshot: what a commit adds and removes, and the running totals.
 
-Law: keys and rules are Java's SnapshotSummary; a counter is there only when it is above zero, totals always, and all
-values are text. `total-records` never subtracts deleted positions.
+Keys and rules are those of Java's SnapshotSummary. Counters of zero are left out, totals are not; all values are text.
+`total-records` never subtracts deleted positions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from deletekit.commit.change import RowDelta
 from deletekit.deletes.scope import scope_of
 from deletekit.deletes.write_context import partition_path
 from deletekit.formats.content_file import ContentFile
@@ -16,9 +16,6 @@ from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.properties import value_of
 from deletekit.table.summary_counters import TOTALS, count_files
 from deletekit.version import __version__
-
-if TYPE_CHECKING:
-    from deletekit.commit.change import RowDelta
 
 __all__ = ["summarise"]
 
@@ -30,11 +27,11 @@ def summarise(
     manifests: Mapping[str, int],
     properties: Mapping[str, str],
 ) -> dict[str, str]:
-    """The summary map, `operation` first.
+    """Return the summary, `operation` first.
 
     Parameters
     ----------
-    parent: whose totals are carried on; a total that it lacks or garbles is left out, as Java leaves it out.
+    parent: its totals are continued; a total that it lacks, or that is no number, is left out, as Java does.
     manifests: how many manifests were `created`, `kept` and `replaced`.
     properties: the caller's extra entries.
     """

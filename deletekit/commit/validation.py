@@ -1,65 +1,57 @@
-"""What a change may not be, whoever made it: checked against the head before a byte is written.
+"""Check a change against the head before anything of its snapshot is written.
 
-Law: refuses, never repairs. These are the rules of one commit; races between commits are `commit.py`'s business.
-Spec: "Delete Formats", "Deletion Vectors", "Format Versioning"; Java MergingSnapshotProducer; where it is weaker
-we say so.
+These are the rules for one commit; `conflicts.py` has those for concurrent commits. A bad change is refused.
+Spec: "Delete Formats", "Deletion Vectors", "Format Versioning"; Java MergingSnapshotProducer. Comments say where Java
+checks less.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
-from deletekit.deletes.scope import referenced_path, scope_of
+from deletekit.commit.change import Base, ManifestRewrite, RowDelta
+from deletekit.deletes.scope import scope_of
 from deletekit.errors import CommitConflictError, InvalidInputError
-from deletekit.formats.content_file import DeleteFile, FileContent
-from deletekit.table.live_files import LiveFiles
+from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
+from deletekit.table.live_files import FoundFiles
 from deletekit.table.metadata import TableMetadata
 
-if TYPE_CHECKING:
-    from deletekit.commit.change import RowDelta
-
-__all__ = ["check_delete_kind", "check_delta"]
+__all__ = ["check_delta", "check_same_files"]
 
 
-def check_delete_kind(kind: str, format_version: int) -> None:
-    """Raise InvalidInputError when a table of this format version may not get this kind of delete.
+def check_delta(delta: RowDelta, metadata: TableMetadata, live: FoundFiles) -> None:
+    """Check a change against the live files of the head that it names.
 
-    `kind` is `"position-delete"`, `"deletion-vector"` or `"equality-delete"`.
-    """
-    allowed = {
-        1: (),
-        2: ("position-delete", "equality-delete"),
-        3: ("deletion-vector", "equality-delete"),
-    }[format_version]
-    if kind not in allowed:
-        raise InvalidInputError(
-            f"format version {format_version} does not take this kind of delete",
-            kind="delete-kind",
-            field="mode",
-            found=kind,
-            expected=", ".join(("copy-on-write", *allowed)),
-        )
-
-
-def check_delta(delta: RowDelta, metadata: TableMetadata, data: LiveFiles, deletes: LiveFiles) -> None:
-    """Check a change against the live data and delete files of the head.
-
-    Raises InvalidInputError for a change no commit may make, CommitConflictError when a file it removes is not live
-    (someone else removed it first).
+    Raises InvalidInputError for a change that no commit may make; CommitConflictError if a file that it removes is not
+    live, because a concurrent commit removed it first.
     """
     for delete in delta.added_delete_files:
-        check_delete_kind(delete.kind, metadata.format_version)
+        metadata.version.check_delete_kind(delete.kind)
         _check_fields(delete)
     _check_sequence_numbers(delta, metadata)
     _check_records(delta)
-    _check_removed(delta, data, deletes)
-    _check_added_paths(delta, data, deletes)
-    _check_referenced(delta, data)
-    _check_one_vector(delta, deletes)
+    _check_live(delta.removed_data_files, live.data)
+    _check_live(delta.removed_delete_files, (*live.deletes, *live.vectors))
+    _check_added_paths(delta, live)
+    _check_covered(delta, live)
+    _check_one_vector(delta, live)
+
+
+def check_same_files(base: Base, change: ManifestRewrite) -> None:
+    """Raise InvalidInputError unless the new manifests hold exactly the live files of the replaced ones."""
+    old = sorted(repr(e.data_file.identity) for m in change.replaced for e in base.reader.entries(m) if e.is_live)
+    new = sorted(repr(e.data_file.identity) for group in change.manifests for e in group)
+    if old != new:
+        raise InvalidInputError(
+            "a rewrite of manifests may not add or lose a file",
+            kind="manifest-rewrite",
+            found=f"{len(new)} entries",
+            expected=f"the {len(old)} live ones of the replaced manifests",
+        )
 
 
 def _check_fields(delete: DeleteFile) -> None:
-    """Which optional fields each kind of delete must and must not have (spec "Data File Fields" and its notes)."""
+    """Check which optional fields a delete has, by its kind (spec "Data File Fields" and its notes)."""
     is_equality = delete.content == FileContent.EQUALITY_DELETES
     rules = [
         ("equality_ids", is_equality, bool(delete.equality_ids)),
@@ -82,10 +74,10 @@ def _check_fields(delete: DeleteFile) -> None:
 
 
 def _check_sequence_numbers(delta: RowDelta, metadata: TableMetadata) -> None:
-    """Only what rewrites old rows has an old data sequence number (spec "Manifest Entry Fields")."""
+    """Refuse an old data sequence number except for a rewrite of old rows (spec "Manifest Entry Fields")."""
     last = metadata.last_sequence_number
     for path, number in delta.sequence_numbers.items():
-        if delta.operation != "replace" or metadata.format_version < 2 or not 0 <= number <= last:
+        if delta.operation != "replace" or not metadata.version.has_sequence_numbers or not 0 <= number <= last:
             raise InvalidInputError(
                 "added file may not have this data sequence number",
                 kind="sequence-number",
@@ -97,7 +89,7 @@ def _check_sequence_numbers(delta: RowDelta, metadata: TableMetadata) -> None:
 
 
 def _check_records(delta: RowDelta) -> None:
-    """A `replace` holds no row that was not there (spec "Snapshots"; Java SnapshotProducer)."""
+    """Refuse a `replace` that adds rows (spec "Snapshots"; Java SnapshotProducer)."""
     added = sum(f.record_count for f in delta.added_data_files)
     removed = sum(e.data_file.record_count for e in delta.removed_data_files)
     if delta.operation == "replace" and added > removed:
@@ -110,39 +102,33 @@ def _check_records(delta: RowDelta) -> None:
         )
 
 
-def _check_removed(delta: RowDelta, data: LiveFiles, deletes: LiveFiles) -> None:
-    for removed, live in ((delta.removed_data_files, data), (delta.removed_delete_files, deletes)):
-        identities = {e.data_file.identity for e in live.with_paths(e.data_file.file_path for e in removed)}
-        for entry in removed:
-            if entry.data_file.identity not in identities:
-                raise CommitConflictError(
-                    "file to remove is not live", kind="missing-file", file=entry.data_file.file_path
-                )
+def _check_live(removed: Collection[ManifestEntry], live: Collection[ManifestEntry]) -> None:
+    """Raise CommitConflictError if a file to remove is not live."""
+    identities = {e.data_file.identity for e in live}
+    for entry in removed:
+        if entry.data_file.identity not in identities:
+            raise CommitConflictError("file to remove is not live", kind="missing-file", file=entry.data_file.file_path)
 
 
-def _check_added_paths(delta: RowDelta, data: LiveFiles, deletes: LiveFiles) -> None:
-    """No live path twice, and none added that is live (spec: a path is added once)."""
-    added = (*delta.added_data_files, *delta.added_delete_files)
-    paths = {file.file_path for file in added}
-    seen = {e.data_file.identity for e in (*data.with_paths(paths), *deletes.with_paths(paths))}
-    for file in added:
+def _check_added_paths(delta: RowDelta, live: FoundFiles) -> None:
+    """Refuse to add a file twice, or one that is live already (spec: a path is added once)."""
+    seen = {e.data_file.identity for e in (*live.data, *live.deletes)}
+    for file in (*delta.added_data_files, *delta.added_delete_files):
         if file.identity in seen:
             raise InvalidInputError("file is in the table already", kind="duplicate-file", file=file.file_path)
         seen.add(file.identity)
 
 
-def _check_referenced(delta: RowDelta, data: LiveFiles) -> None:
-    """A delete of one data file needs that file live, kept by this commit, and of the same spec and partition.
+def _check_covered(delta: RowDelta, live: FoundFiles) -> None:
+    """Refuse a delete of one data file unless that is live, kept by this commit, and of the same spec and partition.
 
-    Java commits a deletion vector for a file that is not in the table unless asked to look; readers then carry it on.
+    Java commits a deletion vector for a missing data file unless asked to look; readers then keep it forever.
     """
-    positional = [d for d in delta.added_delete_files if d.content == FileContent.POSITION_DELETES]
-    about = [(d, path) for d in positional if (path := referenced_path(d)) is not None]
-    live = {e.data_file.file_path: e.data_file for e in data.with_paths(path for _, path in about)}
     gone = {e.data_file.file_path for e in delta.removed_data_files}
-    added = {f.file_path: f for f in delta.added_data_files}
-    for delete, path in about:
-        target = live.get(path) or added.get(path)
+    kept: dict[str, DataFile | DeleteFile] = {f.file_path: f for f in delta.added_data_files}
+    kept |= {e.data_file.file_path: e.data_file for e in live.data}
+    for delete, path in delta.covered_data_files:
+        target = kept.get(path)
         if target is None or path in gone:
             raise InvalidInputError(
                 "delete refers to a data file that is not live",
@@ -163,15 +149,12 @@ def _check_referenced(delta: RowDelta, data: LiveFiles) -> None:
             )
 
 
-def _check_one_vector(delta: RowDelta, deletes: LiveFiles) -> None:
-    """At most one live deletion vector per data file; Java checks only against commits made meanwhile."""
+def _check_one_vector(delta: RowDelta, live: FoundFiles) -> None:
+    """Refuse a second live deletion vector of one data file. Java compares only with concurrent commits."""
     removed = {e.data_file.identity for e in delta.removed_delete_files}
+    others = [e for e in live.vectors if e not in live.duplicate_vectors]
+    kept = [e.data_file for e in (*live.duplicate_vectors, *others) if e.data_file.identity not in removed]
     vectors: dict[str, DeleteFile] = {}
-    named = {f.referenced_data_file for f in delta.added_delete_files if f.referenced_data_file is not None}
-    twice = [e.data_file for e in deletes.vectors_twice()]
-    named -= {f.referenced_data_file for f in twice if isinstance(f, DeleteFile)}
-    live = [*twice, *(e.data_file for e in deletes.vectors_of(named))]
-    kept = [f for f in live if f.identity not in removed]
     for file in (*kept, *delta.added_delete_files):
         if not isinstance(file, DeleteFile) or not file.is_deletion_vector or file.referenced_data_file is None:
             continue

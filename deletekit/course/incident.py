@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deletekit.commit.change import RowDelta
-from deletekit.commit.swap import Attempt, commit
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import commit
 from deletekit.course.workplace import Lesson
 from deletekit.datasets import flights
 from deletekit.deletes.data_file_writer import write_data_files
@@ -91,13 +92,13 @@ def _rewritten_as_new(here: Lesson) -> Table:
     table = here.table("contacts", *parts)
     delete_keys(table, [{"id": 3}, {"id": 6}])
 
-    def build(attempt: Attempt) -> RowDelta:
-        files = write_data_files(attempt.write, pa.concat_tables(parts), attempt.base.metadata.spec, ())
-        assert attempt.base.snapshot is not None
-        data = tuple(attempt.base.reader.live_entries(attempt.base.snapshot, ManifestContent.DATA))
+    def build(base: Base) -> RowDelta:
+        files = write_data_files(base.write, pa.concat_tables(parts), base.metadata.spec, ())
+        assert base.snapshot is not None
+        data = tuple(base.reader.live_entries(base.snapshot, ManifestContent.DATA))
         return RowDelta(removed_data_files=data, added_data_files=tuple(files), operation="replace")
 
-    commit(table, build)
+    commit(plan_change(table, build))
     return table
 
 
@@ -133,10 +134,9 @@ def _parts(what: str) -> tuple[pa.Table, pa.Table]:
 def _put_vectors(table: Table, positions: Sequence[Sequence[int]], *, merged: Collection[int]) -> None:
     """Write a vector for each of the oldest data files. Only the files in `merged`, by number, keep old positions."""
 
-    def build(attempt: Attempt) -> RowDelta:
-        base = attempt.base
+    def build(base: Base) -> RowDelta:
         tasks = sorted(plan_scan(base.metadata, base.snapshot, base.reader), key=lambda t: t.data.sequence_number or 0)
-        loader = ReadContext(attempt.table.io, base.metadata).loader
+        loader = ReadContext(base.table.io, base.metadata).loader
         vectors, replaced = [], []
         for number, (task, new) in enumerate(zip(tasks, positions, strict=False)):
             before = loader.positions(task) if number in merged else PositionBitmap()
@@ -146,7 +146,7 @@ def _put_vectors(table: Table, positions: Sequence[Sequence[int]], *, merged: Co
                 for entry in task.deletes
                 if isinstance(entry.data_file, DeleteFile) and entry.data_file.is_deletion_vector
             ]
-        written = write_positions(attempt.write, vectors)
+        written = write_positions(base.write, vectors)
         return RowDelta(added_delete_files=tuple(written), removed_delete_files=tuple(replaced))
 
-    commit(table, build)
+    commit(plan_change(table, build))

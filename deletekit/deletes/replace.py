@@ -137,7 +137,7 @@ def write_positions(
         `write.delete.granularity`.
     """
     inside = [FilePositions(h.data_file, positions_in_file(h.positions, h.data_file), h.rows) for h in hidden]
-    kind = write_deletion_vectors if write.metadata.format_version >= 3 else write_position_deletes
+    kind = write_deletion_vectors if write.metadata.version.has_deletion_vectors else write_position_deletes
     return kind(write, inside, granularity)
 
 
@@ -178,7 +178,7 @@ def _merged(
     """Return the positions of the new delete, and the predecessors that it replaces."""
     task = item.task
     own = own_deletes(task.data_file.file_path, task.deletes)
-    if write.metadata.format_version >= 3:
+    if write.metadata.version.has_deletion_vectors:
         return item.positions | (loader.positions(task) if item.hidden is None else item.hidden), own
     if not own or granularity_of(write.metadata, granularity) != "file":
         return item.positions, []

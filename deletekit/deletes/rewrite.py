@@ -47,7 +47,7 @@ def rewrite_data_files(
 
     Raises FormatError or NotFoundError for files that cannot be read. `write.discard` removes what was written before.
     """
-    lineage = context.metadata.format_version >= 3 and any(t.data_file.first_row_id is not None for t in tasks)
+    lineage = context.metadata.version.has_row_lineage and any(t.data_file.first_row_id is not None for t in tasks)
     request = ReadRequest(tuple(context.metadata.schema.fields), drop or AlwaysTrue(), lineage)
     fields = LINEAGE_FIELDS if lineage else ()
     out: list[DataFile] = []

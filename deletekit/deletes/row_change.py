@@ -191,7 +191,7 @@ class _Changes:
     def _all_columns(self, task: ScanTask) -> ReadRequest:
         """Return the request for whole rows; they have a lineage if the data file has row ids."""
         metadata = self.context.metadata
-        lineage = metadata.format_version >= 3 and task.data_file.first_row_id is not None
+        lineage = metadata.version.has_row_lineage and task.data_file.first_row_id is not None
         return ReadRequest(tuple(metadata.schema.fields), lineage=lineage)
 
     def _changed_rows(self, task: ScanTask, found: _Found) -> pa.Table:

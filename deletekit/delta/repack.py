@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.commit.planned_change import check_request, plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.replace import EncodedVector
 from deletekit.deletes.write_context import WriteContext
 from deletekit.delta.convert_vectors import VECTOR_ID, VectorFiles, file_names, read_checked_blob, referred_id
@@ -71,16 +72,16 @@ def repack(table: Table, *, ref: str = MAIN, commit_properties: Mapping[str, str
             expected=3,
         )
 
-    def build(attempt: Attempt) -> RowDelta:
-        outside = list(_outside_puffin(attempt.base, attempt.table.io))
+    def build(base: Base) -> RowDelta:
+        outside = list(_outside_puffin(base, base.table.io))
         return RowDelta(
-            added_delete_files=tuple(_copied(attempt.write, attempt.table.io, outside)),
+            added_delete_files=tuple(_copied(base.write, base.table.io, outside)),
             removed_delete_files=tuple(outside),
             operation="replace" if outside else None,
         )
 
     watermark = _watermark(table.metadata, ref)
-    done = commit(table, build, ref=ref, properties={**(commit_properties or {}), **watermark})
+    done = commit(plan_change(table, build, ref=ref, properties={**(commit_properties or {}), **watermark}))
     return RepackedVectors(
         vectors=len(done.removed_delete_files),
         files=tuple(sorted({f.file_path for f in done.removed_delete_files})),

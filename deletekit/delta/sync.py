@@ -12,10 +12,11 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
-from deletekit.commit.change import RowDelta
+from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.create import create_with
 from deletekit.commit.metadata_commit import commit_metadata
-from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.commit.planned_change import check_request, plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.delta.convert_vectors import VectorMode
 from deletekit.delta.log import DeltaLog
 from deletekit.delta.partition_values import time_zone_of
@@ -154,7 +155,7 @@ def sync_delta(
 
 def _follow(table: Table, root: str, request: SyncRequest) -> DeltaSync:
     """Bring an existing table to a version. The log is listed after the table was read, so it is never older."""
-    if table.format_version < 2 or request.format_version not in (None, table.format_version):
+    if not table.metadata.version.has_deletes or request.format_version not in (None, table.format_version):
         raise InvalidInputError(
             "the table has another format version",
             kind="format-version",
@@ -268,21 +269,21 @@ class _Step:
         def change(before: Watermark | None) -> SyncChange:
             return SyncChange(log=self.log, state=state, before=before, directory=self.directory, request=self.request)
 
-        def build(attempt: Attempt) -> RowDelta:
-            metadata = attempt.base.metadata
+        def build(base: Base) -> RowDelta:
+            metadata = base.metadata
             if self._is_overtaken(metadata, version):
                 return RowDelta()
-            return change(checked_watermark(metadata, self.log, version, force=self.request.force)).build(attempt)
+            return change(checked_watermark(metadata, self.log, version, force=self.request.force)).build(base)
 
         def updates(metadata: TableMetadata) -> Sequence[Mapping[str, object]]:
             if self._is_overtaken(metadata, version):
                 return ()
             return evolving_updates(metadata, schema_for(state.metadata, metadata), self.log.root)
 
-        done = commit(self.table, build, properties=change(None).summary())
+        done = commit(plan_change(self.table, build, properties=change(None).summary()))
         if done.snapshot_id is None:
             # No snapshot was needed, but the schema or a property may have changed.
-            commit_metadata(self.table, updates, unchanged_ref=MAIN)
+            commit_metadata(self.table, updates, unchanged_refs=[MAIN])
         return done
 
     def _is_overtaken(self, metadata: TableMetadata, version: int) -> bool:

@@ -1,6 +1,6 @@
 """Make one change of the Iceberg table that brings it to one version of the Delta table.
 
-The change is planned on the head of the attempt. It writes delete files and commits nothing. After a lost race it is
+The change is planned on the head of the base. It writes delete files and commits nothing. After a lost race it is
 planned again.
 """
 
@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from functools import cached_property
 
-from deletekit.commit.change import RowDelta, evolved
-from deletekit.commit.swap import Attempt
+from deletekit.commit.change import Base, RowDelta, evolved_metadata
 from deletekit.delta.convert_vectors import VectorJob, VectorMode, check_empty, convert_vectors
 from deletekit.delta.data_files import DataFiles
 from deletekit.delta.log import DeltaCommit, DeltaLog, DeltaState
@@ -82,25 +81,25 @@ class SyncChange:
             out[DELTA_TIMESTAMP] = str(timestamp)
         return {**self.request.commit_properties, **out}
 
-    def build(self, attempt: Attempt) -> RowDelta:
-        """Plan the change on the head of an attempt, and write its delete files. Raise as `sync_delta` does."""
-        metadata = attempt.base.metadata
+    def build(self, base: Base) -> RowDelta:
+        """Plan the change on the head of an base, and write its delete files. Raise as `sync_delta` does."""
+        metadata = base.metadata
         schema = schema_for(self.state.metadata, metadata)
         updates = evolving_updates(metadata, schema, self.log.root)
         if updates:
-            metadata = evolved(metadata, updates)
-            attempt.write.metadata = metadata
+            metadata = evolved_metadata(metadata, updates)
+            base.write.metadata = metadata
         self._check_checksum()
         wanted = wanted_files(self.state, self.log.root)
-        plan = plan_sync(attempt.base, attempt.table.io, self.log.root, wanted, self._touched())
+        plan = plan_sync(base, base.table.io, self.log.root, wanted, self._touched())
         for path, add in plan.empty.items():
             assert add.deletion_vector is not None
-            check_empty(attempt.table.io, add.deletion_vector, path, self.log.root, self.state.version)
+            check_empty(base.table.io, add.deletion_vector, path, self.log.root, self.state.version)
         if plan.is_empty:
-            check_counters(attempt.base, plan, wanted, {}, 0)
+            check_counters(base, plan, wanted, {}, 0)
             return RowDelta()
         files = DataFiles(
-            io=attempt.table.io,
+            io=base.table.io,
             schema=schema,
             spec_id=metadata.spec.spec_id,
             time_zone=self.request.time_zone,
@@ -114,8 +113,8 @@ class SyncChange:
             )
         }
         records = {path: file.record_count for path, file in added.items()}
-        check_counters(attempt.base, plan, wanted, records, sum(a.deleted for a in plan.vectors.values()))
-        deletes = self._deletes(attempt, plan, added)
+        check_counters(base, plan, wanted, records, sum(a.deleted for a in plan.vectors.values()))
+        deletes = self._deletes(base, plan, added)
         return RowDelta(
             added_data_files=tuple(added.values()),
             removed_data_files=tuple(plan.removed),
@@ -131,16 +130,16 @@ class SyncChange:
             return None
         return {storage_path(path, self.log.root) for commit in self.commits for path in commit.paths}
 
-    def _deletes(self, attempt: Attempt, plan: SyncPlan, added: Mapping[str, DataFile]) -> list[DeleteFile]:
+    def _deletes(self, base: Base, plan: SyncPlan, added: Mapping[str, DataFile]) -> list[DeleteFile]:
         jobs, version = [], self.state.version
         for path, add in plan.vectors.items():
             file = added[path] if path in added else plan.kept[path].data_file
             assert isinstance(file, DataFile)
             assert add.deletion_vector is not None
             jobs.append(VectorJob(descriptor=add.deletion_vector, data_file=file, root=self.log.root, version=version))
-        mode: VectorMode = self.request.vector_mode if attempt.base.metadata.format_version >= 3 else "position-delete"
+        mode: VectorMode = self.request.vector_mode if base.metadata.version.has_deletion_vectors else "position-delete"
         prefix = f"delta-{version:020d}"
-        return convert_vectors(attempt.write, jobs, mode, self.directory, prefix, self.engine)
+        return convert_vectors(base.write, jobs, mode, self.directory, prefix, self.engine)
 
     def _operation(self, plan: SyncPlan, added: Iterable[DataFile], deletes: Sequence[DeleteFile]) -> str | None:
         """Return `replace` if Delta marks every commit as no data change and the row counts agree; else None."""

@@ -1,4 +1,4 @@
-"""The engine of a call: the one it names, else the one of the surrounding `with`, else threads of this process."""
+"""Choose the engine of a call: the one it names, else that of the surrounding `with`, else threads of this process."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def spark(session: SparkSession, threads: int | None = None) -> Iterator[SparkEn
 
 @public
 def engine_or_default(engine: Engine | None) -> Engine:
-    """`engine`, or that of the surrounding `with deletekit.engine...`, or a local one with a thread per core."""
+    """Return `engine`, or that of the surrounding `with deletekit.engine...`, or a local one with a thread per core."""
     return engine or _current.get() or LocalEngine()
 
 

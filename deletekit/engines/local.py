@@ -1,4 +1,4 @@
-"""Tasks in threads of this process; Arrow and file reads release the GIL."""
+"""Run tasks in threads of this process; Arrow and file reads release the GIL."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Engine(Protocol):
     """Where tasks run. `map` keeps the order of its tasks and raises the first error."""
 
     def map(self, fn: Callable[[_T], _R], tasks: Iterable[_T]) -> Iterator[_R]:
-        """`fn` of each task, in order."""
+        """Yield `fn` of each task, in order."""
 
 
 class LocalEngine:
-    """Runs tasks in `threads` threads (default: the machine's cores), at most one result more ahead of the reader."""
+    """Runs tasks in `threads` threads, by default one per core, and reads at most one result ahead."""
 
     def __init__(self, threads: int | None = None) -> None:
         if threads is not None and threads < 1:

@@ -1,8 +1,8 @@
-"""Functions, tasks and results as bytes, on their way to workers and back.
+"""Pack functions, tasks and results as bytes for Spark's workers, and unpack them.
 
-Law: a WriteContext arrives as one of the same operation, whose file names carry the attempt that writes them, so that
-two attempts never write one path; what its files are is for the attempt to report. Arrow data comes back as IPC. The
-text of an error is never unpickled: a file's name may be in it.
+A worker's WriteContext belongs to the same operation. Its file names contain the attempt that writes them, so two
+attempts never write the same path; the attempt reports which files it wrote. Arrow data is sent back as IPC. The text
+of an error must never be unpickled, because it may contain a file's name.
 Needs pyspark, for its cloudpickle.
 """
 
@@ -30,13 +30,13 @@ _PROTOCOL = 5
 
 
 class Sender:
-    """Packs what one job sends, and remembers the WriteContexts in it: `contexts`, numbered as workers report them."""
+    """Packs what one job sends. `contexts` are the WriteContexts in it, numbered as workers report them."""
 
     def __init__(self) -> None:
         self.contexts: list[WriteContext] = []
 
     def pack(self, value: Any) -> bytes:
-        """A function, closures included, or tasks. Raises UnsupportedError for what cannot leave this process."""
+        """Pack a function with its closures, or tasks. Raises UnsupportedError for what cannot leave this process."""
         stream = io.BytesIO()
         try:
             pickler: Any = _Pickler(stream, self._number)
@@ -56,25 +56,25 @@ class Sender:
 
 
 def unpack(data: bytes, attempt: str, contexts: dict[int, WriteContext]) -> Any:
-    """What `Sender.pack` packed; its WriteContexts go into `contexts` by number, one for each."""
+    """Unpack what `Sender.pack` packed, and put its WriteContexts into `contexts` by number."""
     return _Unpickler(io.BytesIO(data), attempt, contexts).load()
 
 
 def pack_result(value: Any) -> bytes:
-    """A result of a task."""
+    """Pack the result of a task."""
     stream = io.BytesIO()
     _ResultPickler(stream, _PROTOCOL).dump(value)
     return stream.getvalue()
 
 
 def unpack_result(data: bytes | memoryview) -> Any:
-    """What `pack_result` packed: only ever bytes that this job's own workers made."""
+    """Unpack what `pack_result` packed. Only allowed for bytes that this job's own workers made."""
     return pickle.loads(data)  # noqa: S301  # from workers that run this driver's code
 
 
 @contextmanager
 def told_in_text() -> Iterator[None]:
-    """Where an error has no way back but the text of Spark's: ours as text that `error_in_text` finds."""
+    """Raise our errors as text that `error_in_text` finds, where only the text of Spark's error is returned."""
     try:
         yield
     except DeletekitError as e:
@@ -86,7 +86,7 @@ def told_in_text() -> Iterator[None]:
 
 
 def error_in_text(text: str) -> DeletekitError | None:
-    """Our error that made a Spark job fail; its `found` and `expected` are text."""
+    """Return our error that made a Spark job fail, with `found` and `expected` as text; None if it was not ours."""
     match = re.search(r"<deletekit-error ([A-Za-z0-9+/=]+)>", text)
     if match is None:
         return None

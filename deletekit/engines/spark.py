@@ -1,8 +1,8 @@
-"""Tasks as Spark tasks, of PySpark's DataFrame API; the driver plans, and commits what comes back.
+"""Run tasks as Spark tasks, with PySpark's DataFrame API; the driver plans and commits.
 
-Law: only what Spark hands over as the result of a job counts, so a retried, a speculative or a lost attempt neither
-doubles a row nor loses one. What an attempt wrote in vain it removes itself, or the driver does where it can know the
-path; what a killed process leaves is `remove_orphan_files`' to find. No data is collected but what a task returns.
+Only the result that Spark returns of a job counts. So a retried, speculative or lost attempt neither doubles a row nor
+loses one. A failed attempt deletes its files itself, or the driver does where it knows their paths;
+`remove_orphan_files` finds what a killed process left behind. The driver collects only what tasks return.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class SparkEngine:
         return LocalEngine, (1,)  # inside a task, tasks run right there
 
     def map(self, fn: Callable[[_T], _R], tasks: Iterable[_T]) -> Iterator[_R]:
-        """`fn` of each task, in order; raises the first task's error as the class it had.
+        """Yield `fn` of each task, in order. Raise the first task's error as the class it had.
 
         Raises DeletekitError of kind `spark-job` when a job failed otherwise: say, when every attempt's worker died.
         """
@@ -101,7 +101,7 @@ class SparkEngine:
                     self._jobs.interruptTag(job.name)
 
     def map_partitions(self, frame: DataFrame, fn: Callable[[Iterator[pa.RecordBatch]], _R]) -> list[_R]:
-        """`fn` of the rows of each partition of a DataFrame, which is where they stay; raises as `map`.
+        """Return `fn` of the rows of each partition of a DataFrame, called where the rows are. Raises as `map`.
 
         Parameters
         ----------
@@ -117,7 +117,7 @@ class SparkEngine:
     def frame(
         self, session: SparkSession, fn: Callable[[_T], Iterator[pa.RecordBatch]], tasks: Iterable[_T], schema: str
     ) -> DataFrame:
-        """The rows that `fn` gives of each task, as a DataFrame of `session`; nothing runs before it is used.
+        """Return the rows that `fn` yields for each task as a lazy DataFrame of `session`.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class SparkEngine:
         return session.range(0, len(groups), 1, max(len(groups), 1)).mapInArrow(worker, schema)
 
     def _run(self, job: _Job) -> _Done:
-        """One Spark job: a partition, and so a Spark task, for each group."""
+        """Run one Spark job: a partition, and so a Spark task, for each group."""
         worker = Worker(job.name, job.fn, job.groups, self._written, _most_attempts(self.session))
         count = len(job.groups)
         done = self._done(job, self._jobs.range(0, count, 1, count).mapInArrow(worker, RESULT_SCHEMA))
@@ -140,7 +140,7 @@ class SparkEngine:
         return done
 
     def _done(self, job: _Job, rows: DataFrame) -> _Done:
-        """Run a job; the driver's WriteContexts hear of every file it wrote, also when it fails."""
+        """Run a job, and tell the driver's WriteContexts of every file it wrote, even if it fails."""
         start = time.monotonic()
         rows.sparkSession.addTag(job.name)
         try:
@@ -177,14 +177,14 @@ class _Job:
     name: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
 
     def adopt(self, reported: Iterable[tuple[int, str]]) -> None:
-        """Remember written files, so that a change which is not committed takes them with it."""
+        """Remember written files, so that they are deleted if the change is not committed."""
         for number, path in reported:
             self.contexts[number].adopt(path)
 
     def discard_others(self, attempt: str, reported: Iterable[tuple[int, str]], *, speculates: bool) -> None:
-        """Remove what other attempts at the same tasks wrote: the same names, but for the number of the attempt.
+        """Delete what other attempts at the same tasks wrote: the same names with another attempt's number.
 
-        Without listing a directory; an attempt that still runs, or that did something else, leaves files behind.
+        No directory is listed, so an attempt that still runs, or that did something else, leaves files behind.
         """
         group, own = attempt.rsplit("-", 1)
         others = [n for n in range(int(own) + 1 + speculates) if n != int(own)]
@@ -219,7 +219,7 @@ class _Done:
         self.growth = 4 if quick else 1
 
     def results(self) -> Iterator[Any]:
-        """The results in order; raises where a task did."""
+        """Yield the results in order. Raise the error of a task in its place."""
         for place, parts in self._values:
             if place >= 0:
                 result, error = unpack_result(self._joined(parts))
@@ -232,7 +232,7 @@ class _Done:
 
 
 class _Written(AccumulatorParam[dict[str, list[tuple[int, str]]]]):
-    """By job, the files of attempts that Spark counts as successful, whatever becomes of the job."""
+    """Collects, by job, the files of successful attempts, even if the job fails later."""
 
     def zero(self, value: dict[str, list[tuple[int, str]]]) -> dict[str, list[tuple[int, str]]]:
         return type(value)()
@@ -244,13 +244,13 @@ class _Written(AccumulatorParam[dict[str, list[tuple[int, str]]]]):
 
 
 def _dealt(tasks: list[_T], groups: int) -> list[list[_T]]:
-    """The tasks in order in so many groups at the most, of equal numbers."""
+    """Return the tasks in order, in at most so many groups of equal size."""
     each = max(1, -(-len(tasks) // groups))
     return [tasks[at : at + each] for at in range(0, len(tasks), each)]
 
 
 def _most_attempts(session: SparkSession) -> int:
-    """How often Spark tries a task; a local master says so itself."""
+    """Return how often Spark tries a task; a local master has it in its name."""
     local = re.fullmatch(r"local(?:\[[^,\]]*(?:,\s*(\d+))?\s*\])?", str(session.sparkContext.master))
     if local:
         return int(local[1] or 1)
@@ -258,7 +258,7 @@ def _most_attempts(session: SparkSession) -> int:
 
 
 def _reason(error: Exception) -> str:
-    """Spark's own words, from the outermost cause, which names the file, to the innermost, which names the fault."""
+    """Return Spark's text of the causes: the outermost names the file, the innermost the fault."""
     lines = [line.strip() for line in str(error).strip().splitlines()]
     died = [line for line in lines if "exited unexpectedly" in line]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]

@@ -1,7 +1,7 @@
-"""What runs in a Python worker of Spark: one group of tasks, and its results as rows of bytes.
+"""Run one group of tasks in a Python worker of Spark, and return their results as rows of bytes.
 
-Law: an error that a second attempt would repeat is a result; one of storage or of the machine is Spark's to try again.
-Whatever ends an attempt, the files it wrote are removed, but by a kill, which nobody survives.
+An error that a second attempt would repeat is a result. After an error of storage or of the machine Spark tries again.
+A failed attempt deletes its files, unless the process was killed.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from deletekit.engines.worker_path import forget_archives
 __all__ = ["RESULT_SCHEMA", "PartitionWorker", "RowsWorker", "Worker"]
 
 RESULT_SCHEMA = "group long, place long, part long, data binary"
-"""Of each task its place in the group and its result in parts; at place -1, the attempt's name and written files."""
+"""For each task its place in the group and its result in parts; at place -1 the attempt's name and written files."""
 
 _ARROW_SCHEMA = pa.schema([("group", pa.int64()), ("place", pa.int64()), ("part", pa.int64()), ("data", pa.binary())])
 _PART_BYTES = 8 << 20
-# What may go well the next time; of ours only StorageError is among them, though a NotFoundError tells of storage too.
+# Errors that may not happen again. Of our own only StorageError is one of them, not NotFoundError.
 _TRANSIENT = (OSError, MemoryError)
 
 
 class Worker:
-    """The function of `mapInArrow` over numbers of groups: gives the results of each group's tasks.
+    """The function of `mapInArrow` over numbers of groups: yields the results of each group's tasks.
 
     Parameters
     ----------
     fn, groups: packed by the Sender of the job; a group is a list of tasks.
-    written: hears of the files of an attempt that succeeded, should the job fail all the same.
-    most_attempts: the last attempt gives back whatever happened.
+    written: collects the files of successful attempts, in case the job fails later.
+    most_attempts: the last attempt returns every error as a result.
     """
 
     def __init__(self, job: str, fn: bytes, groups: list[bytes], written: Accumulator[Any], most_attempts: int) -> None:
@@ -49,12 +49,12 @@ class Worker:
         number = _task().attemptNumber()
         for batch in batches:
             for group in batch.column(0).to_pylist():
-                attempt = Attempt(self._job, group, number, is_last=number + 1 >= self._most_attempts)
+                attempt = _TaskAttempt(self._job, group, number, is_last=number + 1 >= self._most_attempts)
                 yield from attempt.run(self._fn, self._groups[group], self._written)
 
 
 class PartitionWorker:
-    """The function of `mapInArrow` over rows: gives one result for those of each partition.
+    """The function of `mapInArrow` over rows: yields one result for each partition.
 
     Parameters
     ----------
@@ -69,15 +69,15 @@ class PartitionWorker:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         forget_archives()
-        # By the task's id: the numbers of attempts begin anew where a lost shuffle has a stage run again.
+        # By the task's id: attempt numbers start at 0 again when a stage runs again after a lost shuffle.
         task = _task()
         is_last = task.attemptNumber() + 1 >= self._most_attempts
-        attempt = Attempt(self._job, task.partitionId(), task.taskAttemptId(), is_last=is_last)
+        attempt = _TaskAttempt(self._job, task.partitionId(), task.taskAttemptId(), is_last=is_last)
         yield from attempt.run(self._fn, [iter(batches)], self._written)
 
 
 class RowsWorker:
-    """The function of `mapInArrow` over numbers of groups: gives the rows of each group's tasks, for Spark to go on."""
+    """The function of `mapInArrow` over numbers of groups: yields the rows of each group's tasks."""
 
     def __init__(self, fn: bytes, groups: list[bytes]) -> None:
         self._fn = fn
@@ -93,8 +93,8 @@ class RowsWorker:
                         yield from fn(task)
 
 
-class Attempt:
-    """One attempt at a group; its name is in the name of every file it writes."""
+class _TaskAttempt:
+    """One attempt at a group of tasks. Its name is in the name of every file it writes."""
 
     def __init__(self, job: str, group: int, number: int, *, is_last: bool) -> None:
         self._job = job
@@ -103,7 +103,7 @@ class Attempt:
         self._is_last = is_last
 
     def run(self, fn: bytes, tasks: bytes | list[Any], heard: Accumulator[Any]) -> Iterator[pa.RecordBatch]:
-        """The rows of RESULT_SCHEMA."""
+        """Yield the rows of RESULT_SCHEMA."""
         contexts: dict[int, WriteContext] = {}
         try:
             function = unpack(fn, self._name, contexts)

@@ -1,6 +1,6 @@
 """Cherry-pick: apply the change of one snapshot to a branch without it. This publishes a staged commit.
 
-What was checked when the snapshot was made is checked again on the new head, on every attempt. What would be a guess is
+What was checked when the snapshot was made is checked again on the new head, on every base. What would be a guess is
 refused: a snapshot with deletes is picked only by fast-forward, if its parent is the head.
 Spec: none; Java CherryPickOperation and WapUtil.
 """
@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deletekit.commit.change import RowDelta
+from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.metadata_commit import commit_metadata
-from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.commit.planned_change import check_request, plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.scope import scope_of
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile, EntryStatus, ManifestEntry
@@ -83,13 +84,13 @@ def cherry_pick(table: Table, snapshot_id: int, *, ref: str = MAIN, dry_run: boo
         return _report(ref, source, delta, None)
     planned: list[RowDelta] = []
 
-    def build(attempt: Attempt) -> RowDelta:
-        metadata = attempt.base.metadata
-        planned.append(_delta(metadata, attempt.base.reader, metadata.snapshot_by_id(snapshot_id), ref))
+    def build(base: Base) -> RowDelta:
+        metadata = base.metadata
+        planned.append(_delta(metadata, base.reader, metadata.snapshot_by_id(snapshot_id), ref))
         return planned[-1]
 
     # Pinned: a concurrent commit may expire the source and delete its files without moving the branch.
-    done = commit(table, build, ref=ref, properties=_properties(source), pinned_snapshot_id=snapshot_id)
+    done = commit(plan_change(table, build, ref=ref, properties=_properties(source), pinned_snapshot_id=snapshot_id))
     return _report(ref, source, planned[-1], done)
 
 

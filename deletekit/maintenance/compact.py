@@ -13,8 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Unpack
 
-from deletekit.commit.change import RowDelta
-from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.planned_change import check_request, plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.plan import ScanTask, plan_scan
 from deletekit.deletes.read import ReadContext
@@ -199,22 +200,22 @@ class _Part:
     def run(self, ref: str, properties: Mapping[str, str] | None) -> None:
         """Rewrite and commit. If the commit certainly failed, delete the new files."""
         try:
-            self.commit = commit(self._table, self._build, ref=ref, properties=properties)
+            self.commit = commit(plan_change(self._table, self._build, ref=ref, properties=properties))
         except CommitStateUnknownError:
             raise
         except Exception:  # also what storage raises while manifests are written
             self._discard(self.groups)
             raise
 
-    def _build(self, attempt: Attempt) -> RowDelta:
+    def _build(self, base: Base) -> RowDelta:
         try:
-            head = Head(attempt.table.io, attempt.base)
+            head = Head(base.table.io, base)
             holding = [g for g in self.groups if head.still_holds(g)]
             stale = [g for g in self.groups if g not in holding]
             self.groups = holding
             self._discard(stale)
             self._todo += [tuple(t.data_file.file_path for t in g.tasks) for g in stale]
-            self.groups += self._rewritten(attempt, head)
+            self.groups += self._rewritten(base, head)
             self._todo = []
             return self._delta(head)
         except BaseException:
@@ -222,14 +223,13 @@ class _Part:
             self.groups = []
             raise
 
-    def _rewritten(self, attempt: Attempt, head: Head) -> list[RewrittenGroup]:
+    def _rewritten(self, base: Base, head: Head) -> list[RewrittenGroup]:
         """Rewrite the groups as they are on this head. Skip files that are no longer live."""
-        base = attempt.base
         groups = [tuple(tasks) for paths in self._todo if (tasks := head.tasks(paths))]
         if not groups or base.snapshot is None:
             return []
-        write = WriteContext(attempt.table.io, base.metadata)
-        keeps = self._keeps_number and base.metadata.format_version >= 2
+        write = WriteContext(base.table.io, base.metadata)
+        keeps = self._keeps_number and base.metadata.version.has_sequence_numbers
         number = base.snapshot.sequence_number if keeps else None
         context, options = head.context, self._options
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.commit.planned_change import check_request, plan_change, read_base
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.plan import ScanTask, plan_scan
 from deletekit.deletes.read import ReadContext, deleted_positions
@@ -23,7 +24,6 @@ from deletekit.engines.local import Engine
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
 from deletekit.maintenance.head_files import Head
 from deletekit.table.metadata import MAIN
-from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.verbs.shared.row_changes import group_tasks
 
@@ -81,21 +81,20 @@ def convert_equality_deletes(
     metadata = table.metadata
     parse_filter(where, metadata.schema)
     granularity_of(metadata)
-    if metadata.format_version == 2:
+    if "position-delete" in metadata.version.delete_kinds:
         check_parquet_only(metadata, "write.delete.format.default")
     if dry_run:
-        snapshot = metadata.snapshot_of_ref(ref)
-        base = Base(metadata=metadata, ref=ref, snapshot=snapshot, reader=SnapshotReader(table.io, metadata))
+        base = read_base(table, ref)
         return _plan(base, Head(table.io, base), where).report(None, dry_run=True)
     runner = engine_or_default(engine)
     plans: list[_Plan] = []
 
-    def build(attempt: Attempt) -> RowDelta:
-        head = Head(attempt.table.io, attempt.base)
-        plans.append(_plan(attempt.base, head, where))
-        return _delta(attempt, head.context, plans[-1], runner)
+    def build(base: Base) -> RowDelta:
+        head = Head(base.table.io, base)
+        plans.append(_plan(base, head, where))
+        return _delta(base, head.context, plans[-1], runner)
 
-    done = commit(table, build, ref=ref, properties=commit_properties)
+    done = commit(plan_change(table, build, ref=ref, properties=commit_properties))
     return plans[-1].report(done if done.snapshot_id is not None else None)
 
 
@@ -141,8 +140,8 @@ def _by_value(task: ScanTask) -> list[DeleteFile]:
     return [d for d in task.delete_files if d.kind == "equality-delete"]
 
 
-def _delta(attempt: Attempt, context: ReadContext, plan: _Plan, engine: Engine) -> RowDelta:
-    write = attempt.write
+def _delta(base: Base, context: ReadContext, plan: _Plan, engine: Engine) -> RowDelta:
+    write = base.write
 
     def convert(tasks: Sequence[ScanTask]) -> Replacement:
         return replace_deletes(write, context.loader, _hits(context, tasks))

@@ -14,10 +14,10 @@ from typing import Any
 
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
-from deletekit.commit.change import RowDelta
-from deletekit.commit.manifest_rewrite import ManifestRewrite
+from deletekit.commit.change import Base, ManifestRewrite, RowDelta
 from deletekit.commit.metadata_commit import commit_metadata
-from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.commit.planned_change import check_request, plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.filter import Filter, parse_filter
 from deletekit.deletes.rewrite import rewrite_data_files
 from deletekit.deletes.scope import scope_of
@@ -199,7 +199,7 @@ class _Erasing:
             )
             self.commits += [converted.commit] if converted.commit else []
         for build in (self._without_stored_rows, self._without_rows, _without_removed):
-            done = commit(self._table, build, ref=ref, properties=self._properties)
+            done = commit(plan_change(self._table, build, ref=ref, properties=self._properties))
             self.commits += [done] if done.snapshot_id is not None else []
 
     def _contents(self, ref: str) -> set[str]:
@@ -209,15 +209,15 @@ class _Erasing:
 
         return read_latest(self._table, contents)
 
-    def _without_stored_rows(self, attempt: Attempt) -> RowDelta:
-        head = Head(attempt.table.io, attempt.base)
+    def _without_stored_rows(self, base: Base) -> RowDelta:
+        head = Head(base.table.io, base)
         entries = [e for e, _ in head.deletes(FileContent.POSITION_DELETES)]
-        rows = self._holding.rows_in(attempt.base.metadata, entries)
+        rows = self._holding.rows_in(base.metadata, entries)
         groups = [(e,) for e, n in zip(entries, rows, strict=True) if n != 0]
-        return position_delete_rewrite(attempt, head, groups, None, self._engine) if groups else RowDelta()
+        return position_delete_rewrite(base, head, groups, None, self._engine) if groups else RowDelta()
 
-    def _without_rows(self, attempt: Attempt) -> RowDelta:
-        base, head = attempt.base, Head(attempt.table.io, attempt.base)
+    def _without_rows(self, base: Base) -> RowDelta:
+        head = Head(base.table.io, base)
         if base.snapshot is None:
             return RowDelta()
         entries = list(base.reader.live_entries(base.snapshot, ManifestContent.DATA))
@@ -228,7 +228,7 @@ class _Erasing:
         drop = None if isinstance(self._bound, AlwaysTrue) else self._bound
         keeps = tasks if drop is not None else []
         own = head.own_deletes(paths)
-        context, write = head.context, attempt.write
+        context, write = head.context, base.write
         new = self._engine.map(lambda t: rewrite_data_files(context, write, [t], drop=drop), keeps)
         return RowDelta(
             added_data_files=tuple(f for files in new for f in files),
@@ -246,9 +246,8 @@ class _Erasing:
                     yield entry
 
 
-def _without_removed(attempt: Attempt) -> ManifestRewrite:
+def _without_removed(base: Base) -> ManifestRewrite:
     """Rewrite manifests without the entries of removed files: their bounds are values of rows."""
-    base = attempt.base
     listed = base.reader.manifests(base.snapshot) if base.snapshot else ()
     old = [m for m in listed if any(not e.is_live for e in base.reader.entries(m))]
     live = [tuple(e for e in base.reader.entries(m) if e.is_live) for m in old]

@@ -34,7 +34,7 @@ from deletekit.table.metadata_file import logged_files
 from deletekit.table.own_places import check_own_metadata
 from deletekit.table.sink_batches import KEPT_FOR_EVER, rewound_sinks
 from deletekit.table.table import Table
-from deletekit.verbs.scan import milliseconds
+from deletekit.verbs.shared.read_options import milliseconds
 
 __all__ = ["ExpiredSnapshots", "expire_only", "expire_owned", "expire_snapshots"]
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from deletekit.commit.swap import Commit, check_request
+from deletekit.commit.planned_change import check_request
+from deletekit.commit.swap import Commit
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.maintenance.repair import RepairReport, repair_kinds

@@ -24,7 +24,7 @@ from deletekit.table.metadata import TableMetadata, parse_metadata
 from deletekit.table.metadata_file import METADATA_SUFFIXES, logged_files
 from deletekit.table.own_places import check_own_metadata, own_folders
 from deletekit.table.table import Table
-from deletekit.verbs.scan import milliseconds
+from deletekit.verbs.shared.read_options import milliseconds
 
 __all__ = ["OrphanFiles", "remove_orphan_files"]
 

@@ -15,8 +15,9 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from deletekit.commit.change import RowDelta
-from deletekit.commit.swap import Attempt, Commit, commit
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import ReadContext, deleted_positions
 from deletekit.deletes.replace import HiddenRows, positions_in_file, replace_deletes
@@ -129,14 +130,13 @@ def repair_kinds(
         return _plan(table.refresh(), ref, chosen, engine, named=named).report(None)
     plans: list[_Plan] = []
 
-    def build(attempt: Attempt) -> RowDelta:
-        base = attempt.base
-        plan = _Plan(attempt.table.io, base.metadata, base.snapshot, base.reader, chosen, named)
+    def build(base: Base) -> RowDelta:
+        plan = _Plan(base.table.io, base.metadata, base.snapshot, base.reader, chosen, named)
         plan.make(engine)
         plans.append(plan)
-        return plan.delta(attempt)
+        return plan.delta(base)
 
-    done = commit(table, build, ref=ref, properties=commit_properties)
+    done = commit(plan_change(table, build, ref=ref, properties=commit_properties))
     return plans[-1].report(done if done.snapshot_id is not None else None)
 
 
@@ -230,14 +230,14 @@ class _Plan:
             changes = ", ".join(f"{name} {found} -> {expected}" for name, (found, expected) in wrong.items())
             self.actions.append(RepairAction(kind="summary-total", action=f"count totals again: {changes}"))
 
-    def delta(self, attempt: Attempt) -> RowDelta:
+    def delta(self, base: Base) -> RowDelta:
         """Write the new vectors, and return the change."""
         context = ReadContext(self.io, self.metadata)
-        if self.hidden and self.metadata.format_version < 3:
+        if self.hidden and not self.metadata.version.has_deletion_vectors:
             check_parquet_only(self.metadata, "write.delete.format.default")
         hidden = (HiddenRows(task, gone, deleted_positions(context, task)) for task, gone in self.hidden.values())
-        again = replace_deletes(attempt.write, context.loader, hidden)
-        done = replace_deletes(attempt.write, context.loader, self.written, drops=False)
+        again = replace_deletes(base.write, context.loader, hidden)
+        done = replace_deletes(base.write, context.loader, self.written, drops=False)
         removed = {e.data_file.identity: e for e in (*self.removed.values(), *again.removed_delete_files)}
         return RowDelta(
             added_delete_files=(*done.added_delete_files, *again.added_delete_files),

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 
-from deletekit.commit.manifest_rewrite import ManifestRewrite
-from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.commit.change import Base, ManifestRewrite
+from deletekit.commit.planned_change import check_request, plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import ManifestEntry
@@ -77,16 +78,16 @@ def rewrite_manifests(
         )
     tried: list[tuple[ManifestRewrite, WriteContext]] = []
 
-    def build(attempt: Attempt) -> ManifestRewrite:
-        rewrite = _plan(attempt.base.metadata, attempt.base.reader, attempt.base.snapshot, spec_id)
-        tried.append((rewrite, attempt.write))
+    def build(base: Base) -> ManifestRewrite:
+        rewrite = _plan(base.metadata, base.reader, base.snapshot, spec_id)
+        tried.append((rewrite, base.write))
         return rewrite
 
     if dry_run:
         reader = SnapshotReader(table.io, table.metadata)
         rewrite = _plan(table.metadata, reader, table.metadata.snapshot_of_ref(ref), spec_id)
         return _report(rewrite, (), None, dry_run=True)
-    done = commit(table, build, ref=ref, properties=commit_properties)
+    done = commit(plan_change(table, build, ref=ref, properties=commit_properties))
     if done.snapshot_id is None:
         return RewrittenManifests()
     # Nothing is read from here on: an exception would say that the commit failed.

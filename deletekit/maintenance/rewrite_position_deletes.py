@@ -14,7 +14,8 @@ from itertools import pairwise
 from typing import Unpack
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.commit.planned_change import check_request, plan_change, read_base
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.plan import ScanTask, plan_scan
 from deletekit.deletes.replace import FilePositions, HiddenRows, replace_deletes, write_positions
@@ -36,7 +37,6 @@ from deletekit.maintenance.file_groups import (
 )
 from deletekit.maintenance.head_files import Head
 from deletekit.table.metadata import MAIN
-from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
 __all__ = ["RewrittenPositionDeletes", "position_delete_rewrite", "rewrite_position_deletes"]
@@ -98,21 +98,20 @@ def rewrite_position_deletes(
     chosen = rewrite_options(metadata, _TARGET, options)
     parse_filter(where, metadata.schema)
     granularity_of(metadata)
-    if metadata.format_version == 2:
+    if "position-delete" in metadata.version.delete_kinds:
         check_parquet_only(metadata, "write.delete.format.default")
     if dry_run:
-        snapshot = metadata.snapshot_of_ref(ref)
-        base = Base(metadata=metadata, ref=ref, snapshot=snapshot, reader=SnapshotReader(table.io, metadata))
+        base = read_base(table, ref)
         groups = _groups(base, Head(table.io, base), where, chosen)
         return replace(_report([e.data_file for group in groups for e in group], None), dry_run=True)
     runner = engine_or_default(engine)
 
-    def build(attempt: Attempt) -> RowDelta:
-        head = Head(attempt.table.io, attempt.base)
-        groups = _groups(attempt.base, head, where, chosen)
-        return position_delete_rewrite(attempt, head, groups, chosen, runner)
+    def build(base: Base) -> RowDelta:
+        head = Head(base.table.io, base)
+        groups = _groups(base, head, where, chosen)
+        return position_delete_rewrite(base, head, groups, chosen, runner)
 
-    done = commit(table, build, ref=ref, properties=commit_properties)
+    done = commit(plan_change(table, build, ref=ref, properties=commit_properties))
     return _report(done.removed_delete_files, done if done.snapshot_id is not None else None)
 
 
@@ -131,21 +130,21 @@ def _groups(base: Base, head: Head, where: Filter, options: RewriteOptions) -> l
         tasks = plan_scan(base.metadata, base.snapshot, base.reader, unbound_filter(where, base.metadata.schema))
         places = {scope_of(t.data_file) for t in tasks}
         entries = [e for e in entries if scope_of(e.data_file) in places]
-    if base.metadata.format_version >= 3:
+    if base.metadata.version.has_deletion_vectors:
         options = replace(options, rewrite_all=True, max_file_group_size_bytes=2**63 - 1)
     return group_delete_files(entries, options)
 
 
 def position_delete_rewrite(
-    attempt: Attempt,
+    base: Base,
     head: Head,
     groups: Sequence[Sequence[ManifestEntry]],
     options: RewriteOptions | None,
     engine: Engine,
 ) -> RowDelta:
     """Return the change that replaces these position delete files, each group of one spec and partition."""
-    v3 = attempt.base.metadata.format_version >= 3
-    write, granularity = attempt.write, granularity_of(attempt.base.metadata)
+    v3 = base.metadata.version.has_deletion_vectors
+    write, granularity = base.write, granularity_of(base.metadata)
 
     def rewrite(group: Sequence[ManifestEntry]) -> tuple[list[DeleteFile], list[ManifestEntry]]:
         if v3:

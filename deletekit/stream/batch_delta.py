@@ -22,8 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.types import NestedField
 
-from deletekit.commit.change import RowDelta
-from deletekit.commit.swap import Attempt
+from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.data_file_writer import split_by_partition, write_data_files
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.replace import FilePositions, HiddenRows, replace_deletes, write_positions
@@ -35,7 +34,7 @@ from deletekit.stream.file_keys import FileKeys
 from deletekit.stream.key_index import by_file
 from deletekit.stream.table_index import Hits, TableIndex
 from deletekit.table.reserved_fields import LINEAGE_FIELDS
-from deletekit.verbs.delete import specs_in_use, write_blind
+from deletekit.verbs.shared.equality_keys import specs_in_use, write_key_deletes
 
 __all__ = [
     "BatchDelta",
@@ -65,7 +64,7 @@ class BatchDelta:
     targets: frozenset[str] = frozenset()
 
 
-def indexed_delta(attempt: Attempt, changes: Changes, last: LastChanges, index: TableIndex) -> BatchDelta:
+def indexed_delta(base: Base, changes: Changes, last: LastChanges, index: TableIndex) -> BatchDelta:
     """Delete old rows by their positions in the index, which must be that of the attempt's base.
 
     If the index is not complete, all old rows are deleted by value, because an older row of a key may be outside of it.
@@ -76,9 +75,9 @@ def indexed_delta(attempt: Attempt, changes: Changes, last: LastChanges, index: 
     found[hits.keys] = True
     kept = np.flatnonzero(last.put >= 0)
     rows = changes.puts.take(pa.array(last.put[kept]))
-    row_ids = _row_ids(attempt, last, index, hits, kept)
+    row_ids = _row_ids(base, last, index, hits, kept)
     files, written = [], {}
-    for file, numbers in write_rows(attempt.write, rows, row_ids):
+    for file, numbers in write_rows(base.write, rows, row_ids):
         files.append(file)
         columns = tuple(c.take(pa.array(kept[numbers])) for c in last.keys)
         own = None if row_ids is None else row_ids.take(pa.array(numbers))
@@ -86,11 +85,11 @@ def indexed_delta(attempt: Attempt, changes: Changes, last: LastChanges, index: 
     unknown = np.empty(0, np.int64) if index.is_complete else np.arange(len(last))
     gone = [(n, PositionBitmap(hits.positions[at])) for n, at in by_file(hits.files) if index.is_complete]
     hidden = [HiddenRows(index.task(n), positions, index.hidden(n)) for n, positions in gone]
-    delta = by_position(attempt, hidden)
+    delta = by_position(base, hidden)
     delta = replace(
         delta,
         added_data_files=tuple(files),
-        added_delete_files=(*delta.added_delete_files, *_by_value(attempt, last, unknown, index.fields)),
+        added_delete_files=(*delta.added_delete_files, *_by_value(base, last, unknown, index.fields)),
     )
     index.expect(written, delta.added_delete_files, hits)
     return BatchDelta(
@@ -101,34 +100,34 @@ def indexed_delta(attempt: Attempt, changes: Changes, last: LastChanges, index: 
     )
 
 
-def equality_delta(attempt: Attempt, changes: Changes, last: LastChanges, fields: Sequence[NestedField]) -> BatchDelta:
+def equality_delta(base: Base, changes: Changes, last: LastChanges, fields: Sequence[NestedField]) -> BatchDelta:
     """Delete old rows by value, without looking for them."""
     rows = changes.puts.take(pa.array(last.put[last.put >= 0]))
-    files = [file for file, _ in write_rows(attempt.write, rows)]
-    deletes = _by_value(attempt, last, np.arange(len(last)), fields)
+    files = [file for file, _ in write_rows(base.write, rows)]
+    deletes = _by_value(base, last, np.arange(len(last)), fields)
     delta = RowDelta(added_data_files=tuple(files), added_delete_files=tuple(deletes))
     return BatchDelta(delta=delta, misses=len(last))
 
 
-def flink_delta(attempt: Attempt, changes: Changes, last: LastChanges, fields: Sequence[NestedField]) -> BatchDelta:
+def flink_delta(base: Base, changes: Changes, last: LastChanges, fields: Sequence[NestedField]) -> BatchDelta:
     """Write every row, as Flink's upsert sink does, and hide by position the rows that a later change replaces."""
     numbers = changes.put_of[changes.order]
     numbers = numbers[numbers >= 0]
     files, hidden = [], []
-    for file, rows in write_rows(attempt.write, changes.puts.take(pa.array(numbers))):
+    for file, rows in write_rows(base.write, changes.puts.take(pa.array(numbers))):
         files.append(file)
         hidden.append(FilePositions(file, PositionBitmap(np.flatnonzero(~np.isin(numbers[rows], last.put)))))
-    deletes = _by_value(attempt, last, np.arange(len(last)), fields)
-    deletes += write_positions(attempt.write, hidden)
+    deletes = _by_value(base, last, np.arange(len(last)), fields)
+    deletes += write_positions(base.write, hidden)
     hits = sum(len(h.positions) for h in hidden)
     delta = RowDelta(added_data_files=tuple(files), added_delete_files=tuple(deletes))
     return BatchDelta(delta=delta, hits=hits, misses=len(last))
 
 
-def by_position(attempt: Attempt, hidden: Sequence[HiddenRows]) -> RowDelta:
+def by_position(base: Base, hidden: Sequence[HiddenRows]) -> RowDelta:
     """Hide rows by deletion vectors (v3) or position deletes (v2). Remove a data file without a live row."""
-    loader = ReadContext(attempt.table.io, attempt.base.metadata).loader
-    done = replace_deletes(attempt.write, loader, hidden)
+    loader = ReadContext(base.table.io, base.metadata).loader
+    done = replace_deletes(base.write, loader, hidden)
     return RowDelta(
         removed_data_files=done.removed_data_files,
         added_delete_files=done.added_delete_files,
@@ -156,17 +155,17 @@ def write_rows(
             start += file.record_count
 
 
-def _by_value(attempt: Attempt, last: LastChanges, numbers: Numbers, fields: Sequence[NestedField]) -> list[DeleteFile]:
+def _by_value(base: Base, last: LastChanges, numbers: Numbers, fields: Sequence[NestedField]) -> list[DeleteFile]:
     if not len(numbers):
         return []
     columns = [c.take(pa.array(numbers)) for c in last.keys]
     keys = pa.table(dict(zip([str(f.field_id) for f in fields], columns, strict=True)))
-    return write_blind(attempt.write, specs_in_use(attempt), keys, fields, None)
+    return write_key_deletes(base.write, specs_in_use(base), keys, fields, None)
 
 
-def _row_ids(attempt: Attempt, last: LastChanges, index: TableIndex, hits: Hits, kept: Numbers) -> pa.Array | None:
+def _row_ids(base: Base, last: LastChanges, index: TableIndex, hits: Hits, kept: Numbers) -> pa.Array | None:
     """Return the row id that each row takes over from the row that it replaces; null if it replaces none."""
-    if attempt.base.metadata.format_version < 3 or not len(hits):
+    if not base.metadata.version.has_row_lineage or not len(hits):
         return None
     of_key = np.full(len(last), -1, np.int64)
     of_key[hits.keys] = index.row_ids(hits).fill_null(-1).to_numpy()

@@ -15,9 +15,9 @@ from typing import Any, Literal
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
 from pyiceberg.schema import Schema
 
-from deletekit.commit.change import RowDelta
-from deletekit.commit.conflicts import PlannedChange
-from deletekit.commit.swap import Attempt, Commit, commit
+from deletekit.commit.change import Base, ReadSet, RowDelta
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.errors import CommitStateUnknownError
 from deletekit.stream.applied_batches import BatchId, is_committed, summary_of, tag_update
 from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta
@@ -25,8 +25,7 @@ from deletekit.stream.change_rows import ChangeFormat, Changes, LastChanges, las
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import Snapshot
 from deletekit.table.sink_batches import sink_tag
-from deletekit.verbs.append import ensure_unpartitioned_spec
-from deletekit.verbs.delete import partitionable
+from deletekit.verbs.shared.equality_keys import ensure_unpartitioned_spec, partitionable
 
 __all__ = ["BatchProgress", "BatchRun", "ParsedBatch"]
 
@@ -106,11 +105,13 @@ class BatchRun:
             if state.mode != "index-only" and not partitionable(table.metadata, fields):
                 ensure_unpartitioned_spec(table)
             done = commit(
-                table,
-                self._build,
-                ref=state.ref,
-                validate=lambda head: self._validate(head.snapshot),
-                reader=state.reader,
+                plan_change(
+                    table,
+                    self._build,
+                    ref=state.ref,
+                    validate=lambda head: self._validate(head.snapshot),
+                    reader=state.reader,
+                )
             )
         except _AlreadyCommittedError:
             return self._progress("skipped", started)
@@ -131,9 +132,9 @@ class BatchRun:
             state.table.metadata, head, self._batch, allow_rewind=state.allow_rewind, allow_gaps=state.allow_gaps
         )
 
-    def _build(self, attempt: Attempt) -> PlannedChange:
+    def _build(self, base: Base) -> RowDelta:
         self._plans += 1
-        metadata, parsed = attempt.base.metadata, self._parsed
+        metadata, parsed = base.metadata, self._parsed
         if metadata.schema != parsed.schema:
             form = replace(parsed.form, fields=self._state.key_fields(metadata.schema))
             parsed = self._parsed = ParsedBatch.of(self._rows, metadata.schema, form)
@@ -141,19 +142,19 @@ class BatchRun:
         if not len(changes):
             written = BatchDelta(delta=RowDelta())
         elif self._state.mode == "flink":
-            written = flink_delta(attempt, changes, last, fields)
+            written = flink_delta(base, changes, last, fields)
         elif self._state.mode == "eq-only" or self._falls_back:
-            written = equality_delta(attempt, changes, last, fields)
+            written = equality_delta(base, changes, last, fields)
         else:
             written, self._read_files = self._state.with_index(
-                attempt, lambda index: indexed_delta(attempt, changes, last, index)
+                base, lambda index: indexed_delta(base, changes, last, index)
             )
         self._written = written
         tag = tag_update(metadata, sink_tag(self._batch.sink_id))
-        delta = replace(written.delta, summary=summary_of(self._batch, metadata, attempt.base.snapshot), refs=(tag,))
+        delta = replace(written.delta, summary=summary_of(self._batch, metadata, base.snapshot), refs=(tag,))
         # Others may add a row with a key that was not found here. A delete by value is right in any case.
         reads: BooleanExpression = AlwaysTrue() if self._is_by_position and len(changes) else AlwaysFalse()
-        return PlannedChange(delta=delta, targets=written.targets, reads=reads)
+        return replace(delta, read_set=ReadSet(data_files=written.targets, where=reads))
 
     @property
     def _falls_back(self) -> bool:

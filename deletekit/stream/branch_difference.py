@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyiceberg.types import NestedField
 
-from deletekit.commit.swap import Attempt
+from deletekit.commit.change import Base
 from deletekit.deletes.keys import KeySet
 from deletekit.deletes.plan import ScanTask, plan_scan
 from deletekit.deletes.read import ReadContext, ReadRequest, deleted_positions, read_task, rows_at
@@ -68,11 +68,10 @@ class Difference:
         return [_table(self.context.loader.key_columns(ids, d)) for d in own]
 
 
-def difference(attempt: Attempt, start: Snapshot, end: Snapshot, engine: Engine) -> Difference:
+def difference(base: Base, start: Snapshot, end: Snapshot, engine: Engine) -> Difference:
     """Compare two snapshots, `start` before `end`, for a change of the attempt's base."""
-    base = attempt.base
-    context = ReadContext(attempt.table.io, base.metadata)
-    before, after, target_files = (_tasks(attempt, s) for s in (start, end, base.snapshot))
+    context = ReadContext(base.table.io, base.metadata)
+    before, after, target_files = (_tasks(base, s) for s in (start, end, base.snapshot))
     changed = [t for path, t in before.items() if path not in after or _deletes(after[path]) != _deletes(t)]
 
     def lost(task: ScanTask) -> FileRows:
@@ -84,14 +83,14 @@ def difference(attempt: Attempt, start: Snapshot, end: Snapshot, engine: Engine)
     lost_rows = [rows for rows in engine.map(lost, changed) if rows.positions]
     new = [t for path, t in after.items() if path not in before]
     new_files = engine.map(lambda t: FileRows(t, _hidden(context, t)), new)
-    known = {d.identity for d in _equality_deletes(attempt, start)}
+    known = {d.identity for d in _equality_deletes(base, start)}
     return Difference(
         context=context,
         before=before,
         lost={rows.task.data_file.file_path: rows for rows in lost_rows},
         new_files=tuple(new_files),
         target_files=target_files,
-        new_deletes=tuple(d for d in _equality_deletes(attempt, end) if d.identity not in known),
+        new_deletes=tuple(d for d in _equality_deletes(base, end) if d.identity not in known),
     )
 
 
@@ -121,14 +120,13 @@ def key_positions(
     yield from engine.map(find, tasks)
 
 
-def _tasks(attempt: Attempt, snapshot: Snapshot | None) -> dict[str, ScanTask]:
-    base = attempt.base
+def _tasks(base: Base, snapshot: Snapshot | None) -> dict[str, ScanTask]:
     return {t.data_file.file_path: t for t in plan_scan(base.metadata, snapshot, base.reader)}
 
 
-def _equality_deletes(attempt: Attempt, snapshot: Snapshot) -> Iterator[DeleteFile]:
+def _equality_deletes(base: Base, snapshot: Snapshot) -> Iterator[DeleteFile]:
     """Yield a snapshot's equality deletes, also those that apply only to data files of the other branch."""
-    for entry in attempt.base.reader.live_entries(snapshot, ManifestContent.DELETES):
+    for entry in base.reader.live_entries(snapshot, ManifestContent.DELETES):
         if isinstance(entry.data_file, DeleteFile) and entry.data_file.kind == "equality-delete":
             yield entry.data_file
 

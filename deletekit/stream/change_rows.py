@@ -25,7 +25,7 @@ from deletekit.deletes.input_rows import align, as_table
 from deletekit.deletes.keys import KeyNumbers
 from deletekit.errors import InvalidInputError
 from deletekit.table.types import arrow_type
-from deletekit.verbs.delete import key_column
+from deletekit.verbs.shared.equality_keys import key_column
 
 __all__ = ["ChangeFormat", "ChangeType", "Changes", "LastChanges", "last_changes", "read_changes"]
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deletekit.commit.change import RowDelta
-from deletekit.commit.swap import Attempt, Commit, check_same_table, commit
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.planned_change import check_same_table, plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.replace import HiddenRows
 from deletekit.formats.content_file import FileContent
 from deletekit.maintenance.convert_equality_deletes import convert_equality_deletes
@@ -39,22 +40,22 @@ def convert(table: Table | Sink, *, ref: str = MAIN) -> Commit:
         return convert_equality_deletes(table, ref=ref).commit or Commit()
     state = table.state
 
-    def build(attempt: Attempt) -> RowDelta:
-        head = Head(attempt.table.io, attempt.base)
+    def build(base: Base) -> RowDelta:
+        head = Head(base.table.io, base)
         deletes = [entry for entry, _ in head.deletes(FileContent.EQUALITY_DELETES)]
         if not deletes:
             return RowDelta()
         # The index applied the equality deletes before `use` is called, so it reads no copies of keys after that.
-        index, _ = state.with_index(attempt, lambda index: index)
+        index, _ = state.with_index(base, lambda index: index)
         hit = [n for n in index.numbers() if any(d.kind == "equality-delete" for d in index.task(n).delete_files)]
         hidden = [(index.task(n), index.hidden(n)) for n in hit]
         before = [head.context.loader.positions(task) for task, _ in hidden]
         new = [HiddenRows(t, h - b, h) for (t, h), b in zip(hidden, before, strict=True) if h - b]
-        delta = by_position(attempt, new)
+        delta = by_position(base, new)
         return replace(delta, removed_delete_files=(*delta.removed_delete_files, *deletes), operation="replace")
 
     with state.lock:
         check_same_table(state.table.refresh(), state.table_uuid)
         if state.max_index_keys is not None:
             return convert_equality_deletes(state.table, ref=state.ref, engine=state.engine).commit or Commit()
-        return commit(state.table, build, ref=state.ref, reader=state.reader)
+        return commit(plan_change(state.table, build, ref=state.ref, reader=state.reader))

@@ -14,7 +14,7 @@ from deletekit.stream.applied_batches import check_sink_id
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.sink_batches import SINK_TAG, sink_tag, tagged_marker
 from deletekit.table.table import Table
-from deletekit.verbs.schema import drop_ref
+from deletekit.verbs.refs import drop_ref
 
 __all__ = ["SinkInfo", "drop_sink", "sinks"]
 

@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 from pyiceberg.types import NestedField
 
-from deletekit.commit.change import RefUpdate, RowDelta
-from deletekit.commit.conflicts import PlannedChange
-from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.commit.change import Base, ReadSet, RefUpdate, RowDelta
+from deletekit.commit.planned_change import check_request, plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.keys import distinct_keys
 from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.replace import FilePositions, HiddenRows, write_positions
@@ -42,9 +42,13 @@ from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.sink_batches import PROMOTED_BRANCH, PROMOTED_SNAPSHOT, promoted_snapshot
 from deletekit.table.snapshot import without_first_row_id
 from deletekit.table.table import Table
-from deletekit.verbs.append import ensure_unpartitioned_spec
-from deletekit.verbs.delete import partitionable, specs_in_use, write_blind
-from deletekit.verbs.shared.row_changes import equality_fields_of
+from deletekit.verbs.shared.equality_keys import (
+    ensure_unpartitioned_spec,
+    equality_fields_of,
+    partitionable,
+    specs_in_use,
+    write_key_deletes,
+)
 
 __all__ = ["Promotion", "PromotionMode", "promote"]
 
@@ -108,7 +112,7 @@ def promote(
     if fields and mode == "merge-on-read" and not partitionable(table.metadata, fields):
         ensure_unpartitioned_spec(table)
     run = _Promote(branch, fields, mode, reset, engine_or_default(engine))
-    done = commit(table, run.build, ref=ref)
+    done = commit(plan_change(table, run.build, ref=ref))
     assert run.report is not None
     return replace(run.report, commit=done if done.snapshot_id is not None else None)
 
@@ -130,24 +134,24 @@ class _Promote:
     plans: int = 0
     report: Promotion | None = field(default=None)
 
-    def build(self, attempt: Attempt) -> RowDelta | PlannedChange:
-        """Plan the promotion on the head of an attempt."""
+    def build(self, base: Base) -> RowDelta:
+        """Plan the promotion on the head of an base."""
         self.plans += 1
-        metadata = attempt.base.metadata
+        metadata = base.metadata
         head = metadata.snapshot_of_ref(self.branch)
         assert head is not None  # checked: the branch is there, and is not an empty main
-        start = _last_promoted(metadata, attempt.base.snapshot, head, self.branch)
+        start = _last_promoted(metadata, base.snapshot, head, self.branch)
         self.report = Promotion(snapshot_id=head.snapshot_id, previous_snapshot_id=start.snapshot_id)
         if start.snapshot_id == head.snapshot_id:
             return RowDelta()
-        found = difference(attempt, start, head, self.engine)
+        found = difference(base, start, head, self.engine)
         falls_back = self.plans > _PLANS_BY_POSITION and self.mode == "merge-on-read" and bool(self.fields)
         if self.mode == "copy-on-write":
-            delta = self._copied(attempt, found)
+            delta = self._copied(base, found)
         elif falls_back:
-            delta = self._by_value(attempt, found)
+            delta = self._by_value(base, found)
         else:
-            delta = self._by_position(attempt, found)
+            delta = self._by_position(base, found)
         self.report = replace(
             self.report,
             added_rows=sum(s.task.data_file.record_count - len(s.positions) for s in found.new_files),
@@ -158,33 +162,32 @@ class _Promote:
         if self.reset:
             refs.append(RefUpdate(name=self.branch, type="branch", found=head.snapshot_id))
         delta = replace(delta, summary=summary, refs=tuple(refs))
-        return PlannedChange(delta=delta) if falls_back else delta
+        return replace(delta, read_set=ReadSet()) if falls_back else delta
 
-    def _by_position(self, attempt: Attempt, found: Difference) -> RowDelta:
+    def _by_position(self, base: Base, found: Difference) -> RowDelta:
         hidden_rows = self._rows_to_hide(found)
-        delta = by_position(attempt, hidden_rows)
+        delta = by_position(base, hidden_rows)
         files, hidden = _staged(found)
         return replace(
             delta,
             added_data_files=files,
-            added_delete_files=(*delta.added_delete_files, *write_positions(attempt.write, hidden)),
+            added_delete_files=(*delta.added_delete_files, *write_positions(base.write, hidden)),
         )
 
-    def _by_value(self, attempt: Attempt, found: Difference) -> RowDelta:
+    def _by_value(self, base: Base, found: Difference) -> RowDelta:
         files, hidden = _staged(found)
         keys = self._touched(found)
-        deletes = write_blind(attempt.write, specs_in_use(attempt), keys, self.fields, None) if len(keys) else []
-        return RowDelta(added_data_files=files, added_delete_files=(*deletes, *write_positions(attempt.write, hidden)))
+        deletes = write_key_deletes(base.write, specs_in_use(base), keys, self.fields, None) if len(keys) else []
+        return RowDelta(added_data_files=files, added_delete_files=(*deletes, *write_positions(base.write, hidden)))
 
-    def _copied(self, attempt: Attempt, found: Difference) -> RowDelta:
+    def _copied(self, base: Base, found: Difference) -> RowDelta:
         hidden_rows = {k.task.data_file.file_path: k for k in self._rows_to_hide(found)}
         old = [t for p, t in found.target_files.items() if p in hidden_rows or t.deletes]
         none = PositionBitmap()
         again = [(t, hidden_rows[p].positions if (p := t.data_file.file_path) in hidden_rows else none) for t in old]
         again += [(s.task, none) for s in found.new_files if s.task.deletes]
-        files = [f for task, gone in again for f in rewrite_data_files(found.context, attempt.write, [task], gone=gone)]
+        files = [f for task, gone in again for f in rewrite_data_files(found.context, base.write, [task], gone=gone)]
         files += [_new(s.task) for s in found.new_files if not s.task.deletes]
-        base = attempt.base
         deletes = base.reader.live_entries(base.snapshot, ManifestContent.DELETES) if base.snapshot else ()
         return RowDelta(
             added_data_files=tuple(files),

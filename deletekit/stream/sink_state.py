@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeVar
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
-from deletekit.commit.swap import Attempt, check_request, check_same_table
-from deletekit.commit.validation import check_delete_kind
+from deletekit.commit.change import Base
+from deletekit.commit.planned_change import check_request, check_same_table
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
@@ -25,7 +25,7 @@ from deletekit.table.metadata import TableMetadata
 from deletekit.table.sink_batches import sink_tag
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
-from deletekit.verbs.shared.row_changes import equality_fields_of
+from deletekit.verbs.shared.equality_keys import equality_fields_of
 
 __all__ = ["SinkMode", "SinkState"]
 
@@ -75,7 +75,7 @@ class SinkState:
             )
         return equality_fields_of(schema, names)
 
-    def with_index(self, attempt: Attempt, use: Callable[[TableIndex], T]) -> tuple[T, int]:
+    def with_index(self, base: Base, use: Callable[[TableIndex], T]) -> tuple[T, int]:
         """Call `use` with the index of the attempt's base. Return its result, and how many data files were read.
 
         If the copies of keys on the local disk are damaged, the index is made again, once. So `use` must read
@@ -83,7 +83,7 @@ class SinkState:
         """
         for last in (False, True):
             try:
-                index, read = self._caught_up(attempt)
+                index, read = self._caught_up(base)
                 return use(index), read
             except DamagedCopyError:
                 self.close()
@@ -91,12 +91,12 @@ class SinkState:
                     raise
         raise AssertionError
 
-    def _caught_up(self, attempt: Attempt) -> tuple[TableIndex, int]:
-        fields = self.key_fields(attempt.base.metadata.schema)
+    def _caught_up(self, base: Base) -> tuple[TableIndex, int]:
+        fields = self.key_fields(base.metadata.schema)
         if self.index is None or [_kind(f) for f in self.index.fields] != [_kind(f) for f in fields]:
             self.close()
             self.index = TableIndex(fields, max_keys=self.max_index_keys)
-        read = self.index.catch_up(attempt.table.io, attempt.base, self.engine)
+        read = self.index.catch_up(base.table.io, base, self.engine)
         return self.index, read
 
     def reader(self, metadata: TableMetadata) -> SnapshotReader:
@@ -112,7 +112,7 @@ class SinkState:
         metadata = self.table.metadata
         check_same_table(self.table, self.table_uuid)
         check_request(self.table, self.ref)
-        check_delete_kind("equality-delete", metadata.format_version)
+        metadata.version.check_delete_kind("equality-delete")
         check_parquet_only(metadata, "write.format.default", "write.delete.format.default")
         marker = newest_marker(metadata, metadata.snapshot_of_ref(self.ref), self.sink_id)
         key = tuple(f.field_id for f in self.key_fields(metadata.schema))

@@ -37,6 +37,7 @@ from deletekit.errors import (
 from deletekit.table.catalog_errors import asking, committing, committing_row, opening, row_errors, state_after
 from deletekit.table.catalog_updates import creating_updates, has_defaults, is_applied, rehearse
 from deletekit.table.file_io import FileIO, PyIcebergIO, try_delete
+from deletekit.table.format_version import FormatVersion
 from deletekit.table.identifier import Identifier, dotted, to_identifier
 from deletekit.table.locations import normalised
 from deletekit.table.metadata import TableMetadata, parse_metadata
@@ -292,7 +293,7 @@ class PyIcebergStore(Catalog):
         return state_after(unreadable, lambda: self._state(table, answer), properties)
 
     def check_writable(self, format_version: int) -> None:
-        if format_version >= 3 and not self._is_rest:
+        if not FormatVersion(format_version).pyiceberg_writes_it and not self._is_rest:
             raise UnsupportedError(
                 "this catalog cannot hold format version 3 through pyiceberg",
                 kind="catalog-format-version",

@@ -87,7 +87,7 @@ def _in_manifest_list(metadata: TableMetadata, listed: Iterable[ManifestFile]) -
         rows = (row.added_rows_count or 0) + (row.existing_rows_count or 0)
         stop = (row.first_row_id or 0) + rows
         is_data = row.content == ManifestContent.DATA and row.first_row_id is not None
-        if is_data and metadata.format_version >= 3 and stop > metadata.next_row_id:
+        if is_data and metadata.version.has_row_lineage and stop > metadata.next_row_id:
             kind, message = "next-row-id", "a manifest has row ids that were not given out"
             yield Contradiction(kind, message, kind, metadata.next_row_id, f">= {stop}", file=path)
 
@@ -107,9 +107,9 @@ def field_ids(raw: Any) -> Iterator[int]:
 
 def _missing(metadata: TableMetadata) -> Iterator[Contradiction]:
     names = ["last-column-id"]
-    if metadata.format_version >= 2:
+    if metadata.version.has_sequence_numbers:
         names += ["last-sequence-number", "last-partition-id"]
-    if metadata.format_version >= 3:
+    if metadata.version.has_row_lineage:
         names.append("next-row-id")
     for name in names:
         if metadata.raw.get(name) is None:
@@ -211,7 +211,7 @@ def _below_parents(metadata: TableMetadata) -> Iterator[Contradiction]:
 
 
 def _row_ids(metadata: TableMetadata) -> Iterator[Contradiction]:
-    if metadata.format_version < 3:
+    if not metadata.version.has_row_lineage:
         return
     for snapshot in metadata.snapshots.values():
         first, added = snapshot.first_row_id, snapshot.added_rows

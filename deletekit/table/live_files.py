@@ -6,6 +6,7 @@ The files are those of `SnapshotReader.live_entries`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,43 @@ from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.metadata import Snapshot
 from deletekit.table.snapshot import SnapshotReader
 
-__all__ = ["LiveFiles", "rows_with_paths"]
+__all__ = ["FoundFiles", "LiveFiles", "find_live_files", "rows_with_paths"]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    """Live files of a snapshot that a change asked for.
+
+    Attributes
+    ----------
+    data, deletes: entries of the paths that were asked for.
+    vectors: deletion vectors of the data files that were asked for.
+    duplicate_vectors: all deletion vectors whose data file has another one.
+    """
+
+    data: tuple[ManifestEntry, ...]
+    deletes: tuple[ManifestEntry, ...]
+    vectors: tuple[ManifestEntry, ...]
+    duplicate_vectors: tuple[ManifestEntry, ...]
+
+
+def find_live_files(
+    reader: SnapshotReader,
+    snapshot: Snapshot | None,
+    *,
+    data: Iterable[str] = (),
+    deletes: Iterable[str] = (),
+    vectors_of: Iterable[str] = (),
+) -> FoundFiles:
+    """Find live data files and delete files by path, and deletion vectors by the path of their data file."""
+    data_files = LiveFiles(reader, snapshot, ManifestContent.DATA)
+    delete_files = LiveFiles(reader, snapshot, ManifestContent.DELETES)
+    return FoundFiles(
+        data=tuple(data_files.with_paths(data)),
+        deletes=tuple(delete_files.with_paths(deletes)),
+        vectors=tuple(delete_files.vectors_of(vectors_of)),
+        duplicate_vectors=tuple(delete_files.vectors_twice()),
+    )
 
 
 class LiveFiles:

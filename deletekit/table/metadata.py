@@ -20,6 +20,7 @@ from pyiceberg.schema import Schema, index_by_id
 
 from deletekit.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from deletekit.formats.compression import decompress, json_limit
+from deletekit.table.format_version import FORMAT_VERSIONS, NEWEST, FormatVersion
 from deletekit.table.locations import normalised, normalised_properties
 from deletekit.table.properties import check_properties
 from deletekit.table.types import schema_from_json, schema_to_json
@@ -27,7 +28,6 @@ from deletekit.table.types import schema_from_json, schema_to_json
 __all__ = ["MAIN", "Snapshot", "TableMetadata", "new_metadata", "parse_metadata", "serialise_metadata"]
 
 MAIN = "main"
-_FORMAT_VERSIONS = (1, 2, 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +53,15 @@ class Snapshot:
     def to_json(self, format_version: int) -> dict[str, Any]:
         """Return the snapshot as metadata stores it."""
         raw: dict[str, Any] = {"snapshot-id": self.snapshot_id}
+        version = FormatVersion(format_version)
         if self.parent_snapshot_id is not None:
             raw["parent-snapshot-id"] = self.parent_snapshot_id
-        if format_version >= 2:
+        if version.has_sequence_numbers:
             raw["sequence-number"] = self.sequence_number
         raw |= {"timestamp-ms": self.timestamp_ms, "summary": dict(self.summary), "manifest-list": self.manifest_list}
         if self.schema_id is not None:
             raw["schema-id"] = self.schema_id
-        if format_version >= 3:
+        if version.has_row_lineage:
             raw |= {"first-row-id": self.first_row_id, "added-rows": self.added_rows}
         return raw
 
@@ -93,6 +94,11 @@ class TableMetadata:
     @property
     def format_version(self) -> int:
         return int(self.raw["format-version"])
+
+    @property
+    def version(self) -> FormatVersion:
+        """The rules of the format version."""
+        return FormatVersion(self.format_version)
 
     @property
     def location(self) -> str:
@@ -237,10 +243,10 @@ def _bad(message: str, field: str | None = None, found: Any = None, expected: An
 
 def _check_version(version: Any) -> None:
     expected = "1, 2 or 3"
-    if isinstance(version, int) and version > max(_FORMAT_VERSIONS):
+    if isinstance(version, int) and version > NEWEST:
         message = "table format version is not supported"
         raise UnsupportedError(message, kind="format-version", field="format-version", found=version, expected=expected)
-    if version not in _FORMAT_VERSIONS:
+    if version not in FORMAT_VERSIONS:
         raise _bad("bad table metadata", "format-version", version, expected)
 
 
@@ -254,14 +260,14 @@ def _unpacked(data: bytes) -> bytes:
 def serialise_metadata(metadata: TableMetadata) -> bytes:
     """Return the document as bytes. v1 keeps its `schema` and `partition-spec` fields for old readers."""
     raw = dict(metadata.raw)
-    if metadata.format_version == 1:
+    if metadata.version.keeps_single_schema:
         raw["schema"] = next(s for s in raw["schemas"] if s.get("schema-id", 0) == raw["current-schema-id"])
         raw["partition-spec"] = next(s for s in raw["partition-specs"] if s["spec-id"] == raw["default-spec-id"])[
             "fields"
         ]
         raw.pop("last-sequence-number", None)
-    if metadata.format_version < 3 and raw.get("current-snapshot-id") is None:
-        raw["current-snapshot-id"] = -1  # Java's word for "none" up to v2
+    if metadata.version.has_snapshot_id_for_none and raw.get("current-snapshot-id") is None:
+        raw["current-snapshot-id"] = -1
     return json.dumps(raw, separators=(",", ":")).encode()
 
 
@@ -277,7 +283,7 @@ def new_metadata(
 
     Raises InvalidInputError for an unknown format version, or a type or default that the version does not have.
     """
-    if format_version not in _FORMAT_VERSIONS:
+    if format_version not in FORMAT_VERSIONS:
         raise InvalidInputError(
             "format version cannot be written",
             kind="format-version",
@@ -310,7 +316,7 @@ def new_metadata(
         "snapshot-log": [],
         "metadata-log": [],
     }
-    if format_version >= 3:
+    if FormatVersion(format_version).has_row_lineage:
         raw["next-row-id"] = 0
     return TableMetadata(raw)
 

@@ -1,32 +1,26 @@
-"""CREATE TABLE and INSERT."""
+"""CREATE TABLE and INSERT: create an empty table, append rows to one."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.exceptions import ValidationError
-from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
-from pyiceberg.transforms import IdentityTransform, Transform, parse_transform
-from pyiceberg.types import FixedType
 
-from deletekit.commit.change import RowDelta
-from deletekit.commit.conflicts import PlannedChange
-from deletekit.commit.metadata_commit import commit_metadata
-from deletekit.commit.swap import Attempt, Commit, commit
+from deletekit.commit.change import Base, ReadSet, RowDelta
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.write_context import check_parquet_only
-from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.errors import InvalidInputError
 from deletekit.table.catalog import Catalog, to_identifier
-from deletekit.table.column_names import as_names, columns_like
-from deletekit.table.metadata import MAIN, TableMetadata, new_metadata, spec_to_json
+from deletekit.table.metadata import MAIN, new_metadata
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_schema, schema_from_arrow
 from deletekit.verbs.shared.data_frames import append_frame, engine_of, is_data_frame
+from deletekit.verbs.shared.partition_fields import partition_spec
 
 __all__ = ["append", "create_table"]
 
@@ -47,7 +41,7 @@ def create_table(
 
     Parameters
     ----------
-    schema: a pyiceberg Schema or a pyarrow one; field ids are assigned anew, as Java does.
+    schema: a pyiceberg Schema or a pyarrow one; it gets new field ids, as in Java.
     format_version: 1, 2 or 3.
     partition_by: partition fields, as `column`, `bucket(16, column)`, `truncate(4, column)`, `year(column)`, `month`,
         `day`, `hour` or `void`; nested columns by their dotted name.
@@ -93,20 +87,20 @@ def append(
     Returns the commit; its `snapshot_id` is None when there were no rows.
     """
 
-    def build(attempt: Attempt) -> PlannedChange:
-        metadata = attempt.base.metadata
+    def plan(base: Base) -> RowDelta:
+        metadata = base.metadata
         check_parquet_only(metadata, "write.format.default")
         if is_data_frame(rows):
-            files = append_frame(rows, attempt.write, metadata, engine_of(rows))
+            files = append_frame(rows, base.write, metadata, engine_of(rows))
         else:
-            files = write_data_files(attempt.write, align(rows, metadata.schema), metadata.spec)
-        return PlannedChange(delta=RowDelta(added_data_files=tuple(files)))
+            files = write_data_files(base.write, align(rows, metadata.schema), metadata.spec)
+        return RowDelta(added_data_files=tuple(files), read_set=ReadSet())
 
-    return commit(table, build, ref=ref, properties=commit_properties)
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
 
 def schema_of(schema: Schema | pa.Schema | pa.Table) -> Schema:
-    """An Iceberg schema with fresh ids, from either library's."""
+    """Return an Iceberg schema with fresh ids, from one of pyiceberg or pyarrow."""
     if isinstance(schema, Schema):
         return fresh_ids(schema)
     if isinstance(schema, pa.Table):
@@ -119,81 +113,10 @@ def schema_of(schema: Schema | pa.Schema | pa.Table) -> Schema:
 
 
 def fresh_ids(schema: Schema) -> Schema:
-    """pyiceberg's fresh ids, which forget column defaults, with the defaults put back."""
+    """Return a schema with fresh ids, and with the column defaults, which pyiceberg's function forgets."""
     fresh = assign_fresh_schema_ids(schema)
     with_defaults = [
         new.model_copy(update={"initial_default": old.initial_default, "write_default": old.write_default})
         for new, old in zip(fresh.fields, schema.fields, strict=True)
     ]
     return Schema(*with_defaults, schema_id=0, identifier_field_ids=fresh.identifier_field_ids)
-
-
-def partition_spec(
-    schema: Schema, partition_by: str | Sequence[str], first_id: int = 1000, spec_id: int = 0
-) -> PartitionSpec:
-    """A spec of the fields that `partition_by` spells (see `create_table`), named as Spark names them."""
-    fields = [partition_field(schema, text, first_id + i) for i, text in enumerate(as_names(partition_by))]
-    spec = PartitionSpec(*fields, spec_id=spec_id)
-    names = [f.name for f in fields]
-    for name in names:
-        if names.count(name) > 1:
-            raise InvalidInputError("partition field twice", kind="partition-spec", field=name)
-    return spec
-
-
-def partition_field(schema: Schema, text: str, field_id: int) -> PartitionField:
-    """One partition field. Raises InvalidInputError for an unknown column or transform, or one that does not fit."""
-    column, transform = _parse_partition(text)
-    try:
-        source = schema.find_field(column)
-    except ValueError as e:
-        raise InvalidInputError(
-            "no such column to partition by",
-            kind="partition-spec",
-            field=text,
-            expected=columns_like(column, schema.column_names),
-        ) from e
-    if isinstance(source.field_type, FixedType) and isinstance(transform, IdentityTransform):
-        # Java stores these against the specification (apache/iceberg#17501): no bytes are right for everyone.
-        raise UnsupportedError(
-            "partition values of type fixed cannot be written",
-            kind="partition-type",
-            field=text,
-            found=str(source.field_type),
-        )
-    if not source.field_type.is_primitive or not transform.can_transform(source.field_type):
-        raise InvalidInputError(
-            "column cannot be partitioned so", kind="partition-spec", field=text, found=str(source.field_type)
-        )
-    suffix = (
-        ""
-        if isinstance(transform, IdentityTransform)
-        else "_" + _SUFFIXES.get(str(transform).split("[")[0], str(transform))
-    )
-    return PartitionField(source_id=source.field_id, field_id=field_id, transform=transform, name=f"{column}{suffix}")
-
-
-_SUFFIXES = {"bucket": "bucket", "truncate": "trunc", "void": "null"}
-
-
-def _parse_partition(text: str) -> tuple[str, Transform[Any, Any]]:
-    match = re.fullmatch(r"\s*([a-z]+)\s*\(\s*(?:(\d+)\s*,\s*)?([^,()]+?)\s*(?:,\s*(\d+)\s*)?\)\s*", text)
-    if match is None:
-        return text.strip(), IdentityTransform()
-    name, width = match.group(1).rstrip("s") if match.group(1) != "s" else "s", match.group(2) or match.group(4)
-    try:
-        return match.group(3), parse_transform(name if width is None else f"{name}[{width}]")
-    except (ValueError, TypeError, ValidationError) as e:
-        raise InvalidInputError("unknown partition transform", kind="partition-spec", field=text, found=str(e)) from e
-
-
-def ensure_unpartitioned_spec(table: Table) -> None:
-    """Give the table a spec without fields, as global equality deletes need; the default spec stays what it is."""
-
-    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
-        if any(not s.fields for s in metadata.specs.values()):
-            return []
-        spec = PartitionSpec(spec_id=max(metadata.specs) + 1)
-        return [{"action": "add-spec", "spec": spec_to_json(spec)}]
-
-    commit_metadata(table, build)

@@ -1,10 +1,9 @@
-"""DELETE: by filter in any mode, or by keys without reading a row."""
+"""DELETE: delete rows by filter in any mode, or by keys without reading a row."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,33 +17,23 @@ from pyiceberg.expressions import (
     BoundIsNull,
     Or,
 )
-from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import NestedField
 
-from deletekit.commit.change import RowDelta
-from deletekit.commit.conflicts import PlannedChange
-from deletekit.commit.swap import Attempt, Commit, check_request, commit
-from deletekit.commit.validation import check_delete_kind
-from deletekit.deletes.data_file_writer import column_at, split_by_partition
-from deletekit.deletes.equality_delete_writer import write_equality_deletes
-from deletekit.deletes.filter import Filter, filter_field_ids, parse_filter, unbound_filter
-from deletekit.deletes.input_rows import as_table, cast_column
+from deletekit.commit.change import Base, ReadSet, RowDelta
+from deletekit.commit.planned_change import PlannedChange, check_request, plan_change
+from deletekit.commit.swap import Commit, commit
+from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.keys import distinct_keys
 from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.deletes.row_change import ChangeOptions
-from deletekit.deletes.scope import is_global
-from deletekit.deletes.write_context import WriteContext, check_parquet_only, granularity_of
+from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DeleteFile
-from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_type
-from deletekit.verbs.append import ensure_unpartitioned_spec
 from deletekit.verbs.shared.data_frames import (
     column_of,
     empty_rows,
@@ -54,21 +43,22 @@ from deletekit.verbs.shared.data_frames import (
     partition_hash,
     together,
 )
-from deletekit.verbs.shared.row_changes import (
-    ChangePlan,
-    choose_mode,
-    equality_fields_of,
-    nested_keys,
-    run_change,
+from deletekit.verbs.shared.equality_keys import (
+    Scope,
+    checked_keys,
+    determines_partition,
+    ensure_unpartitioned_spec,
+    partitionable,
+    specs_in_use,
+    write_key_deletes,
 )
+from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, run_change, with_key_fields
 from deletekit.verbs.shared.spark_rows import from_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["delete", "delete_keys"]
-
-Scope = Literal["partition", "global"]
 
 
 def delete(
@@ -107,30 +97,55 @@ def delete(
     Raises InvalidInputError before anything is written for a bad filter, key, mode or ref; CommitConflictError when too
     many races are lost. Spec: "Row-level Deletes".
     """
+    change = plan_delete(
+        table,
+        where,
+        mode=mode,
+        ref=ref,
+        equality_fields=equality_fields,
+        granularity=granularity,
+        with_rows=with_rows,
+        commit_properties=commit_properties,
+        engine=engine,
+    )
+    return commit(change)
+
+
+def plan_delete(
+    table: Table,
+    where: Filter,
+    *,
+    mode: str | None = None,
+    ref: str = MAIN,
+    equality_fields: str | Sequence[str] | None = None,
+    granularity: str | None = None,
+    with_rows: bool = False,
+    commit_properties: Mapping[str, str] | None = None,
+    engine: Engine | None = None,
+    dry_run: bool = False,
+) -> PlannedChange:
+    """Plan what `delete` commits. A dry run writes no file, and needs no catalog. Raises as `delete`."""
     runner = engine_or_default(engine)
 
-    def build(attempt: Attempt) -> RowDelta | PlannedChange:
-        metadata = attempt.base.metadata
+    def plan(base: Base) -> RowDelta:
+        metadata = base.metadata
         bound = parse_filter(_required(where), metadata.schema)
         chosen = choose_mode(metadata, "delete", mode)
         _check_options(chosen, with_rows=with_rows, equality_fields=equality_fields)
-        options = ChangeOptions(chosen, granularity_of(metadata, granularity), with_rows)
-        check = False
+        options, check = ChangeOptions(chosen, granularity_of(metadata, granularity), with_rows), False
         if isinstance(bound, AlwaysFalse):
             return RowDelta()  # `id > 3000000000` of an int: there is nothing to read, and no key column to name
         if chosen == "equality-delete":
-            fields = _key_fields(metadata.schema, bound, equality_fields)
-            keys = _enumerated(bound, fields)
-            if keys is not None and all(_determined(s, {f.field_id for f in fields}) for s in specs_in_use(attempt)):
-                files = write_blind(attempt.write, specs_in_use(attempt), keys, fields, None)
-                return PlannedChange(delta=RowDelta(added_delete_files=tuple(files)))
-            options = replace(options, key_fields=fields)
-            check = not filter_field_ids(bound) <= {f.field_id for f in fields}
+            options, check = with_key_fields(options, metadata.schema, bound, equality_fields)
+            ids, specs = {f.field_id for f in options.key_fields}, specs_in_use(base)
+            keys = _enumerated(bound, options.key_fields)
+            if keys is not None and all(determines_partition(s, ids) for s in specs):
+                files = write_key_deletes(base.write, specs, keys, options.key_fields, None)
+                return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
         unbound = unbound_filter(where, metadata.schema)
-        plan = ChangePlan(_Delete(bound), options, "delete", unbound, check_keys=check)
-        return run_change(attempt, plan, runner)[0]
+        return run_change(base, ChangePlan(_Delete(bound), options, "delete", unbound, check_keys=check), runner)[0]
 
-    return commit(table, build, ref=ref, properties=commit_properties)
+    return plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run)
 
 
 def delete_keys(
@@ -165,31 +180,32 @@ def delete_keys(
             "unknown scope", kind="equality-scope", field="scope", found=scope, expected="partition or global"
         )
 
-    def build(attempt: Attempt) -> RowDelta | PlannedChange:
+    def plan(base: Base) -> RowDelta:
         if is_data_frame(keys):
-            files = _write_frame(attempt, keys, equality_fields, scope)
-            return PlannedChange(delta=RowDelta(added_delete_files=tuple(files)))
-        same = _judges_alike(attempt.base.metadata, seen)
-        fields, plain = checked if same else _checked_keys(attempt.base.metadata, keys, equality_fields)
+            files = _write_frame(base, keys, equality_fields, scope)
+            return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
+        same = _same_key_rules(base.metadata, seen)
+        fields, plain = checked if same else checked_keys(base.metadata, keys, equality_fields)
         if not len(plain):
             return RowDelta()
-        files = write_blind(attempt.write, specs_in_use(attempt), plain, fields, scope)
-        return PlannedChange(delta=RowDelta(added_delete_files=tuple(files)))
+        files = write_key_deletes(base.write, specs_in_use(base), plain, fields, scope)
+        return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
 
     # Refused before the table gets a spec for it.
     check_request(table.refresh(), ref, commit_properties)
     seen = table.metadata
-    given = empty_rows(keys, "keys") if is_data_frame(keys) else keys
-    checked = fields, plain = _checked_keys(seen, given, equality_fields)
+    checked = fields, plain = checked_keys(
+        seen, empty_rows(keys, "keys") if is_data_frame(keys) else keys, equality_fields
+    )
     if (len(plain) or is_data_frame(keys)) and (
         scope == "global" or (scope is None and not partitionable(table.metadata, fields))
     ):
         ensure_unpartitioned_spec(table)
-    return commit(table, build, ref=ref, properties=commit_properties)
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
 
 class _Delete:
-    """The change: rows for which the filter is true go."""
+    """Delete the rows for which the filter is true."""
 
     replaces = False
 
@@ -221,14 +237,8 @@ def _check_options(mode: str, *, with_rows: bool, equality_fields: str | Sequenc
         )
 
 
-def _key_fields(schema: Schema, bound: BooleanExpression, names: Sequence[str] | None) -> tuple[NestedField, ...]:
-    if names is not None:
-        return equality_fields_of(schema, names)
-    return equality_fields_of(schema, sorted(filter_field_ids(bound)))
-
-
 def _enumerated(bound: BooleanExpression, fields: Sequence[NestedField]) -> pa.Table | None:
-    """The keys a filter of equalities spells out, over exactly the key columns; None when it is not such a filter."""
+    """Return the keys that a filter of equalities lists, over exactly the key columns; None for any other filter."""
     rows = _keys_of(bound)
     wanted = {f.field_id for f in fields}
     if rows is None or any(set(r) != wanted for r in rows):
@@ -265,12 +275,10 @@ def _keys_of(expression: BooleanExpression) -> list[dict[int, Any]] | None:
     return None
 
 
-def _write_frame(
-    attempt: Attempt, frame: DataFrame, names: Sequence[str] | None, scope: Scope | None
-) -> list[DeleteFile]:
-    """As `write_blind`, by Spark's executors, each of which has a part of the keys."""
-    write, specs, schema = attempt.write, specs_in_use(attempt), attempt.base.metadata.schema
-    fields, _ = _checked_keys(write.metadata, empty_rows(frame, "keys"), names)
+def _write_frame(base: Base, frame: DataFrame, names: Sequence[str] | None, scope: Scope | None) -> list[DeleteFile]:
+    """Write as `write_key_deletes`, on Spark's executors, each with a part of the keys."""
+    write, specs, schema = base.write, specs_in_use(base), base.metadata.schema
+    fields, _ = checked_keys(write.metadata, empty_rows(frame, "keys"), names)
     paths = [schema.find_column_name(f.field_id) or f.name for f in fields]
     needed = {name for path in paths for name in (path, path.split(".")[0])}
     frame = frame.select(*(column_of(frame, name) for name in frame.columns if name in needed))
@@ -279,104 +287,13 @@ def _write_frame(
     def written(batches: Iterator[pa.RecordBatch]) -> list[DeleteFile]:
         files = []
         for rows in in_chunks(batches):
-            keys = _checked_keys(write.metadata, from_spark(rows, schema), paths)[1]
-            files += write_blind(write, specs, keys, fields, scope)
+            keys = checked_keys(write.metadata, from_spark(rows, schema), paths)[1]
+            files += write_key_deletes(write, specs, keys, fields, scope)
         return files
 
     return [file for files in engine_of(frame).map_partitions(together(frame, place), written) for file in files]
 
 
-def write_blind(
-    write: WriteContext,
-    specs: Sequence[PartitionSpec],
-    keys: pa.Table,
-    fields: Sequence[NestedField],
-    scope: Scope | None,
-) -> list[DeleteFile]:
-    """Equality delete files for keys nobody looked up: per partition of every spec in use, or one for the table."""
-    metadata = write.metadata
-    schema = metadata.schema
-    ids = [f.field_id for f in fields]
-    nested, pruned = nested_keys(schema, fields, keys.columns)
-    whole = [s for s in specs if not _determined(s, set(ids))]
-    if scope == "partition" and whole:
-        raise InvalidInputError(
-            "keys do not determine the partition",
-            kind="equality-scope",
-            field="scope",
-            found=", ".join(f.name for f in whole[0].fields),
-            expected=f"partition sources among the key columns {', '.join(f.name for f in fields)}",
-        )
-    if scope == "global" or whole or any(is_global(s) for s in specs):
-        spec = _unpartitioned(metadata)
-        return write_equality_deletes(write, nested, ids, spec, (None,) * len(spec.fields), pruned)
-    files = []
-    for spec in specs:
-        for partition, part in split_by_partition(write, nested, spec):
-            files += write_equality_deletes(write, part, ids, spec, partition, pruned)
-    return files
-
-
-def specs_in_use(attempt: Attempt) -> list[PartitionSpec]:
-    """Specs of the live data files, and the default one when there are none."""
-    base = attempt.base
-    listed = base.reader.manifests(base.snapshot) if base.snapshot else ()
-    ids = {m.partition_spec_id for m in listed if m.content == ManifestContent.DATA and m.has_live_files}
-    return [base.metadata.specs[i] for i in sorted(ids or {base.metadata.spec.spec_id})]
-
-
-def _determined(spec: PartitionSpec, key_ids: set[int]) -> bool:
-    """Whether a key says which partition of a spec its rows are in; else the old row may be in another one."""
-    return is_global(spec) or all(f.source_id in key_ids or isinstance(f.transform, VoidTransform) for f in spec.fields)
-
-
-def _unpartitioned(metadata: TableMetadata) -> PartitionSpec:
-    # One without fields before one of void fields, which not every reader takes for unpartitioned.
-    found = min((s for s in metadata.specs.values() if is_global(s)), key=lambda s: len(s.fields), default=None)
-    if found is None:
-        raise InvalidInputError(
-            "a global equality delete needs an unpartitioned spec",
-            kind="equality-scope",
-            field="partition-specs",
-            found=sorted(metadata.specs),
-            expected="a spec without fields; delete_keys adds one",
-        )
-    return found
-
-
-def partitionable(metadata: TableMetadata, fields: Sequence[NestedField]) -> bool:
-    """Whether no spec of the table needs a global delete for these keys."""
-    ids = {f.field_id for f in fields}
-    return all(_determined(s, ids) for s in metadata.specs.values())
-
-
-def _checked_keys(
-    metadata: TableMetadata, keys: Any, equality_fields: str | Sequence[str] | None
-) -> tuple[tuple[NestedField, ...], pa.Table]:
-    """The key columns, and the distinct keys as the table's types."""
-    check_delete_kind("equality-delete", metadata.format_version)
-    check_parquet_only(metadata, "write.delete.format.default")
-    given = as_table(keys, metadata.schema, "keys", ragged=False)
-    if isinstance(keys, list) and not keys and equality_fields is None:
-        return (), given  # no dict that would name the key columns, and no key either
-    fields = equality_fields_of(metadata.schema, equality_fields or given.column_names)
-    if not len(given):
-        return fields, given
-    columns = [key_column(given, metadata.schema, f) for f in fields]
-    return fields, distinct_keys(pa.table(dict(zip([str(f.field_id) for f in fields], columns, strict=True))))
-
-
-def _judges_alike(metadata: TableMetadata, other: TableMetadata) -> bool:
-    """Whether `_checked_keys` gives the same for both."""
+def _same_key_rules(metadata: TableMetadata, other: TableMetadata) -> bool:
+    """Return whether `checked_keys` returns the same for both."""
     return all(getattr(metadata, n) == getattr(other, n) for n in ("schema", "format_version", "properties"))
-
-
-def key_column(keys: pa.Table, schema: Schema, field: NestedField) -> Any:
-    name = schema.find_column_name(field.field_id) or field.name
-    try:
-        column = keys.column(name) if name in keys.column_names else column_at(keys, schema, field.field_id)
-    except KeyError as e:  # no such column, or two of the name
-        raise InvalidInputError(
-            "keys lack a key column", kind="column-not-found", field=name, found=", ".join(keys.column_names)
-        ) from e
-    return cast_column(column, field)

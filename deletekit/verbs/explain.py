@@ -29,7 +29,7 @@ from deletekit.table.column_names import as_names
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
-from deletekit.verbs.scan import resolve_snapshot, select_field
+from deletekit.verbs.shared.read_options import resolve_snapshot, select_field
 
 __all__ = ["Explanation", "HidingDelete", "RowVersion", "UnreadFile", "explain"]
 

@@ -1,7 +1,6 @@
 """INSPECT a table: its metadata, manifest list, manifest entries, delete files and deletion vectors, as plain values.
 
-Law: what is stored is shown under the names it is stored by; nothing is interpreted away. Bytes are base64, as in the
-JSON that other tools print.
+What is stored is shown under its stored name and is not interpreted. Bytes are base64, as in the JSON of other tools.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import MAIN
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
-from deletekit.verbs.scan import resolve_snapshot
+from deletekit.verbs.shared.read_options import resolve_snapshot
 
 __all__ = ["inspect"]
 
@@ -79,7 +78,7 @@ def inspect(
 
 
 def to_json(value: Any) -> Any:
-    """A frozen value of `formats` as JSON: fields by spec name, absent ones left out, maps as key-value lists."""
+    """Return a value of `formats` as JSON: fields by spec name, absent ones left out, maps as key-value lists."""
     if is_dataclass(value) and not isinstance(value, type):
         shown = {f.name: getattr(value, f.name) for f in fields(value)}
         return {k: to_json(v) for k, v in shown.items() if v is not None}
@@ -103,7 +102,7 @@ def _manifest(listed: ManifestFile, reader: SnapshotReader) -> dict[str, Any]:
 
 
 def _error(e: DeletekitError, path: str) -> dict[str, Any]:
-    """What kept a file from being read."""
+    """Return what kept a file from being read."""
     named = {"kind": e.kind, "message": e.message, "file": e.file or path}
     return named | {n: str(v) for n in ("field", "found", "expected") if (v := getattr(e, n)) is not None}
 
@@ -139,7 +138,7 @@ def _contents(delete: DeleteFile, io: FileIO, loader: DeleteLoader, limit: int) 
 
 
 def read_puffin_footer(io: FileIO, path: str) -> Any:
-    """The footer of a Puffin file, read from its end. Raises FormatError naming the file."""
+    """Read the footer of a Puffin file from its end. Raises FormatError naming the file."""
     try:
         return read_footer(partial(io.read, path), io.size(path))
     except DeletekitError as e:

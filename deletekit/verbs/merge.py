@@ -1,4 +1,4 @@
-"""MERGE: rows of a source update, delete or join the rows of a table, in one commit."""
+"""MERGE: update, delete and insert rows of a table from a source, in one commit."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.schema import Schema
 
-from deletekit.commit.conflicts import PlannedChange
-from deletekit.commit.swap import Attempt, Commit, commit
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.input_rows import align, as_table
 from deletekit.deletes.keys import KeyNumbers
@@ -25,14 +26,10 @@ from deletekit.errors import InvalidInputError
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
 from deletekit.verbs.shared.data_frames import engine_of, is_data_frame
+from deletekit.verbs.shared.equality_keys import equality_fields_of
 from deletekit.verbs.shared.merge_data_frame import FrameMerge, merge_frame
 from deletekit.verbs.shared.merge_rows import fitting_rows, on_fields, updated_rows
-from deletekit.verbs.shared.row_changes import (
-    ChangePlan,
-    choose_mode,
-    equality_fields_of,
-    run_change,
-)
+from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, run_change
 
 __all__ = ["merge"]
 
@@ -81,33 +78,32 @@ def merge(
         )
     runner = engine_or_default(engine)
 
-    def build(attempt: Attempt) -> PlannedChange:
-        metadata = attempt.base.metadata
+    def plan(base: Base) -> RowDelta:
+        metadata = base.metadata
         chosen = choose_mode(metadata, "merge", mode)
         options = ChangeOptions(chosen, granularity_of(metadata, granularity))
         if is_data_frame(source):
             frame_merge = FrameMerge(metadata, source, on, when_matched, when_not_matched)
-            return merge_frame(attempt, frame_merge, _with_keys(options, metadata, on), engine_of(source, engine))
+            return merge_frame(base, frame_merge, _with_keys(options, metadata, on), engine_of(source, engine))
         change = _Merge(metadata.schema, source, on, when_matched)
-        plan = ChangePlan(change, _with_keys(options, metadata, on), "merge")
-        return _with_inserts(attempt, plan, change, when_not_matched, runner)
+        chosen_plan = ChangePlan(change, _with_keys(options, metadata, on), "merge")
+        return _with_inserts(base, chosen_plan, change, when_not_matched, runner)
 
-    return commit(table, build, ref=ref, properties=commit_properties)
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
 
 def _with_inserts(
-    attempt: Attempt, plan: ChangePlan, change: _Merge, when_not_matched: WhenNotMatched | None, engine: Engine
-) -> PlannedChange:
-    metadata = attempt.base.metadata
+    base: Base, plan: ChangePlan, change: _Merge, when_not_matched: WhenNotMatched | None, engine: Engine
+) -> RowDelta:
+    metadata = base.metadata
     inserts = align(change.source, metadata.schema) if when_not_matched == "insert" else None
-    planned, result = run_change(attempt, plan, engine)
+    planned, result = run_change(base, plan, engine)
     if inserts is None:
         return planned
     unseen = np.ones(len(inserts), dtype=np.bool_)
     unseen[change.seen_rows(result.seen)] = False
-    files = write_data_files(attempt.write, inserts.filter(pa.array(unseen)), metadata.spec)
-    delta = replace(planned.delta, added_data_files=(*planned.delta.added_data_files, *files))
-    return replace(planned, delta=delta)
+    files = write_data_files(base.write, inserts.filter(pa.array(unseen)), metadata.spec)
+    return replace(planned, added_data_files=(*planned.added_data_files, *files))
 
 
 def _with_keys(options: ChangeOptions, metadata: TableMetadata, on: str | Sequence[str]) -> ChangeOptions:
@@ -117,7 +113,7 @@ def _with_keys(options: ChangeOptions, metadata: TableMetadata, on: str | Sequen
 
 
 class _Merge:
-    """The change: rows whose `on` columns equal a source row's."""
+    """Update or delete the rows whose `on` columns equal a source row's."""
 
     def __init__(self, schema: Schema, source: Any, on: str | Sequence[str], when_matched: WhenMatched | None) -> None:
         self.source = as_table(source, schema, "source", ragged=False)
@@ -144,7 +140,7 @@ class _Merge:
         return updated_rows(self._schema, current, rows)
 
     def seen_rows(self, seen: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
-        """Source rows that matched some row of the table."""
+        """Return the source rows that matched a row of the table."""
         return np.flatnonzero(np.isin(self._keys.of_rows, np.concatenate([np.empty(0, np.int64), *seen])))
 
     def _check_single(self, keys: npt.NDArray[np.int64]) -> None:

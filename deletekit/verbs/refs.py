@@ -1,6 +1,6 @@
-"""ROLLBACK, SET CURRENT SNAPSHOT, FAST-FORWARD: a branch points to another snapshot; no file changes.
+"""Create and drop branches and tags, and move a branch to another snapshot: rollback, set current, fast-forward.
 
-Law: what a new head was chosen by (where the branch was, where the other ref was) must still hold when it lands.
+The branch and the other ref must still point where they did when the new head was chosen.
 Spec: "Snapshot References"; Java SetSnapshotOperation, UpdateSnapshotReferencesOperation.
 """
 
@@ -12,14 +12,24 @@ from datetime import datetime
 from typing import Any
 
 from deletekit.commit.metadata_commit import commit_metadata
-from deletekit.commit.swap import check_request
+from deletekit.commit.planned_change import check_request
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.ancestry import ancestors, is_ancestor
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
-from deletekit.verbs.scan import milliseconds
+from deletekit.verbs.shared.names import check_name
+from deletekit.verbs.shared.read_options import milliseconds
 
-__all__ = ["MovedRef", "fast_forward", "move_updates", "rollback", "set_current_snapshot"]
+__all__ = [
+    "MovedRef",
+    "create_branch",
+    "create_tag",
+    "drop_ref",
+    "fast_forward",
+    "move_updates",
+    "rollback",
+    "set_current_snapshot",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +167,7 @@ def fast_forward(table: Table, branch: str, to: str, *, dry_run: bool = False) -
 
 
 def move_updates(metadata: TableMetadata, ref: str, snapshot_id: int) -> list[Mapping[str, Any]]:
-    """The updates that make a snapshot the head of a branch, whose retention settings stay."""
+    """Return the updates that make a snapshot the head of a branch, which keeps its retention settings."""
     settings = {**metadata.refs.get(ref, {}), "type": "branch", "snapshot-id": snapshot_id}
     return [{"action": "set-snapshot-ref", "ref-name": ref, **settings}]
 
@@ -201,3 +211,39 @@ def _head(metadata: TableMetadata, ref: str | None) -> int:
     if found is None:
         raise NotFoundError("the ref has no snapshot yet", kind="ref-not-found", field="ref", found=ref)
     return found.snapshot_id
+
+
+def create_branch(table: Table, name: str, snapshot_id: int | None = None) -> None:
+    """Create a branch at a snapshot (default the head of main). Raises InvalidInputError, NotFoundError."""
+    _create_ref(table, name, snapshot_id, "branch")
+
+
+def create_tag(table: Table, name: str, snapshot_id: int | None = None) -> None:
+    """Create a tag at a snapshot (default the head of main). Raises InvalidInputError, NotFoundError."""
+    _create_ref(table, name, snapshot_id, "tag")
+
+
+def drop_ref(table: Table, name: str) -> None:
+    """Drop a branch or tag; its snapshots stay until they expire. Raises NotFoundError; InvalidInputError for main."""
+
+    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
+        if name == MAIN:
+            raise InvalidInputError("main cannot be dropped", kind="ref", field="name", found=name)
+        metadata.snapshot_of_ref(name)
+        return [{"action": "remove-snapshot-ref", "ref-name": name}]
+
+    commit_metadata(table, build, unchanged_refs=[name])
+
+
+def _create_ref(table: Table, name: str, snapshot_id: int | None, kind: str) -> None:
+    check_name(name, "name")
+
+    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
+        if name in metadata.refs:
+            raise InvalidInputError("branch or tag exists already", kind="ref", field="name", found=name)
+        snapshot = metadata.current_snapshot if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
+        if snapshot is None:
+            raise InvalidInputError("table has no snapshot yet", kind="ref", field="name", found=name)
+        return [{"action": "set-snapshot-ref", "ref-name": name, "type": kind, "snapshot-id": snapshot.snapshot_id}]
+
+    commit_metadata(table, build, unchanged_refs=[name])

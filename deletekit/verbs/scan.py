@@ -1,10 +1,10 @@
-"""Scans: the live rows of a snapshot, as Arrow; and how many there are."""
+"""SELECT: read or count the live rows of a snapshot, as Arrow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
@@ -25,12 +25,12 @@ from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.formats.content_file import FileContent
 from deletekit.formats.reserved_fields import LINEAGE_NAMES
 from deletekit.public import public
-from deletekit.table.column_names import as_names, columns_like
-from deletekit.table.consistency import warn_reader
-from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
+from deletekit.table.column_names import as_names
+from deletekit.table.metadata import MAIN, Snapshot
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_type
+from deletekit.verbs.shared.read_options import resolve_snapshot, select_field
 
 __all__ = ["METADATA_COLUMNS", "Scan", "scan"]
 
@@ -43,7 +43,6 @@ METADATA_COLUMNS = {
     "_last_updated_sequence_number": pa.int64(),
 }
 _ANNOUNCED_TASKS = 256
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def scan(
@@ -56,7 +55,7 @@ def scan(
     as_of: int | str | datetime | None = None,
     engine: Engine | None = None,
 ) -> Scan:
-    """A lazy read of a table's live rows; nothing is read until a method of the result asks for it.
+    """Return a lazy scan of a table's live rows; its methods read them.
 
     Parameters
     ----------
@@ -110,7 +109,7 @@ class Scan:
 
     @public
     def plan(self) -> Sequence[ScanTask]:
-        """The data files to read, each with the deletes that apply to it; reads manifests only."""
+        """Return the data files to read, each with the deletes that apply to it. Only manifests are read."""
         reader = SnapshotReader(self.table.io, self.table.metadata)
         return plan_scan(
             self.table.metadata, self.snapshot, reader, unbound_filter(self.where, self.schema), self.schema
@@ -118,7 +117,7 @@ class Scan:
 
     @public
     def to_batches(self) -> Iterator[pa.Table]:
-        """The rows, in manifest order, in Arrow tables of at most 1,048,576 rows; threads read ahead.
+        """Yield the rows, in manifest order, in Arrow tables of at most 1,048,576 rows; threads read ahead.
 
         Raises UnsupportedError for a schema without columns: Arrow has no rows then.
         """
@@ -142,14 +141,14 @@ class Scan:
 
     @public
     def to_arrow(self) -> pa.Table:
-        """All rows as one Arrow table."""
+        """Return all rows as one Arrow table."""
         schema = self.arrow_schema  # its empty_table() fails with a uuid inside a struct or list
         empty = pa.Table.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
         return pa.concat_tables([empty, *self.to_batches()])
 
     @public
     def count(self) -> int:
-        """Number of rows, from metadata wherever that is exact.
+        """Return the number of rows, from metadata wherever that is exact.
 
         Without a filter, files under no delete are counted from the manifests, files under deletion vectors or position
         deletes from those; only a filter or an equality delete opens data files.
@@ -173,7 +172,7 @@ class Scan:
 
 @dataclass(frozen=True)
 class ScanResult:
-    """From batches of a data file to what the caller asked for: live rows, columns in order, metadata columns."""
+    """Makes the result of batches of a data file: live rows, the columns in order, metadata columns."""
 
     columns: list[str]
     fields: tuple[str, ...]
@@ -195,62 +194,11 @@ class ScanResult:
 
 
 def _announced(tasks: Iterable[ScanTask], context: ReadContext) -> Iterator[ScanTask]:
-    """The tasks, a few hundred at a time made known to the loader before the first of them is read."""
+    """Yield the tasks; tell the loader of a few hundred at a time before the first of them is read."""
     todo = iter(tasks)
     while some := list(islice(todo, _ANNOUNCED_TASKS)):
         context.loader.expect(some)
         yield from some
-
-
-def resolve_snapshot(
-    metadata: TableMetadata,
-    *,
-    snapshot_id: int | None = None,
-    ref: str = MAIN,
-    as_of: int | str | datetime | None = None,
-) -> tuple[Snapshot | None, Schema]:
-    """The snapshot meant, and the schema to read it with (Java SnapshotUtil.schemaFor). See `scan`.
-
-    Warns of metadata that contradicts itself.
-    """
-    warn_reader(metadata)
-    if sum((snapshot_id is not None, ref != MAIN, as_of is not None)) > 1:
-        raise InvalidInputError(
-            "name one of snapshot_id, ref and as_of", kind="time-travel", field="snapshot_id, ref, as_of"
-        )
-    if snapshot_id is not None:
-        snapshot = metadata.snapshot_by_id(snapshot_id)
-        return snapshot, metadata.schema_of(snapshot)
-    if as_of is not None:
-        snapshot = metadata.snapshot_as_of(milliseconds(as_of, "as_of"))
-        return snapshot, metadata.schema_of(snapshot)
-    found = metadata.snapshot_of_ref(ref)
-    is_tag = ref in metadata.refs and metadata.refs[ref].get("type") == "tag"
-    return found, metadata.schema_of(found) if found is not None and is_tag else metadata.schema
-
-
-def milliseconds(time: int | str | datetime, argument: str) -> int:
-    """A time as Iceberg counts it. Raises InvalidInputError, naming the argument, for what is none of the three."""
-    if isinstance(time, int):
-        return time
-    try:
-        moment = datetime.fromisoformat(time) if isinstance(time, str) else time
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    except (ValueError, AttributeError) as e:
-        raise InvalidInputError(
-            "bad time", kind="time-travel", field=argument, found=time, expected="milliseconds, a datetime or ISO 8601"
-        ) from e
-    return (moment - _EPOCH) // timedelta(milliseconds=1)  # in integers: a float of seconds is off by one at times
-
-
-def select_field(schema: Schema, name: str) -> NestedField:
-    """A column, or for `parent.child` its struct with that one field. Raises InvalidInputError."""
-    try:
-        return schema.select(name).fields[0]
-    except (ValueError, IndexError) as e:
-        raise InvalidInputError(
-            "no such column", kind="column-not-found", field=name, expected=columns_like(name, schema.column_names)
-        ) from e
 
 
 def _hidden(context: ReadContext, task: ScanTask) -> int:

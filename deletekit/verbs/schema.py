@@ -1,7 +1,7 @@
-"""Changes of a table that move no rows: columns, partitioning, properties, format version, branches and tags.
+"""Change columns, partitioning, properties and the format version of a table; no row moves.
 
-Law: ids are never reused. A dropped column's id stays its own, so deletes on it still mean what they meant.
-Spec: "Schema Evolution", "Partition Evolution", "Snapshot References", "Format Versioning".
+Ids are never reused: old deletes on a dropped column keep their meaning.
+Spec: "Schema Evolution", "Partition Evolution", "Format Versioning".
 """
 
 from __future__ import annotations
@@ -22,29 +22,25 @@ from deletekit.deletes.projection import check_supported
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.column_names import columns_like
 from deletekit.table.column_use import use_of
+from deletekit.table.format_version import NEWEST
 from deletekit.table.locations import normalised_properties
-from deletekit.table.metadata import MAIN, TableMetadata, check_schema_version, spec_to_json
+from deletekit.table.metadata import TableMetadata, check_schema_version, spec_to_json
 from deletekit.table.properties import check_properties
 from deletekit.table.table import Table
 from deletekit.table.types import schema_to_json
-from deletekit.verbs.append import partition_field
+from deletekit.verbs.shared.names import check_name
+from deletekit.verbs.shared.partition_fields import partition_field
 
 __all__ = [
     "add_column",
     "add_partition_field",
-    "create_branch",
-    "create_tag",
     "drop_column",
     "drop_partition_field",
-    "drop_ref",
     "rename_column",
     "set_properties",
     "update_column",
     "upgrade_format_version",
 ]
-
-
-MAX_FORMAT_VERSION = 3
 
 
 class Keep(Enum):
@@ -76,7 +72,7 @@ def add_column(
 
     Raises InvalidInputError for a name in use, an unknown type, or a default the format version lacks.
     """
-    _check_name(name.rpartition(".")[2], "name")
+    check_name(name.rpartition(".")[2], "name")
 
     def change(metadata: TableMetadata) -> tuple[Schema, int]:
         schema, new_id = metadata.schema, int(metadata.raw["last-column-id"]) + 1
@@ -115,7 +111,7 @@ def rename_column(table: Table, name: str, new_name: str) -> None:
 
     Raises NotFoundError for an unknown column, InvalidInputError for a name in use.
     """
-    _check_name(new_name, "new_name")
+    check_name(new_name, "new_name")
 
     def change(metadata: TableMetadata) -> tuple[Schema, int]:
         parent = name.rpartition(".")[0]
@@ -172,7 +168,9 @@ def add_partition_field(table: Table, field: str) -> None:
             raise InvalidInputError("partition field exists already", kind="partition-spec", field=new.name)
         # A field that an older spec had keeps its id, so its values mean the same (v2 spec "Partition Evolution").
         taken = {f.field_id for f in fields}
-        for old in (f for s in metadata.specs.values() for f in s.fields if metadata.format_version >= 2):
+        for old in (
+            f for s in metadata.specs.values() for f in s.fields if not metadata.version.keeps_removed_partition_fields
+        ):
             if _same_values(old, new) and old.field_id not in taken:
                 new = new.model_copy(update={"field_id": old.field_id})
         return _spec_updates(metadata, [*fields, new])
@@ -190,7 +188,7 @@ def drop_partition_field(table: Table, name: str) -> None:
         if not any(f.name == name for f in metadata.spec.fields):
             found = ", ".join(f.name for f in metadata.spec.fields)
             raise NotFoundError("no such partition field", kind="partition-spec", field=name, expected=found)
-        if metadata.format_version == 1:
+        if metadata.version.keeps_removed_partition_fields:
             raw = [dict(f, transform="void") if f["name"] == name else f for f in spec_to_json(metadata.spec)["fields"]]
             return _raw_spec_updates(metadata, raw)
         return _spec_updates(metadata, [f for f in metadata.spec.fields if f.name != name])
@@ -228,8 +226,8 @@ def upgrade_format_version(table: Table, format_version: int) -> None:
         if metadata.format_version == format_version:
             return []
         now = metadata.format_version
-        if not now < format_version <= MAX_FORMAT_VERSION:
-            higher = " or ".join(str(v) for v in range(now + 1, MAX_FORMAT_VERSION + 1))
+        if not now < format_version <= NEWEST:
+            higher = " or ".join(str(v) for v in range(now + 1, NEWEST + 1))
             raise InvalidInputError(
                 "a format version can only be raised",
                 kind="format-version",
@@ -242,56 +240,15 @@ def upgrade_format_version(table: Table, format_version: int) -> None:
     commit_metadata(table, build)
 
 
-def create_branch(table: Table, name: str, snapshot_id: int | None = None) -> None:
-    """Create a branch at a snapshot (default the head of main). Raises InvalidInputError, NotFoundError."""
-    _create_ref(table, name, snapshot_id, "branch")
-
-
-def create_tag(table: Table, name: str, snapshot_id: int | None = None) -> None:
-    """Create a tag at a snapshot (default the head of main). Raises InvalidInputError, NotFoundError."""
-    _create_ref(table, name, snapshot_id, "tag")
-
-
 def _same_values(a: PartitionField, b: PartitionField) -> bool:
     return (a.source_id, a.transform) == (b.source_id, b.transform)
 
 
 def _void_renamed(field: PartitionField) -> PartitionField:
-    """A v1 field that was dropped makes room for a new one of its name, as in Java."""
+    """Rename a dropped field of a v1 spec, so that a new one may have its name, as in Java."""
     if not isinstance(field.transform, VoidTransform):
         return field
     return field.model_copy(update={"name": f"{field.name}_{field.field_id}"})
-
-
-def drop_ref(table: Table, name: str) -> None:
-    """Drop a branch or tag; its snapshots stay until they expire. Raises NotFoundError; InvalidInputError for main."""
-
-    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
-        if name == MAIN:
-            raise InvalidInputError("main cannot be dropped", kind="ref", field="name", found=name)
-        metadata.snapshot_of_ref(name)
-        return [{"action": "remove-snapshot-ref", "ref-name": name}]
-
-    commit_metadata(table, build, unchanged_ref=name)
-
-
-def _check_name(name: str, argument: str) -> None:
-    if not name:
-        raise InvalidInputError("a name has a letter at least", kind="name", field=argument, found="an empty name")
-
-
-def _create_ref(table: Table, name: str, snapshot_id: int | None, kind: str) -> None:
-    _check_name(name, "name")
-
-    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
-        if name in metadata.refs:
-            raise InvalidInputError("branch or tag exists already", kind="ref", field="name", found=name)
-        snapshot = metadata.current_snapshot if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
-        if snapshot is None:
-            raise InvalidInputError("table has no snapshot yet", kind="ref", field="name", found=name)
-        return [{"action": "set-snapshot-ref", "ref-name": name, "type": kind, "snapshot-id": snapshot.snapshot_id}]
-
-    commit_metadata(table, build, unchanged_ref=name)
 
 
 def _commit_schema(table: Table, change: Callable[[TableMetadata], tuple[Schema, int]]) -> None:
@@ -374,7 +331,7 @@ def _edited(metadata: TableMetadata, name: str, edits: Mapping[str, Any]) -> Sch
 
 
 def _with_field(schema: Schema, parent: str, edit: Callable[[list[NestedField]], list[NestedField]]) -> Schema:
-    """The schema with the fields of one struct (`parent` "" is the root) edited."""
+    """Return the schema with the fields of one struct (`parent` "" is the root) edited."""
     target = _find(schema, parent).field_id if parent else None
     if parent and not isinstance(_find(schema, parent).field_type, StructType):
         raise InvalidInputError("not a struct", kind="schema", field=parent)

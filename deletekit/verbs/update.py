@@ -1,9 +1,8 @@
-"""UPDATE: a delete and an insert in one commit, at one sequence number."""
+"""UPDATE: change rows in one commit: a delete and an insert at one sequence number."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Sized
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,10 @@ import pyarrow as pa
 from pyiceberg.expressions import AlwaysFalse, BooleanExpression
 from pyiceberg.schema import Schema
 
-from deletekit.commit.change import RowDelta
-from deletekit.commit.conflicts import PlannedChange
-from deletekit.commit.swap import Attempt, Commit, commit
-from deletekit.deletes.filter import Filter, filter_field_ids, parse_filter, unbound_filter
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import Commit, commit
+from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.deletes.row_change import ChangeOptions
@@ -26,7 +25,7 @@ from deletekit.errors import InvalidInputError
 from deletekit.table.column_names import columns_like
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
-from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, equality_fields_of, run_change
+from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, run_change, with_key_fields
 
 __all__ = ["update"]
 
@@ -68,29 +67,26 @@ def update(
     """
     runner = engine_or_default(engine)
 
-    def build(attempt: Attempt) -> RowDelta | PlannedChange:
-        metadata = attempt.base.metadata
+    def plan(base: Base) -> RowDelta:
+        metadata = base.metadata
         if where is None:
             raise InvalidInputError('an update needs a filter; "true" means every row', kind="filter", field="where")
         bound = parse_filter(where, metadata.schema)
         chosen = choose_mode(metadata, "update", mode)
         change = _Update(bound, assignments, metadata.schema)
-        options = ChangeOptions(chosen, granularity_of(metadata, granularity))
-        check = False
+        options, check = ChangeOptions(chosen, granularity_of(metadata, granularity)), False
         if isinstance(bound, AlwaysFalse):
             return RowDelta()
         if chosen == "equality-delete":
-            fields = equality_fields_of(metadata.schema, equality_fields or sorted(filter_field_ids(bound)))
-            options = replace(options, key_fields=fields)
-            check = not filter_field_ids(bound) <= {f.field_id for f in fields}
-        plan = ChangePlan(change, options, "update", unbound_filter(where, metadata.schema), check_keys=check)
-        return run_change(attempt, plan, runner)[0]
+            options, check = with_key_fields(options, metadata.schema, bound, equality_fields or None)
+        unbound = unbound_filter(where, metadata.schema)
+        return run_change(base, ChangePlan(change, options, "update", unbound, check_keys=check), runner)[0]
 
-    return commit(table, build, ref=ref, properties=commit_properties)
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
 
 class _Update:
-    """The change: rows for which the filter is true become their assigned selves."""
+    """Assign the new values to the rows for which the filter is true."""
 
     replaces = True
 

@@ -1,7 +1,7 @@
-"""UPSERT: rows replace those of the table that have their keys, in one commit.
+"""UPSERT: insert rows, and delete those of the table with the same keys, in one commit.
 
-Law: after it, each key of the rows is in the table once, with that row, whichever mode wrote it. Keys are equal as in
-equality deletes: NULL equals NULL.
+After it, the table has one row for each of these keys, in every mode. Keys are equal as in equality deletes: NULL
+equals NULL.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pyiceberg import types as it
 from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual, Reference
 from pyiceberg.schema import Schema
 
-from deletekit.commit.change import RowDelta
-from deletekit.commit.conflicts import PlannedChange
-from deletekit.commit.swap import Attempt, Commit, check_request, commit
+from deletekit.commit.change import Base, ReadSet, RowDelta
+from deletekit.commit.planned_change import check_request, plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.data_file_writer import column_at, write_data_files
 from deletekit.deletes.filter import parse_filter
 from deletekit.deletes.input_rows import align
@@ -42,9 +42,14 @@ from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.reserved_fields import LINEAGE_FIELDS
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_type
-from deletekit.verbs.append import ensure_unpartitioned_spec
-from deletekit.verbs.delete import partitionable, specs_in_use, write_blind
-from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, equality_fields_of, run_change
+from deletekit.verbs.shared.equality_keys import (
+    ensure_unpartitioned_spec,
+    equality_fields_of,
+    partitionable,
+    specs_in_use,
+    write_key_deletes,
+)
+from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, run_change
 
 __all__ = ["UpsertRequest", "check_upsert", "upsert", "upsert_files"]
 
@@ -96,22 +101,22 @@ def upsert(
     request = UpsertRequest(key=key, mode=mode, granularity=granularity)
     runner = engine_or_default(engine)
 
-    def build(attempt: Attempt) -> PlannedChange:
-        metadata = attempt.base.metadata
+    def plan(base: Base) -> RowDelta:
+        metadata = base.metadata
         fields = check_upsert(metadata, request)
         aligned = align(rows, metadata.schema)
         keys = _keys(aligned, metadata.schema, fields)
-        planned, row_ids = _replaced(attempt, keys, fields, request, runner)
+        planned, row_ids = _replaced(base, keys, fields, request, runner)
         lineage: Sequence[it.NestedField] = ()
         if row_ids is not None:
             lineage = LINEAGE_FIELDS
             aligned = aligned.append_column(lineage[0].name, row_ids)
             aligned = aligned.append_column(lineage[1].name, pa.nulls(len(aligned), pa.int64()))
-        return _with_files(planned, write_data_files(attempt.write, aligned, metadata.spec, lineage))
+        return _with_files(planned, write_data_files(base.write, aligned, metadata.spec, lineage))
 
     check_request(table.refresh(), ref, commit_properties)
-    _make_room(table, request, lambda fields: _keys(align(rows, table.schema), table.schema, fields))
-    return commit(table, build, ref=ref, properties=commit_properties)
+    _ensure_spec(table, request, lambda fields: _keys(align(rows, table.schema), table.schema, fields))
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
 
 def upsert_files(
@@ -122,28 +127,28 @@ def upsert_files(
     ref: str = MAIN,
     commit_properties: Mapping[str, str] | None = None,
 ) -> Commit:
-    """`upsert` of rows that are in data files already, of which only the key columns are read; the caller's to remove.
+    """Upsert rows already written to data files. Only keys are read. On failure the caller deletes the files.
 
-    The new rows get new row ids: the files were written before it was known which rows they replace.
+    The new rows get new row ids: when the files were written, the rows that they replace were not known.
     """
     runner = engine_or_default(None)
 
-    def build(attempt: Attempt) -> PlannedChange:
-        metadata = attempt.base.metadata
+    def plan(base: Base) -> RowDelta:
+        metadata = base.metadata
         fields = check_upsert(metadata, request)
-        context = ReadContext(attempt.table.io, metadata)
+        context = ReadContext(base.table.io, metadata)
         keys = _keys_of_files(context, files, fields)
-        planned, _ = _replaced(attempt, keys, fields, request, runner)
+        planned, _ = _replaced(base, keys, fields, request, runner)
         return _with_files(planned, files)
 
     check_request(table.refresh(), ref, commit_properties)
     context = ReadContext(table.io, table.metadata)
-    _make_room(table, request, lambda fields: _keys_of_files(context, files, fields))
-    return commit(table, build, ref=ref, properties=commit_properties)
+    _ensure_spec(table, request, lambda fields: _keys_of_files(context, files, fields))
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
 
 def check_upsert(metadata: TableMetadata, request: UpsertRequest) -> Fields:
-    """The key columns. Raises InvalidInputError for a key, mode or granularity that the table cannot have."""
+    """Return the key columns. Raises InvalidInputError for a key, mode or granularity that the table cannot have."""
     choose_mode(metadata, "merge", request.mode)
     granularity_of(metadata, request.granularity)
     names: Sequence[Any] = metadata.schema.identifier_field_ids if request.key is None else request.key
@@ -158,7 +163,7 @@ def check_upsert(metadata: TableMetadata, request: UpsertRequest) -> Fields:
 
 
 class _Upsert:
-    """The change: rows with one of the keys go. The index of each is the place of its key, and its row id or -1."""
+    """Delete the rows with one of the keys. The index of each is the place of its key, and its row id or -1."""
 
     replaces = False
 
@@ -181,29 +186,26 @@ class _Upsert:
 
 
 def _replaced(
-    attempt: Attempt, keys: pa.Table, fields: Fields, request: UpsertRequest, engine: Engine
-) -> tuple[PlannedChange, pa.Array | None]:
-    """The change that takes the old rows away, and the row ids of those, by the place of their key; None for none."""
-    metadata = attempt.base.metadata
+    base: Base, keys: pa.Table, fields: Fields, request: UpsertRequest, engine: Engine
+) -> tuple[RowDelta, pa.Array | None]:
+    """Return the change that deletes the old rows, and their row ids by the place of their key; None without any."""
+    metadata = base.metadata
     mode = choose_mode(metadata, "merge", request.mode)
     if not len(keys):
-        return PlannedChange(delta=RowDelta()), None
+        return RowDelta(read_set=ReadSet()), None
     if mode == "equality-delete":
-        return PlannedChange(
-            delta=RowDelta(
-                added_delete_files=tuple(write_blind(attempt.write, specs_in_use(attempt), keys, fields, None))
-            )
-        ), None
+        files = write_key_deletes(base.write, specs_in_use(base), keys, fields, None)
+        return RowDelta(added_delete_files=tuple(files), read_set=ReadSet()), None
     where = _range_of(keys, metadata.schema, fields)
     bound = parse_filter(where, metadata.schema)
-    change = _Upsert(keys, fields, bound, lineage=metadata.format_version >= 3)
+    change = _Upsert(keys, fields, bound, lineage=metadata.version.has_row_lineage)
     options = ChangeOptions(mode, granularity_of(metadata, request.granularity))
-    planned, result = run_change(attempt, ChangePlan(change, options, "merge", where), engine)
+    planned, result = run_change(base, ChangePlan(change, options, "merge", where), engine)
     return planned, _row_ids(result.seen, len(keys))
 
 
 def _row_ids(seen: Sequence[npt.NDArray[np.int64]], rows: int) -> pa.Array | None:
-    """For each new row the smallest id of those that it replaces, null for none."""
+    """Return for each new row the smallest row id of the rows that it replaces; null without any."""
     pairs = np.concatenate([np.empty((0, 2), dtype=np.int64), *seen])
     pairs = pairs[pairs[:, 1] >= 0]
     if not len(pairs):
@@ -214,7 +216,7 @@ def _row_ids(seen: Sequence[npt.NDArray[np.int64]], rows: int) -> pa.Array | Non
 
 
 def _range_of(keys: pa.Table, schema: Schema, fields: Fields) -> BooleanExpression | None:
-    """A filter that every row with one of the keys passes, so that files without such rows are not read."""
+    """Return a filter that every row with one of the keys passes, so that fewer files are read."""
     for column, field in zip(keys.columns, fields, strict=True):
         name = schema.find_column_name(field.field_id)
         if name is None or schema.find_field(name).field_id != field.field_id or column.null_count:
@@ -229,7 +231,7 @@ def _range_of(keys: pa.Table, schema: Schema, fields: Fields) -> BooleanExpressi
 
 
 def _keys(rows: pa.Table, schema: Schema, fields: Fields) -> pa.Table:
-    """The key columns of rows, named by field id. Raises InvalidInputError for two rows of one key."""
+    """Return the key columns of rows, named by field id. Raises InvalidInputError for two rows of one key."""
     return _unique(pa.table({str(f.field_id): column_at(rows, schema, f.field_id) for f in fields}), fields)
 
 
@@ -259,13 +261,12 @@ def _unique(keys: pa.Table, fields: Fields) -> pa.Table:
     return keys
 
 
-def _with_files(planned: PlannedChange, files: Sequence[DataFile]) -> PlannedChange:
-    delta = planned.delta
-    return replace(planned, delta=replace(delta, added_data_files=(*delta.added_data_files, *files)))
+def _with_files(planned: RowDelta, files: Sequence[DataFile]) -> RowDelta:
+    return replace(planned, added_data_files=(*planned.added_data_files, *files))
 
 
-def _make_room(table: Table, request: UpsertRequest, keys: Callable[[Fields], pa.Table]) -> None:
-    """Give the table the spec that its equality deletes need, once it is sure that there will be some."""
+def _ensure_spec(table: Table, request: UpsertRequest, keys: Callable[[Fields], pa.Table]) -> None:
+    """Add the spec that equality deletes need to the table, if there will be some."""
     metadata = table.metadata
     fields = check_upsert(metadata, request)
     is_blind = choose_mode(metadata, "merge", request.mode) == "equality-delete"

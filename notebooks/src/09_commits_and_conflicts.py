@@ -299,6 +299,7 @@ print("files left behind:", len(set(files_on_disk(folder)) - set(after_theirs)))
 # %%
 from deletekit.commit.swap import commit as commit_change
 from deletekit.commit.change import RowDelta
+from deletekit.commit.planned_change import plan_change
 
 table = here.table("workers", ids(*range(10)), format_version=3)
 for worker, where in (("worker_1", "id in (0, 2)"), ("worker_2", "id in (5, 9)")):
@@ -308,7 +309,7 @@ for worker, where in (("worker_1", "id in (0, 2)"), ("worker_2", "id in (5, 9)")
 names = Aliases(table)
 both = RowDelta(added_delete_files=(names.file("V1"), names.file("V2")))
 try:
-    commit_change(table, lambda attempt: both)
+    commit_change(plan_change(table, lambda base: both))
 except dk.InvalidInputError as error:
     print("refused:", error.kind)
 

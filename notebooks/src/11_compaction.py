@@ -396,6 +396,7 @@ predict("11.9", {7})
 # %%
 from deletekit.commit.swap import commit
 from deletekit.commit.change import RowDelta
+from deletekit.commit.planned_change import plan_change
 from deletekit.formats.manifest_list import ManifestContent
 
 
@@ -404,15 +405,15 @@ def two_deletes(other):
     dk.delete_keys(other, [{"id": 8}])
 
 
-def careless(attempt):
-    deletes = attempt.base.reader.live_entries(attempt.base.snapshot, ManifestContent.DELETES)
+def careless(base):
+    deletes = base.reader.live_entries(base.snapshot, ManifestContent.DELETES)
     too_old = tuple(entry for entry in deletes if entry.sequence_number < 8)
     return RowDelta(removed_delete_files=too_old, operation="replace")
 
 
 cleaned, _ = compact_while("cleaned", two_deletes)
 dk.create_branch(cleaned, "careless")
-commit(cleaned, careless, ref="careless")
+commit(plan_change(cleaned, careless, ref="careless"))
 
 for ref in ("main", "careless"):
     there = dk.scan(cleaned, ref=ref).to_arrow()["id"].to_pylist()

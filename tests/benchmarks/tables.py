@@ -20,8 +20,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import deletekit as dk
+from deletekit.commit.change import Base as CommitBase
 from deletekit.commit.change import RowDelta
-from deletekit.commit.swap import Attempt, commit
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import commit
 from deletekit.deletes.position_delete_writer import FilePositions, write_deletion_vectors, write_position_deletes
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
@@ -187,16 +189,16 @@ def with_positions(base: Base, name: str, share: int, how: str) -> BenchTable:
     gone = base.deleted[share]
 
     def change(table: dk.Table) -> Mask:
-        def delta(attempt: Attempt) -> RowDelta:
+        def delta(base: CommitBase) -> RowDelta:
             deletes = list(positions_by_file(data_files(table), gone))
             files: list[DeleteFile]
             if how == "vector":
-                files = write_deletion_vectors(attempt.write, deletes)
+                files = write_deletion_vectors(base.write, deletes)
             else:
-                files = write_position_deletes(attempt.write, deletes, how)
+                files = write_position_deletes(base.write, deletes, how)
             return RowDelta(added_delete_files=tuple(files))
 
-        commit(table, delta)
+        commit(plan_change(table, delta))
         return gone
 
     return base.table(name, 3 if how == "vector" else 2, change)
@@ -247,7 +249,7 @@ def linked_table(catalog: dk.Catalog, name: str, files: list[DataFile], format_v
         path = f"{folder}/{number:05d}.parquet"
         os.link(local_path(file.file_path), local_path(path))
         links.append(replace(file, file_path=path, first_row_id=None))
-    commit(table, lambda _: RowDelta(added_data_files=tuple(links)))
+    commit(plan_change(table, lambda _: RowDelta(added_data_files=tuple(links))))
     return table
 
 

@@ -7,15 +7,16 @@ sequence number (4.1.3), and a shared Puffin file that expires (4.4.2).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyiceberg.expressions import EqualTo
 
 import deletekit as dk
-from deletekit.commit.change import RowDelta
-from deletekit.commit.conflicts import PlannedChange
-from deletekit.commit.swap import Attempt, commit
+from deletekit.commit.change import Base, ReadSet, RowDelta
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import commit
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.position_delete_writer import FilePositions, write_deletion_vectors
 from deletekit.formats.deletion_vector import PositionBitmap
@@ -27,13 +28,12 @@ FIRST = items((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0))
 SECOND = items((4, "b", 4.0), (5, "b", 5.0))
 
 
-def vector_for(attempt: Attempt, record_count: int, *positions: int) -> RowDelta:
+def vector_for(base: Base, record_count: int, *positions: int) -> RowDelta:
     """Write a vector for the data file of that many rows, and remove nothing."""
-    base = attempt.base
     (task,) = [
         t for t in plan_scan(base.metadata, base.snapshot, base.reader) if t.data_file.record_count == record_count
     ]
-    written = write_deletion_vectors(attempt.write, [FilePositions(task.data_file, PositionBitmap(positions))])
+    written = write_deletion_vectors(base.write, [FilePositions(task.data_file, PositionBitmap(positions))])
     return RowDelta(added_delete_files=tuple(written))
 
 
@@ -41,10 +41,10 @@ def test_3_2_5_a_filter_narrower_than_what_is_touched_hides_no_concurrent_vector
     """Java looks for concurrent vectors within the conflict filter only; the file's other vector then stays, too."""
     table = make(catalog, FIRST, format_version=3, partition_by=["bucket(1, id)"], properties=QUICK)
 
-    def build(attempt: Attempt) -> PlannedChange:
-        return PlannedChange(delta=vector_for(attempt, 3, 0), reads=EqualTo("category", "nowhere"))
+    def build(base: Base) -> RowDelta:
+        return replace(vector_for(base, 3, 0), read_set=ReadSet(where=EqualTo("category", "nowhere")))
 
-    done = commit(racing(catalog, table, lambda t: dk.delete(t, "id = 3", mode="deletion-vector")), build)
+    done = commit(plan_change(racing(catalog, table, lambda t: dk.delete(t, "id = 3", mode="deletion-vector")), build))
     assert ids(table.refresh()) == [2]
     assert list(vectors(table).values()) == [{0, 2}]
     assert (done.plans, done.attempts) == (1, 2)
@@ -56,9 +56,9 @@ def test_3_2_6_a_vector_that_was_live_before_is_removed_or_the_change_refused(ca
     table = make(catalog, FIRST, format_version=3, properties=QUICK)
     dk.delete(table, "id = 1", mode="deletion-vector")
     with refused(table, dk.InvalidInputError, "duplicate-deletion-vector"):
-        commit(table, lambda attempt: vector_for(attempt, 3, 1))
+        commit(plan_change(table, lambda base: vector_for(base, 3, 1)))
     with refused(table, dk.InvalidInputError, "duplicate-deletion-vector"):
-        commit(table, lambda attempt: PlannedChange(delta=vector_for(attempt, 3, 1)))
+        commit(plan_change(table, lambda base: replace(vector_for(base, 3, 1), read_set=ReadSet())))
     done = dk.delete(table, "id = 2", mode="deletion-vector")
     assert [f.record_count for f in done.removed_delete_files] == [1]
     assert ids(table) == [3]
@@ -98,17 +98,16 @@ def test_3_4_2_position_deletes_become_vectors_while_a_vector_lands(catalog: dk.
     dk.upgrade_format_version(table, 3)
     dk.append(table, items((50, "later", 0.0)))  # which gives the rows their ids
 
-    def build(attempt: Attempt) -> RowDelta | PlannedChange:
-        base = attempt.base
+    def build(base: Base) -> RowDelta:
         (task,) = [t for t in plan_scan(base.metadata, base.snapshot, base.reader) if t.data_file.record_count == 3]
         if any(d.is_deletion_vector for d in task.delete_files):
             return RowDelta()  # nothing left to convert
-        written = vector_for(attempt, 3, 2).added_delete_files
+        written = vector_for(base, 3, 2).added_delete_files
         delta = RowDelta(added_delete_files=written, removed_delete_files=task.deletes, operation="replace")
-        return PlannedChange(delta=delta) if planned else delta
+        return replace(delta, read_set=ReadSet()) if planned else delta
 
     late = racing(catalog, table, lambda t: dk.delete(t, "id = 1", mode="deletion-vector"))
-    done = commit(late, build)
+    done = commit(plan_change(late, build))
     assert (done.snapshot_id, done.plans) == (None, 1 if planned else 2), "what landed holds it all"
     assert ids(table.refresh()) == [2, 50]
     assert list(vectors(table).values()) == [{0, 2}]
@@ -124,13 +123,12 @@ def test_3_4_2_the_other_way_round(catalog: dk.Catalog) -> None:
     dk.append(table, items((50, "later", 0.0)))
 
     def rewrite(t: dk.Table) -> None:
-        def build(attempt: Attempt) -> RowDelta:
-            base = attempt.base
+        def build(base: Base) -> RowDelta:
             (task,) = [t for t in plan_scan(base.metadata, base.snapshot, base.reader) if t.deletes]
-            written = vector_for(attempt, 3, 2).added_delete_files
+            written = vector_for(base, 3, 2).added_delete_files
             return RowDelta(added_delete_files=written, removed_delete_files=task.deletes, operation="replace")
 
-        commit(t, build)
+        commit(plan_change(t, build))
 
     done = dk.delete(racing(catalog, table, rewrite), "id = 1", mode="deletion-vector")
     assert done.plans == 1

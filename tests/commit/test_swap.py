@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import deletekit as dk
-from deletekit.commit.change import RowDelta
-from deletekit.commit.swap import Attempt, Commit, commit
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.input_rows import align
 from deletekit.table.catalog import Identifier, SqlStore, TableState
@@ -177,15 +178,15 @@ def test_a_build_that_commits_in_between(catalog: dk.Catalog) -> None:
     other = dk.load_table(catalog, table.name)
     seen: list[tuple[int | None, int]] = []
 
-    def build(attempt: Attempt) -> RowDelta:
+    def build(base: Base) -> RowDelta:
         if len(seen) < 3:
             dk.append(other, items((10 + len(seen), "o", 0.0)))
-        head = attempt.base.snapshot
-        seen.append((head.sequence_number if head else None, attempt.base.metadata.last_sequence_number))
-        rows = align(items((99, "mine", 0.0)), attempt.base.metadata.schema)
-        return RowDelta(added_data_files=tuple(write_data_files(attempt.write, rows, attempt.base.metadata.spec)))
+        head = base.snapshot
+        seen.append((head.sequence_number if head else None, base.metadata.last_sequence_number))
+        rows = align(items((99, "mine", 0.0)), base.metadata.schema)
+        return RowDelta(added_data_files=tuple(write_data_files(base.write, rows, base.metadata.spec)))
 
-    done = commit(table, build)
+    done = commit(plan_change(table, build))
     assert (done.attempts, done.sequence_number) == (4, 5)
     assert seen == [(1, 1), (2, 2), (3, 3), (4, 4)], "each attempt is planned on a fresh head"
     assert ids(table) == [1, 2, 3, 4, 5, 10, 11, 12, 99]
@@ -428,25 +429,25 @@ def test_files_of_a_refused_commit_are_removed(catalog: dk.Catalog, version: int
 def test_files_of_a_build_that_fails_are_removed(catalog: dk.Catalog, error: BaseException) -> None:
     table = make(catalog, FIVE)
 
-    def build(attempt: Attempt) -> RowDelta:
-        rows = align(FIVE, attempt.base.metadata.schema)
-        written = write_data_files(attempt.write, rows, attempt.base.metadata.spec)
+    def build(base: Base) -> RowDelta:
+        rows = align(FIVE, base.metadata.schema)
+        written = write_data_files(base.write, rows, base.metadata.spec)
         assert stored_at(written[0].file_path).exists()
         raise error
 
     with unchanged(table), pytest.raises(type(error)):
-        commit(table, build)
+        commit(plan_change(table, build))
 
 
 def test_a_change_that_turns_out_empty_leaves_no_file(catalog: dk.Catalog) -> None:
     table = make(catalog, FIVE)
 
-    def build(attempt: Attempt) -> RowDelta:
-        write_data_files(attempt.write, align(FIVE, attempt.base.metadata.schema), attempt.base.metadata.spec)
+    def build(base: Base) -> RowDelta:
+        write_data_files(base.write, align(FIVE, base.metadata.schema), base.metadata.spec)
         return RowDelta()
 
     with unchanged(table):
-        assert commit(table, build) == Commit(attempts=1)
+        assert commit(plan_change(table, build)) == Commit(attempts=1)
 
 
 def test_only_own_files_are_removed(catalog: dk.Catalog) -> None:
@@ -455,13 +456,13 @@ def test_only_own_files_are_removed(catalog: dk.Catalog) -> None:
     theirs = f"{table.location}/data/theirs.parquet"
     stored_at(theirs).write_bytes(b"theirs")
 
-    def build(attempt: Attempt) -> RowDelta:
-        attempt.write.write(f"{table.location}/data/mine-{len(attempt.write.operation_id)}.parquet", b"mine")
-        attempt.write.write(theirs, b"mine")
+    def build(base: Base) -> RowDelta:
+        base.write.write(f"{table.location}/data/mine-{len(base.write.operation_id)}.parquet", b"mine")
+        base.write.write(theirs, b"mine")
         return RowDelta()
 
     with unchanged(table), pytest.raises(dk.CommitConflictError) as caught:
-        commit(table, build)
+        commit(plan_change(table, build))
     assert (caught.value.kind, caught.value.file) == ("file-exists", theirs)
     assert stored_at(theirs).read_bytes() == b"theirs"
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import deletekit as dk
-from deletekit.commit.change import RowDelta
-from deletekit.commit.swap import Attempt, commit
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import commit
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.position_delete_writer import FilePositions, write_deletion_vectors, write_position_deletes
 from deletekit.engines.local import LocalEngine
@@ -51,15 +52,14 @@ def catalog(tmp_path: Path) -> Iterator[dk.Catalog]:
 def put_positions(table: dk.Table, *positions: int, ref: str = "main") -> None:
     """Commit a delete of the first data file's positions, as a writer does that is told nothing of its rows."""
 
-    def build(attempt: Attempt) -> RowDelta:
-        base = attempt.base
+    def build(base: Base) -> RowDelta:
         (task,) = [t for t in plan_scan(base.metadata, base.snapshot, base.reader) if t.data_file.record_count == 5]
         write = write_deletion_vectors if base.metadata.format_version == 3 else write_position_deletes
-        files = write(attempt.write, [FilePositions(task.data_file, PositionBitmap(positions))])
+        files = write(base.write, [FilePositions(task.data_file, PositionBitmap(positions))])
         old = [d for d in task.deletes if base.metadata.format_version == 3]
         return RowDelta(added_delete_files=tuple(files), removed_delete_files=tuple(old))
 
-    commit(table, build, ref=ref)
+    commit(plan_change(table, build, ref=ref))
 
 
 def sink(table: dk.Table, change: str, row: Row, mode: str = "auto") -> None:

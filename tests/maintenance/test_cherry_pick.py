@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import deletekit as dk
-from deletekit.commit.change import RowDelta
-from deletekit.commit.swap import Attempt, commit
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import commit
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.input_rows import align
 from deletekit.formats.manifest_list import ManifestContent
@@ -127,14 +128,14 @@ def test_an_append_that_hides_deletes_is_refused(catalog: dk.Catalog) -> None:
     dk.append(donor, ROWS)
     dk.delete(donor, "id = 1", mode="equality-delete")
 
-    def build(attempt: Attempt) -> RowDelta:
+    def build(base: Base) -> RowDelta:
         reader = SnapshotReader(donor.io, donor.metadata)
         head = donor.metadata.current_snapshot
         assert head is not None
         (entry,) = reader.live_entries(head, ManifestContent.DELETES)
         return RowDelta(added_delete_files=(entry.data_file,), operation="append")
 
-    source = commit(table, build, ref="staging").snapshot_id
+    source = commit(plan_change(table, build, ref="staging")).snapshot_id
     dk.drop_ref(table, "staging")
     assert source is not None
     dk.append(table, NEW)
@@ -148,16 +149,16 @@ def test_an_append_that_hides_deletes_is_refused(catalog: dk.Catalog) -> None:
 def replace_partitions(table: dk.Table, rows: list[Row], ref: str) -> int:
     """Replace the partitions that the rows are in, as Spark's dynamic overwrite does."""
 
-    def build(attempt: Attempt) -> RowDelta:
-        metadata = attempt.base.metadata
-        added = tuple(write_data_files(attempt.write, align(rows, metadata.schema), metadata.spec))
+    def build(base: Base) -> RowDelta:
+        metadata = base.metadata
+        added = tuple(write_data_files(base.write, align(rows, metadata.schema), metadata.spec))
         places = {f.partition for f in added}
-        assert attempt.base.snapshot is not None
-        entries = attempt.base.reader.live_entries(attempt.base.snapshot, ManifestContent.DATA)
+        assert base.snapshot is not None
+        entries = base.reader.live_entries(base.snapshot, ManifestContent.DATA)
         removed = tuple(e for e in entries if e.data_file.partition in places)
         return RowDelta(added_data_files=added, removed_data_files=removed, operation="overwrite")
 
-    done = commit(table, build, ref=ref, properties={"replace-partitions": "true"})
+    done = commit(plan_change(table, build, ref=ref, properties={"replace-partitions": "true"}))
     assert done.snapshot_id is not None
     return done.snapshot_id
 

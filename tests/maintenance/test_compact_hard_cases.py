@@ -10,14 +10,15 @@ import pytest
 from pyarrow import orc
 
 import deletekit as dk
-from deletekit.commit.change import RowDelta
-from deletekit.commit.swap import Attempt, commit
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import commit
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.position_delete_writer import FilePositions, write_deletion_vectors, write_position_deletes
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent
 from deletekit.formats.deletion_vector import PositionBitmap
-from deletekit.verbs.shared.row_changes import nested_keys
+from deletekit.verbs.shared.equality_keys import nested_keys
 from tests.maintenance.model import between, history, lineage, other
 from tests.maintenance.test_compact import clean, rows_of
 from tests.storage import stored_at
@@ -105,15 +106,15 @@ def test_java_case_rewrite_data_and_assign_old_sequence_number(catalog: dk.Catal
 def blind_keys(table: dk.Table, number: int, partition: tuple[Any, ...]) -> None:
     """Add an equality delete of one partition of the current spec, as a writer does that knows no other spec."""
 
-    def build(attempt: Attempt) -> RowDelta:
-        schema = attempt.base.metadata.schema
+    def build(base: Base) -> RowDelta:
+        schema = base.metadata.schema
         keys, written = nested_keys(
             schema, [schema.find_field("id")], align([{"id": number}], schema).select(["id"]).columns
         )
-        made = write_equality_deletes(attempt.write, keys, [1], attempt.base.metadata.spec, partition, written)
+        made = write_equality_deletes(base.write, keys, [1], base.metadata.spec, partition, written)
         return RowDelta(added_delete_files=tuple(made))
 
-    commit(table, build)
+    commit(plan_change(table, build))
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -234,7 +235,7 @@ def foreign(table: dk.Table, name: str, rows: list[Row]) -> DataFile:
         record_count=len(rows),
         file_size_in_bytes=path.stat().st_size,
     )
-    commit(table, lambda _: RowDelta(added_data_files=(file,)))
+    commit(plan_change(table, lambda _: RowDelta(added_data_files=(file,))))
     return file
 
 
@@ -259,7 +260,7 @@ def test_files_and_deletes_of_others(catalog: dk.Catalog) -> None:
         record_count=len(listed),
         file_size_in_bytes=path.stat().st_size,
     )
-    commit(table, lambda _: RowDelta(added_delete_files=(delete,)))
+    commit(plan_change(table, lambda _: RowDelta(added_delete_files=(delete,))))
     rows = [r for i in range(3) for r in rows_of(i) if r["id"] not in (0, 5, 8, 13)]
     assert live(table) == expected(rows)
     dk.upgrade_format_version(table, 3)
@@ -276,12 +277,12 @@ def test_files_and_deletes_of_others(catalog: dk.Catalog) -> None:
 def test_positions_past_the_end_alone_leave_no_vector(catalog: dk.Catalog) -> None:
     table = make(catalog, rows_of(0), format_version=2)
 
-    def build(attempt: Attempt) -> RowDelta:
-        (task,) = dk.scan(attempt.table).plan()
+    def build(base: Base) -> RowDelta:
+        (task,) = dk.scan(base.table).plan()
         hidden = FilePositions(task.data_file, PositionBitmap([50]))
-        return RowDelta(added_delete_files=tuple(write_position_deletes(attempt.write, [hidden], "file")))
+        return RowDelta(added_delete_files=tuple(write_position_deletes(base.write, [hidden], "file")))
 
-    commit(table, build)
+    commit(plan_change(table, build))
     dk.upgrade_format_version(table, 3)
     done = dk.rewrite_position_deletes(table)
     assert (len(done.rewritten_delete_files), done.added_delete_files) == (1, ())
@@ -293,11 +294,11 @@ def test_a_vector_that_shares_its_file_goes_alone(catalog: dk.Catalog) -> None:
     """Two vectors in one Puffin file; the data file of one is compacted."""
     table = make(catalog, rows_of(0), rows_of(1), format_version=3)
 
-    def build(attempt: Attempt) -> RowDelta:
-        hidden = [FilePositions(t.data_file, PositionBitmap([1])) for t in dk.scan(attempt.table).plan()]
-        return RowDelta(added_delete_files=tuple(write_deletion_vectors(attempt.write, hidden)))
+    def build(base: Base) -> RowDelta:
+        hidden = [FilePositions(t.data_file, PositionBitmap([1])) for t in dk.scan(base.table).plan()]
+        return RowDelta(added_delete_files=tuple(write_deletion_vectors(base.write, hidden)))
 
-    commit(table, build)
+    commit(plan_change(table, build))
     assert len({f["file_path"] for f in live_files(table, 1)}) == 1
     done = dk.compact(table, "id < 8", rewrite_all=True)
     assert len(done.removed_delete_files) == 1

@@ -400,9 +400,10 @@ def live_entries_of(table: dk.Table, snapshot_id: int) -> list[Any]:
 
 def add_again(table: dk.Table, entry: Any) -> None:
     from deletekit.commit.change import RowDelta  # noqa: PLC0415
+    from deletekit.commit.planned_change import plan_change  # noqa: PLC0415
     from deletekit.commit.swap import commit  # noqa: PLC0415
 
-    commit(table, lambda _: RowDelta(added_data_files=(entry.data_file,)))
+    commit(plan_change(table, lambda _: RowDelta(added_data_files=(entry.data_file,))))
 
 
 @pytest.mark.parametrize("landed", [True, False])

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import deletekit as dk
-from deletekit.commit.change import RowDelta
-from deletekit.commit.conflicts import PlannedChange
+from deletekit.commit.change import ReadSet, RowDelta
+from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import commit
 from deletekit.maintenance.remove_files import check_not_needed
 from deletekit.table.file_io import FileInfo
@@ -342,12 +342,12 @@ def test_one_file_under_two_names_is_found(local: dk.Catalog) -> None:
     table = make(local, format_version=2)
     (file,) = dk.append(table, ROWS).added_data_files
     again = replace(file, file_path=f"file:{file.file_path}")
-    commit(table, lambda _: PlannedChange(delta=RowDelta(added_data_files=(again,))))
+    commit(plan_change(table, lambda _: RowDelta(added_data_files=(again,), read_set=ReadSet())))
     (seen,) = [f for f in dk.verify(table).findings if f.kind == "duplicate-file"]
     assert seen.found == 2
     assert {seen.file, seen.message.rpartition(" named ")[2]} == {file.file_path, again.file_path}
     dk.rollback(table, snapshot_ids(table)[0])
-    commit(table, lambda _: PlannedChange(delta=RowDelta(added_data_files=(again,))))
+    commit(plan_change(table, lambda _: RowDelta(added_data_files=(again,), read_set=ReadSet())))
     done = dk.expire_snapshots(table, older_than=FAR)
     assert done.deleted_data_files == ()
     assert ids(table) == [1, 1, 2, 2, 3, 3, 4, 4]

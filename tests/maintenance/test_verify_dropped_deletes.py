@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import deletekit as dk
-from deletekit.commit.change import RowDelta
-from deletekit.commit.swap import Attempt, commit
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import commit
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.manifest_list import ManifestContent
 from tests.invariants import check_table
@@ -34,8 +35,8 @@ def rewritten(table: dk.Table, sequence_number: int, dropped: int) -> str:
     Java computes the lowest number of the data files that stay, without the one that it adds.
     """
 
-    def build(attempt: Attempt) -> RowDelta:
-        reader, head = attempt.base.reader, attempt.base.snapshot
+    def build(base: Base) -> RowDelta:
+        reader, head = base.reader, base.snapshot
         assert head is not None
         old = min(reader.live_entries(head, ManifestContent.DATA), key=lambda e: e.sequence_number or 0)
         deletes = sorted(reader.live_entries(head, ManifestContent.DELETES), key=lambda e: e.sequence_number or 0)
@@ -52,7 +53,7 @@ def rewritten(table: dk.Table, sequence_number: int, dropped: int) -> str:
         )
 
     gone: list[str] = []
-    commit(table, build)
+    commit(plan_change(table, build))
     return gone[0]
 
 

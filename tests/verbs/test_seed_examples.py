@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
-from deletekit.commit.change import RowDelta
-from deletekit.commit.swap import Attempt, commit
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import commit
 from deletekit.deletes.position_delete_writer import FilePositions, write_deletion_vectors
 from deletekit.engines.local import LocalEngine
 from deletekit.formats.deletion_vector import PositionBitmap
@@ -305,12 +306,12 @@ def test_position_delete_with_the_deleted_row(catalog: dk.Catalog) -> None:
 def commit_vector(table: dk.Table, positions: list[int]) -> None:
     """Give the table's only data file a vector of just these positions, as a writer that folds nothing in would."""
 
-    def build(attempt: Attempt) -> RowDelta:
-        (task,) = dk.scan(attempt.table).plan()
+    def build(base: Base) -> RowDelta:
+        (task,) = dk.scan(base.table).plan()
         chosen = FilePositions(task.data_file, PositionBitmap(positions))
-        return RowDelta(added_delete_files=tuple(write_deletion_vectors(attempt.write, [chosen])))
+        return RowDelta(added_delete_files=tuple(write_deletion_vectors(base.write, [chosen])))
 
-    commit(table, build)
+    commit(plan_change(table, build))
 
 
 def test_a_deletion_vector_wins_over_position_deletes(catalog: dk.Catalog) -> None:

@@ -96,7 +96,7 @@ def _delete_kind(
 ) -> Iterator[Finding]:
     """Check an added delete by the format version that its manifest says: the same commit wrote both."""
     found = None
-    if metadata.format_version < 3 and file.is_deletion_vector:
+    if not metadata.version.has_deletion_vectors and file.is_deletion_vector:
         found = f"a deletion vector in format version {metadata.format_version}"
     elif entry.status == EntryStatus.ADDED and file.kind == "position-delete" and manifest_version >= 3:
         found = f"a position delete file added in format version {manifest_version}"

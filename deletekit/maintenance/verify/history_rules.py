@@ -35,7 +35,7 @@ def _snapshots(metadata: TableMetadata) -> Iterator[Finding]:
         if numbers[number] > 1:
             message, expected = "sequence number is that of another snapshot", "one of its own"
             yield error("snapshot-sequence", message, "sequence-number", number, expected, snapshot_ids=ids)
-        if metadata.format_version >= 2 and snapshot.manifest_list is None:
+        if metadata.version.has_manifest_lists and snapshot.manifest_list is None:
             message = "snapshot lacks a field"
             yield error("metadata-field", message, "manifest-list", expected="a value", snapshot_ids=ids)
         if any(s is snapshot for s in ancestors(metadata, parent)):
@@ -74,7 +74,7 @@ def _snapshot_log(metadata: TableMetadata) -> Iterator[Finding]:
 
 def _row_ids(metadata: TableMetadata) -> Iterator[Finding]:
     """Check that v3 snapshots take row ids that no other takes. Those from before the upgrade take none."""
-    if metadata.format_version < 3:
+    if not metadata.version.has_row_lineage:
         return
     kind = "snapshot-row-ids"
     taken: list[tuple[int, int, int]] = []

@@ -36,7 +36,7 @@ def check_listed(listed: ManifestFile, snapshot: Snapshot, metadata: TableMetada
         yield error("manifest-row-id", "data manifest has no row ids", "first_row_id", expected="a number")
     if not is_data and listed.first_row_id is not None:
         yield error("manifest-row-id", "delete manifest has row ids", "first_row_id", listed.first_row_id)
-    if metadata.format_version == 1 and not is_data:
+    if not metadata.version.has_deletes and not is_data:
         yield error("delete-kind", "format version 1 has no deletes", "content", "deletes")
 
 

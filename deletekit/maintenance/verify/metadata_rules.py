@@ -86,7 +86,7 @@ def check_named_files(metadata: TableMetadata, io: FileIO) -> Iterator[Finding]:
 
 def _required_fields(metadata: TableMetadata) -> Iterator[Finding]:
     names = ["location", "last-updated-ms"]
-    if metadata.format_version >= 2:
+    if metadata.version.has_sequence_numbers:
         names += ["table-uuid", "default-sort-order-id"]
     for name in names:
         if metadata.raw.get(name) is None:
@@ -141,7 +141,7 @@ def _specs(metadata: TableMetadata) -> Iterator[Finding]:
                 yield error("partition-spec", "source column is in no schema", where, field.source_id)
             meaning = (field.source_id, transform)
             # v1 keeps a dropped field's id and makes it void; ids of v1 specs were given by position, so may repeat.
-            if metadata.format_version == 1 or transform == "void":
+            if metadata.version.keeps_removed_partition_fields or transform == "void":
                 continue
             known = meanings.setdefault(field.field_id, meaning)
             if known != meaning:

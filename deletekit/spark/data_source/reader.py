@@ -33,7 +33,8 @@ from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.properties import value_of
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.types import arrow_type
-from deletekit.verbs.scan import METADATA_COLUMNS, ScanResult, resolve_snapshot
+from deletekit.verbs.scan import METADATA_COLUMNS, ScanResult
+from deletekit.verbs.shared.read_options import resolve_snapshot
 
 __all__ = ["TableReader", "spark_schema", "without_history"]
 

@@ -16,9 +16,9 @@ from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from deletekit.commit.change import RowDelta
-from deletekit.commit.conflicts import PlannedChange
-from deletekit.commit.swap import Attempt, check_request, check_same_table, commit
+from deletekit.commit.change import Base, ReadSet, RowDelta
+from deletekit.commit.planned_change import check_request, check_same_table, plan_change
+from deletekit.commit.swap import commit
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.write_context import WriteContext, check_parquet_only
@@ -122,11 +122,11 @@ class TableWriter(DataSourceArrowWriter):
 
 
 def _append_files(table: Table, files: Sequence[DataFile], ref: str, properties: dict[str, str]) -> None:
-    def build(attempt: Attempt) -> PlannedChange:
-        del attempt
-        return PlannedChange(delta=RowDelta(added_data_files=tuple(files)))
+    def build(base: Base) -> RowDelta:
+        del base
+        return RowDelta(added_data_files=tuple(files), read_set=ReadSet())
 
-    commit(table, build, ref=ref, properties=properties)
+    commit(plan_change(table, build, ref=ref, properties=properties))
 
 
 def _upsert_request(options: SourceOptions) -> UpsertRequest | None:

@@ -1,7 +1,7 @@
-"""Spark DataFrames as what verbs take: their rows are written, and joined, where they are.
+"""Write and join the rows of Spark DataFrames on Spark's executors.
 
-Law: no row of a DataFrame comes to the driver, which sees schemas, and the files that came of the rows. What a value
-may be is decided by the same code as for Arrow rows.
+No row comes to the driver; it gets schemas, and the files that were written. Values are checked by the same code as
+Arrow rows.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _PARTITION = "__deletekit_partition"
 
 
 def is_data_frame(rows: Any) -> TypeGuard[DataFrame]:
-    """Whether rows are a DataFrame of PySpark; does not import it."""
+    """Return whether rows are a DataFrame of PySpark, without importing it."""
     return type(rows).__name__ == "DataFrame" and type(rows).__module__.startswith("pyspark.sql.")
 
 
 def engine_of(frame: DataFrame, engine: Engine | None = None) -> SparkEngine:
-    """The Spark engine of a call, or one on the DataFrame's session. Raises UnsupportedError for Spark Connect."""
+    """Return the Spark engine of a call, or one on the DataFrame's session. Raises UnsupportedError for Connect."""
     from deletekit.engines.spark import SparkEngine  # noqa: PLC0415  # pyspark is an extra
 
     chosen = engine_or_default(engine)
@@ -63,7 +63,7 @@ def engine_of(frame: DataFrame, engine: Engine | None = None) -> SparkEngine:
 
 
 def empty_rows(frame: DataFrame, argument: str = "rows") -> pa.Table:
-    """No rows, of the types in which Spark hands over a DataFrame's. Raises InvalidInputError for one Arrow lacks."""
+    """Return no rows, with the Arrow types of a DataFrame. Raises InvalidInputError for a type that Arrow lacks."""
     from pyspark.errors import PySparkException  # noqa: PLC0415  # pyspark is an extra
 
     for name in frame.columns:
@@ -94,12 +94,12 @@ def append_frame(frame: DataFrame, write: WriteContext, metadata: TableMetadata,
 
 
 def together(frame: DataFrame, place: Column | None) -> DataFrame:
-    """The rows of a DataFrame, those with the same `place` in one of its partitions; all as they are for None."""
+    """Bring the rows of a DataFrame with the same `place` into one of its partitions; None changes nothing."""
     return frame if place is None else frame.withColumn(_PARTITION, place).repartition(_PARTITION).drop(_PARTITION)
 
 
 def distribution_mode(metadata: TableMetadata) -> str:
-    """`write.distribution-mode`: `none`, or `hash`, the default of partitioned tables; `range` is taken for `hash`.
+    """Return `write.distribution-mode`: `none`, or `hash`, the default of partitioned tables; `range` is `hash`.
 
     An unpartitioned table has nothing to hash by. Raises InvalidInputError for any other.
     """
@@ -108,17 +108,17 @@ def distribution_mode(metadata: TableMetadata) -> str:
     return mode if partitioned else "none"
 
 
-def partition_hash(frame: DataFrame, given: Sequence[str], metadata: TableMetadata) -> Column | None:
-    """A number for each row, equal for rows of one partition of the table; None where nothing tells partitions apart.
+def partition_hash(frame: DataFrame, table_columns: Sequence[str], metadata: TableMetadata) -> Column | None:
+    """Return a number for each row, equal for rows of one table partition; None if no column determines partitions.
 
     Parameters
     ----------
-    given: the columns of `frame` that are the table's.
+    table_columns: the columns of `frame` that are the table's.
 
     Only for bringing rows together: two partitions may share a number.
     """
     schema, spec = metadata.schema, metadata.spec
-    names = _source_columns(schema, spec, given)
+    names = _source_columns(schema, spec, table_columns)
     if not names:
         return None
     fields = Schema(*(f for f in schema.fields if f.name in names), schema_id=schema.schema_id)
@@ -134,7 +134,7 @@ def partition_hash(frame: DataFrame, given: Sequence[str], metadata: TableMetada
 
 
 def arrow_column(function: Callable[..., pa.Array], kind: str, frame: DataFrame, names: Sequence[str]) -> Column:
-    """A column that `function` makes of others, in Arrow arrays; our errors come back as what they are."""
+    """Return a column that `function` computes from others, in Arrow arrays; our errors keep their class."""
     from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415  # pyspark is an extra
 
     from deletekit.engines.serialization import told_in_text  # noqa: PLC0415  # needs pyspark
@@ -149,19 +149,19 @@ def arrow_column(function: Callable[..., pa.Array], kind: str, frame: DataFrame,
 
 
 def column_of(frame: DataFrame, name: str) -> Column:
-    """A top-level column by its name, whatever characters are in it."""
+    """Return a top-level column by its name, which may have any characters."""
     return frame["`" + name.replace("`", "``") + "`"]
 
 
-def _source_columns(schema: Schema, spec: PartitionSpec, given: Sequence[str]) -> list[str]:
-    """The top-level columns that a partition is computed from."""
+def _source_columns(schema: Schema, spec: PartitionSpec, table_columns: Sequence[str]) -> list[str]:
+    """Return the top-level columns that a partition is computed from."""
     found = [schema.find_column_name(f.source_id) or "" for f in spec.fields]
     tops = [f.name for f in schema.fields if any(n == f.name or n.startswith(f.name + ".") for n in found)]
-    return [name for name in tops if name in given]
+    return [name for name in tops if name in table_columns]
 
 
 def in_chunks(batches: Iterable[pa.RecordBatch], size: int = _CHUNK_BYTES) -> Iterator[pa.Table]:
-    """Batches joined to tables of about `size` bytes; none for no rows."""
+    """Yield tables of about `size` bytes, joined from batches; none for no rows."""
     waiting: list[pa.RecordBatch] = []
     waiting_bytes = 0
     for batch in batches:

@@ -1,7 +1,7 @@
-"""MERGE with a Spark DataFrame: Spark joins, and the worker that gets the matches of a data file changes it.
+"""MERGE with a Spark DataFrame: Spark joins, and the worker with the matches of a data file changes that file.
 
-Law: keys are equal as in any merge: both sides become the table's type, then bytes. The rows of the source stay on the
-executors. Each worker has whole data files, and changes them as for every other verb.
+Keys are equal as in every merge: both sides are cast to the table's type, then to bytes. The rows of the source stay on
+the executors. Each worker gets whole data files and changes them as for every other verb.
 Spec: "Row-level Deletes".
 """
 
@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 
-from deletekit.commit.conflicts import PlannedChange, isolation_level
-from deletekit.commit.swap import Attempt
+from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.keys import sql_key_bytes
@@ -33,7 +32,7 @@ from deletekit.formats.content_file import DataFile
 from deletekit.table.metadata import TableMetadata
 from deletekit.verbs.shared.data_frames import arrow_column, empty_rows, in_chunks, partition_hash
 from deletekit.verbs.shared.merge_rows import fitting_rows, on_fields, updated_rows
-from deletekit.verbs.shared.row_changes import merged_results, planned_change
+from deletekit.verbs.shared.row_changes import collect_delta, filter_of_reads, merged_results
 from deletekit.verbs.shared.spark_rows import from_spark
 
 if TYPE_CHECKING:
@@ -69,11 +68,11 @@ class FrameMerge:
         self.inserts = when_not_matched == "insert"
 
 
-def merge_frame(attempt: Attempt, merge: FrameMerge, options: ChangeOptions, engine: SparkEngine) -> PlannedChange:
+def merge_frame(base: Base, merge: FrameMerge, options: ChangeOptions, engine: SparkEngine) -> RowDelta:
     """Plan, join on Spark, and change and insert rows in its workers. Raises as `merge`."""
-    base, write = attempt.base, attempt.write
-    isolation_level(base.metadata, "merge")
-    context = ReadContext(attempt.table.io, base.metadata)
+    write = base.write
+    reads = filter_of_reads(base.metadata, "merge")
+    context = ReadContext(base.table.io, base.metadata)
     tasks = list(plan_scan(base.metadata, base.snapshot, base.reader))
     rows = _joined(context, tasks, merge, engine)
     place = partition_hash(rows, merge.columns, base.metadata) if merge.inserts else None
@@ -87,11 +86,11 @@ def merge_frame(attempt: Attempt, merge: FrameMerge, options: ChangeOptions, eng
         return replace(result, seen=[])
 
     total = merged_results(engine.map_partitions(placed, work))
-    return planned_change(attempt, "merge", total, options)
+    return collect_delta(base, total, options, reads)
 
 
 def _joined(context: ReadContext, tasks: Sequence[ScanTask], merge: FrameMerge, engine: SparkEngine) -> DataFrame:
-    """Each row of the source with the data file and position of every live row that it matches, or none."""
+    """Join each row of the source with the data file and position of every live row that it matches."""
     on, schema = merge.on, context.metadata.schema
     request = ReadRequest(on, only_live=True)
 
@@ -122,7 +121,7 @@ def _key_batches(number: int, batch: FileBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _placed(rows: DataFrame, place: Any) -> DataFrame:
-    """The matches of a data file in one partition, in order; before them what is to be inserted, by partition."""
+    """Bring the matches of a data file into one partition, in order, after the rows to insert."""
     from pyspark.sql import functions  # noqa: PLC0415  # pyspark is an extra
 
     alone = functions.xxhash64(_KEY) if place is None else place
@@ -153,7 +152,7 @@ class _Matches:
         self._rows = pa.table({})
 
     def of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[ScanTask]:
-        """The data files, each with its matches in place while it is looked at."""
+        """Yield the data files; `match` uses the matches of the one yielded last."""
         for number, pieces in groupby(_pieces(batches), itemgetter(0)):
             found = (piece for _, piece in pieces)
             if number is None:
@@ -197,7 +196,7 @@ class _Matches:
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int | None, pa.RecordBatch]]:
-    """Batches cut where the data file changes; None is no data file."""
+    """Yield the batches, cut where the data file changes; None is no data file."""
     for batch in batches:
         files = pc.fill_null(batch.column(_FILE), -1).to_numpy()
         starts = np.flatnonzero(np.diff(files, prepend=-2)).tolist()

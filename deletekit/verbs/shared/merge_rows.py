@@ -1,4 +1,4 @@
-"""What a MERGE does to rows, wherever they are: which columns are keys, when keys are equal, what a match becomes."""
+"""Check and match the rows of a MERGE, in this process or in a worker, and update the matched rows."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["fitting_rows", "on_fields", "updated_rows"]
 
 
 def on_fields(schema: Schema, source: Sequence[str], on: str | Sequence[str]) -> tuple[NestedField, ...]:
-    """The table's columns to match on, which the source must have. Raises InvalidInputError."""
+    """Return the table's columns to match on. Raises InvalidInputError if the table or the source lacks one."""
     if not on:
         raise InvalidInputError("a merge needs columns to match on", kind="merge", field="on")
     return tuple(_on_field(schema, source, name) for name in as_names(on))
 
 
 def fitting_rows(schema: Schema, source: pa.Table) -> pa.Table:
-    """The source with the table's types, so that a value that does not fit is refused even if its row matches none."""
+    """Return the source with the table's types. Refuse a value that does not fit, even if its row matches nothing."""
     fields = {f.name: f for f in schema.fields}
     for column in source.column_names:
         if column not in fields:
@@ -37,7 +37,7 @@ def fitting_rows(schema: Schema, source: pa.Table) -> pa.Table:
 
 
 def updated_rows(schema: Schema, current: pa.Table, source: pa.Table) -> pa.Table:
-    """Rows of the table with the source's columns in place of theirs."""
+    """Return rows of the table with the source's columns in place of theirs."""
     columns = {n: source.column(n) if n in source.column_names else current.column(n) for n in current.column_names}
     return align(pa.table(columns), schema)
 

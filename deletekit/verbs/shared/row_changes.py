@@ -1,24 +1,22 @@
-"""What delete, update and merge share: the mode, the groups of work, and the RowDelta that comes of them."""
+"""Run a change of rows for delete, update and merge: choose the mode, run the tasks, collect one RowDelta."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema, prune_columns
-from pyiceberg.types import DoubleType, FloatType, NestedField, StructType
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField
 
-from deletekit.commit.change import RowDelta
-from deletekit.commit.conflicts import PlannedChange, isolation_level
-from deletekit.commit.swap import Attempt
-from deletekit.commit.validation import check_delete_kind
+from deletekit.commit.change import Base, ReadSet, RowDelta
+from deletekit.commit.conflicts import isolation_level
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
+from deletekit.deletes.filter import filter_field_ids
 from deletekit.deletes.keys import KeySet, distinct_keys
 from deletekit.deletes.plan import ScanTask, plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
@@ -28,21 +26,28 @@ from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DeleteFile
-from deletekit.table.column_names import as_names, columns_like
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import value_of
-from deletekit.table.types import arrow_field, arrow_type, struct_paths
+from deletekit.verbs.shared.equality_keys import equality_fields_of, nested_keys
 
-__all__ = ["DeleteMode", "choose_mode", "equality_fields_of", "merged_results", "planned_change", "run_change"]
+__all__ = [
+    "DeleteMode",
+    "choose_mode",
+    "collect_delta",
+    "filter_of_reads",
+    "merged_results",
+    "run_change",
+    "with_key_fields",
+]
 
 DeleteMode = Literal["copy-on-write", "merge-on-read", "position-delete", "deletion-vector", "equality-delete"]
 _MODES = ("copy-on-write", "merge-on-read", "position-delete", "deletion-vector", "equality-delete")
 
 
 def choose_mode(metadata: TableMetadata, verb: str, mode: str | None) -> RowMode:
-    """The mode of a call: its own, else `write.<verb>.mode`, else copy-on-write (Iceberg's default).
+    """Return the mode of a call: its own, else `write.<verb>.mode`, else copy-on-write (Iceberg's default).
 
-    `merge-on-read` becomes what the format version takes: position deletes in v2, deletion vectors in v3.
+    `merge-on-read` is position deletes in v2 and deletion vectors in v3.
     Raises InvalidInputError for an unknown mode, or one the format version does not take.
     """
     name = f"write.{verb}.mode"
@@ -50,9 +55,9 @@ def choose_mode(metadata: TableMetadata, verb: str, mode: str | None) -> RowMode
     if chosen not in _MODES:
         raise InvalidInputError("unknown mode", kind="mode", field="mode", found=chosen, expected=", ".join(_MODES))
     if chosen == "merge-on-read":
-        chosen = "deletion-vector" if metadata.format_version >= 3 else "position-delete"
+        chosen = metadata.version.position_delete_kind
     if chosen != "copy-on-write":
-        check_delete_kind(chosen, metadata.format_version)
+        metadata.version.check_delete_kind(chosen)
     if chosen in ("position-delete", "equality-delete"):
         check_parquet_only(metadata, "write.delete.format.default")
     check_parquet_only(metadata, "write.format.default")
@@ -61,13 +66,13 @@ def choose_mode(metadata: TableMetadata, verb: str, mode: str | None) -> RowMode
 
 @dataclass(frozen=True)
 class ChangePlan:
-    """A change to run on one attempt's base.
+    """A change of rows that is to be run on a base.
 
     Attributes
     ----------
     verb: `delete`, `update` or `merge`, whose isolation level holds.
     where: unbound filter that limits which files are read at all.
-    check_keys: equality keys do not decide what the change matches, so look for rows that would wrongly go.
+    check_keys: a key may belong to rows that the change does not match; look for those before writing.
     """
 
     change: Change
@@ -77,44 +82,56 @@ class ChangePlan:
     check_keys: bool = False
 
 
-def run_change(attempt: Attempt, plan: ChangePlan, engine: Engine) -> tuple[PlannedChange, ChangeResult]:
-    """Plan, run the change on groups of data files, and collect one RowDelta with what it rests on.
+def run_change(base: Base, plan: ChangePlan, engine: Engine) -> tuple[RowDelta, ChangeResult]:
+    """Plan the scan, run the change on groups of data files, and collect one RowDelta with its read set.
 
     Raises InvalidInputError when equality keys would delete rows the change does not match, or for an unknown
     `write.<verb>.isolation-level`.
     """
-    base = attempt.base
-    isolation_level(base.metadata, plan.verb)
+    reads = filter_of_reads(base.metadata, plan.verb, plan.where)
     tasks = plan_scan(base.metadata, base.snapshot, base.reader, plan.where)
-    context = ReadContext(attempt.table.io, base.metadata)
+    context = ReadContext(base.table.io, base.metadata)
     groups = group_tasks(tasks, getattr(engine, "threads", 1))
-    write, change, options = attempt.write, plan.change, plan.options  # tasks travel, and the attempt's catalog cannot
+    write, change, options = base.write, plan.change, plan.options  # the base holds a catalog, which cannot be sent
     total = merged_results(engine.map(lambda group: change_files(context, write, group, change, options), groups))
     if total.keys and plan.check_keys:
-        _check_keys_are_unique(attempt, context, plan, total, engine)
-    return planned_change(attempt, plan.verb, total, options, plan.where), total
+        _check_keys_are_unique(base, context, plan, total, engine)
+    return collect_delta(base, total, options, reads), total
 
 
-def planned_change(
-    attempt: Attempt,
-    verb: str,
-    total: ChangeResult,
-    options: ChangeOptions,
-    where: BooleanExpression | None = None,
-) -> PlannedChange:
-    """What workers did as one change, with what it rests on: all that was read, or what `where` limits it to."""
-    serializable = isolation_level(attempt.base.metadata, verb) == "serializable"
-    reads: BooleanExpression = (where or AlwaysTrue()) if serializable else AlwaysFalse()
+def filter_of_reads(metadata: TableMetadata, verb: str, where: BooleanExpression | None = None) -> BooleanExpression:
+    """Return which rows of concurrent data files matter to a change, by `write.<verb>.isolation-level`.
+
+    Parameters
+    ----------
+    where: unbound filter of the rows that the change reads; None is every row.
+    """
+    return (where or AlwaysTrue()) if isolation_level(metadata, verb) == "serializable" else AlwaysFalse()
+
+
+def collect_delta(base: Base, total: ChangeResult, options: ChangeOptions, reads: BooleanExpression) -> RowDelta:
+    """Return the results of all workers as one change, with its read set; write its equality deletes."""
     if total.keys:
-        total.added_delete_files += _write_keys(attempt, total, options.key_fields)
-        reads = AlwaysTrue()  # the keys would hide rows that nobody looked at, whatever the isolation level
-    return PlannedChange(
-        delta=_row_delta(total), targets=frozenset(total.targets), reads=reads, granularity=options.granularity
-    )
+        total.added_delete_files += _write_keys(base, total, options.key_fields)
+        reads = AlwaysTrue()  # keys also hide rows that were not read, at every isolation level
+    read_set = ReadSet(data_files=frozenset(total.targets), where=reads)
+    return replace(_row_delta(total), read_set=read_set, granularity=options.granularity)
+
+
+def with_key_fields(
+    options: ChangeOptions, schema: Schema, bound: BooleanExpression, names: str | Sequence[str] | None
+) -> tuple[ChangeOptions, bool]:
+    """Return the options with the key columns of equality deletes, by default those that the filter looks at.
+
+    Also returns whether a key may belong to rows that the filter does not choose.
+    """
+    used = filter_field_ids(bound)
+    fields = equality_fields_of(schema, sorted(used) if names is None else names)
+    return replace(options, key_fields=fields), not used <= {f.field_id for f in fields}
 
 
 def group_tasks(tasks: Sequence[ScanTask], workers: int) -> list[list[ScanTask]]:
-    """Disjoint groups of data files, one per worker, of about equal bytes; a group stays in manifest order."""
+    """Return disjoint groups of data files, one per worker, of about equal bytes, in manifest order."""
     if not tasks:
         return []
     count = min(max(workers, 1), len(tasks))
@@ -130,123 +147,8 @@ def group_tasks(tasks: Sequence[ScanTask], workers: int) -> list[list[ScanTask]]
     return [g for g in groups if g]
 
 
-def equality_fields_of(schema: Schema, names: str | Iterable[str] | Iterable[int]) -> tuple[NestedField, ...]:
-    """The fields that make an equality key, ascending by id.
-
-    Parameters
-    ----------
-    names: column names (`parent.child` for nested ones), one or several, or field ids.
-
-    Raises InvalidInputError, naming the column, for one that is missing, float, double, not primitive, or in a list or
-    map. Spec: identifier field rules, of which only "required" does not bind here.
-    """
-    fields: dict[int, NestedField] = {}
-    for name in as_names(names):
-        try:
-            field = schema.find_field(name)
-        except ValueError as e:
-            raise InvalidInputError(
-                "no such column",
-                kind="column-not-found",
-                field=str(name),
-                expected=columns_like(str(name), schema.column_names),
-            ) from e
-        _check_key_field(schema, field)
-        fields[field.field_id] = field
-    if not fields:
-        raise InvalidInputError(
-            "an equality delete needs at least one column", kind="equality-key", field="equality_fields"
-        )
-    return tuple(fields[i] for i in sorted(fields))
-
-
-def nested_keys(schema: Schema, fields: Sequence[NestedField], columns: Sequence[Any]) -> tuple[pa.Table, Schema]:
-    """Key columns given flat, as the table of an equality delete file and its schema, ids kept.
-
-    A nested leaf goes inside its structs. A leaf is NULL in a NULL struct too, by the spec; but Java compares structs,
-    and tells a NULL struct from one whose leaf is NULL. So a key with such a leaf gets a row of each kind, and every
-    reader hides the same rows. The file's field is optional where a key holds NULL, even if it is required.
-    """
-    by_id = {f.field_id: _flat(c) for f, c in zip(fields, columns, strict=True)}
-    pruned = prune_columns(schema, set(by_id), select_full_types=False)
-    pruned = Schema(*(_optional_where_null(f, by_id) for f in pruned.fields), schema_id=schema.schema_id)
-    rows, null_structs = _null_structs(pruned, by_id)
-    by_id = {i: c.take(pa.array(rows)) for i, c in by_id.items()}
-    arrays = [_nest(f, by_id, null_structs) for f in pruned.fields]
-    return pa.Table.from_arrays(arrays, schema=pa.schema([arrow_field(f) for f in pruned.fields])), pruned
-
-
-def _flat(column: Any) -> Any:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _optional_where_null(field: NestedField, by_id: Mapping[int, Any]) -> NestedField:
-    if isinstance(field.field_type, StructType):
-        children = [_optional_where_null(c, by_id) for c in field.field_type.fields]
-        return field.model_copy(update={"field_type": StructType(*children)})
-    return field.model_copy(update={"required": field.required and not by_id[field.field_id].null_count})
-
-
-def _null_structs(
-    schema: Schema, by_id: Mapping[int, Any]
-) -> tuple[npt.NDArray[np.int64], dict[int, npt.NDArray[np.bool_]]]:
-    """Numbers of keys, each again for every NULL struct that its NULL leaves may come of; where structs are NULL."""
-    rows = np.arange(len(next(iter(by_id.values()))))
-    nulls: dict[int, npt.NDArray[np.bool_]] = {}
-    for field_id, struct in _optional_structs(schema.fields):
-        inside = _ids_in(struct)
-        again = np.logical_and.reduce([by_id[i].is_null().to_numpy(False) for i in inside & by_id.keys()])[rows]
-        again = again & ~np.logical_or.reduce([nulls[i] for i in inside & nulls.keys()], initial=False)
-        nulls = {i: np.concatenate([mask, mask[again]]) for i, mask in nulls.items()}
-        nulls[field_id] = np.repeat([False, True], [len(rows), int(again.sum())])
-        rows = np.concatenate([rows, rows[again]])
-    return rows, nulls
-
-
-def _optional_structs(fields: Sequence[NestedField]) -> Iterator[tuple[int, StructType]]:
-    """Optional structs by id, inner ones before those that they are in."""
-    for field in fields:
-        if isinstance(field.field_type, StructType):
-            yield from _optional_structs(field.field_type.fields)
-            if not field.required:
-                yield field.field_id, field.field_type
-
-
-def _ids_in(struct: StructType) -> set[int]:
-    inner = [_ids_in(f.field_type) for f in struct.fields if isinstance(f.field_type, StructType)]
-    return {f.field_id for f in struct.fields}.union(*inner)
-
-
-def _nest(field: NestedField, by_id: Mapping[int, Any], null_structs: Mapping[int, Any]) -> Any:
-    if field.field_id in by_id:
-        return by_id[field.field_id]
-    assert isinstance(field.field_type, StructType)
-    children = [_nest(c, by_id, null_structs) for c in field.field_type.fields]
-    mask = null_structs.get(field.field_id)
-    nulls = None if mask is None else pa.array(mask)
-    return pa.StructArray.from_arrays(children, fields=list(arrow_type(field.field_type)), mask=nulls)
-
-
-def _check_key_field(schema: Schema, field: NestedField) -> None:
-    problem = None
-    if not field.field_type.is_primitive:
-        problem = "a primitive type"
-    elif isinstance(field.field_type, FloatType | DoubleType):
-        problem = "a type with exact equality: float and double are not allowed"
-    elif field.field_id not in struct_paths(schema):
-        problem = "a field outside lists and maps"
-    if problem is not None:
-        raise InvalidInputError(
-            "column cannot be an equality key",
-            kind="equality-key",
-            field=field.name,
-            found=str(field.field_type),
-            expected=problem,
-        )
-
-
 def merged_results(results: Iterable[ChangeResult]) -> ChangeResult:
-    """What several workers did, as if it had been one."""
+    """Return the results of several workers as one."""
     total = ChangeResult()
     for r in results:
         total.added_data_files += r.added_data_files
@@ -271,31 +173,31 @@ def _row_delta(total: ChangeResult) -> RowDelta:
     )
 
 
-def _write_keys(attempt: Attempt, total: ChangeResult, fields: Sequence[NestedField]) -> list[DeleteFile]:
-    """One equality delete file per partition whose rows matched, each key once."""
+def _write_keys(base: Base, total: ChangeResult, fields: Sequence[NestedField]) -> list[DeleteFile]:
+    """Write an equality delete file for each partition with matching rows, each key once."""
     groups: dict[Any, list[pa.Table]] = {}
     for spec_id, partition, keys in total.keys:
         groups.setdefault((spec_id, partition), []).append(keys)
-    schema = attempt.base.metadata.schema
+    schema = base.metadata.schema
     files: list[DeleteFile] = []
     for (spec_id, partition), tables in groups.items():
         table = distinct_keys(pa.concat_tables(tables))
         keys, file_schema = nested_keys(schema, fields, table.columns)
-        spec = attempt.base.metadata.specs[spec_id]
+        spec = base.metadata.specs[spec_id]
         ids = [f.field_id for f in fields]
-        files += write_equality_deletes(attempt.write, keys, ids, spec, partition, file_schema)
+        files += write_equality_deletes(base.write, keys, ids, spec, partition, file_schema)
     return files
 
 
 def _check_keys_are_unique(
-    attempt: Attempt, context: ReadContext, plan: ChangePlan, total: ChangeResult, engine: Engine
+    base: Base, context: ReadContext, plan: ChangePlan, total: ChangeResult, engine: Engine
 ) -> None:
-    fields, specs = plan.options.key_fields, attempt.base.metadata.specs
+    fields, specs = plan.options.key_fields, base.metadata.specs
     by_reach: dict[Any, list[pa.Table]] = {}
     for spec_id, partition, table in total.keys:
         by_reach.setdefault(_reach(specs[spec_id], partition), []).append(table)
     sets = {reach: KeySet(pa.concat_tables(tables).columns) for reach, tables in by_reach.items()}
-    tasks = plan_scan(attempt.base.metadata, attempt.base.snapshot, attempt.base.reader)
+    tasks = plan_scan(base.metadata, base.snapshot, base.reader)
     request = ReadRequest(fields, only_live=True)
 
     def count(task: ScanTask) -> int:
@@ -317,7 +219,7 @@ def _check_keys_are_unique(
 
 
 def _reach(spec: PartitionSpec, partition: tuple[Any, ...]) -> Any:
-    """Where an equality delete of a spec and partition applies; None is everywhere."""
+    """Return the scope of an equality delete of a spec and partition; None is global."""
     return None if is_global(spec) else partition_scope(spec.spec_id, partition)
 
 

@@ -1,6 +1,6 @@
-"""Rows of Spark, which has no uuid and no fixed, and what the data source and the verbs both need about that.
+"""Convert rows of Spark, which has no uuid and no fixed type, for the verbs and the data source.
 
-Law: text is a uuid where the table says uuid, or refused by the name of its column. Imports no pyspark.
+Text in a uuid column is read as a uuid, or refused with the column's name. Imports no pyspark.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UUID_TEXT = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
 
 def from_spark(rows: pa.Table, schema: Schema) -> pa.Table:
-    """Rows as Spark hands them out, with its text read as uuids where the table has those; `align` does the rest.
+    """Return rows of Spark with text read as uuids where the table has uuids; `align` does the rest.
 
     Raises InvalidInputError, naming the column, for text that is no uuid.
     """
@@ -35,12 +35,12 @@ def from_spark(rows: pa.Table, schema: Schema) -> pa.Table:
 
 
 def mapped_column(column: pa.ChunkedArray, kind: it.IcebergType, leaf: Leaf, path: str) -> pa.ChunkedArray:
-    """A column with `leaf` applied to its primitive parts that Spark has as another type."""
+    """Apply `leaf` to the primitive parts of a column that have another type in Spark."""
     return pa.chunked_array([_mapped(c, kind, leaf, path) for c in column.chunks or [pa.nulls(0, column.type)]])
 
 
 def differs(kind: it.IcebergType) -> bool:
-    """Whether a type holds, at any depth, what Spark has as another one."""
+    """Return whether a type contains, at any depth, one that Spark does not have."""
     if isinstance(kind, it.StructType):
         return any(differs(f.field_type) for f in kind.fields)
     if isinstance(kind, it.ListType):
@@ -51,7 +51,7 @@ def differs(kind: it.IcebergType) -> bool:
 
 
 def _mapped(array: pa.Array, kind: it.IcebergType, leaf: Leaf, path: str) -> pa.Array:
-    """An array with `leaf` applied to its primitive parts; what is not of the shape of `kind` is left as it is."""
+    """Apply `leaf` to the primitive parts of an array; parts without the shape of `kind` are not changed."""
     if not differs(kind):
         return array
     if isinstance(kind, it.StructType) and pa.types.is_struct(array.type):

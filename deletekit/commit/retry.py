@@ -1,0 +1,68 @@
+"""The one retry loop of commits: try again after a lost race, with exponential back-off.
+
+Spec: table properties `commit.retry.*`.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from deletekit.errors import CommitConflictError
+from deletekit.table.properties import value_of
+from deletekit.table.table import Table
+
+__all__ = ["BackOff", "retry"]
+
+T = TypeVar("T")
+
+
+class BackOff:
+    """The waits between the attempts of one commit: exponential, with jitter.
+
+    Attributes
+    ----------
+    attempts: number of the current attempt, from 1.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.attempts = 1
+        self._table = table
+        self._start = time.monotonic()
+
+    def wait(self) -> bool:
+        """Wait for the next attempt; return False at once when the attempts or the time are used up.
+
+        Raises InvalidInputError for a property that is no number.
+        """
+        retries, shortest, longest, total = self.limits()
+        wait = min(longest, shortest * 2 ** min(self.attempts - 1, 30)) * random.uniform(0.5, 1.0)  # noqa: S311  # jitter, not a secret
+        if self.attempts > retries or time.monotonic() + wait > self._start + total:
+            return False
+        time.sleep(wait)
+        self.attempts += 1
+        return True
+
+    def limits(self) -> tuple[int, float, float, float]:
+        """Return the number of retries, and shortest wait, longest wait and total time in seconds.
+
+        Raises InvalidInputError for a property that is no number.
+        """
+        retries, *times = (
+            value_of(self._table.properties, f"commit.retry.{name}")
+            for name in ("num-retries", "min-wait-ms", "max-wait-ms", "total-timeout-ms")
+        )
+        shortest, longest, total = (ms / 1000 for ms in times)
+        return retries, shortest, longest, total
+
+
+def retry(attempt: Callable[[], T], back_off: BackOff) -> T:
+    """Call `attempt` until it loses no race, and return its result. Raise its CommitConflictError after the last."""
+    while True:
+        try:
+            return attempt()
+        except CommitConflictError:
+            if not back_off.wait():
+                raise

@@ -1,0 +1,273 @@
+"""Key columns and keys of equality deletes, and the equality delete files of keys that were not looked up.
+
+Keys are equal as in a reader: NULL equals NULL. A key that does not determine the partition needs a global delete.
+Spec: "Equality Delete Files", "Scan Planning", "Identifier Field IDs".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema, prune_columns
+from pyiceberg.transforms import VoidTransform
+from pyiceberg.types import DoubleType, FloatType, NestedField, StructType
+
+from deletekit.commit.change import Base
+from deletekit.commit.metadata_commit import commit_metadata
+from deletekit.deletes.data_file_writer import column_at, split_by_partition
+from deletekit.deletes.equality_delete_writer import write_equality_deletes
+from deletekit.deletes.input_rows import as_table, cast_column
+from deletekit.deletes.keys import distinct_keys
+from deletekit.deletes.scope import is_global
+from deletekit.deletes.write_context import WriteContext, check_parquet_only
+from deletekit.errors import InvalidInputError
+from deletekit.formats.content_file import DeleteFile
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.table.column_names import as_names, columns_like
+from deletekit.table.metadata import TableMetadata, spec_to_json
+from deletekit.table.table import Table
+from deletekit.table.types import arrow_field, arrow_type, struct_paths
+
+__all__ = [
+    "Scope",
+    "checked_keys",
+    "determines_partition",
+    "ensure_unpartitioned_spec",
+    "equality_fields_of",
+    "key_column",
+    "nested_keys",
+    "partitionable",
+    "specs_in_use",
+    "write_key_deletes",
+]
+
+
+def equality_fields_of(schema: Schema, names: str | Iterable[str] | Iterable[int]) -> tuple[NestedField, ...]:
+    """Return the fields that make an equality key, ascending by id.
+
+    Parameters
+    ----------
+    names: column names (`parent.child` for nested ones), one or several, or field ids.
+
+    Raises InvalidInputError, naming the column, for one that is missing, float, double, not primitive, or in a list or
+    map. Spec: identifier field rules, of which only "required" does not bind here.
+    """
+    fields: dict[int, NestedField] = {}
+    for name in as_names(names):
+        try:
+            field = schema.find_field(name)
+        except ValueError as e:
+            raise InvalidInputError(
+                "no such column",
+                kind="column-not-found",
+                field=str(name),
+                expected=columns_like(str(name), schema.column_names),
+            ) from e
+        _check_key_field(schema, field)
+        fields[field.field_id] = field
+    if not fields:
+        raise InvalidInputError(
+            "an equality delete needs at least one column", kind="equality-key", field="equality_fields"
+        )
+    return tuple(fields[i] for i in sorted(fields))
+
+
+def nested_keys(schema: Schema, fields: Sequence[NestedField], columns: Sequence[Any]) -> tuple[pa.Table, Schema]:
+    """Return flat key columns as the table of an equality delete file, and its schema with the ids kept.
+
+    A nested leaf goes inside its structs. By the specification a leaf is NULL in a NULL struct too. But Java compares
+    structs, and a NULL struct differs from one whose leaf is NULL. So a key with such a leaf gets a row of each kind,
+    and every reader hides the same rows. The file's field is optional where a key holds NULL, even if it is required.
+    """
+    by_id = {f.field_id: _flat(c) for f, c in zip(fields, columns, strict=True)}
+    pruned = prune_columns(schema, set(by_id), select_full_types=False)
+    pruned = Schema(*(_optional_where_null(f, by_id) for f in pruned.fields), schema_id=schema.schema_id)
+    rows, null_structs = _null_structs(pruned, by_id)
+    by_id = {i: c.take(pa.array(rows)) for i, c in by_id.items()}
+    arrays = [_nest(f, by_id, null_structs) for f in pruned.fields]
+    return pa.Table.from_arrays(arrays, schema=pa.schema([arrow_field(f) for f in pruned.fields])), pruned
+
+
+def _flat(column: Any) -> Any:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _optional_where_null(field: NestedField, by_id: Mapping[int, Any]) -> NestedField:
+    if isinstance(field.field_type, StructType):
+        children = [_optional_where_null(c, by_id) for c in field.field_type.fields]
+        return field.model_copy(update={"field_type": StructType(*children)})
+    return field.model_copy(update={"required": field.required and not by_id[field.field_id].null_count})
+
+
+def _null_structs(
+    schema: Schema, by_id: Mapping[int, Any]
+) -> tuple[npt.NDArray[np.int64], dict[int, npt.NDArray[np.bool_]]]:
+    """Return the number of each row's key, and masks of the rows in which a struct is NULL, by field id.
+
+    A key has one more row for each NULL struct that its NULL leaves may come from.
+    """
+    rows = np.arange(len(next(iter(by_id.values()))))
+    nulls: dict[int, npt.NDArray[np.bool_]] = {}
+    for field_id, struct in _optional_structs(schema.fields):
+        inside = _ids_in(struct)
+        again = np.logical_and.reduce([by_id[i].is_null().to_numpy(False) for i in inside & by_id.keys()])[rows]
+        again = again & ~np.logical_or.reduce([nulls[i] for i in inside & nulls.keys()], initial=False)
+        nulls = {i: np.concatenate([mask, mask[again]]) for i, mask in nulls.items()}
+        nulls[field_id] = np.repeat([False, True], [len(rows), int(again.sum())])
+        rows = np.concatenate([rows, rows[again]])
+    return rows, nulls
+
+
+def _optional_structs(fields: Sequence[NestedField]) -> Iterator[tuple[int, StructType]]:
+    """Yield the optional structs with their ids, inner ones first."""
+    for field in fields:
+        if isinstance(field.field_type, StructType):
+            yield from _optional_structs(field.field_type.fields)
+            if not field.required:
+                yield field.field_id, field.field_type
+
+
+def _ids_in(struct: StructType) -> set[int]:
+    inner = [_ids_in(f.field_type) for f in struct.fields if isinstance(f.field_type, StructType)]
+    return {f.field_id for f in struct.fields}.union(*inner)
+
+
+def _nest(field: NestedField, by_id: Mapping[int, Any], null_structs: Mapping[int, Any]) -> Any:
+    if field.field_id in by_id:
+        return by_id[field.field_id]
+    assert isinstance(field.field_type, StructType)
+    children = [_nest(c, by_id, null_structs) for c in field.field_type.fields]
+    mask = null_structs.get(field.field_id)
+    nulls = None if mask is None else pa.array(mask)
+    return pa.StructArray.from_arrays(children, fields=list(arrow_type(field.field_type)), mask=nulls)
+
+
+def _check_key_field(schema: Schema, field: NestedField) -> None:
+    problem = None
+    if not field.field_type.is_primitive:
+        problem = "a primitive type"
+    elif isinstance(field.field_type, FloatType | DoubleType):
+        problem = "a type with exact equality: float and double are not allowed"
+    elif field.field_id not in struct_paths(schema):
+        problem = "a field outside lists and maps"
+    if problem is not None:
+        raise InvalidInputError(
+            "column cannot be an equality key",
+            kind="equality-key",
+            field=field.name,
+            found=str(field.field_type),
+            expected=problem,
+        )
+
+
+Scope = Literal["partition", "global"]
+
+
+def write_key_deletes(
+    write: WriteContext,
+    specs: Sequence[PartitionSpec],
+    keys: pa.Table,
+    fields: Sequence[NestedField],
+    scope: Scope | None,
+) -> list[DeleteFile]:
+    """Write equality deletes of keys that were not looked up: for each partition of every spec in use, or a global one.
+
+    Raises InvalidInputError for the scope `partition` if the keys do not determine the partition.
+    """
+    metadata = write.metadata
+    schema = metadata.schema
+    ids = [f.field_id for f in fields]
+    nested, pruned = nested_keys(schema, fields, keys.columns)
+    whole = [s for s in specs if not determines_partition(s, set(ids))]
+    if scope == "partition" and whole:
+        raise InvalidInputError(
+            "keys do not determine the partition",
+            kind="equality-scope",
+            field="scope",
+            found=", ".join(f.name for f in whole[0].fields),
+            expected=f"partition sources among the key columns {', '.join(f.name for f in fields)}",
+        )
+    if scope == "global" or whole or any(is_global(s) for s in specs):
+        spec = _unpartitioned(metadata)
+        return write_equality_deletes(write, nested, ids, spec, (None,) * len(spec.fields), pruned)
+    files = []
+    for spec in specs:
+        for partition, part in split_by_partition(write, nested, spec):
+            files += write_equality_deletes(write, part, ids, spec, partition, pruned)
+    return files
+
+
+def specs_in_use(base: Base) -> list[PartitionSpec]:
+    """Return the specs of the live data files, or the default spec if there are none."""
+    ids = {m.partition_spec_id for m in base.manifests if m.content == ManifestContent.DATA and m.has_live_files}
+    return [base.metadata.specs[i] for i in sorted(ids or {base.metadata.spec.spec_id})]
+
+
+def determines_partition(spec: PartitionSpec, key_ids: set[int]) -> bool:
+    """Return whether a key determines the partition of a spec; else the old row may be in another partition."""
+    return is_global(spec) or all(f.source_id in key_ids or isinstance(f.transform, VoidTransform) for f in spec.fields)
+
+
+def _unpartitioned(metadata: TableMetadata) -> PartitionSpec:
+    # Prefer a spec without fields: not every reader takes void fields for unpartitioned.
+    found = min((s for s in metadata.specs.values() if is_global(s)), key=lambda s: len(s.fields), default=None)
+    if found is None:
+        raise InvalidInputError(
+            "a global equality delete needs an unpartitioned spec",
+            kind="equality-scope",
+            field="partition-specs",
+            found=sorted(metadata.specs),
+            expected="a spec without fields; delete_keys adds one",
+        )
+    return found
+
+
+def partitionable(metadata: TableMetadata, fields: Sequence[NestedField]) -> bool:
+    """Return whether no spec of the table needs a global delete for these keys."""
+    ids = {f.field_id for f in fields}
+    return all(determines_partition(s, ids) for s in metadata.specs.values())
+
+
+def checked_keys(
+    metadata: TableMetadata, keys: Any, equality_fields: str | Sequence[str] | None
+) -> tuple[tuple[NestedField, ...], pa.Table]:
+    """Return the key columns, and the distinct keys as the table's types. Raises InvalidInputError for bad keys."""
+    metadata.version.check_delete_kind("equality-delete")
+    check_parquet_only(metadata, "write.delete.format.default")
+    rows = as_table(keys, metadata.schema, "keys", ragged=False)
+    if isinstance(keys, list) and not keys and equality_fields is None:
+        return (), rows  # no dict that would name the key columns, and no key either
+    fields = equality_fields_of(metadata.schema, equality_fields or rows.column_names)
+    if not len(rows):
+        return fields, rows
+    columns = [key_column(rows, metadata.schema, f) for f in fields]
+    return fields, distinct_keys(pa.table(dict(zip([str(f.field_id) for f in fields], columns, strict=True))))
+
+
+def key_column(keys: pa.Table, schema: Schema, field: NestedField) -> Any:
+    """Return a key column of a table of keys, as the table's type. Raises InvalidInputError if it lacks the column."""
+    name = schema.find_column_name(field.field_id) or field.name
+    try:
+        column = keys.column(name) if name in keys.column_names else column_at(keys, schema, field.field_id)
+    except KeyError as e:  # no such column, or two of the name
+        raise InvalidInputError(
+            "keys lack a key column", kind="column-not-found", field=name, found=", ".join(keys.column_names)
+        ) from e
+    return cast_column(column, field)
+
+
+def ensure_unpartitioned_spec(table: Table) -> None:
+    """Give the table a spec without fields, as global equality deletes need; the default spec stays what it is."""
+
+    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
+        if any(not s.fields for s in metadata.specs.values()):
+            return []
+        spec = PartitionSpec(spec_id=max(metadata.specs) + 1)
+        return [{"action": "add-spec", "spec": spec_to_json(spec)}]
+
+    commit_metadata(table, build)
