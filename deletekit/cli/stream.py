@@ -166,7 +166,7 @@ def _open_or_make(source: TableSource) -> dk.Table:
 
 def _sources() -> Any:
     # By name: it imports readers of files, and no other command needs them.
-    return import_module("deletekit.stream.sources")
+    return import_module("deletekit.stream.change_files")
 
 
 def _line(progress: dk.stream.BatchProgress) -> str:

@@ -6,26 +6,17 @@ Keys and rules are those of Java's SnapshotSummary. Counters of zero are left ou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from deletekit.commit.change import RowDelta
 from deletekit.deletes.write_context import partition_path
-from deletekit.formats.content_file import ContentFile, DataFile, DeleteFile, partition_key
+from deletekit.formats.content_file import ContentFile, partition_key
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.properties import value_of
+from deletekit.table.summary_counters import TOTALS, count_files
 from deletekit.version import __version__
 
 __all__ = ["summarise"]
-
-_TOTALS = {
-    "total-records": ("added-records", "deleted-records"),
-    "total-files-size": ("added-files-size", "removed-files-size"),
-    "total-data-files": ("added-data-files", "deleted-data-files"),
-    "total-delete-files": ("added-delete-files", "removed-delete-files"),
-    "total-position-deletes": ("added-position-deletes", "removed-position-deletes"),
-    "total-equality-deletes": ("added-equality-deletes", "removed-equality-deletes"),
-}
 
 
 def summarise(
@@ -45,7 +36,7 @@ def summarise(
     """
     added: tuple[ContentFile, ...] = (*delta.added_data_files, *delta.added_delete_files)
     removed = tuple(e.data_file for e in (*delta.removed_data_files, *delta.removed_delete_files))
-    counters = _counters(added, removed)
+    counters = count_files(added, removed)
     summary: dict[str, str] = {"operation": delta.implied_operation, **properties}
     summary |= {k: str(v) for k, v in counters.items() if v > 0}
     summary |= _partitions(metadata, added, removed)
@@ -55,37 +46,9 @@ def summarise(
     return {**summary, "engine-name": "deletekit", "engine-version": __version__}
 
 
-def _counters(added: Iterable[ContentFile], removed: Iterable[ContentFile]) -> dict[str, int]:
-    c: dict[str, int] = {}
-
-    def count(name: str, amount: int = 1) -> None:
-        c[name] = c.get(name, 0) + amount
-
-    for files, verb, data_verb in ((added, "added", "added"), (removed, "removed", "deleted")):
-        for file in files:
-            if isinstance(file, DataFile):
-                count(f"{verb}-files-size", file.file_size_in_bytes)
-                count(f"{data_verb}-data-files")
-                count(f"{data_verb}-records", file.record_count)
-            elif isinstance(file, DeleteFile):
-                count(f"{verb}-files-size", file.content_bytes)
-                count(f"{verb}-delete-files")
-                _count_deletes(count, verb, file)
-    return c
-
-
-def _count_deletes(count: Any, verb: str, file: DeleteFile) -> None:
-    if file.equality_ids:
-        count(f"{verb}-equality-delete-files")
-        count(f"{verb}-equality-deletes", file.record_count)
-        return
-    count(f"{verb}-dvs" if file.is_deletion_vector else f"{verb}-position-delete-files")
-    count(f"{verb}-position-deletes", file.record_count)
-
-
 def _totals(known: Mapping[str, int] | None, parent: Snapshot | None, counters: Mapping[str, int]) -> dict[str, str]:
     out = {}
-    for total, (plus, minus) in _TOTALS.items():
+    for total, (plus, minus) in TOTALS.items():
         before = "0" if parent is None else parent.summary.get(total, "")
         before = before if known is None else str(known[total])
         if before.isdigit():
@@ -102,7 +65,7 @@ def _partitions(
         return out
     out["partition-summaries-included"] = "true"
     for key, (spec_id, partition) in keys.items():
-        mine = _counters(
+        mine = count_files(
             *((f for f in files if (f.spec_id, partition_key(f.partition)) == key) for files in (added, removed))
         )
         path = partition_path(metadata.specs[spec_id], partition, metadata)

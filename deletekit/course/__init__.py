@@ -1,7 +1,6 @@
-"""The course: what its notebooks import. Checks that answer in the learner's language, lessons that build tables, and
-short names for the files and snapshots in what is printed.
+"""The course, as its notebooks import it: checks in the learner's language, tables for lessons, short names for files.
 
-Names are imported when they are first used: `deletekit doctor` works on a machine that lacks the course's packages.
+Names are imported when they are first used, so that `deletekit doctor` works without the course's packages.
 """
 
 from importlib import import_module
@@ -11,7 +10,7 @@ if TYPE_CHECKING:
     from deletekit.course.aliases import Aliases
     from deletekit.course.checking import Verdict, check, hint, predict, solution
     from deletekit.course.learner_record import progress
-    from deletekit.course.machine_line import doctor
+    from deletekit.course.machine_report import doctor
     from deletekit.course.printing import show
     from deletekit.course.workplace import Lesson, lesson
 
@@ -32,7 +31,7 @@ __all__ = [
 _MODULE_OF = {
     "Aliases": "aliases",
     "Lesson": "workplace",
-    "doctor": "machine_line",
+    "doctor": "machine_report",
     "lesson": "workplace",
     "progress": "learner_record",
     "show": "printing",

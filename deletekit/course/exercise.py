@@ -1,21 +1,19 @@
-"""An exercise: what is accepted, which mistakes are known, and what is said to each.
-
-Law: values only. What is typical must have its own words: every known mistake has a hint that no other one has.
-"""
+"""An exercise of the course: its right answers, the mistakes it knows, and what it says to each."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deletekit.course.answer_values import Form
+from deletekit.course.answer_kinds import AnswerKind
 
-__all__ = ["Exercise", "Mistake"]
+__all__ = ["Exercise", "Functions", "Mistake"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistake:
-    """A wrong answer that many give: the answers it shows in, and what helps whoever gave one."""
+    """A mistake that many learners make: the answers that show it, and a hint that no other mistake has."""
 
     answers: tuple[Any, ...]
     hint: str
@@ -28,20 +26,34 @@ class Exercise:
     Attributes
     ----------
     id: `06.2`, the second of lesson 06.
-    form: what the answer is.
-    accepts: right answers, in every way that one may write them.
+    answer_kind: what the answer is.
+    right: right answers, in every way that a learner may write them.
     mistakes: at least two.
-    hints: steps on the way, from a nudge to nearly all.
-    why: what is said to a right answer, and with the solution.
+    hints: steps to the answer, from a nudge to nearly all of it.
+    why: the reason, shown with a right answer and with the solution.
     """
 
     id: str
-    form: Form
-    accepts: tuple[Any, ...]
+    answer_kind: AnswerKind
+    right: tuple[Any, ...]
     mistakes: tuple[Mistake, ...]
     hints: tuple[str, ...]
     why: str
 
     @property
     def lesson(self) -> str:
+        """Return the number of the lesson, such as `06`."""
         return self.id.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Functions:
+    """Functions that learners write for one exercise, by the names that the exercise's file has for them.
+
+    Attributes
+    ----------
+    cases: the arguments of each call that compares two functions.
+    """
+
+    cases: Sequence[tuple[Any, ...]]
+    by_name: Mapping[str, Callable[..., Any]]

@@ -1,7 +1,7 @@
-"""THE INCIDENT of the capstone: five small tables and a big one in which deleted rows came back, each in its own way.
+"""Build the tables of the capstone, in which deleted rows came back: five small ones and a big one.
 
-Law: each cause is one of a real writer's. Readers accept every table; nothing here is random, nor a matter of time.
-What no verb of deletekit would do is committed here as such a writer does it.
+Each has another cause, and every cause is a mistake of a real writer. deletekit's verbs do not make these mistakes, so
+the wrong commits are made here. Every reader accepts the tables. They are the same in every run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FLIGHT_COLUMNS = ("flight_id", "month", "day", "carrier", "origin", "dest", "de
 
 
 def five_tables(here: Lesson) -> dict[str, Table]:
-    """Five tables of eight rows in two data files; ids 3 and 6 were deleted on Monday, and are found on Tuesday."""
+    """Build five tables of eight rows in two data files. Ids 3 and 6 were deleted on Monday and are back on Tuesday."""
     return {
         "accounts": _rolled_back(here),
         "baskets": _inserted_again(here),
@@ -46,9 +46,10 @@ def five_tables(here: Lesson) -> dict[str, Table]:
 
 
 def flights_on_tuesday(here: Lesson) -> Table:
-    """The flights of 2013 in three data files: cancelled ones were deleted on Monday, and two things went wrong since.
+    """Build a table of the flights of 2013 in three data files, in which two things went wrong after a delete.
 
-    On Tuesday a writer deleted the flights of carrier OO, and a job loaded 8 and 9 February again.
+    On Monday the cancelled flights were deleted. On Tuesday a writer deleted the flights of carrier OO without merging
+    the old vectors, and a job loaded 8 and 9 February again.
     """
     rows = flights().select(_FLIGHT_COLUMNS)
     month = rows["month"]
@@ -66,7 +67,7 @@ def flights_on_tuesday(here: Lesson) -> Table:
 
 
 def _rolled_back(here: Lesson) -> Table:
-    """Main is moved to a snapshot from before the delete, to get rid of a bad load."""
+    """Roll main back to a snapshot from before the delete, to get rid of a bad load."""
     table = here.table("accounts", *_parts("account"), format_version=3)
     loaded = table.current_snapshot
     assert loaded is not None
@@ -78,7 +79,7 @@ def _rolled_back(here: Lesson) -> Table:
 
 
 def _inserted_again(here: Lesson) -> Table:
-    """A stream sends a batch for the second time, and its writer only appends."""
+    """Append the deleted rows again, as a stream does that sends a batch twice."""
     table = here.table("baskets", *_parts("basket"))
     delete_keys(table, [{"id": 3}, {"id": 6}])
     here.append(table, pa.concat_tables([_rows("basket", 3, 4), _rows("basket", 6, 7), _rows("basket", 9, 10)]))
@@ -86,7 +87,7 @@ def _inserted_again(here: Lesson) -> Table:
 
 
 def _rewritten_as_new(here: Lesson) -> Table:
-    """A compaction planned before the delete is committed after it, and its file gets a new sequence number."""
+    """Commit a compaction that was planned before the delete; its file gets a new sequence number."""
     parts = _parts("contact")
     table = here.table("contacts", *parts)
     delete_keys(table, [{"id": 3}, {"id": 6}])
@@ -102,7 +103,7 @@ def _rewritten_as_new(here: Lesson) -> Table:
 
 
 def _vector_not_merged(here: Lesson) -> Table:
-    """A writer replaces the vector of a data file by one that holds its own positions only."""
+    """Replace the vector of a data file by one that has only the positions of a new delete."""
     table = here.table("devices", *_parts("device"), format_version=3)
     delete(table, "id in (3, 6)", mode="deletion-vector")
     _put_vectors(table, [[3]], merged=())
@@ -110,7 +111,7 @@ def _vector_not_merged(here: Lesson) -> Table:
 
 
 def _not_folded(here: Lesson) -> Table:
-    """After an upgrade a writer adds a vector, and leaves the position deletes that it makes void where they are."""
+    """Add a vector after an upgrade, without merging the position deletes that readers then ignore."""
     table = here.table("events", *_parts("event"))
     delete(table, "id in (3, 6)", mode="position-delete")
     upgrade_format_version(table, 3)
@@ -118,7 +119,7 @@ def _not_folded(here: Lesson) -> Table:
     return table
 
 
-# --- what they are made of --------------------------------------------------------------------------------------------
+# --- rows and vectors -------------------------------------------------------------------------------------------------
 
 
 def _rows(what: str, first: int, stop: int) -> pa.Table:
@@ -131,7 +132,7 @@ def _parts(what: str) -> tuple[pa.Table, pa.Table]:
 
 
 def _put_vectors(table: Table, positions: Sequence[Sequence[int]], *, merged: Collection[int]) -> None:
-    """Give the oldest data files a vector each; only those whose numbers are in `merged` keep what they had."""
+    """Write a vector for each of the oldest data files. Only the files in `merged`, by number, keep old positions."""
 
     def build(base: Base) -> RowDelta:
         tasks = sorted(plan_scan(base.metadata, base.snapshot, base.reader), key=lambda t: t.data.sequence_number or 0)

@@ -14,7 +14,7 @@ import polib
 
 from deletekit.course.views.language import ENGLISH, LANGUAGES, language
 
-__all__ = ["ENGLISH", "LANGUAGES", "language", "text"]
+__all__ = ["ENGLISH", "LANGUAGES", "is_translated", "language", "text"]
 
 _LOCALE = Path(__file__).parent / "locale"
 
@@ -23,6 +23,11 @@ def text(english: str, /, **values: Any) -> str:
     """`english` in the language of the course, with `{name}` replaced by `values`; without values braces stay."""
     said = _catalog(language()).get(english, english)
     return said.format(**values) if values else said
+
+
+def is_translated(english: str) -> bool:
+    """Return whether the course has a text in its language. English has every text."""
+    return language() == ENGLISH or english in _catalog(language())
 
 
 @cache

@@ -1,6 +1,6 @@
-"""What a learner has done so far, in one small JSON file beside the notebooks.
+"""Remember which exercises a learner has tried and solved, in one small JSON file beside the notebooks.
 
-Law: a file that cannot be read or written costs the memory of what was done, and nothing else.
+If the file cannot be read or written, only that memory is lost: nothing here raises an error for it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from deletekit.course.printing import aligned
 
 __all__ = ["Progress", "done", "progress", "record"]
 
-_FILE = "deletekit-progress.json"
+_FILE_NAME = "deletekit-progress.json"
 _FILE_VARIABLE = "DELETEKIT_PROGRESS"
 _session: dict[str, str] = {}
-"""What happened in this process: the only memory where the file cannot be written."""
+"""The results of this process: the only memory if the file cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A table of lessons, printed as text."""
+    """For each lesson: its number, and how many exercises are right, tried, and there. Prints as a table."""
 
     rows: tuple[tuple[str, int, int, int], ...]
 
@@ -36,7 +36,7 @@ class Progress:
 
 
 def progress() -> Progress:
-    """How many exercises of each lesson are right, and tried, in every language together."""
+    """Count the exercises of each lesson that are right and that were tried, in all languages together."""
     seen = done()
     lessons = sorted({exercise.lesson for exercise in EXERCISES.values()})
     rows = []
@@ -47,24 +47,24 @@ def progress() -> Progress:
 
 
 def record(exercise_id: str, status: str) -> None:
-    """Remember a try; one that was right stays right."""
+    """Remember a try. An exercise that was right stays right."""
     seen = done()
     if seen.get(exercise_id) == "correct" or seen.get(exercise_id) == status:
         return
     _session[exercise_id] = status
-    place = _place()
-    new = place.with_name(f"{place.name}.{os.getpid()}")
+    file = _file()
+    new = file.with_name(f"{file.name}.{os.getpid()}")
     try:
         new.write_text(json.dumps({**seen, exercise_id: status}, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        new.replace(place)
+        new.replace(file)
     except OSError:
         new.unlink(missing_ok=True)
 
 
 def done() -> dict[str, str]:
-    """The status of every exercise tried, by its id."""
+    """Return the status of every exercise that was tried, by its id."""
     try:
-        stored = json.loads(_place().read_text(encoding="utf-8"))
+        stored = json.loads(_file().read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         stored = None
     return {**_known(stored), **_session}
@@ -76,10 +76,10 @@ def _known(stored: Any) -> dict[str, str]:
     return {i: status for i, status in stored.items() if i in EXERCISES and status in ("correct", "tried")}
 
 
-def _place() -> Path:
-    """One file for all languages: above the folder of a language, else here."""
+def _file() -> Path:
+    """Return the file's path: one for all languages, above the folder of a language, else in the current folder."""
     named = os.environ.get(_FILE_VARIABLE)
     if named:
         return Path(named)
     here = Path.cwd()
-    return (here.parent if here.name in LANGUAGES else here) / _FILE
+    return (here.parent if here.name in LANGUAGES else here) / _FILE_NAME

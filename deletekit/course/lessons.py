@@ -1,7 +1,6 @@
-"""The lessons that come with this installation: their languages, and where their notebooks are.
+"""Find the notebooks of the lessons, in every language.
 
-Law: looks only. Like the sample tables, the notebooks are in the wheel, or in the checkout that this is an editable
-install of.
+Like the sample tables, they are in the wheel, or in the checkout of an editable installation.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _FOLDERS = (_PACKAGE / "_notebooks", _PACKAGE.parent / "notebooks")
 
 
 def lessons_folder(language: str) -> Path:
-    """The folder of a language's notebooks. Raises NotFoundError where the installation has none."""
+    """Return the folder of a language's notebooks. Raise NotFoundError if the installation has none."""
     for folder in _FOLDERS:
         if (folder / language / FIRST).is_file():
             return folder / language

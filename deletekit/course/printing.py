@@ -1,6 +1,6 @@
-"""What lessons print: values as lines that are the same on every machine.
+"""Print values in lessons: as lines that are the same on every machine, without addresses, times or paths.
 
-Law: no address, no time, no path; columns are as wide as a terminal shows them, Korean and Japanese too.
+Columns have the width that a terminal gives them, for Korean and Japanese too.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def show(value: Any) -> None:
         names = list(dict.fromkeys(name for row in value for name in row))
         _print_rows(names, value[:_MOST_ROWS], len(value))
     else:
-        print("\n".join(lines(value)))  # noqa: T201  # printing is what it is for
+        print("\n".join(lines(value)))  # noqa: T201
 
 
 def lines(value: Any, depth: int = 0) -> Iterator[str]:
-    """A value as lines: dicts as `name: value`, lists with dashes, bytes in base64."""
+    """Yield a value as lines: dicts as `name: value`, lists with dashes, bytes in base64."""
     pad = "  " * depth
     if isinstance(value, Mapping):
         for name, inner in value.items():
@@ -52,7 +52,7 @@ def lines(value: Any, depth: int = 0) -> Iterator[str]:
 
 
 def aligned(rows: Iterable[Sequence[Any]]) -> list[str]:
-    """Rows as lines whose columns stand below each other; numbers to the right."""
+    """Return rows as lines with aligned columns; numbers are aligned to the right."""
     cells = [[cell(value) for value in row] for row in rows]
     right = [[isinstance(v, int | float) and not isinstance(v, bool) for v in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
@@ -64,7 +64,7 @@ def aligned(rows: Iterable[Sequence[Any]]) -> list[str]:
 
 
 def cell(value: Any) -> str:
-    """One value on one line."""
+    """Return one value on one line."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -94,6 +94,6 @@ def _padded(shown: str, width: int, *, right: bool) -> str:
 
 
 def _short(value: Any) -> bool:
-    """Whether a list or dict reads well on one line."""
+    """Return whether a value has no lists or dicts in it, and so reads well on one line."""
     inner = value.values() if isinstance(value, Mapping) else value
     return not isinstance(value, Mapping) and all(not isinstance(v, Mapping | list | tuple) for v in inner)

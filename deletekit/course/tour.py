@@ -1,6 +1,6 @@
-"""The tour: every delete mode on real data, side by side, proved against Arrow and against Spark with Iceberg.
+"""Run the tour: every delete mode on real data, side by side, compared with pyarrow and with Spark and Iceberg.
 
-Law: nothing is claimed that was not compared. The expected rows come from pyarrow alone; Spark reads what deletekit
+The tour must not claim what it did not compare. The expected rows come from pyarrow alone. Spark reads what deletekit
 wrote, and deletekit reads what Spark wrote.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -59,7 +59,7 @@ CORRECTIONS = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeReport:
-    """What one mode cost: files and bytes written by its three commits, their seconds, and what a reader now meets."""
+    """What one mode cost: files, bytes and seconds of its three commits, and the delete files and rows afterwards."""
 
     format_version: int
     mode: str
@@ -72,7 +72,7 @@ class ModeReport:
 
 @dataclass
 class TourReport:
-    """What the tour found. `proofs` are sentences, each of which was checked; one that fails raises FormatError."""
+    """What the tour found. Each sentence of `proofs` was checked."""
 
     directory: Path
     modes: list[ModeReport] = field(default_factory=list)
@@ -82,29 +82,29 @@ class TourReport:
 
 
 def run_tour(directory: Path | None, console: Console, keep: bool = True) -> TourReport:
-    """Delete cancelled flights, erase one aircraft and correct delays, in every mode, and compare all of it.
+    """Delete cancelled flights, delete one aircraft's and correct delays, in every mode, and compare the results.
+
+    Without Java, one sentence says so and the parts that need Spark are left out.
 
     Parameters
     ----------
     directory: where the catalog and tables go; None makes a temporary directory.
-    keep: leave the tables there to look at (their paths are printed), else remove them.
+    keep: keep the tables and print their paths; False removes them.
 
-    Without Java, says so in one sentence and does everything but what needs Spark.
-    Raises InvalidInputError for a directory that is not empty, FormatError when two things that must be equal differ.
+    Raises InvalidInputError if the directory is not empty, FormatError if two results differ that must be equal.
     """
     started = time.perf_counter()
     if directory is not None and directory.is_dir() and any(directory.iterdir()):
         raise InvalidInputError("the tour needs an empty directory", kind="tour", file=str(directory))
-    own = None if directory is not None else tempfile.mkdtemp(prefix="deletekit-tour-")
-    root = Path(directory or str(own)).absolute()
+    root = (directory or Path(tempfile.mkdtemp(prefix="deletekit-tour-"))).absolute()
     report = TourReport(root)
     console.print(Text(f"deletekit tour: 336,776 flights, {len(MODES)} ways to delete, in {root}"))
     with _progress(console) as step:
-        session, ours = _session(root, report, step)
+        session, started_here = _session(root, report, step)
         try:
-            _walk(root, report, session, step)
+            _run(root, report, session, step)
         finally:
-            if session is not None and ours:
+            if session is not None and started_here:
                 session.stop()
     report.seconds = time.perf_counter() - started
     _print(report, console)
@@ -120,7 +120,7 @@ def run_tour(directory: Path | None, console: Console, keep: bool = True) -> Tou
 Step = Callable[[str], None]
 
 
-def _walk(root: Path, report: TourReport, session: SparkSession | None, step: Step) -> None:
+def _run(root: Path, report: TourReport, session: SparkSession | None, step: Step) -> None:
     catalog = local_catalog(root)
     flights = datasets.flights()
     corrections = _corrections(flights)
@@ -144,7 +144,7 @@ def _walk(root: Path, report: TourReport, session: SparkSession | None, step: St
 
 
 def _session(root: Path, report: TourReport, step: Step) -> tuple[SparkSession | None, bool]:
-    """The session, and whether this tour started it and so must stop it."""
+    """Return the session, and whether this tour started it and so must stop it."""
     step("starting Spark with Iceberg's runtime")
     try:
         running = running_session()
@@ -155,7 +155,7 @@ def _session(root: Path, report: TourReport, step: Step) -> tuple[SparkSession |
 
 
 def _register(session: SparkSession, root: Path, flights: pa.Table, corrections: pa.Table) -> None:
-    """Give Spark the inputs as Parquet files: what it loads from, as any pipeline would."""
+    """Register the inputs with Spark as views of Parquet files."""
     for name, rows in (("flights", flights), ("corrections", corrections)):
         path = root / f"input-{name}.parquet"
         pq.write_table(rows, path)
@@ -163,7 +163,7 @@ def _register(session: SparkSession, root: Path, flights: pa.Table, corrections:
 
 
 def _load(catalog: Catalog, name: str, version: int, flights: pa.Table, session: SparkSession | None) -> Table:
-    """The flights as an Iceberg table partitioned by month, loaded through PySpark where there is one."""
+    """Create a table of the flights, partitioned by month; through PySpark if there is a session."""
     if session is None:
         table = create_table(catalog, name, flights.schema, format_version=version, partition_by=["month"])
         append(table, flights)
@@ -202,7 +202,7 @@ def _run_mode(table: Table, version: int, mode: str, corrections: pa.Table) -> M
 
 
 def _written(commit: Commit) -> Sequence[tuple[str, int]]:
-    """Physical files of a commit with their sizes; deletion vectors that share a Puffin file count once."""
+    """Return the files of a commit with their sizes. Deletion vectors that share a Puffin file count once."""
     files = (*commit.added_data_files, *commit.added_delete_files)
     return list({f.file_path: f.file_size_in_bytes for f in files}.items())
 
@@ -215,7 +215,7 @@ def _live_delete_files(table: Table) -> int:
 
 
 def _corrections(flights: pa.Table) -> pa.Table:
-    """Late corrections of arrival delays for some flights that flew, and a few flights that were missing."""
+    """Return new arrival delays for some flights that flew, and two flights that were missing."""
     flew = flights.filter(
         pc.and_kleene(pc.is_valid(flights["dep_time"]), pc.not_equal(pc.fill_null(flights["tailnum"], ""), AIRCRAFT))
     )
@@ -235,7 +235,7 @@ def _corrections(flights: pa.Table) -> pa.Table:
 
 
 def _expected(flights: pa.Table, corrections: pa.Table) -> pa.Table:
-    """The same three changes in plain pyarrow, with none of deletekit's code."""
+    """Return the rows after the same three changes in plain pyarrow, without deletekit's code."""
     kept = flights.filter(pc.is_valid(flights["dep_time"]))
     kept = kept.filter(pc.not_equal(pc.fill_null(kept["tailnum"], ""), AIRCRAFT))
     at = pc.index_in(kept["flight_id"], value_set=corrections["flight_id"].combine_chunks())
@@ -252,7 +252,7 @@ def _expected(flights: pa.Table, corrections: pa.Table) -> pa.Table:
 
 
 def _same(found: pa.Table, expected: pa.Table, what: str) -> None:
-    """Raise FormatError when two tables differ in any row, whatever their order."""
+    """Raise FormatError if two tables differ in any row. The order of the rows does not matter."""
     rows = found.select(expected.column_names).cast(expected.schema).sort_by("flight_id").combine_chunks()
     if not rows.equals(expected.combine_chunks()):
         raise FormatError(
@@ -270,7 +270,7 @@ def _prove_with_spark(
 ) -> None:
     for name in names:
         step(f"{name}: read by Spark")
-        _same(_spark_rows(session, catalog, name), expected, f"Spark's read of {name}")
+        _same(session.table(f"{catalog.name}.{name}").toArrow(), expected, f"Spark's read of {name}")
     report.proofs.append(f"Spark with Iceberg's runtime reads exactly those rows from the {len(names)} tables")
     for version, mode in SPARK_MODES:
         name = f"tour.spark_v{version}_{mode.replace('-', '_')}"
@@ -294,21 +294,12 @@ def _spark_writes(session: SparkSession, catalog: Catalog, name: str, version: i
     )
 
 
-def _spark_rows(session: SparkSession, catalog: Catalog, name: str) -> pa.Table:
-    rows: pa.Table = session.table(f"{catalog.name}.{name}").toArrow()
-    return rows
-
-
 @contextmanager
 def _progress(console: Console) -> Iterator[Step]:
-    """A progress bar on a terminal, silence elsewhere."""
+    """Show a progress bar on a terminal, nothing elsewhere."""
     total = 1 + 3 * len(MODES) + len(SPARK_MODES)
-    columns: tuple[Any, ...] = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TimeElapsedColumn(),
-    )
+    description = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), description, BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("", total=total)
 

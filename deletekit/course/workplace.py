@@ -1,6 +1,6 @@
-"""A lesson's workplace: a catalog in a folder of its own, and tables built by PySpark or, without Java, by deletekit.
+"""Set up a lesson: an empty catalog in a temporary folder, and tables built by PySpark or, without Java, by deletekit.
 
-Law: both engines write the same rows into the same number of files, one commit each; what a lesson prints is the same.
+Both engines must write the same rows into the same number of files, one commit each: a lesson prints the same on both.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _SQL_TYPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """What `lesson` returns: the catalog, the folder that it is in, `table`, which builds tables in it, and `sql`."""
+    """A lesson's catalog and its folder, with `table` to build tables and `sql` to run Spark SQL."""
 
     number: str
     catalog: Catalog
@@ -64,7 +64,7 @@ class Lesson:
 
     @property
     def engine(self) -> str:
-        """`spark` or `local`."""
+        """Return which engine builds the tables: `spark` or `local`."""
         return "local" if self.spark is None else "spark"
 
     def table(
@@ -77,7 +77,7 @@ class Lesson:
     ) -> Table:
         """Create the table `course.<name>` and append each of `parts` in a commit of its own.
 
-        Columns and types are those of the first part. Raises InvalidInputError without one.
+        The first part gives columns and types. Raises InvalidInputError if there is none.
         """
         if not parts:
             raise InvalidInputError("a lesson's table needs rows", kind="lesson", field="parts")
@@ -99,7 +99,7 @@ class Lesson:
         return table
 
     def append(self, table: Table, rows: pa.Table) -> None:
-        """Append rows to a table of this lesson in one commit and, in each partition, one file."""
+        """Append rows to a table of this lesson in one commit, with one file in each partition."""
         if self.spark is None:
             append(table, rows)
             return
@@ -108,7 +108,7 @@ class Lesson:
             f"CAST({_quoted(f.name)} AS {_sql_type(str(f.field_type))}) AS {_quoted(f.name)}"
             for f in table.schema.fields
         ]
-        # Spark thinks that any column of a frame may be null; deletekit.datasets says which are not.
+        # In a Spark frame any column may be null; the table's schema says which are required.
         writer = frame.selectExpr(*columns).writeTo(
             f"{_quoted(self.catalog.name)}.{_NAMESPACE}.{_quoted(table.identifier[-1])}"
         )
@@ -116,9 +116,9 @@ class Lesson:
         table.refresh()
 
     def sql(self, statement: str) -> list[dict[str, Any]]:
-        """Run a statement in Spark SQL, which finds the lesson's tables by their bare names, and give its rows.
+        """Run a statement in Spark SQL and return its rows. The lesson's tables have their bare names there.
 
-        Without Spark one sentence says that it was passed over, and there are no rows.
+        Without Spark, print one sentence that says so and return no rows.
         """
         if self.spark is None:
             shown = " ".join(statement.split())
@@ -129,7 +129,7 @@ class Lesson:
         try:
             return [row.asDict(recursive=True) for row in self.spark.sql(statement).collect()]
         finally:
-            self.spark.sql(f"USE {before}")  # the session may be somebody else's too
+            self.spark.sql(f"USE {before}")  # other code may use the session too
 
     def _create(
         self,
@@ -152,30 +152,30 @@ class Lesson:
 
 
 def lesson(number: str, *, engine: str | None = None, needs_spark: bool = False) -> Lesson:
-    """Set a lesson up: an empty catalog in a temporary folder, which goes when the notebook's kernel ends.
+    """Set up a lesson: an empty catalog in a temporary folder, which is removed when the notebook's kernel ends.
 
     Parameters
     ----------
     number: `06`.
-    engine: `spark`, PySpark builds the tables; `local`, deletekit does; `auto`, PySpark where it starts, else deletekit
-        after one sentence that says so. None takes the variable DELETEKIT_COURSE_ENGINE, else `auto`.
-    needs_spark: the lesson is about Spark: without it the sentence says that `sql` does nothing.
+    engine: `spark`: PySpark builds the tables. `local`: deletekit does. `auto`: PySpark if it starts, else deletekit
+        after a sentence that says so. None: the value of the variable DELETEKIT_COURSE_ENGINE, else `auto`.
+    needs_spark: the lesson is about Spark; without Spark the sentence says that `sql` does nothing.
 
-    Raises InvalidInputError for another engine; EnvironmentMissingError for `spark` where Spark cannot start.
+    Raises InvalidInputError for another engine, EnvironmentMissingError for `spark` if Spark cannot start.
     """
     chosen = engine or os.environ.get(_ENGINE_VARIABLE) or "auto"
     if chosen not in ENGINES:
         raise InvalidInputError(
             "unknown engine of the course", kind="lesson", field="engine", found=chosen, expected=", ".join(ENGINES)
         )
-    # Spark's own view of a path: without links, such as macOS has to its temporary folder.
+    # Spark resolves links in a path, such as that of macOS's temporary folder.
     folder = Path(tempfile.mkdtemp(prefix=f"deletekit-lesson-{number}-")).resolve()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    name = f"lesson_{number}_{next(_numbers)}"  # a running session keeps each catalog that it has opened
+    name = f"lesson_{number}_{next(_numbers)}"  # a running session keeps every catalog that it opened
     spark = None
     try:
         spark = None if chosen == "local" else _session(folder, name)
-    except RuntimeError as e:  # EnvironmentMissingError, and pyspark's own when the JVM does not come up
+    except RuntimeError as e:  # EnvironmentMissingError, or pyspark's own error if the JVM does not start
         if chosen == "spark":
             raise
         _say_without_spark(" ".join(str(e).split()), needs_spark=needs_spark)

@@ -30,6 +30,7 @@ from deletekit.formats.metrics import field_id_of
 from deletekit.formats.tabular import open_tabular, read_all
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.properties import NAME_MAPPING
 
 __all__ = ["DeleteLoader", "EqualityKeys"]
 
@@ -160,7 +161,7 @@ class DeleteLoader:
         try:
             with self._io.open(delete.file_path) as source:
                 table = read_all(open_tabular(source, delete.file_format))
-            schema = with_field_ids(table.schema, self._metadata.properties.get("schema.name-mapping.default"))
+            schema = with_field_ids(table.schema, self._metadata.properties.get(NAME_MAPPING))
             return [self._key_column(table, schema, i) for i in ids]
         except DeletekitError as e:
             raise e.in_file(delete.file_path) from e

@@ -8,7 +8,7 @@ Spec: "Delete Formats"; Java PositionDeleteWriter, EqualityDeleteWriter, BaseDVF
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +24,14 @@ from deletekit.formats.metrics import to_optional
 from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin
 from deletekit.table.types import schema_to_json
 
-__all__ = ["FilePositions", "write_deletion_vectors", "write_equality_deletes", "write_position_deletes"]
+__all__ = [
+    "EncodedVector",
+    "FilePositions",
+    "write_deletion_vectors",
+    "write_encoded_vectors",
+    "write_equality_deletes",
+    "write_position_deletes",
+]
 
 POS_FIELD_ID = 2147483645
 """Reserved id of `_pos`; Java puts it in a deletion vector blob's `fields`."""
@@ -37,6 +44,33 @@ class FilePositions:
     data_file: DataFile
     positions: PositionBitmap
     rows: pa.Table | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedVector:
+    """The blob of a deletion vector, and the data file that it is about; `properties` are extra ones of the blob."""
+
+    data_file: str
+    spec_id: int
+    partition: tuple[Any, ...]
+    blob: bytes
+    cardinality: int
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def entry(self, path: str, *, file_size: int, offset: int, size: int) -> DeleteFile:
+        """Return the vector's delete file, for a blob at an offset of a file."""
+        return DeleteFile(
+            content=FileContent.POSITION_DELETES,
+            spec_id=self.spec_id,
+            partition=self.partition,
+            file_path=path,
+            file_format="PUFFIN",
+            record_count=self.cardinality,
+            file_size_in_bytes=file_size,
+            referenced_data_file=self.data_file,
+            content_offset=offset,
+            content_size_in_bytes=size,
+        )
 
 
 def write_deletion_vectors(
@@ -57,6 +91,25 @@ def write_deletion_vectors(
     if granularity_of(context.metadata, granularity) == "file":
         return [file for delete in chosen for file in _puffin_file(context, [delete])]
     return _puffin_file(context, chosen) if chosen else []
+
+
+def write_encoded_vectors(context: WriteContext, path: str, vectors: Sequence[EncodedVector]) -> list[DeleteFile]:
+    """Write deletion vectors that are encoded already to one Puffin file, and return an entry for each."""
+    blobs = [
+        Blob(
+            type=DELETION_VECTOR_V1,
+            data=v.blob,
+            fields=(POS_FIELD_ID,),
+            properties={"referenced-data-file": v.data_file, "cardinality": str(v.cardinality), **v.properties},
+        )
+        for v in vectors
+    ]
+    data, metadata = write_puffin(blobs, {"created-by": f"deletekit {version.__version__}"})
+    context.write(path, data)
+    return [
+        v.entry(path, file_size=len(data), offset=blob.offset, size=blob.length)
+        for v, blob in zip(vectors, metadata.blobs, strict=True)
+    ]
 
 
 def write_position_deletes(
@@ -111,37 +164,22 @@ def write_equality_deletes(
 
 
 def _puffin_file(context: WriteContext, chosen: Sequence[FilePositions]) -> list[DeleteFile]:
-    blobs = [
-        Blob(
-            type=DELETION_VECTOR_V1,
-            data=encode_blob(d.positions),
-            fields=(POS_FIELD_ID,),
-            properties={"referenced-data-file": d.data_file.file_path, "cardinality": str(len(d.positions))},
-        )
-        for d in chosen
-    ]
-    data, metadata = write_puffin(blobs, {"created-by": f"deletekit {version.__version__}"})
     spec = context.metadata.specs[chosen[0].data_file.spec_id]
     shared = len({(d.data_file.spec_id, d.data_file.partition) for d in chosen}) == 1
     path = context.data_path(
         spec if shared else PartitionSpec(), chosen[0].data_file.partition if shared else (), "-deletes.puffin"
     )
-    context.write(path, data)
-    return [
-        DeleteFile(
-            content=FileContent.POSITION_DELETES,
+    vectors = [
+        EncodedVector(
+            data_file=d.data_file.file_path,
             spec_id=d.data_file.spec_id,
             partition=d.data_file.partition,
-            file_path=path,
-            file_format="PUFFIN",
-            record_count=len(d.positions),
-            file_size_in_bytes=len(data),
-            referenced_data_file=d.data_file.file_path,
-            content_offset=blob.offset,
-            content_size_in_bytes=blob.length,
+            blob=encode_blob(d.positions),
+            cardinality=len(d.positions),
         )
-        for d, blob in zip(chosen, metadata.blobs, strict=True)
+        for d in chosen
     ]
+    return write_encoded_vectors(context, path, vectors)
 
 
 def _position_delete_file(context: WriteContext, group: Sequence[FilePositions]) -> DeleteFile:

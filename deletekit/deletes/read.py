@@ -34,6 +34,7 @@ from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.tabular import ColumnStatistics, RowGroup, TabularFile, open_tabular, rows_only
 from deletekit.table.file_io import FileIO, is_remote
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.properties import NAME_MAPPING
 from deletekit.table.types import arrow_type
 
 __all__ = [
@@ -182,7 +183,7 @@ class _Rows:
         file: TabularFile,
         key_sets: Sequence[EqualityKeys],
     ) -> None:
-        schema = with_field_ids(file.schema, context.metadata.properties.get("schema.name-mapping.default"))
+        schema = with_field_ids(file.schema, context.metadata.properties.get(NAME_MAPPING))
         self._context = context
         self._task = task
         self._request = request

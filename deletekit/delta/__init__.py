@@ -1,1 +1,1 @@
-"""Delta Lake to Iceberg and back, deletes included: no data file is rewritten."""
+"""Convert tables from Delta Lake to Iceberg and back, including their deletes, without rewriting data files."""

@@ -1,12 +1,13 @@
-"""Actions of a Delta log, as frozen values: what files a version has, what they hold, and under which rules.
+"""Parse the actions of a Delta log: which files a version has, what they hold, and which protocol it needs.
 
-Law: JSON <-> values; opens nothing. What the protocol lets a reader ignore is ignored, what it needs is checked.
+Parsing opens no file. Fields that readers may ignore are ignored; fields that they need are checked.
 Spec: Delta protocol, "Actions", https://github.com/delta-io/delta/blob/master/PROTOCOL.md#actions
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -22,10 +23,10 @@ _NO_COLUMNS = '{"type":"struct","fields":[]}'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddFile:
-    """`add`: a data file, and the vector of its deleted rows.
+    """An `add` action: a data file, and the vector of its deleted rows.
 
-    `path` is as the log has it. `stats` is JSON text, or the struct of a checkpoint as a dict; None where there are
-    none. `partition_values` are text by physical name.
+    `path` is as the log has it. `stats` is JSON text, the struct of a checkpoint as a dict, or None. `partition_values`
+    are text by physical name.
     """
 
     path: str
@@ -37,18 +38,18 @@ class AddFile:
 
     @property
     def vector_id(self) -> str | None:
-        """`uniqueId` of the vector; None without one, or with one of no rows."""
+        """Return the vector's `uniqueId`, or None if the file has no vector."""
         vector = self.deletion_vector
         return None if vector is None else vector.unique_id
 
     @property
     def deleted(self) -> int:
-        """How many rows the vector deletes."""
+        """Return how many rows the vector deletes."""
         return 0 if self.deletion_vector is None else self.deletion_vector.cardinality
 
     @property
     def parsed_stats(self) -> Mapping[str, Any]:
-        """Statistics, numbers with a point as Decimal; {} for none. Raises FormatError."""
+        """Return the statistics as a mapping, with decimals as Decimal; {} if there are none. Raise FormatError."""
         if not isinstance(self.stats, str):
             return self.stats or {}
         try:
@@ -61,7 +62,10 @@ class AddFile:
 
     @property
     def num_records(self) -> int | None:
-        """Rows of the data file, deleted ones included; None where the log does not say. Raises FormatError."""
+        """Return the rows of the data file, including deleted ones, or None if the log has no count.
+
+        Raise FormatError.
+        """
         number = self.parsed_stats.get("numRecords")
         if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
             raise _bad("add.stats.numRecords", number, ">= 0").in_file(self.path)
@@ -70,7 +74,7 @@ class AddFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveFile:
-    """`remove`: names the (path, vector) that is gone; its other fields are optional, and not relied on."""
+    """A `remove` action: it names the (path, vector) that is gone. Its other fields are optional and not used."""
 
     path: str
     vector_id: str | None = None
@@ -79,7 +83,7 @@ class RemoveFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """`metaData`: the schema, as JSON text, and what the table is partitioned by."""
+    """A `metaData` action: the schema as JSON text, the partition columns, and the table's configuration."""
 
     id: str
     schema_string: str
@@ -89,13 +93,13 @@ class Metadata:
 
     @property
     def column_mapping_mode(self) -> str:
-        """`none`, `name` or `id`."""
+        """Return the column mapping mode: `none`, `name` or `id`."""
         return self.configuration.get("delta.columnMapping.mode", "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """`protocol`: versions, and from reader version 3 and writer version 7 on, features by name."""
+    """A `protocol` action: versions, and table features from reader version 3 and writer version 7 on."""
 
     min_reader_version: int
     min_writer_version: int
@@ -105,14 +109,14 @@ class Protocol:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar:
-    """`sidecar` of a V2 checkpoint: a Parquet file of add and remove actions."""
+    """A `sidecar` action of a V2 checkpoint: it names a Parquet file of add and remove actions."""
 
     path: str
 
 
 @dataclass(slots=True, kw_only=True)
 class Actions:
-    """What one commit, or one file of a checkpoint, holds."""
+    """The actions of one commit, or of one file of a checkpoint."""
 
     adds: list[AddFile] = field(default_factory=list)
     removes: list[RemoveFile] = field(default_factory=list)
@@ -123,12 +127,12 @@ class Actions:
 
 
 def parse_commit(data: bytes) -> Actions:
-    """The actions of a commit: one JSON object on each line. Raises FormatError, UnsupportedError."""
+    """Parse a commit, which has one JSON object on each line. Raise FormatError or UnsupportedError."""
     rows = list(_lines(data))
     if not any(rows):
-        # Some writers create the file first: what they put into it later would never be read.
+        # Some writers create the file first and fill it later. After a sync it would not be read again.
         raise FormatError(
-            "empty commit in the Delta log: its writer has not finished, or died",
+            "empty commit in the Delta log: its writer did not finish",
             kind="delta-commit-empty",
             found=f"{len(data)} bytes",
             expected="an action",
@@ -137,10 +141,10 @@ def parse_commit(data: bytes) -> Actions:
 
 
 def parse_actions(rows: Iterable[Mapping[str, Any]], *, is_commit: bool = False) -> Actions:
-    """Actions from JSON objects, or from the rows of a checkpoint, which have every field and null in most.
+    """Parse actions from JSON objects, or from the rows of a checkpoint, in which most fields are null.
 
-    Raises FormatError for a field that lacks or is of another type, for a second `metaData` or `protocol`, and in a
-    commit for a path that is added twice; UnsupportedError for a kind of vector that this protocol does not have.
+    Raise FormatError for a field that is missing or has another type, for a second `metaData` or `protocol`, and in a
+    commit for a path that is added twice. Raise UnsupportedError for an unknown storage type of a deletion vector.
     """
     out = Actions()
     for row in rows:
@@ -154,7 +158,7 @@ def parse_actions(rows: Iterable[Mapping[str, Any]], *, is_commit: bool = False)
                 raise _bad(name, raw, "an object")
             parse(out, raw)
     if is_commit:
-        _check_once("add", [a.path for a in out.adds])
+        _check_unique("add", [a.path for a in out.adds])
     return out
 
 
@@ -167,16 +171,14 @@ def _lines(data: bytes) -> Iterator[Any]:
                 raise _bad(f"line {number}", str(e), "JSON") from e
 
 
-def _check_once(name: str, paths: list[str]) -> None:
-    seen: set[str] = set()
-    for path in paths:
-        if path in seen:
+def _check_unique(name: str, paths: list[str]) -> None:
+    for path, number in Counter(paths).items():
+        if number > 1:
             raise _bad(name, path, "each path once in a commit")
-        seen.add(path)
 
 
 def _check_only(name: str, known: object) -> None:
-    """Actions of a commit have no order: of two, nobody can say which one holds."""
+    """Raise FormatError for a second action of a kind. Actions of a commit have no order, so neither would win."""
     if known is not None:
         raise _bad(name, "two", "at most one in a commit or checkpoint")
 

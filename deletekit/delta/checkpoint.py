@@ -1,6 +1,6 @@
-"""Delta checkpoints: classic, in several parts, and V2 with sidecars; the names of log files.
+"""Read Delta checkpoints (classic, multi-part, and V2 with sidecars), and recognise log files by their names.
 
-Law: names and bytes -> values. Parquet is read through the file object that is given; nothing is opened.
+This module opens no file: Parquet is read through a file object.
 Spec: Delta protocol, "Checkpoints", "Checkpoint naming schemes", "Sidecar File".
 """
 
@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from deletekit.delta.actions import Actions, parse_actions, parse_commit
+from deletekit.delta.actions import Actions, parse_actions
 from deletekit.errors import FormatError, is_storage_failure
 
-__all__ = ["CheckpointFiles", "LogFiles", "log_files", "read_checkpoint_json", "read_checkpoint_parquet"]
+__all__ = ["CheckpointFiles", "LogFiles", "log_files", "read_checkpoint_parquet"]
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKSUM = re.compile(r"(\d{20})\.crc")
@@ -33,7 +33,7 @@ _WANTED = ("add", "metaData", "protocol", "sidecar")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointFiles:
-    """A whole checkpoint: the files of `_delta_log` that it consists of, sidecars apart."""
+    """A complete checkpoint: its files in `_delta_log`, without sidecars."""
 
     version: int
     names: tuple[str, ...]
@@ -41,7 +41,7 @@ class CheckpointFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFiles:
-    """What `_delta_log` has, by version. `checkpoints` are ascending; incomplete ones are left out."""
+    """The files of `_delta_log` by version. `checkpoints` are ascending; incomplete ones are left out."""
 
     commits: Mapping[int, str]
     checkpoints: tuple[CheckpointFiles, ...]
@@ -49,13 +49,13 @@ class LogFiles:
 
     @property
     def latest(self) -> int | None:
-        """The newest version that commits and checkpoints know of; None for no table."""
+        """Return the newest version of all commits and checkpoints, or None if there is no table."""
         versions = [*self.commits, *(c.version for c in self.checkpoints)]
         return max(versions, default=None)
 
 
 def log_files(names: Iterable[str]) -> LogFiles:
-    """Sort the file names of `_delta_log` (without its subfolders); others are ignored."""
+    """Sort the file names of `_delta_log` (without its subfolders) by what they are. Ignore other files."""
     commits: dict[int, str] = {}
     checksums: dict[int, str] = {}
     whole: list[CheckpointFiles] = []
@@ -76,19 +76,21 @@ def log_files(names: Iterable[str]) -> LogFiles:
 
 
 def read_checkpoint_parquet(source: Any) -> Actions:
-    """Add, metaData, protocol and sidecar actions of a checkpoint or sidecar file. Raises FormatError."""
+    """Read the add, metaData, protocol and sidecar actions of a checkpoint or sidecar file. Raise FormatError."""
     try:
         size = source.seek(0, 2)
         footer = pq.read_metadata(source)
         _check_limit("rows", footer.num_rows, size)
-        # INT96 in `stats_parsed`, in years that nanoseconds do not reach.
-        file = pq.ParquetFile(source, metadata=footer, coerce_int96_timestamp_unit="us", read_dictionary=_texts(footer))
+        # INT96 in `stats_parsed` may be in years that nanoseconds cannot express.
+        file = pq.ParquetFile(
+            source, metadata=footer, coerce_int96_timestamp_unit="us", read_dictionary=_text_columns(footer)
+        )
         names = [n for n in _WANTED if n in file.schema_arrow.names]
         rows: list[Mapping[str, Any]] = []
         left = _FREE_BYTES + _MAX_RATIO * size
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, columns=names)
-            left -= sum(_spread(chunk) for column in table.columns for chunk in column.chunks)
+            left -= sum(_text_bytes(chunk) for column in table.columns for chunk in column.chunks)
             _check_limit("text", -left, 0)
             for name in names:
                 column = table.column(name)
@@ -102,36 +104,31 @@ def read_checkpoint_parquet(source: Any) -> Actions:
     return parse_actions(rows)
 
 
-def _texts(footer: Any) -> list[str]:
-    """Columns of text. They are kept as dictionaries until it is known how much their rows come to."""
+def _text_columns(footer: Any) -> list[str]:
+    """List the text columns, which are read as dictionaries until the size of their rows is known."""
     if not footer.num_row_groups:
         return []
     columns = (footer.row_group(0).column(i) for i in range(footer.num_columns))
     return [c.path_in_schema for c in columns if c.physical_type == "BYTE_ARRAY"]
 
 
-def _spread(array: pa.Array) -> int:
-    """Bytes of an array's text, a value counted each time that a row has it."""
+def _text_bytes(array: pa.Array) -> int:
+    """Count the bytes of an array's text. A value counts once for each row that has it."""
     if pa.types.is_dictionary(array.type):
         return pc.sum(pc.binary_length(array.dictionary).take(array.indices)).as_py() or 0
     if pa.types.is_struct(array.type):
-        return sum(_spread(array.field(i)) for i in range(array.type.num_fields))
+        return sum(_text_bytes(array.field(i)) for i in range(array.type.num_fields))
     if pa.types.is_map(array.type):
-        return _spread(array.keys) + _spread(array.items)
-    return _spread(array.values) if pa.types.is_list(array.type) else 0
+        return _text_bytes(array.keys) + _text_bytes(array.items)
+    return _text_bytes(array.values) if pa.types.is_list(array.type) else 0
 
 
 def _check_limit(field: str, found: int, limit: int) -> None:
     if found > limit:
         raise FormatError(
-            "Delta checkpoint says more than a file of its size can",
+            "Delta checkpoint holds more than a file of its size can",
             kind="delta-checkpoint",
             field=field,
             found=f"{found} over the limit" if not limit else found,
             expected=f"<= {limit}" if limit else None,
         )
-
-
-def read_checkpoint_json(data: bytes) -> Actions:
-    """The same of a V2 checkpoint in JSON. Raises FormatError."""
-    return parse_commit(data)

@@ -1,7 +1,7 @@
-"""CLEAN UP DELTA: what syncs wrote and no snapshot needs any more; never a file of Delta's.
+"""Remove the files that syncs wrote and that no snapshot needs any more, but never a file of Delta's.
 
-Law: a file goes that lies where syncs write, has a name as they give, is old, and that nothing leads to. Folders are
-listed first and metadata read afterwards, so that whatever was committed in between is known.
+A file is removed only if it lies where syncs write, has a name that they give, is old, and nothing refers to it.
+Folders are listed before the metadata is read, so that files committed in between are known.
 Spec: Iceberg, "Snapshot Retention Policy".
 """
 
@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from deletekit.delta.paths import path_below
-from deletekit.delta.target import DELETE_DIRECTORY, DELTA_LOCATION
+from deletekit.delta.synced_table import DELETE_DIRECTORY, DELTA_LOCATION
 from deletekit.engines.local import LocalEngine
 from deletekit.errors import InvalidInputError
 from deletekit.maintenance.expire_snapshots import expire_owned
-from deletekit.maintenance.file_removal import check_not_needed, remove_files
-from deletekit.maintenance.latest_metadata import on_newest
+from deletekit.maintenance.latest_metadata import read_latest
 from deletekit.maintenance.reachable import Reachability
+from deletekit.maintenance.remove_files import check_not_needed, remove_files
 from deletekit.table.locations import KnownFiles, SpellingRules
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.metadata_file import logged_files, metadata_folder
@@ -40,8 +40,8 @@ class DeltaCleanUp:
     Attributes
     ----------
     snapshot_ids: expired snapshots.
-    deleted_files: delete files, manifests, manifest lists and metadata files that are gone, in order.
-    failed_files: those that storage would not remove, with the reason.
+    deleted_files: the removed delete files, manifests, manifest lists and metadata files, in order.
+    failed_files: files that storage could not remove, with the reason.
     """
 
     snapshot_ids: tuple[int, ...] = ()
@@ -57,18 +57,20 @@ def clean_up_delta(
     orphan_hours: float = DEFAULT_ORPHAN_HOURS,
     dry_run: bool = False,
 ) -> DeltaCleanUp:
-    """Expire old snapshots of a table that `sync_delta` made, and remove the files that are its own.
+    """Expire old snapshots of a table that `sync_delta` made, and remove the table's own files that nothing needs.
 
     Parameters
     ----------
-    older_than: snapshots made before expire, as in `expire_snapshots`; default: the table's own policy.
-    orphan_hours: files of syncs that broke off go when they are this old; a sync that still runs must be younger.
+    older_than: expire snapshots that were made before this time, as in `expire_snapshots`; default: the table's own
+        policy.
+    orphan_hours: remove files of interrupted syncs that are at least this old. A sync that still runs must be younger.
     dry_run: decide everything, change nothing.
 
-    Data files, and Delta's own vectors, stay whatever nothing leads to them: they are Delta's, and its VACUUM's.
+    Data files and Delta's own vectors are never removed, even if nothing refers to them: they belong to Delta and its
+    VACUUM.
 
-    Raises InvalidInputError for a table that `sync_delta` did not make, one without a catalog, or one whose metadata
-    file does not lie where its location says; else as `expire_snapshots`.
+    Raises InvalidInputError for a table that `sync_delta` did not make, for one without a catalog, and for one whose
+    metadata file is not in the folder that its location names; otherwise as `expire_snapshots`.
     """
     table.require_catalog()
     metadata = table.refresh().metadata
@@ -85,18 +87,18 @@ def clean_up_delta(
 
     engine = LocalEngine()
     expired = expire_owned(table, older_than, owned, engine, dry_run=dry_run)
-    gone = (
+    expired_files = (
         *expired.deleted_position_delete_files,
         *expired.deleted_deletion_vector_files,
         *expired.deleted_manifest_files,
         *expired.deleted_manifest_lists,
     )
-    known = KnownFiles(SpellingRules(), gone)
+    known = KnownFiles(SpellingRules(), expired_files)
     orphans = [path for path in _orphans(table, directory, orphan_hours) if path not in known]
     failed = {} if dry_run else remove_files(table.io, metadata, orphans, engine)
     return DeltaCleanUp(
         snapshot_ids=expired.snapshot_ids,
-        deleted_files=tuple(sorted({*gone, *(p for p in orphans if p not in failed)})),
+        deleted_files=tuple(sorted({*expired_files, *(p for p in orphans if p not in failed)})),
         failed_files={**expired.failed_files, **failed},
         dry_run=dry_run,
     )
@@ -111,7 +113,7 @@ def _is_own(path: str, metadata: TableMetadata, directory: str) -> bool:
 
 
 def _orphans(table: Table, directory: str, hours: float) -> list[str]:
-    """Old files of syncs that nothing leads to: those of processes that were killed."""
+    """List old files of syncs that nothing refers to. Killed processes leave them behind."""
     limit = time.time() * 1000 - hours * 3_600_000
     metadata = table.metadata
     old = {
@@ -123,7 +125,7 @@ def _orphans(table: Table, directory: str, hours: float) -> list[str]:
     if not old:
         return []
     reachability = Reachability(table.io, LocalEngine())
-    live = on_newest(table, lambda now: {*reachability.files(now), *logged_files(now), table.metadata_location})
+    live = read_latest(table, lambda now: {*reachability.files(now), *logged_files(now), table.metadata_location})
     known = KnownFiles(SpellingRules(), live)
     orphans = sorted(path for path in old if path not in known)
     check_not_needed(orphans, tuple(live))

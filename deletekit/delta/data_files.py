@@ -1,8 +1,8 @@
-"""Delta's data files as Iceberg's: the entry that the log's facts make, and a look into the file itself.
+"""Make Iceberg data file entries from Delta's add actions, and check each file against the log.
 
-Law: each file is opened once, when it is added, and the log is believed only where the file agrees: its size and rows;
-its field ids, if it has any, are those that the table has for these columns; and its partition columns, if it has any,
-hold the value that the log says. Without this look, readers of Iceberg would show other rows than those of Delta.
+Each file is opened when it is added. Its size and row count must be those of the log. Its field ids, if it has any,
+must be those of the table's columns. Its partition columns, if it has any, must hold the value of the log. Otherwise
+Iceberg's readers would show other rows than Delta's.
 Spec: Delta protocol, "Add File", "Column Mapping"; Iceberg, "Column Projection", "Data File Fields".
 """
 
@@ -20,8 +20,9 @@ import pyarrow.parquet as pq
 from pyiceberg import types as it
 
 from deletekit.delta.actions import AddFile
-from deletekit.delta.schema import DeltaColumn, DeltaSchema
-from deletekit.delta.values import metrics_of, partition_tuple
+from deletekit.delta.partition_values import partition_tuple
+from deletekit.delta.schema_from_delta import DeltaColumn, DeltaSchema
+from deletekit.delta.statistics import metrics_of
 from deletekit.errors import DeletekitError, FormatError, UnsupportedError, is_storage_failure
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.metrics import field_id_of, to_optional
@@ -35,7 +36,7 @@ _DAMAGE = (pa.ArrowException, OSError, ValueError)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFiles:
-    """Makes entries of one version's schema. `check_size` compares each file's size with the log, too."""
+    """Make the entries of one version's data files. `check_size` also compares each file's size with the log."""
 
     io: FileIO
     schema: DeltaSchema
@@ -44,7 +45,7 @@ class DataFiles:
     check_size: bool
 
     def entry(self, add: AddFile, path: str) -> DataFile:
-        """The data file of an add action, at a storage path.
+        """Return the data file of an add action, at a storage path.
 
         Raises FormatError for statistics or partition values that cannot be, and for a file that is not what the log
         says; NotFoundError when it is gone; UnsupportedError for field ids that name other columns, and for partition
@@ -70,10 +71,10 @@ class DataFiles:
         )
 
     def _checked_records(self, path: str, add: AddFile, partition: Sequence[Any]) -> int:
-        """Rows of the file, once everything in it that readers go by agrees with the log."""
+        """Return the file's row count, after comparing everything that readers rely on with the log."""
         with self.io.open(path) as source:
             try:
-                # INT96, in years that nanoseconds do not reach.
+                # INT96 may be in years that nanoseconds cannot express.
                 file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
                 schema, records = file.schema_arrow, int(file.metadata.num_rows)
             except _DAMAGE as e:
@@ -83,7 +84,7 @@ class DataFiles:
             expected = add.num_records
             if expected is not None and records != expected:
                 raise FormatError(
-                    "data file has another number of rows than the Delta log says",
+                    "data file has another number of rows than the Delta log",
                     kind="delta-num-records",
                     field="numRecords",
                     found=records,
@@ -100,7 +101,7 @@ class DataFiles:
         found = self.io.size(path)
         if found != expected:
             raise FormatError(
-                "data file has another size than the Delta log says",
+                "data file has another size than the Delta log",
                 kind="delta-size",
                 field="size",
                 found=found,
@@ -108,7 +109,10 @@ class DataFiles:
             )
 
     def _check_partition(self, file: pq.ParquetFile, column: DeltaColumn, value: Any) -> None:
-        """Delta takes a partition value from the log alone; by Iceberg's specification the file's own column wins."""
+        """Check that the file's own partition column agrees with the log.
+
+        Delta reads the log; Iceberg reads the file.
+        """
         name = _name_in_file(file.schema_arrow, column)
         if name is None:
             return
@@ -121,7 +125,7 @@ class DataFiles:
         other = [v for v in found if v != value and not (v != v and value != value)]
         if other:
             raise UnsupportedError(
-                "data file has its partition column, with another value than the Delta log says",
+                "data file has a partition column with another value than the Delta log",
                 kind="delta-partition-value",
                 field=name,
                 found=repr(other[0]),
@@ -130,7 +134,7 @@ class DataFiles:
 
 
 def check_field_ids(file: pa.Schema, schema: DeltaSchema) -> None:
-    """Iceberg finds a column by the id in the file and by nothing else, if the file has ids at all.
+    """Check the field ids of a data file. If a file has any, Iceberg finds columns only by them.
 
     Raises UnsupportedError for a file in which Iceberg would find other columns than Delta does, or not all of them.
     """
@@ -140,7 +144,7 @@ def check_field_ids(file: pa.Schema, schema: DeltaSchema) -> None:
         return
     for path, field_id in by_name.items():
         if field_id is None and path[-1] in _NESTED and path[0] in schema.top_level_names:
-            # Iceberg Java reads no file of which some fields have ids and these have none.
+            # Iceberg Java does not read a file in which some fields have ids and these have none.
             raise UnsupportedError(
                 "lists and maps of a table with column mapping need ids that only IcebergCompat writes",
                 kind="delta-nested-ids",
@@ -159,12 +163,12 @@ def check_field_ids(file: pa.Schema, schema: DeltaSchema) -> None:
 
 
 def _check_case(names: Sequence[str], schema: DeltaSchema) -> None:
-    """Spark finds columns of files in any case, delta-kernel and readers of Iceberg do not."""
+    """Refuse a column in another case. Spark finds it; delta-kernel and Iceberg's readers do not."""
     by_case = {name.lower(): name for name in names}
     for name in sorted(schema.top_level_names.difference(names)):
         if name.lower() in by_case:
             raise UnsupportedError(
-                "data file has the column in another case: readers do not agree on that",
+                "data file has the column in another case, and readers do not agree whether it is the same",
                 kind="delta-column-case",
                 field=name,
                 found=by_case[name.lower()],
@@ -177,7 +181,10 @@ _Path = tuple[str, ...]
 
 
 def _paths(fields: Iterable[pa.Field], path: _Path = (), *, by_id: bool) -> Iterator[tuple[_Path, int | None]]:
-    """All fields of a file with their ids; `by_id`, those that have none are left out, and ids take names' places."""
+    """Yield all fields of a file with their ids.
+
+    With `by_id`, fields without id are left out, and paths are made of ids.
+    """
     for field in fields:
         field_id, kind = field_id_of(field), field.type
         if by_id and field_id is None and field.name not in _NESTED:
@@ -196,7 +203,7 @@ def _paths(fields: Iterable[pa.Field], path: _Path = (), *, by_id: bool) -> Iter
 def _wanted_ids(
     kind: it.IcebergType, names: Mapping[int, str], path: _Path = (), *, by_id: bool
 ) -> Iterator[tuple[_Path, int]]:
-    """The ids of the table's columns, by their paths as `_paths` has them."""
+    """Yield the ids of the table's columns, by paths as `_paths` makes them."""
     parts: list[tuple[str, int, it.IcebergType]] = []
     if isinstance(kind, it.StructType):
         parts = [(f"#{f.field_id}" if by_id else names[f.field_id], f.field_id, f.field_type) for f in kind.fields]
@@ -210,7 +217,7 @@ def _wanted_ids(
 
 
 def _names_by_id(schema: DeltaSchema) -> dict[int, str]:
-    """Physical names, which the name mapping has, whatever the columns are called now."""
+    """Return the physical names by field id, from the name mapping."""
     names: dict[int, str] = {}
     pending = json.loads(schema.name_mapping)
     while pending:
@@ -221,7 +228,7 @@ def _names_by_id(schema: DeltaSchema) -> dict[int, str]:
 
 
 def _name_in_file(file: pa.Schema, column: DeltaColumn) -> str | None:
-    """The name of the column that readers of Iceberg take for this one; None where the file has none."""
+    """Return the file's column that Iceberg's readers take for this one, or None if the file has none."""
     ids = {field_id_of(field): field.name for field in file}
     if column.field_id in ids:
         return str(ids[column.field_id])

@@ -1,11 +1,11 @@
-"""Delta Lake's deletion vectors: the descriptor in the log, and the frame that holds the positions.
+"""Read Delta's deletion vectors: the descriptor in the log, and the frame that holds the positions.
 
-Law: values and bytes; opens nothing. A frame of a Delta file is, byte for byte, Iceberg's `deletion-vector-v1` blob:
+A frame of a Delta file has exactly the bytes of Iceberg's `deletion-vector-v1` blob:
 
     size u32 BE | magic D1 D3 39 64 | portable 64-bit Roaring bitmap | CRC-32 u32 BE
 
 An inline vector is the part between size and CRC, in Z85. The older "native" serialisation (magic D0 D3 39 64) is read
-where Delta's own readers do, and has to be encoded anew for Iceberg.
+as Delta's own readers do, and must be encoded again for Iceberg.
 Spec: Delta protocol, "Deletion Vectors", "Deletion Vector Format"; Puffin spec, "deletion-vector-v1 blob type".
 """
 
@@ -25,6 +25,7 @@ from deletekit.delta.z85 import decode_z85, encode_z85
 from deletekit.errors import FormatError, UnsupportedError
 from deletekit.formats.deletion_vector import MAGIC, PositionBitmap, decode_vector, encode_blob
 from deletekit.formats.roaring import serialized_size
+from deletekit.table.file_io import FileIO
 
 __all__ = [
     "FRAME_BYTES",
@@ -33,7 +34,9 @@ __all__ = [
     "blob_of_frame",
     "decode_body",
     "frame_of_body",
+    "read_frame",
     "relative_descriptor",
+    "vector_offset",
 ]
 
 FRAME_BYTES = 8
@@ -46,14 +49,14 @@ _MAX_BYTES = 2**31 - 1 - FRAME_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionVectorDescriptor:
-    """`deletionVector` of an add or remove action.
+    """The `deletionVector` of an add or remove action.
 
     Attributes
     ----------
     storage_type: `u`, a file named by a uuid below the table's root; `p`, an absolute path; `i`, inline.
-    path_or_inline_dv: what that needs, as the log has it.
-    offset: where the frame begins in the file; None counts as 0, and for inline vectors there is none.
-    size_in_bytes: of magic and bitmap, without length and CRC.
+    path_or_inline_dv: the encoded uuid, the path, or the inline vector, as the log has it.
+    offset: where the frame begins in the file; None counts as 0. Inline vectors have none.
+    size_in_bytes: the length of magic and bitmap, without length and CRC.
     cardinality: how many rows are deleted.
     """
 
@@ -65,7 +68,7 @@ class DeletionVectorDescriptor:
 
     @property
     def unique_id(self) -> str:
-        """What tells vectors of one data file apart (`uniqueId` of the protocol)."""
+        """Return the id that tells the vectors of one data file apart (`uniqueId` of the protocol)."""
         at = "" if self.offset is None else f"@{self.offset}"
         return f"{self.storage_type}{self.path_or_inline_dv}{at}"
 
@@ -74,7 +77,7 @@ class DeletionVectorDescriptor:
         return self.storage_type == "i"
 
     def file_path(self, root: str) -> str | None:
-        """Storage path of the file that holds the vector; None for an inline one. Raises FormatError."""
+        """Return the storage path of the vector's file, or None if it is inline. Raise FormatError."""
         if self.storage_type == "i":
             return None
         if self.storage_type == "p":
@@ -84,14 +87,14 @@ class DeletionVectorDescriptor:
         return "/".join(filter(None, (root.rstrip("/"), prefix, name)))
 
     def inline_body(self) -> bytes:
-        """Magic and bitmap of an inline vector. Raises FormatError."""
+        """Return magic and bitmap of an inline vector. Raise FormatError."""
         data = _decoded(self.path_or_inline_dv)
         if not self.size_in_bytes <= len(data) < self.size_in_bytes + 4:
             raise _bad("inline deletion vector has another size", "sizeInBytes", len(data), self.size_in_bytes)
         return data[: self.size_in_bytes]
 
     def to_json(self) -> dict[str, Any]:
-        """As the log stores it."""
+        """Return the descriptor as the log stores it."""
         raw: dict[str, Any] = {"storageType": self.storage_type, "pathOrInlineDv": self.path_or_inline_dv}
         if self.offset is not None:
             raw["offset"] = self.offset
@@ -99,7 +102,7 @@ class DeletionVectorDescriptor:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> DeletionVectorDescriptor:
-        """Parse and check. Raises FormatError; UnsupportedError for a storage type that is not of this protocol."""
+        """Parse and check a descriptor. Raise FormatError, or UnsupportedError for an unknown storage type."""
         storage = raw.get("storageType")
         if storage not in ("u", "p", "i"):
             raise UnsupportedError(
@@ -132,7 +135,7 @@ class DeletionVectorDescriptor:
 
 
 def relative_descriptor(uuid: UUID, *, offset: int, size_in_bytes: int, cardinality: int) -> DeletionVectorDescriptor:
-    """The descriptor of a frame in `deletion_vector_<uuid>.bin` at the table's root."""
+    """Describe a frame in `deletion_vector_<uuid>.bin` at the table's root."""
     return DeletionVectorDescriptor(
         storage_type="u",
         path_or_inline_dv=encode_z85(uuid.bytes),
@@ -142,24 +145,58 @@ def relative_descriptor(uuid: UUID, *, offset: int, size_in_bytes: int, cardinal
     )
 
 
+def vector_offset(io: FileIO, path: str, descriptor: DeletionVectorDescriptor) -> int:
+    """Return where the frame begins in a file.
+
+    A missing offset means 0, or 1 (after the version byte) to some writers.
+    """
+    if descriptor.offset is not None:
+        return descriptor.offset
+    begins_there = io.read(path, 0, 4) == descriptor.size_in_bytes.to_bytes(4, "big")
+    return 0 if begins_there or io.read(path, 0, 1) != b"\x01" else 1
+
+
+def read_frame(io: FileIO, root: str, descriptor: DeletionVectorDescriptor) -> tuple[str | None, int, bytes]:
+    """Return a vector's file, the frame's offset in it, and the frame.
+
+    For an inline vector, make the frame; it has no file.
+
+    Raises NotFoundError for a file that is gone, FormatError for one that is too short or a damaged descriptor.
+    """
+    path = descriptor.file_path(root)
+    if path is None:
+        return None, 0, frame_of_body(descriptor.inline_body())
+    offset, length, size = vector_offset(io, path, descriptor), descriptor.size_in_bytes + FRAME_BYTES, io.size(path)
+    if offset + length > size:  # before a buffer as large as a damaged log says is asked for
+        raise FormatError(
+            "deletion vector reaches past the end of its file",
+            kind="truncated",
+            file=path,
+            field="sizeInBytes",
+            found=f"{size} bytes",
+            expected=f"{offset + length} bytes",
+        )
+    return path, offset, io.read(path, offset, length)
+
+
 def frame_of_body(body: bytes) -> bytes:
-    """Length, body and CRC: the frame of an inline vector, or of one to be written."""
+    """Put length and CRC around magic and bitmap."""
     return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
 
 
 def blob_of_frame(frame: bytes, descriptor: DeletionVectorDescriptor, num_records: int | None) -> bytes:
-    """The Iceberg blob of a frame: the same bytes, once every claim about them is checked.
+    """Return the Iceberg blob of a frame, after checking the frame. The bytes are the same.
 
     Parameters
     ----------
     frame: `size_in_bytes + 8` bytes.
-    num_records: rows of the data file; a position behind them is an error. None where nobody knows.
+    num_records: rows of the data file, or None if they are not known. A position at or after that count is an error.
 
-    Only a vector in the native serialisation is encoded anew. Raises FormatError for a wrong length, CRC, magic,
+    Only a vector in the native serialisation is encoded again. Raises FormatError for a wrong length, CRC, magic,
     bitmap, cardinality or position.
     """
     body = _checked_body(frame, descriptor)
-    if _is_as_said(body, descriptor.cardinality, num_records):
+    if _is_valid_single_bitmap(body, descriptor.cardinality, num_records):
         return frame
     positions = decode_body(body)
     check_positions(positions, descriptor, num_records)
@@ -167,7 +204,7 @@ def blob_of_frame(frame: bytes, descriptor: DeletionVectorDescriptor, num_record
 
 
 def check_positions(positions: PositionBitmap, descriptor: DeletionVectorDescriptor, num_records: int | None) -> None:
-    """Raise FormatError when there are not as many positions as the log says, or one lies behind the last row."""
+    """Raise FormatError if the number of positions is not that of the log, or if one is not a row of the data file."""
     if len(positions) != descriptor.cardinality:
         raise _bad("deletion vector has another cardinality", "cardinality", len(positions), descriptor.cardinality)
     if num_records is not None and positions.count_in(0, num_records) != len(positions):
@@ -175,20 +212,20 @@ def check_positions(positions: PositionBitmap, descriptor: DeletionVectorDescrip
 
 
 def decode_body(body: bytes | memoryview) -> PositionBitmap:
-    """Positions of magic and bitmap, in either serialisation. Raises FormatError."""
+    """Return the positions of magic and bitmap, in either serialisation. Raise FormatError."""
     view = memoryview(body)
     magic = bytes(view[:4])
     if magic == MAGIC:
         return decode_vector(view[4:])
     if magic == NATIVE_MAGIC:
-        return _native(view[4:], "<")
+        return _decode_native(view[4:], "<")
     if magic == NATIVE_MAGIC[::-1]:
-        return _native(view[4:], ">")  # the protocol's own example of an inline vector is in this order
+        return _decode_native(view[4:], ">")  # the protocol's own example of an inline vector is in this order
     raise _bad("not a deletion vector", "magic", magic.hex(), f"{MAGIC.hex()} or {NATIVE_MAGIC.hex()}")
 
 
-def _is_as_said(body: memoryview, cardinality: int, num_records: int | None) -> bool:
-    """Whether this is the usual vector, of one bitmap below 2^32, and right; False says that it has to be looked at."""
+def _is_valid_single_bitmap(body: memoryview, cardinality: int, num_records: int | None) -> bool:
+    """Check quickly whether this is a valid vector of one bitmap below 2^32. False: it needs the full check."""
     if body[:16] != _ONE_BITMAP:
         return False
     try:
@@ -220,8 +257,8 @@ def _checked_body(frame: bytes, descriptor: DeletionVectorDescriptor) -> memoryv
     return body
 
 
-def _native(view: memoryview, order: str) -> PositionBitmap:
-    """Spark's older form: count, then for each high half in turn the length of a bitmap, and the bitmap."""
+def _decode_native(view: memoryview, order: str) -> PositionBitmap:
+    """Decode Spark's older form: a count, then for each high half the length of a bitmap, and the bitmap."""
     by_key: dict[int, BitMap] = {}
     try:
         (count,) = struct.unpack_from(f"{order}I", view)

@@ -1,8 +1,8 @@
-"""EXPORT DELTA: a Delta table over the data files of an Iceberg table, its deletion vectors included.
+"""Export an Iceberg table as a Delta table over the same data files, including its deletion vectors.
 
-Law: no data file is copied. A vector's file gets a copy that Delta's readers open: Delta's frame and Iceberg's blob are
-the same bytes, so it is the Puffin file with another first byte, and each vector keeps its offset. Each export is one
-commit of Delta's log, made only if no other has that number.
+No data file is copied. Delta's frame and Iceberg's blob are the same bytes, so a Puffin file is copied with another
+first byte, and each vector keeps its offset. Each export is one commit of Delta's log, created only if that version
+does not exist yet.
 Spec: Delta protocol, "Add File and Remove File", "Deletion Vectors", "Transaction Identifiers".
 """
 
@@ -19,13 +19,15 @@ from typing import Any
 import numpy as np
 
 from deletekit.delta.actions import AddFile
+from deletekit.delta.convert_vectors import read_checked_blob
 from deletekit.delta.deletion_vector import FRAME_BYTES, DeletionVectorDescriptor, relative_descriptor
-from deletekit.delta.iceberg_schema import ColumnMapping, metadata_action, partition_texts, protocol_action
 from deletekit.delta.log import DeltaLog
+from deletekit.delta.partition_values import partition_texts
 from deletekit.delta.paths import delta_path
-from deletekit.errors import DeletekitError, InvalidInputError, NotFoundError, UnsupportedError
+from deletekit.delta.protocol import protocol_action
+from deletekit.delta.schema_to_delta import ColumnMapping, metadata_action
+from deletekit.errors import InvalidInputError, NotFoundError, UnsupportedError
 from deletekit.formats.content_file import DataFile, DeleteFile, refuse_encrypted
-from deletekit.formats.deletion_vector import decode_blob
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.file_io import FileIO, write_if_absent
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
@@ -45,9 +47,9 @@ class DeltaExport:
     Attributes
     ----------
     path: the Delta table's folder.
-    version: its version that has the rows of `snapshot_id`.
-    snapshot_id: of the Iceberg table.
-    added_files, removed_files: how many add and remove actions the commit has; none when nothing had changed.
+    version: the Delta version that has the rows of `snapshot_id`.
+    snapshot_id: the Iceberg table's snapshot.
+    added_files, removed_files: how many add and remove actions the commit has; 0 if nothing had changed.
     """
 
     path: str
@@ -60,25 +62,25 @@ class DeltaExport:
 def export_delta(
     table: Table, path: str | Path, *, ref: str = MAIN, column_mapping: ColumnMapping = "none"
 ) -> DeltaExport:
-    """Make, or bring up to date, a Delta table that has the rows of an Iceberg v3 table.
+    """Create or update a Delta table that has the rows of an Iceberg v3 table.
 
     Parameters
     ----------
-    path: the Delta table's folder, on a local disk: no other storage creates a file only if there is none, through
-        pyarrow. New, or one that an export of the same table made.
+    path: the Delta table's folder, on a local disk, because pyarrow cannot create a file only if it is absent
+        elsewhere. It must be new, or made by an earlier export of the same table.
     ref: the branch or tag.
     column_mapping: `none`, for tables whose columns were never renamed; or `id`, which finds columns by their field
-        ids: Spark reads that right, deltalake 1.6 takes such columns for NULL without a word.
+        ids. Spark reads `id` right. deltalake 1.6 silently reads such columns as NULL.
 
-    Spark with Delta reads it, and `DeltaTable.scan()` and `QueryBuilder` of deltalake 1.6 do; its other readers refuse
-    deletion vectors. It refers to the Iceberg table's data files by absolute path: expiring snapshots there takes them
-    from older versions here.
+    Spark with Delta reads the table, and so do `DeltaTable.scan()` and `QueryBuilder` of deltalake 1.6; its other
+    readers refuse deletion vectors. The Delta table refers to the Iceberg table's data files by absolute path. Expiring
+    snapshots of the Iceberg table therefore removes files of older Delta versions.
 
-    Refused with UnsupportedError, by name: equality deletes and position delete files (`convert_equality_deletes`,
-    `rewrite_position_deletes` make vectors of them), ORC and Avro data files, types and partition values that Delta has
-    not, promoted columns, columns that differ in case only, defaults of existing rows, and a change of partitioning.
-    Raises InvalidInputError for a folder that holds another Delta table; CommitConflictError when another writer made
-    the version first; FormatError for a vector that is damaged. The Delta table is then as it was.
+    Raises UnsupportedError, by name, for equality deletes and position delete files (`convert_equality_deletes` and
+    `rewrite_position_deletes` turn them into vectors), ORC and Avro data files, types and partition values that Delta
+    does not have, promoted columns, columns that differ only in case, defaults of existing rows, and a change of
+    partitioning. Raises InvalidInputError for a folder that holds another Delta table; CommitConflictError if another
+    writer made the version first; FormatError for a damaged vector. The Delta table is then unchanged.
     """
     root = str(Path(path).absolute())
     metadata = table.refresh().metadata
@@ -88,7 +90,7 @@ def export_delta(
     log = _log(table.io, root, metadata, column_mapping)
     version, live, known = (0, {}, {}) if log is None else _state(log)
     adds = {p: a for p, a in wanted.items() if p not in live or live[p].vector_id != _vector_id(a)}
-    removes = [_removal(a) for p, a in live.items() if p not in wanted or p in adds]
+    removes = [_remove_action(a) for p, a in live.items() if p not in wanted or p in adds]
     changed = [text for name, text in actions.items() if known.get(name) != text]
     snapshot_id = snapshot.snapshot_id if snapshot else None
     if log is not None and not (adds or removes or changed):
@@ -117,7 +119,7 @@ def _commit_info(metadata: TableMetadata, snapshot_id: int | None) -> str:
 
 
 def _log(io: FileIO, root: str, metadata: TableMetadata, mode: ColumnMapping) -> DeltaLog | None:
-    """The log of an earlier export; None for a new table."""
+    """Return the log of an earlier export, or None for a new table."""
     try:
         log = DeltaLog(io, root)
     except NotFoundError:
@@ -125,7 +127,7 @@ def _log(io: FileIO, root: str, metadata: TableMetadata, mode: ColumnMapping) ->
     last = log.state(log.latest).metadata
     if last.column_mapping_mode != mode:
         raise InvalidInputError(
-            "a Delta table's column mapping cannot be changed so",
+            "the column mapping of a Delta table cannot be changed",
             kind="delta-column-mapping",
             file=root,
             field="column_mapping",
@@ -146,7 +148,7 @@ def _log(io: FileIO, root: str, metadata: TableMetadata, mode: ColumnMapping) ->
 
 
 def _state(log: DeltaLog) -> tuple[int, Mapping[str, AddFile], dict[str, str]]:
-    """The next version, what is live, and the last protocol and metaData as they were written."""
+    """Return the next version, the live files, and the last protocol and metaData actions as they were written."""
     known: dict[str, str] = {}
     for commit in log.commits(0, log.latest):
         for name, found in (("protocol", commit.actions.protocol), ("metaData", commit.actions.metadata)):
@@ -158,7 +160,7 @@ def _state(log: DeltaLog) -> tuple[int, Mapping[str, AddFile], dict[str, str]]:
 def _wanted(
     io: FileIO, metadata: TableMetadata, snapshot: Snapshot | None, root: str, mode: ColumnMapping
 ) -> tuple[dict[str, Json], dict[str, str]]:
-    """Add actions by their path in the log, and where each Puffin file is copied to."""
+    """Return the add actions by their path in the log, and the file to which each Puffin file is copied."""
     if snapshot is None:
         return {}, {}
     reader = SnapshotReader(io, metadata)
@@ -169,7 +171,7 @@ def _wanted(
             assert isinstance(delete, DeleteFile)
             if not delete.is_deletion_vector or delete.referenced_data_file is None:
                 raise UnsupportedError(
-                    "Delta knows deletion vectors and no other deletes",
+                    "Delta has deletion vectors only, no other deletes",
                     kind="delta-deletes",
                     file=delete.file_path,
                     found=delete.kind,
@@ -208,14 +210,10 @@ def _add(metadata: TableMetadata, file: DataFile, root: str, mode: ColumnMapping
 
 
 def _descriptor(io: FileIO, vector: DeleteFile) -> DeletionVectorDescriptor:
-    """The vector's descriptor; the file's name follows from the Puffin file's, so one vector always has one id."""
+    """Return the vector's descriptor. Its file is named after the Puffin file, so a vector always has the same id."""
     assert vector.content_offset is not None
     assert vector.content_size_in_bytes is not None
-    try:
-        blob = io.read(vector.file_path, vector.content_offset, vector.content_size_in_bytes)
-        decode_blob(blob, cardinality=vector.record_count)
-    except DeletekitError as e:
-        raise e.in_file(vector.file_path) from e
+    read_checked_blob(io, vector)
     return relative_descriptor(
         uuid.uuid5(uuid.NAMESPACE_URL, vector.file_path),
         offset=vector.content_offset,
@@ -225,7 +223,10 @@ def _descriptor(io: FileIO, vector: DeleteFile) -> DeletionVectorDescriptor:
 
 
 def _copy_vectors(io: FileIO, source: str, target: str) -> None:
-    """A Puffin file as a file of Delta vectors: version 1 in its first byte; what is between vectors, nobody reads."""
+    """Copy a Puffin file as a file of Delta vectors, whose first byte is version 1.
+
+    Readers skip bytes between vectors.
+    """
     if not Path(target).exists():
         write_if_absent(target, b"\x01" + io.read(source)[1:])
 
@@ -235,7 +236,7 @@ def _vector_id(action: Mapping[str, Any]) -> str | None:
     return None if raw is None else DeletionVectorDescriptor.from_json(raw).unique_id
 
 
-def _removal(add: AddFile) -> Json:
+def _remove_action(add: AddFile) -> Json:
     raw: Json = {"path": add.path, "deletionTimestamp": int(time.time() * 1000), "dataChange": True}
     if add.deletion_vector is not None:
         raw["deletionVector"] = add.deletion_vector.to_json()

@@ -1,7 +1,7 @@
-"""A Delta table's log: the state of a version, and the commits that lead from one to another.
+"""Read a Delta table's log: the state of a version, and the commits between two versions.
 
-Law: read-only. A state is replayed from the newest checkpoint that the remaining commits continue; what is live is
-keyed by (path, vector). Nothing of the table but `_delta_log` is opened.
+A state is replayed from the newest checkpoint that the remaining commits continue. Live files are keyed by (path,
+vector). Only `_delta_log` is opened, and only for reading.
 Spec: Delta protocol, "Delta Log Entries", "Action Reconciliation".
 """
 
@@ -16,7 +16,6 @@ from deletekit.delta.checkpoint import (
     CheckpointFiles,
     LogFiles,
     log_files,
-    read_checkpoint_json,
     read_checkpoint_parquet,
 )
 from deletekit.delta.paths import spelling_free, storage_path
@@ -29,7 +28,7 @@ __all__ = ["DeltaCommit", "DeltaLog", "DeltaState"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaCommit:
-    """One commit of the log; `timestamp_ms` is None where neither commit nor storage say."""
+    """One commit of the log. `timestamp_ms` is None if neither the commit nor storage has a time."""
 
     version: int
     actions: Actions
@@ -37,12 +36,12 @@ class DeltaCommit:
 
     @property
     def paths(self) -> set[str]:
-        """The data files it is about."""
+        """Return the paths of the data files that the commit adds or removes."""
         return {a.path for a in self.actions.adds} | {r.path for r in self.actions.removes}
 
     @property
     def changes_data(self) -> bool:
-        """Whether it says so of one of its files."""
+        """Return whether `dataChange` is true for one of its files."""
         return any(a.data_change for a in self.actions.adds) or any(r.data_change for r in self.actions.removes)
 
 
@@ -57,7 +56,7 @@ class DeltaState:
 
 
 class _Replay:
-    """Live files by path, and the other spellings that paths of the log have."""
+    """Live files by path, and the other spellings of paths in the log."""
 
     def __init__(self, adds: Iterable[AddFile] = ()) -> None:
         self.files: dict[str, AddFile] = {}
@@ -71,7 +70,10 @@ class _Replay:
         return out
 
     def apply(self, actions: Actions) -> None:
-        """Removes first: within a commit there is no order. What one names and is not live is an old tombstone."""
+        """Apply a commit's removes, then its adds; a commit has no order.
+
+        A remove of a file that is not live is old.
+        """
         for remove in actions.removes:
             self._check_spelling(remove.path)
             live = self.files.get(remove.path)
@@ -97,12 +99,12 @@ class _Replay:
         self.files[add.path] = add
 
     def _check_spelling(self, path: str) -> str:
-        """Delta's readers do not agree on two spellings: Spark takes them for one file, delta-kernel for two."""
+        """Refuse two spellings of one path. Spark takes them for one file, delta-kernel for two."""
         key = spelling_free(path)
         for other in (key, self._spelled.get(key, key)):
             if other != path and other in self.files:
                 raise FormatError(
-                    "a data file has two spellings in the Delta log: its readers do not agree whether it is one file",
+                    "a data file has two spellings in the Delta log: readers do not agree whether they are one file",
                     kind="delta-path-spelling",
                     field="path",
                     found=f"{other} and {path}",
@@ -127,16 +129,16 @@ class DeltaLog:
 
     @property
     def latest(self) -> int:
-        """The newest version."""
+        """Return the newest version."""
         latest = self._files.latest
         assert latest is not None
         return latest
 
     def state(self, version: int) -> DeltaState:
-        """The table at `version`, checked to be one that can be read.
+        """Return the table at `version`, after checking that it can be read.
 
-        Raises NotFoundError for a version that the log does not reach any more, or not yet; FormatError for a damaged
-        log; UnsupportedError for a feature that is not known.
+        Raises NotFoundError for a version that does not exist or whose commits are gone; FormatError for a damaged log;
+        UnsupportedError for an unknown feature.
         """
         metadata, protocol, replay, first = self._continued(version) or self._checkpointed(version)
         for commit in self.commits(first, version):
@@ -158,7 +160,7 @@ class DeltaLog:
         return state
 
     def _continued(self, version: int) -> _Start | None:
-        """Where the state that was asked for last leaves off, if that is before `version`."""
+        """Return the last state that was asked for, if the replay can go on from it to `version`."""
         if self._last is None:
             return None
         state, replay = self._last
@@ -167,7 +169,7 @@ class DeltaLog:
         return state.metadata, state.protocol, replay.copy(), state.version + 1
 
     def _checkpointed(self, version: int) -> _Start:
-        """Where a replay begins: the newest checkpoint, or nothing; and the first commit to be read."""
+        """Return where a replay begins: the newest checkpoint or nothing, and the first commit to read."""
         base = self._base(version)
         if base is None:
             return None, None, _Replay(), 0
@@ -175,18 +177,19 @@ class DeltaLog:
         return actions.metadata, actions.protocol, _Replay(actions.adds), base.version + 1
 
     def has_commits(self, first: int, last: int) -> bool:
-        """Whether every commit from `first` to `last` is still there."""
+        """Return whether every commit from `first` to `last` still exists."""
         return all(v in self._files.commits for v in range(first, last + 1))
 
     def commits(self, first: int, last: int) -> Iterator[DeltaCommit]:
-        """The commits of these versions, in order. Raises NotFoundError for one that is not there, FormatError."""
+        """Yield the commits of these versions, in order. Raise NotFoundError for a missing one, or FormatError."""
         for version in range(first, last + 1):
             yield self._commit(version)
 
     def replayable(self, version: int) -> tuple[int | None, Iterator[DeltaCommit]]:
-        """The log up to a version, as far back as it can be replayed; raises as `state` does.
+        """Return the log up to a version, as far back as it can be replayed. Raise as `state` does.
 
-        Returns the version of the checkpoint that it begins with (None: it is whole), and the commits behind that.
+        The first value is the version of the checkpoint that the replay begins with, or None if the log is complete.
+        The second is the commits after it.
         """
         self._base(version)
         first = next((v + 1 for v in range(version, -1, -1) if v not in self._files.commits), 0)
@@ -196,16 +199,16 @@ class DeltaLog:
         return begin, self.commits(begin + 1, version)
 
     def constructable(self, version: int) -> bool:
-        """Whether the state of a version can still be had."""
+        """Return whether the state of a version can still be read."""
         return self._start(version) is not None
 
     def line(self, version: int, action: str) -> str:
-        """The line of a commit that holds an action, as it is written; "" for none."""
+        """Return the line of a commit that holds an action, as it was written, or "" if there is none."""
         lines = self._io.read(f"{self._folder}/{self._files.commits[version]}").decode().splitlines()
         return next((line for line in lines if line.startswith(f'{{"{action}"')), "")
 
     def checksum(self, version: int) -> Mapping[str, object]:
-        """Counters of the version checksum file (`.crc`); {} where there is none that can be read."""
+        """Return the counters of the version checksum file (`.crc`), or {} if it is missing or unreadable."""
         name = self._files.checksums.get(version)
         if name is None:
             return {}
@@ -216,7 +219,7 @@ class DeltaLog:
         return found if isinstance(found, dict) else {}
 
     def timestamp_ms(self, version: int) -> int | None:
-        """When a version was committed: its in-commit timestamp where it has one, else as storage has it."""
+        """Return when a version was committed: its in-commit timestamp, or the modification time of its file."""
         return self._commit(version).timestamp_ms if version in self._files.commits else None
 
     def _list(self) -> LogFiles:
@@ -252,7 +255,9 @@ class DeltaLog:
         return None if start == -1 else next(c for c in self._files.checkpoints if c.version == start)
 
     def _start(self, version: int) -> int | None:
-        """Version of the newest checkpoint to begin with; -1 for the first commit, None where commits are missing."""
+        """Return the version of the newest checkpoint to begin with; -1 for the first commit, None if commits are
+        missing.
+        """
         for checkpoint in reversed(self._files.checkpoints):
             if checkpoint.version <= version and self.has_commits(checkpoint.version + 1, version):
                 return checkpoint.version
@@ -279,7 +284,7 @@ class DeltaLog:
     def _checkpoint_file(self, path: str) -> Actions:
         try:
             if path.endswith(".json"):
-                return read_checkpoint_json(self._io.read(path))
+                return parse_commit(self._io.read(path))
             with self._io.open(path) as source:
                 return read_checkpoint_parquet(source)
         except DeletekitError as e:

@@ -1,7 +1,7 @@
-"""Iceberg's name mapping for the data files of a Delta table, which have no field ids, or not everywhere.
+"""Write Iceberg's name mapping for the data files of a Delta table, which have no field ids, or not in every file.
 
-Law: pure; names are physical ones, because those are what data files have. A name once given to an id is never given to
-another while it is known: a column that was dropped keeps its entry.
+Names are physical ones, because data files have those. A dropped column keeps its entry, so that its name is not given
+to another id while files with it may exist.
 Spec: Iceberg, "Column Projection", "Name Mapping Serialization"; Delta protocol, "Column Mapping".
 """
 
@@ -27,24 +27,24 @@ Json = Mapping[str, Any]
 
 
 def name_mapping(raw: Sequence[Json], fields: Sequence[it.NestedField], metadata: Metadata, known_mapping: str) -> str:
-    """JSON of `schema.name-mapping.default`.
+    """Return the JSON of `schema.name-mapping.default`.
 
     Parameters
     ----------
     raw, fields: the columns as Delta and as Iceberg have them.
-    known_mapping: the table's mapping so far, of which columns that are gone are kept. They, and the columns that Delta
-        keeps for itself in data files, are nothing to most readers; but pyiceberg fails at one that no entry names.
+    known_mapping: the table's mapping so far. Entries of dropped columns are kept. Most readers ignore them, and the
+        columns that Delta stores for itself, but pyiceberg fails at a column without an entry.
 
-    Raises FormatError for a mapping that is none.
+    Raises FormatError if `known_mapping` is not a name mapping.
     """
     now = _entries(raw, fields, metadata.column_mapping_mode != "none")
     return json.dumps(
-        _with_names_gone(now, _names_before(known_mapping, metadata)), separators=(",", ":"), ensure_ascii=False
+        _with_dropped(now, _names_before(known_mapping, metadata)), separators=(",", ":"), ensure_ascii=False
     )
 
 
 def physical_name(field: Json, mapped: bool) -> str:
-    """The name in data files, statistics and partition values."""
+    """Return the name of a column in data files, statistics and partition values."""
     name = (field.get("metadata") or {}).get("delta.columnMapping.physicalName") if mapped else None
     return str(field["name"] if name is None else name)
 
@@ -65,13 +65,13 @@ def _names_before(known_mapping: str, metadata: Metadata) -> list[dict[str, Any]
     return before + [{"field-id": i, "names": [name]} for i, name in numbered if name and i not in ids]
 
 
-def _with_names_gone(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A mapping that still knows the columns that were dropped, by the ids which are theirs for ever."""
+def _with_dropped(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add the entries of dropped columns, which keep their ids, to a mapping."""
     out = []
     for entry in now:
         old = next((b for b in before if b.get("field-id") == entry["field-id"]), {})
         nested = entry.get("fields")
-        out.append(entry if nested is None else {**entry, "fields": _with_names_gone(nested, old.get("fields", []))})
+        out.append(entry if nested is None else {**entry, "fields": _with_dropped(nested, old.get("fields", []))})
     ids = {entry["field-id"] for entry in out}
     names = {name for entry in out for name in entry["names"]}
     return out + [b for b in before if b.get("field-id") not in ids and not names & set(b.get("names", ()))]

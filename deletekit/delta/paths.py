@@ -1,7 +1,7 @@
-"""Paths in a Delta log, and the storage paths that they stand for.
+"""Convert between paths in a Delta log and storage paths.
 
-Law: text -> text. A path in the log is a URI reference, percent-encoded once; a storage path is used character for
-character. One file has one spelling: that of the table's root, for a scheme of the local disk too.
+A path in the log is a URI reference, percent-encoded once. A storage path is used character for character. Each file
+has one spelling, which follows that of the table's root, including the scheme of the local disk.
 Spec: Delta protocol, "Add File and Remove File" (`path`: RFC 2396).
 """
 
@@ -20,9 +20,9 @@ _LOCAL = re.compile(r"file:(?://(?:localhost)?)?(?=/)")
 
 
 def storage_path(path: str, root: str) -> str:
-    """The storage path of a log's `path` in the table at `root`.
+    """Return the storage path of a log's `path` in the table at `root`.
 
-    Raises FormatError for a path that leads out of the table by `..`, or whose escapes are no UTF-8.
+    Raise FormatError for a path that leaves the table by `..`, and for escapes that are not UTF-8.
     """
     try:
         decoded = unquote(path, errors="strict")
@@ -49,7 +49,7 @@ def storage_path(path: str, root: str) -> str:
 
 
 def spelling_free(path: str) -> str:
-    """What all spellings of a log's `path` have in common: no escapes, no `.` parts, one form for the local disk."""
+    """Return one form for all spellings of a log's `path`: no escapes, no `.` parts, one form for a local disk."""
     if _ONE_SPELLING.fullmatch(path):
         return path
     plain = plain_path(unquote(path, errors="surrogateescape"))
@@ -61,7 +61,7 @@ def spelling_free(path: str) -> str:
 
 
 def delta_path(path: str, root: str) -> str:
-    """The log's `path` of a storage path: relative to the table where it lies below it, and percent-encoded."""
+    """Return the log's `path` of a storage path: percent-encoded, and relative if it is below the table."""
     below = path_below(path, root)
     if below is not None:
         return quote(below, safe="/=-_.~!*'()@&+$,;:" if ":" not in below.split("/")[0] else "/=-_.~!*'()@&+$,;")
@@ -72,7 +72,7 @@ def delta_path(path: str, root: str) -> str:
 
 
 def path_below(path: str, folder: str) -> str | None:
-    """What follows `folder`/ in a storage path; None when it does not lie below it. "" for the folder itself."""
+    """Return what follows `folder`/ in a storage path, "" for the folder itself, or None if the path is elsewhere."""
     plain, base = plain_path(path), plain_path(folder)
     if plain == base:
         return ""
@@ -80,14 +80,14 @@ def path_below(path: str, folder: str) -> str | None:
 
 
 def is_hidden_below(below: str) -> bool:
-    """Whether Delta's VACUUM passes over a path below the table's root: a part begins with `_` or `.`.
+    """Return whether Delta's VACUUM skips a path below the table's root: a part begins with `_` or `.`.
 
-    A part that names a partition (`_a=1`) is visited all the same (DeltaTableUtils.isHiddenDirectory).
+    A part that names a partition (`_a=1`) is not skipped (DeltaTableUtils.isHiddenDirectory).
     """
     return any(part.startswith(("_", ".")) and "=" not in part for part in below.split("/"))
 
 
 def plain_path(path: str) -> str:
-    """A storage path without the scheme of the local disk, by which two spellings of one file are the same."""
+    """Return a storage path without the scheme of the local disk, so that two spellings of a file are equal."""
     local = _LOCAL.match(path)
     return (path[local.end() :] if local else path).rstrip("/")

@@ -1,15 +1,20 @@
-"""Which Delta tables can be read: an allow-list of table features.
+"""Decide which Delta tables can be read, by an allow-list of table features, and name the features of exported tables.
 
-Law: what is not known is refused by its name, because a feature may change what every other action means.
+An unknown feature is refused by its name, because it may change the meaning of every other action.
 Spec: Delta protocol, "Table Features", "Valid Feature Names in Table Features".
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from pyiceberg import types as it
+
 from deletekit.delta.actions import Metadata, Protocol
 from deletekit.errors import UnsupportedError
+from deletekit.table.metadata import TableMetadata
 
-__all__ = ["READER_FEATURES", "check_readable"]
+__all__ = ["READER_FEATURES", "check_readable", "protocol_action"]
 
 READER_FEATURES = frozenset(
     {
@@ -38,6 +43,15 @@ def check_readable(protocol: Protocol, metadata: Metadata) -> None:
         raise _unsupported("metaData.format.provider", metadata.provider, "parquet")
     if metadata.column_mapping_mode not in _MAPPING_MODES:
         raise _unsupported("delta.columnMapping.mode", metadata.column_mapping_mode, ", ".join(_MAPPING_MODES))
+
+
+def protocol_action(metadata: TableMetadata, column_mapping: str) -> dict[str, Any]:
+    """Return the `protocol` action of an exported table, with exactly the features that it needs."""
+    features = ["deletionVectors"] if column_mapping == "none" else ["columnMapping", "deletionVectors"]
+    if any(isinstance(f.field_type, it.TimestampType) for f in metadata.all_fields.values()):
+        features.append("timestampNtz")
+    raw = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features}
+    return {"protocol": raw}
 
 
 def _unsupported(field: str, found: object, expected: object) -> UnsupportedError:

@@ -1,6 +1,6 @@
-"""REPACK: deletion vectors that lie in files without a Puffin footer, copied into ones that every reader opens.
+"""Copy deletion vectors from files without a Puffin footer into Puffin files, which every reader opens.
 
-Law: the same vectors, byte for byte, in one snapshot; no row changes. What is read of a vector is checked first.
+The vectors keep their bytes, and no row changes. Each vector is checked before it is copied.
 Spec: Puffin; Iceberg, "Deletion Vectors": offset and size "must exactly match" those of the Puffin footer.
 """
 
@@ -14,27 +14,24 @@ import numpy as np
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.delete_writers import POS_FIELD_ID
+from deletekit.deletes.delete_writers import EncodedVector
 from deletekit.deletes.write_context import WriteContext
-from deletekit.delta.target import (
+from deletekit.delta.convert_vectors import VECTOR_ID, VectorFiles, file_names, read_checked_blob, referred_id
+from deletekit.delta.synced_table import (
     DELETE_DIRECTORY,
     DELTA_LOCATION,
     DELTA_TABLE_ID,
     DELTA_VERSION,
     watermark_of,
 )
-from deletekit.delta.vectors import VECTOR_ID, referred_id
-from deletekit.errors import DeletekitError, FormatError, InvalidInputError
+from deletekit.errors import FormatError, InvalidInputError
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
-from deletekit.formats.deletion_vector import decode_blob
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin
-from deletekit.maintenance.verify.delete_content import puffin_footer
+from deletekit.formats.puffin import DELETION_VECTOR_V1
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import MAIN, TableMetadata
-from deletekit.table.properties import value_of
+from deletekit.table.puffin_footer import puffin_footer
 from deletekit.table.table import Table
-from deletekit.version import __version__
 
 __all__ = ["RepackedVectors", "repack"]
 
@@ -46,8 +43,8 @@ class RepackedVectors:
     Attributes
     ----------
     vectors: how many deletion vectors were copied.
-    files: the files that they were in, which stay: they are not the table's own.
-    commit: the commit; None when every vector was in a Puffin file already.
+    files: the files that held them. They stay, because they do not belong to the table.
+    commit: the commit; None if every vector was in a Puffin file already.
     """
 
     vectors: int = 0
@@ -56,14 +53,14 @@ class RepackedVectors:
 
 
 def repack(table: Table, *, ref: str = MAIN, commit_properties: Mapping[str, str] | None = None) -> RepackedVectors:
-    """Copy the deletion vectors that lie in other than Puffin files into Puffin files, in one commit.
+    """Copy the deletion vectors that are not in Puffin files into Puffin files, in one commit.
 
     Such tables are made by `sync_delta(..., deletion_vectors="reference")`, by Delta's UniForm (IcebergCompatV3), and
-    by early writers of DuckDB and DuckLake. Iceberg Java reads a vector by its offset and asks for no footer; pyiceberg
-    and polars do ask.
+    by early writers of DuckDB and DuckLake. Iceberg Java reads a vector by its offset and needs no footer; pyiceberg
+    and polars need one.
 
-    Raises InvalidInputError for a table below format version 3; FormatError for a vector that is damaged,
-    NotFoundError for one that is gone; else as every commit.
+    Raises InvalidInputError for a table below format version 3; FormatError for a damaged vector, NotFoundError for a
+    missing one; otherwise as every commit.
     """
     check_request(table.refresh(), ref, commit_properties)
     if not table.metadata.version.has_deletion_vectors:
@@ -76,11 +73,11 @@ def repack(table: Table, *, ref: str = MAIN, commit_properties: Mapping[str, str
         )
 
     def build(base: Base) -> RowDelta:
-        strays = list(_strays(base, base.table.io))
+        outside = list(_outside_puffin(base, base.table.io))
         return RowDelta(
-            added_delete_files=tuple(_copied(base.write, base.table.io, strays)),
-            removed_delete_files=tuple(strays),
-            operation="replace" if strays else None,
+            added_delete_files=tuple(_copied(base.write, base.table.io, outside)),
+            removed_delete_files=tuple(outside),
+            operation="replace" if outside else None,
         )
 
     watermark = _watermark(table.metadata, ref)
@@ -93,16 +90,17 @@ def repack(table: Table, *, ref: str = MAIN, commit_properties: Mapping[str, str
 
 
 def _watermark(metadata: TableMetadata, ref: str) -> dict[str, str]:
-    """So that a sync goes on from here: the table is at the Delta version that it was at."""
+    """Return the summary entries that keep the table's Delta version, so that the next sync continues from it."""
     found = watermark_of(metadata, metadata.snapshot_of_ref(ref))
     if found is None or found.foreign is not None or found.rewritten:
         return {}
     out = {DELTA_VERSION: str(found.version), DELTA_TABLE_ID: found.table_id or ""}
-    return out | {k: metadata.properties[k] for k in (DELTA_LOCATION,) if k in metadata.properties}
+    location = metadata.properties.get(DELTA_LOCATION)
+    return out if location is None else {**out, DELTA_LOCATION: location}
 
 
-def _strays(base: Base, io: FileIO) -> Iterator[ManifestEntry]:
-    """Live vectors that are not where the footer of a Puffin file says."""
+def _outside_puffin(base: Base, io: FileIO) -> Iterator[ManifestEntry]:
+    """Yield live vectors that the footer of a Puffin file does not list."""
     footers: dict[str, frozenset[tuple[int, int]]] = {}
     if base.snapshot is None:
         return
@@ -117,66 +115,25 @@ def _strays(base: Base, io: FileIO) -> Iterator[ManifestEntry]:
 
 
 def _blobs(io: FileIO, path: str) -> frozenset[tuple[int, int]]:
-    """Where a Puffin file says that its vectors are; nowhere, for a file that is none."""
+    """Return offset and length of each vector that a Puffin file lists; nothing for a file that is not Puffin."""
     try:
         return frozenset((b.offset, b.length) for b in puffin_footer(io, path).blobs if b.type == DELETION_VECTOR_V1)
     except FormatError:
         return frozenset()
 
 
-def _copied(write: WriteContext, io: FileIO, strays: Iterable[ManifestEntry]) -> Iterator[DeleteFile]:
-    target = value_of(write.metadata.properties, "write.delete.target-file-size-bytes")
-    held: list[tuple[DeleteFile, bytes]] = []
-    number = 0
-    ordered = sorted((e.data_file for e in strays), key=lambda f: (f.file_path, getattr(f, "content_offset", 0)))
-    for file in ordered:
-        assert isinstance(file, DeleteFile)
-        held.append((file, _blob(io, file)))
-        if sum(len(blob) for _, blob in held) >= target:
-            number += 1
-            yield from _puffin(write, held, number)
-            held = []
-    if held:
-        yield from _puffin(write, held, number + 1)
-
-
-def _blob(io: FileIO, file: DeleteFile) -> bytes:
-    try:
-        blob = io.read(file.file_path, file.content_offset or 0, file.content_size_in_bytes)
-        decode_blob(blob, cardinality=file.record_count)
-    except DeletekitError as e:
-        raise e.in_file(file.file_path) from e
-    return blob
-
-
-def _puffin(write: WriteContext, held: list[tuple[DeleteFile, bytes]], number: int) -> Iterator[DeleteFile]:
-    directory = write.metadata.properties.get(DELETE_DIRECTORY, f"{write.metadata.location}/data").rstrip("/")
-    path = f"{directory}/repack-{write.operation_id}-{number:05d}-deletes.puffin"
-    blobs = [
-        Blob(
-            type=DELETION_VECTOR_V1,
-            data=blob,
-            fields=(POS_FIELD_ID,),
-            properties={
-                "referenced-data-file": file.referenced_data_file or "",
-                "cardinality": str(file.record_count),
-                VECTOR_ID: referred_id(file.file_path, file.content_offset or 0),
-            },
+def _copied(write: WriteContext, io: FileIO, outside: Iterable[ManifestEntry]) -> Iterator[DeleteFile]:
+    directory = write.metadata.properties.get(DELETE_DIRECTORY, f"{write.metadata.location}/data")
+    files = VectorFiles(write, file_names(write, directory, "repack"), one_each=False)
+    vectors = [e.data_file for e in outside if isinstance(e.data_file, DeleteFile)]
+    for vector in sorted(vectors, key=lambda v: (v.file_path, v.content_offset or 0)):
+        encoded = EncodedVector(
+            data_file=vector.referenced_data_file or "",
+            spec_id=vector.spec_id,
+            partition=vector.partition,
+            blob=read_checked_blob(io, vector),
+            cardinality=vector.record_count,
+            properties={VECTOR_ID: referred_id(vector.file_path, vector.content_offset or 0)},
         )
-        for file, blob in held
-    ]
-    data, metadata = write_puffin(blobs, {"created-by": f"deletekit {__version__}"})
-    write.write(path, data)
-    for (file, _), placed in zip(held, metadata.blobs, strict=True):
-        yield DeleteFile(
-            content=file.content,
-            spec_id=file.spec_id,
-            partition=file.partition,
-            file_path=path,
-            file_format="PUFFIN",
-            record_count=file.record_count,
-            file_size_in_bytes=len(data),
-            referenced_data_file=file.referenced_data_file,
-            content_offset=placed.offset,
-            content_size_in_bytes=placed.length,
-        )
+        yield from files.add(encoded)
+    yield from files.finish()

@@ -1,5 +1,5 @@
-"""MAINTENANCE: what a table's snapshots, manifests and files need once in a while.
+"""Maintain a table: compact, convert, expire, erase, repair and clean up.
 
-Law: every verb says what it did as a value, does nothing in a dry run, and never loses a live row or brings back a
+Every verb returns what it did as a value, does nothing in a dry run, and never loses a live row or brings back a
 deleted one. Names, options and defaults are those of Iceberg's own procedures.
 """

@@ -1,13 +1,13 @@
-"""CHERRY-PICK: what one snapshot did, done again on a branch that does not have it; how a staged commit is published.
+"""Cherry-pick: apply the change of one snapshot to a branch without it. This publishes a staged commit.
 
-Law: what was checked when the snapshot was made is checked again on the head it comes to, on every base. What would
-have to be guessed is refused: a snapshot with deletes is picked by fast-forward only, where nothing lies between.
+What was checked when the snapshot was made is checked again on the new head, on every base. What would be a guess is
+refused: a snapshot with deletes is picked only by fast-forward, if its parent is the head.
 Spec: none; Java CherryPickOperation and WapUtil.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,16 +34,16 @@ _REPLACE_PARTITIONS = "replace-partitions"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CherryPick:
-    """What `cherry_pick` did; in a dry run, what it would have done.
+    """What `cherry_pick` did; in a dry run, what it would do.
 
     Attributes
     ----------
     source_snapshot_id: the snapshot that was picked.
-    current_snapshot_id: the branch's new head; the source itself after a fast-forward; None in a dry run that would
+    current_snapshot_id: the branch's new head. After a fast-forward the source itself; None in a dry run that would
         make a new snapshot.
-    fast_forward: whether the branch just moved to the source.
-    added_data_files, removed_data_files: how many the pick brings and takes.
-    commit: of the new snapshot; None after a fast-forward and in a dry run.
+    fast_forward: whether the branch only moved to the source.
+    added_data_files, removed_data_files: how many files the pick adds and removes.
+    commit: the commit of the new snapshot. None after a fast-forward and in a dry run.
     """
 
     ref: str
@@ -57,7 +57,7 @@ class CherryPick:
 
 
 def cherry_pick(table: Table, snapshot_id: int, *, ref: str = MAIN, dry_run: bool = False) -> CherryPick:
-    """Do again on a branch what a snapshot that is not in its history did.
+    """Apply the change of a snapshot to a branch that does not have it in its history.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def cherry_pick(table: Table, snapshot_id: int, *, ref: str = MAIN, dry_run: boo
     ref: the branch.
     dry_run: check everything, change nothing.
 
-    When the snapshot's parent is the head, the branch moves to it (fast-forward), whatever it did. Else an append is
+    If the snapshot's parent is the head, the branch moves to it (fast-forward), whatever it did. Otherwise an append is
     appended again, and a dynamic overwrite (`replace-partitions`) replaces its partitions again, if nothing was added
     to them since its parent. Other snapshots are refused. Rows get new row ids (v3), as in Java.
 
@@ -88,7 +88,7 @@ def cherry_pick(table: Table, snapshot_id: int, *, ref: str = MAIN, dry_run: boo
         planned.append(_delta(metadata, base.reader, metadata.snapshot_by_id(snapshot_id), ref))
         return planned[-1]
 
-    # Pinned: the source may expire meanwhile, on a commit that leaves the branch as it is, and take its files along.
+    # Pinned: a concurrent commit may expire the source and delete its files without moving the branch.
     done = commit(plan_change(table, build, ref=ref, properties=_properties(source), pinned_snapshot_id=snapshot_id))
     return _report(ref, source, planned[-1], done)
 
@@ -107,7 +107,7 @@ def _report(ref: str, source: Snapshot, delta: RowDelta, done: Commit | None) ->
 
 
 def _fast_forward(table: Table, snapshot_id: int, ref: str, *, dry_run: bool) -> CherryPick | None:
-    """Move the branch to the snapshot; None when something lies between, and the snapshot can be done again."""
+    """Move the branch to the snapshot. Return None if the head is not its parent, but its change can be applied."""
     moves: list[bool] = []
 
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
@@ -144,7 +144,7 @@ def _fast_forward(table: Table, snapshot_id: int, ref: str, *, dry_run: bool) ->
 def _delta(metadata: TableMetadata, reader: SnapshotReader, source: Snapshot, ref: str) -> RowDelta:
     _check_history(metadata, source, ref)
     _check_wap_id(metadata, source, ref)
-    changed = list(_changes(reader, source))
+    changed = list(reader.changed_entries(source))
     # An append with deletes, or an overwrite that also deletes rows, would lose them: Java picks data files only.
     if any(not isinstance(e.data_file, DataFile) and e.status == EntryStatus.ADDED for e in changed):
         raise _refused(source, "it added delete files", found=source.operation, expected="data files only")
@@ -163,15 +163,6 @@ def _delta(metadata: TableMetadata, reader: SnapshotReader, source: Snapshot, re
         removed_data_files=_live(metadata, reader, source, ref, removed),
         operation="overwrite",
     )
-
-
-def _changes(reader: SnapshotReader, snapshot: Snapshot) -> Iterator[ManifestEntry]:
-    """Entries that a snapshot itself added or removed."""
-    for listed in reader.manifests(snapshot):
-        if listed.added_snapshot_id == snapshot.snapshot_id:
-            for entry in reader.entries(listed):
-                if entry.snapshot_id == snapshot.snapshot_id and entry.status != EntryStatus.EXISTING:
-                    yield entry
 
 
 def _live(
@@ -206,7 +197,7 @@ def _check_wap_id(metadata: TableMetadata, source: Snapshot, ref: str) -> None:
 def _check_partitions(
     metadata: TableMetadata, reader: SnapshotReader, source: Snapshot, ref: str, added: Iterable[DataFile]
 ) -> None:
-    """A dynamic overwrite replaces all that a partition holds: what came after its parent would be lost unseen."""
+    """Refuse a dynamic overwrite of partitions that got files after its parent: they would be lost silently."""
     parent, head = source.parent_snapshot_id, _head_id(metadata, ref)
     if parent is not None and (head is None or not is_ancestor(metadata, head, parent)):
         raise _refused(source, "the branch does not have the snapshot that it was made on", found=parent)
@@ -214,7 +205,7 @@ def _check_partitions(
     for snapshot in ancestors(metadata, head):
         if snapshot.snapshot_id == parent:
             return
-        for entry in _changes(reader, snapshot):
+        for entry in reader.changed_entries(snapshot):
             file = entry.data_file
             place = (file.spec_id, partition_key(file.partition))
             if entry.status == EntryStatus.ADDED and isinstance(file, DataFile) and place in replaced:

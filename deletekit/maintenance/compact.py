@@ -1,8 +1,8 @@
-"""COMPACT: few data files of a good size instead of many small ones or ones full of deleted rows.
+"""Compact: write few data files of a good size instead of many small ones, or ones full of deleted rows.
 
-Law: no row comes back and none is lost, whoever commits in between. The new files have the sequence number of the
-snapshot they were read from, so that equality deletes which land meanwhile still apply; a group of files whose rows
-somebody deleted by position meanwhile is read anew, and no delete file is dropped for its sequence number.
+No row comes back and none is lost, whatever is committed meanwhile. The new files have the sequence number of the
+snapshot they were read from, so that concurrent equality deletes still apply. A group of files is read again if a
+concurrent commit deleted rows of it by position. No delete file is dropped for its sequence number.
 Spec: "Snapshots" (operation `replace`), "Sequence Number Inheritance", "Row Lineage"; Java RewriteDataFilesSparkAction.
 """
 
@@ -31,7 +31,7 @@ from deletekit.maintenance.file_groups import (
     rewrite_options,
 )
 from deletekit.maintenance.head_files import Head, RewrittenGroup
-from deletekit.maintenance.latest_metadata import on_newest
+from deletekit.maintenance.latest_metadata import read_latest
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
@@ -44,17 +44,17 @@ Group = tuple[ScanTask, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactedFiles:
-    """What `compact` did; in a dry run, what it would have done.
+    """What `compact` did; in a dry run, what it would do.
 
     Attributes
     ----------
-    rewritten_data_files, added_data_files, removed_delete_files: paths; of a Puffin file, once for each vector. A dry
-        run does not know what it would add.
+    rewritten_data_files, added_data_files, removed_delete_files: paths. A Puffin file is listed once for each vector. A
+        dry run does not know what it would add.
     rewritten_bytes: size of the rewritten data files.
-    file_groups: how many groups of files were rewritten, each by itself.
-    failed_data_files: path -> reason, of files of parts that failed: a lost race, or a file that cannot be read; only
-        with `partial_progress`.
-    commits: one; with `partial_progress` some; none when there was nothing to do.
+    file_groups: how many groups of files were rewritten.
+    failed_data_files: path -> reason, of files that were not rewritten because of lost races or a file that cannot be
+        read. Only with `partial_progress`.
+    commits: one; with `partial_progress` several; none if there was nothing to do.
     """
 
     rewritten_data_files: tuple[str, ...] = ()
@@ -84,11 +84,11 @@ def compact(
 
     Parameters
     ----------
-    where: only data files that may hold rows of this filter; they are rewritten whole.
+    where: only data files that may hold rows of this filter. They are rewritten whole.
     ref: the branch.
-    partial_progress, max_commits: commit in so many parts, so that one that fails does not undo the others.
-    use_starting_sequence_number: new files have the data sequence number of the snapshot they were read from. If not,
-        files are read anew when an equality delete lands meanwhile.
+    partial_progress, max_commits: use up to so many commits, so that one that fails does not undo the others.
+    use_starting_sequence_number: new files have the data sequence number of the snapshot they were read from. If False,
+        files are read again after a concurrent equality delete.
     dry_run: choose files, read and write none.
     engine: where files are rewritten.
     commit_properties: extra entries of the snapshot summaries.
@@ -96,13 +96,12 @@ def compact(
         `max_file_group_size_bytes`, `rewrite_all`, `delete_file_threshold`, `delete_ratio_threshold`: which files; see
         `CompactOptions`. Names and defaults are those of Iceberg's rewrite_data_files.
 
-    Files of older partition specs are rewritten to the current one. Deletion vectors, and position delete files about
-    a rewritten file alone, are removed with it; others may be left without effect: see `remove_dangling_deletes`.
+    Files of older partition specs are rewritten to the current one. A rewritten file's own deletes are removed with it.
+    Other deletes may be left without effect: see `remove_dangling_deletes`.
 
-    Raises InvalidInputError for a bad filter, option, ref or file format, before anything is read;
-    CommitConflictError when other commits kept coming first, FormatError and NotFoundError for files that cannot be
-    read, and with `partial_progress` these only if no part was committed; CommitStateUnknownError when the catalog
-    could not say, and then the new files are kept.
+    Raises InvalidInputError for a bad filter, option, ref or file format, before anything is read; CommitConflictError
+    after too many lost races, FormatError and NotFoundError for files that cannot be read (with `partial_progress` only
+    if nothing was committed); CommitStateUnknownError if the catalog's answer was lost: the new files are then kept.
     """
     check_request(table.refresh(), ref, commit_properties)
     chosen = rewrite_options(table.metadata, _TARGET, options)
@@ -127,7 +126,7 @@ def _plan(table: Table, where: Filter, ref: str, options: RewriteOptions) -> lis
         tasks = plan_scan(metadata, snapshot, reader, unbound_filter(where, metadata.schema))
         return group_data_files(tasks, options, metadata.spec.spec_id)
 
-    return on_newest(table, plan)
+    return read_latest(table, plan)
 
 
 def _run(work: Sequence[_Part], ref: str, properties: Mapping[str, str] | None, *, goes_on: bool) -> CompactedFiles:
@@ -178,7 +177,7 @@ def _parts(groups: Sequence[Group], commits: int) -> list[Sequence[Group]]:
 class _Part:
     """Groups of data files that are committed together.
 
-    Their new files outlive a lost race: only groups that somebody else has touched are read again.
+    The new files are kept after a lost race. Only groups that a concurrent commit changed are read again.
     """
 
     def __init__(
@@ -199,7 +198,7 @@ class _Part:
         self.commit = Commit()
 
     def run(self, ref: str, properties: Mapping[str, str] | None) -> None:
-        """Rewrite and commit; files that certainly do not become part of the table are removed."""
+        """Rewrite and commit. If the commit certainly failed, delete the new files."""
         try:
             self.commit = commit(plan_change(self._table, self._build, ref=ref, properties=properties))
         except CommitStateUnknownError:
@@ -225,7 +224,7 @@ class _Part:
             raise
 
     def _rewritten(self, base: Base, head: Head) -> list[RewrittenGroup]:
-        """Groups as they are on this head; of files that are gone there, nothing is left to do."""
+        """Rewrite the groups as they are on this head. Skip files that are no longer live."""
         groups = [tuple(tasks) for paths in self._todo if (tasks := head.tasks(paths))]
         if not groups or base.snapshot is None:
             return []
@@ -258,12 +257,12 @@ class _Part:
     def _discard(self, groups: Sequence[RewrittenGroup]) -> None:
         for group in groups:
             for file in group.files:
-                with suppress(Exception):  # the reason to discard is what the caller must hear
+                with suppress(Exception):  # the caller must see the reason to discard instead
                     self._table.io.delete(file.file_path)
 
 
 def _rows_per_file(context: ReadContext, tasks: Group, options: RewriteOptions) -> int | None:
-    """So many rows that new files come out about as large as they should, if rows take the room that they took."""
+    """Estimate how many rows a file of the target size holds, from the bytes that each row takes now."""
     shares = [(task.data_file, live_share(context, task)) for task in tasks]
     rows = sum(file.record_count * share for file, share in shares)
     size = sum(file.file_size_in_bytes * share for file, share in shares)

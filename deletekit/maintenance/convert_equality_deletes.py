@@ -1,8 +1,8 @@
-"""CONVERT EQUALITY DELETES: deletion vectors (v3) or position deletes (v2) in place of equality deletes.
+"""Convert equality deletes to deletion vectors (v3) or position deletes (v2).
 
-Law: no data file is rewritten and no row changes; a data file without a row left is dropped. An equality delete file is
-removed only when every data file that it applies to, of any spec if it is global, has its hits as positions now. A lost
-race is planned anew.
+No data file is rewritten and no row changes. A data file without a live row is dropped. An equality delete file is
+removed only if the rows that it hides are now hidden by position in every data file that it applies to (of any spec, if
+it is global). After a lost race the change is replanned.
 Spec: "Equality Delete Files", "Scan Planning"; Iceberg ConvertEqualityDeleteFiles.
 """
 
@@ -33,15 +33,15 @@ __all__ = ["ConvertedEqualityDeletes", "convert_equality_deletes"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertedEqualityDeletes:
-    """What `convert_equality_deletes` did; in a dry run, what it would have done.
+    """What `convert_equality_deletes` did; in a dry run, what it would do.
 
     Attributes
     ----------
-    data_files: how many data files were read for it.
-    converted_delete_files: paths of the equality delete files that are gone from the table.
+    data_files: how many data files were read.
+    converted_delete_files: paths of the equality delete files that were removed from the table.
     kept_delete_files: paths of those that still apply to data files outside of the filter.
-    added_delete_files: paths; of a Puffin file once for each vector. A dry run does not know them.
-    commit: the commit; None when there was nothing to do, and in a dry run.
+    added_delete_files: paths. A Puffin file is listed once for each vector. A dry run does not know them.
+    commit: the commit. None if there was nothing to do, and in a dry run.
     """
 
     data_files: int = 0
@@ -61,19 +61,19 @@ def convert_equality_deletes(
     engine: Engine | None = None,
     commit_properties: Mapping[str, str] | None = None,
 ) -> ConvertedEqualityDeletes:
-    """Look up what equality deletes hide, write it down by position, and remove them.
+    """Replace equality deletes by deletes of the same rows by position.
 
     Parameters
     ----------
-    where: only in data files that may hold rows of this filter; equality deletes that apply to others too are kept.
+    where: only in data files that may hold rows of this filter. Equality deletes that also apply to others are kept.
     ref: the branch.
-    dry_run: say which files it would be; read no data and write nothing.
+    dry_run: report which files would change. Read no data and write nothing.
     engine: where data files are read.
     commit_properties: extra entries of the snapshot summary.
 
-    A v3 table gets one deletion vector for each data file with hits, which takes in what hid rows of it by position; a
-    v2 table position delete files of `write.delete.granularity`. Equality deletes that apply to no data file go too,
-    and data files that have no row left.
+    A v3 table gets one deletion vector for each data file with hidden rows. It includes the positions that were hidden
+    before. A v2 table gets position delete files of `write.delete.granularity`. Equality deletes that apply to no data
+    file are removed too, and so are data files without a live row.
 
     Raises InvalidInputError for a bad filter, ref or file format; CommitConflictError, CommitStateUnknownError as every
     commit; FormatError for files that cannot be read.
@@ -101,7 +101,7 @@ def convert_equality_deletes(
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Data files with equality deletes to convert; equality deletes that go then, and those that stay."""
+    """Data files with equality deletes to convert, the deletes that this removes, and those that stay."""
 
     tasks: list[ScanTask] = field(default_factory=list)
     converted: list[ManifestEntry] = field(default_factory=list)
@@ -119,7 +119,7 @@ class _Plan:
 
 
 def _plan(base: Base, head: Head, where: Filter) -> _Plan:
-    """What an equality delete applies to is what a scan without a filter says, over all specs and partitions."""
+    """Plan the conversion. A scan without a filter tells what each equality delete applies to, over all specs."""
     plan = _Plan()
     deletes = [e for e, _ in head.deletes(FileContent.EQUALITY_DELETES)]
     if not deletes:
@@ -163,7 +163,7 @@ def _delta(base: Base, context: ReadContext, plan: _Plan, engine: Engine) -> Row
 
 
 def _hits(context: ReadContext, tasks: Sequence[ScanTask]) -> Iterator[HiddenRows]:
-    """The rows of data files that nothing but equality deletes hides."""
+    """Find the rows of data files that only equality deletes hide."""
     for task in tasks:
         before = context.loader.positions(task)
         new = deleted_positions(context, task) - before

@@ -1,8 +1,8 @@
-"""ERASE: rows that are to be gone from storage, and not only from what a scan returns.
+"""Erase rows from storage, and not only from what a scan returns.
 
-Law: nothing is said to be erased that was not looked for. Each branch that the call names is rewritten without the
-rows, hidden ones too; old snapshots of these branches that hold them expire; then every file that any snapshot still
-leads to is looked into, and what holds the rows is listed.
+Each branch that the call names is rewritten without the rows, hidden rows too. Old snapshots of these branches with
+the rows expire. Then every file that any snapshot still leads to is searched, and what holds the rows is listed.
+Nothing is reported as erased without looking for it.
 Spec: "Row-level Deletes", "Snapshot Retention Policy".
 """
 
@@ -28,10 +28,10 @@ from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.maintenance.convert_equality_deletes import convert_equality_deletes
 from deletekit.maintenance.expire_snapshots import ExpiredSnapshots, expire_only
-from deletekit.maintenance.file_removal import check_gc_enabled
 from deletekit.maintenance.files_with_values import Holding, HoldingFiles
 from deletekit.maintenance.head_files import Head
-from deletekit.maintenance.latest_metadata import on_newest
+from deletekit.maintenance.latest_metadata import read_latest
+from deletekit.maintenance.remove_files import check_gc_enabled
 from deletekit.maintenance.rewrite_position_deletes import position_delete_rewrite
 from deletekit.maintenance.verify.snapshot_files import scope
 from deletekit.table.ancestry import ancestors
@@ -64,14 +64,14 @@ class Erasure:
 
     Attributes
     ----------
-    refs: the branches that were to be cleaned.
-    dropped_tags: tags that held the rows, and are gone.
-    commits: that rewrote files.
-    expired: the snapshots that went and the files that were removed from storage; None when there were none.
-    remaining: ref -> files that still hold the rows, or may; under "" those of snapshots that no ref leads to (staged
-        for write-audit-publish, or rolled back from). A snapshot that is the head of another ref is listed under that.
-    files_read: how many data and delete files were looked into.
-    inspected, not_inspected: where values of the rows may be, and whether it was looked there.
+    refs: the branches to clean.
+    dropped_tags: tags that held the rows, and were dropped.
+    commits: the commits that rewrote files.
+    expired: the expired snapshots and the files removed from storage. None if no snapshot expired.
+    remaining: ref -> files that hold the rows, or may. Under "" are those of snapshots that no ref leads to (staged for
+        write-audit-publish, or rolled back from). A snapshot that is the head of another ref is listed under that ref.
+    files_read: how many data and delete files were read.
+    inspected, not_inspected: places of values that were searched, and places that were not.
     """
 
     refs: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class Erasure:
 
     @property
     def is_erased(self) -> bool:
-        """Whether no file that any ref or snapshot leads to holds the rows, and every file to be removed was."""
+        """Tell whether no file of any ref or snapshot holds the rows, and every file to remove was removed."""
         left = (self.expired.failed_files or self.expired.kept_files) if self.expired else ()
         return not self.dry_run and not left and not any(self.remaining.values())
 
@@ -103,46 +103,46 @@ def erase(
     engine: Engine | None = None,
     commit_properties: Mapping[str, str] | None = None,
 ) -> Erasure:
-    """Remove rows from every file that some branches lead to, and from storage; then look whether they are gone.
+    """Remove rows from every file that some branches lead to, and from storage. Then check that they are gone.
 
     Parameters
     ----------
-    where: the rows, by columns of the current schema; `"true"` is every row.
+    where: the rows, by columns of the current schema. `"true"` is every row.
     refs: branches to clean. While another branch or a tag holds the rows, they are not erased; `remaining` names it.
     all_refs: clean every branch, whatever `refs` says, and drop tags that hold the rows: a tag cannot be rewritten.
-    unreferenced: expire snapshots that no ref leads to as well, if they hold the rows; else they are listed: they may
-        be staged.
+    unreferenced: also expire snapshots that no ref leads to, if they hold the rows. Otherwise they are only listed,
+        because they may be staged.
     other_locations: as in `expire_snapshots`. A file that stays because it lies elsewhere is not erased.
-    dry_run: look, and say which files hold the rows of each ref; change nothing.
+    dry_run: report which files hold the rows of each ref, and change nothing.
     engine: where files are read, rewritten and removed.
     commit_properties: extra entries of the snapshot summaries.
 
-    Rows that deletes hide are rows too: files are read as they are. Equality deletes whose keys may be of the rows
-    become deletes by position, position deletes lose stored rows, and manifests the bounds of removed files. All data
-    files are read, whatever their metrics say. Of the history of the branches, snapshots that hold the rows expire,
-    also where the history of another ref shares them; heads of other refs stay. No snapshot or ref expires for its age.
+    Hidden rows are erased too. Equality deletes whose keys may be those of the rows become deletes by position. Rows
+    stored in position deletes are removed, and so are bounds of removed files in manifests. All data files are read,
+    whatever their metrics say. In the history of the branches, snapshots that hold the rows expire, even if the history
+    of another ref shares them. Heads of other refs stay. No snapshot or ref expires for its age.
 
-    Looked into: live data files, keys of equality deletes, rows stored with position deletes, bounds and identity
-    partition values of removed files, partitions of delete files. Not looked into, and listed in `not_inspected`:
-    bounds of live files, other partition values, names of files and directories, snapshot summaries, table properties,
+    Searched: live data files, keys of equality deletes, rows stored with position deletes, bounds and identity
+    partition values of removed files, partitions of delete files. Not searched, and listed in `not_inspected`: bounds
+    of live files, other partition values, names of files and directories, snapshot summaries, table properties,
     statistics files of snapshots that stay, files that no snapshot leads to, and copies outside of the table.
 
-    Raises InvalidInputError for no filter, a bad one, a tag in `refs`, or as `expire_snapshots`, before anything
-    changes; then as every commit. What was committed until then stays; calling again goes on.
+    Raises InvalidInputError for no filter, a bad filter, a tag in `refs`, or as `expire_snapshots`, before anything
+    changes; then as every commit. Earlier commits stay; calling again continues.
     """
     bound = _checked(table, where, refs, commit_properties)
     refs = _branches(table.metadata) if all_refs else refs
     runner = engine_or_default(engine)
     holding = HoldingFiles(table.io, bound, runner)
     if dry_run:
-        remaining = on_newest(table, lambda now: _by_ref(now, holding))
+        remaining = read_latest(table, lambda now: _by_ref(now, holding))
         return Erasure(refs=tuple(refs), remaining=remaining, files_read=holding.files_read, dry_run=True)
     work = _Erasing(table, bound, holding, runner, commit_properties)
     for ref in refs:
         work.clean(ref)
     tags = _drop_tags(table, holding) if all_refs else {}
     expired = _expire(table, ("", *refs) if unreferenced else refs, holding, runner, tags, other_locations)
-    remaining = on_newest(table, lambda now: _by_ref(now, holding))
+    remaining = read_latest(table, lambda now: _by_ref(now, holding))
     return Erasure(
         refs=tuple(refs),
         dropped_tags=tuple(sorted(tags)),
@@ -174,7 +174,7 @@ def _branches(metadata: TableMetadata) -> list[str]:
 
 
 class _Erasing:
-    """Rewrites branches."""
+    """Rewrites branches without the rows."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class _Erasing:
         self.commits: list[Commit] = []
 
     def clean(self, ref: str) -> None:
-        """Bring the head of a branch to where no file of it holds the rows."""
+        """Rewrite the head of a branch until none of its files holds the rows."""
         if "equality-delete" in self._contents(ref):
             converted = convert_equality_deletes(
                 self._table, ref=ref, engine=self._engine, commit_properties=self._properties
@@ -207,7 +207,7 @@ class _Erasing:
             snapshot = metadata.snapshot_of_ref(ref)
             return {h.content for h in self._holding.of(metadata, [snapshot] if snapshot else [])}
 
-        return on_newest(self._table, contents)
+        return read_latest(self._table, contents)
 
     def _without_stored_rows(self, base: Base) -> RowDelta:
         head = Head(base.table.io, base)
@@ -239,7 +239,7 @@ class _Erasing:
         )
 
     def _empty_places(self, head: Head, left: Collection[object]) -> Iterator[ManifestEntry]:
-        """Deletes in partitions of such rows alone, which no data file is left in."""
+        """Find deletes in partitions that only such rows can be in, and that have no other data file left."""
         for content in (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES):
             for entry, delete in head.deletes(content):
                 if scope(delete) not in left and self._holding.is_placed(head.context, entry):
@@ -247,7 +247,7 @@ class _Erasing:
 
 
 def _without_removed(base: Base) -> ManifestRewrite:
-    """Manifests without the entries of removed files, whose bounds are values."""
+    """Rewrite manifests without the entries of removed files: their bounds are values of rows."""
     listed = base.reader.manifests(base.snapshot) if base.snapshot else ()
     old = [m for m in listed if any(not e.is_live for e in base.reader.entries(m))]
     live = [tuple(e for e in base.reader.entries(m) if e.is_live) for m in old]
@@ -255,7 +255,7 @@ def _without_removed(base: Base) -> ManifestRewrite:
 
 
 def _drop_tags(table: Table, holding: HoldingFiles) -> dict[str, set[int]]:
-    """Drop tags whose history holds the rows; the snapshots that hold them, by tag."""
+    """Drop tags whose history holds the rows. Return the snapshots that hold them, by tag."""
     dropped: dict[str, set[int]] = {}
 
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
@@ -277,15 +277,15 @@ def _expire(
     tags: Mapping[str, set[int]],
     other_locations: Sequence[str],
 ) -> ExpiredSnapshots | None:
-    """Expire snapshots that hold the rows: of these branches' history and dropped tags'; "" is no ref. No head goes."""
-    found = on_newest(table, lambda now: _by_ref(now, holding))
+    """Expire snapshots with the rows, of these refs ("" is no ref) and of dropped tags. Heads stay."""
+    found = read_latest(table, lambda now: _by_ref(now, holding))
     heads = {int(ref["snapshot-id"]) for ref in table.metadata.refs.values()}
     ids = {h.snapshot_id for ref in refs for h in found.get(ref, ())}.union(*tags.values()) - heads
     return expire_only(table, sorted(ids), engine, other_locations) if ids else None
 
 
 def _by_ref(metadata: TableMetadata, holding: HoldingFiles) -> dict[str, tuple[Holding, ...]]:
-    """What holds the rows, under each ref whose history leads to it; the head of another ref is that one's alone."""
+    """Return what holds the rows, by ref whose history leads to it. A head of a ref is listed under that ref only."""
     heads = {name: int(ref["snapshot-id"]) for name, ref in metadata.refs.items()}
     others = {name: set(heads.values()) - {head} for name, head in heads.items()}
     whole = {name: list(ancestors(metadata, head)) for name, head in heads.items()}

@@ -1,7 +1,7 @@
-"""EXPIRE SNAPSHOTS: forget old snapshots and refs, then remove the files that only they led to.
+"""Expire snapshots: remove old snapshots and refs from the metadata, then the files that only they led to.
 
-Law: the commit comes first. What may be removed is decided on the metadata after it, so that a file which another
-commit reached meanwhile stays; and nothing is removed when it is not known whether the commit landed.
+The commit comes first. Which files to remove is decided on the metadata after it, so that a file which a concurrent
+commit uses stays. If it is unknown whether the commit happened, no file is removed.
 Spec: "Snapshot Retention Policy"; Java RemoveSnapshots and ReachableFileCleanup.
 """
 
@@ -17,8 +17,7 @@ from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.maintenance.file_removal import check_gc_enabled, check_not_needed, remove_files
-from deletekit.maintenance.latest_metadata import on_newest
+from deletekit.maintenance.latest_metadata import read_latest
 from deletekit.maintenance.reachable import (
     DATA,
     MANIFEST,
@@ -27,12 +26,13 @@ from deletekit.maintenance.reachable import (
     Reachability,
     statistics_files,
 )
+from deletekit.maintenance.remove_files import check_gc_enabled, check_not_needed, remove_files
 from deletekit.maintenance.retention import Expiry, ExpiryRequest, plan_expiry
-from deletekit.stream.applied_batches import KEPT_FOR_EVER, rewound_sinks
 from deletekit.table.locations import KnownFiles, SpellingRules
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.metadata_file import logged_files
 from deletekit.table.own_places import check_own_metadata
+from deletekit.table.sink_batches import KEPT_FOR_EVER, rewound_sinks
 from deletekit.table.table import Table
 from deletekit.verbs.shared.read_options import milliseconds
 
@@ -41,13 +41,13 @@ __all__ = ["ExpiredSnapshots", "expire_only", "expire_owned", "expire_snapshots"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiredSnapshots:
-    """What `expire_snapshots` did; in a dry run, what it would have done.
+    """What `expire_snapshots` did; in a dry run, what it would do.
 
     Attributes
     ----------
     snapshot_ids, refs: removed from the table's metadata.
-    deleted_data_files, ...: paths removed from storage, by what they were; a Puffin file counts once.
-    kept_files: that no snapshot leads to any more, and that stay: they lie outside of the table's folders.
+    deleted_data_files, ...: paths removed from storage, by kind of file. A Puffin file counts once.
+    kept_files: files that no snapshot leads to any more, but that lie outside of the table's folders. They stay.
     failed_files: path -> reason, of files that could not be removed. They are orphans now.
     """
 
@@ -65,7 +65,7 @@ class ExpiredSnapshots:
     dry_run: bool = False
 
 
-# In this order they are removed: what is left after a crash can then still be explained by what leads to it.
+# Files are removed in this order: what a crash leaves is then still explained by what leads to it.
 _FIELDS = {
     DATA: "deleted_data_files",
     "position-delete": "deleted_position_delete_files",
@@ -91,25 +91,24 @@ def expire_snapshots(
 
     Parameters
     ----------
-    older_than: snapshots made before expire (milliseconds, a datetime or ISO 8601, UTC unless it says otherwise);
-        default: the table's `history.expire.max-snapshot-age-ms` ago, 5 days. A branch's own `max-snapshot-age-ms`
-        comes before both.
-    retain_last: how many of its newest snapshots a branch keeps whatever their age; default: the table's
-        `history.expire.min-snapshots-to-keep`, 1. A branch's own `min-snapshots-to-keep` comes before both.
+    older_than: snapshots made before this time expire (milliseconds, a datetime or ISO 8601; UTC by default). Default:
+        the table's `history.expire.max-snapshot-age-ms` ago, 5 days. A branch's own `max-snapshot-age-ms` overrides
+        both.
+    retain_last: how many of its newest snapshots a branch keeps, whatever their age. Default: the table's
+        `history.expire.min-snapshots-to-keep`, 1. A branch's own `min-snapshots-to-keep` overrides both.
     snapshot_ids: these expire too, whatever their age.
-    other_locations: folders whose files are this table's too. Without them, files outside of the table's location and
+    other_locations: folders whose files also belong to this table. Files outside of these, of the table's location and
         of its `write.data.path` and `write.metadata.path` stay, and are listed in `kept_files`: metadata may name any
-        file, another table's too.
+        file, even another table's.
     dry_run: decide everything, change nothing.
     engine: where manifests are read and files removed.
 
-    Refs older than their `max-ref-age-ms` (else `history.expire.max-ref-age-ms`) expire, but for `main`.
+    Refs older than their `max-ref-age-ms` (default: `history.expire.max-ref-age-ms`) expire, except `main`.
 
-    Raises InvalidInputError when `gc.enabled` is false, for a snapshot that is the head of a retained ref, for a table
-    whose metadata file does not lie where its location says, and for a read-only table; NotFoundError for an unknown
-    snapshot; CommitConflictError when other commits kept coming first; CommitStateUnknownError when the catalog could
-    not say, and then no file is removed; FormatError when metadata that has to be read is damaged, before anything
-    changes.
+    Raises InvalidInputError if `gc.enabled` is false, for a snapshot that is the head of a retained ref, for a table
+    whose metadata file is not where its location says, and for a read-only table; NotFoundError for an unknown
+    snapshot; CommitConflictError after too many lost races; CommitStateUnknownError if the catalog's answer was lost,
+    and then no file is removed; FormatError if metadata that must be read is damaged, before anything changes.
     """
     table.require_catalog()
     metadata = table.refresh().metadata
@@ -124,9 +123,9 @@ def expire_snapshots(
 def expire_only(
     table: Table, snapshot_ids: Sequence[int], engine: Engine, other_locations: Sequence[str] = ()
 ) -> ExpiredSnapshots:
-    """Remove these snapshots, whatever the table's and its refs' policies say of them and of others; heads stay.
+    """Remove exactly these snapshots, whatever the retention policies say. Heads stay.
 
-    Raises as `expire_snapshots`, but not for snapshots that are gone or are heads.
+    Raises as `expire_snapshots`, but not for snapshots that are unknown or are heads.
     """
     metadata = table.refresh().metadata
     check_gc_enabled(metadata)
@@ -143,7 +142,7 @@ def expire_owned(
     *,
     dry_run: bool,
 ) -> ExpiredSnapshots:
-    """Expire as `expire_snapshots`, also of a table with `gc.enabled` false, and remove `owned` files alone."""
+    """Expire as `expire_snapshots`, even if `gc.enabled` is false, and remove only `owned` files."""
     return _expired(table, _request(older_than, None, ()), engine, dry_run=dry_run, owned=owned, others_files=True)
 
 
@@ -156,7 +155,7 @@ def _expired(
     owned: Callable[[str], bool],
     others_files: bool = False,
 ) -> ExpiredSnapshots:
-    """Expire; `owned` says which files may be removed, and `others_files` that the rest is known to be another's."""
+    """Expire. `owned` tells which files may be removed; `others_files` that the rest is known to be another table's."""
     reachability = Reachability(table.io, engine)
 
     def plan(metadata: TableMetadata) -> tuple[Expiry, _Unreachable]:
@@ -164,13 +163,13 @@ def _expired(
         after = _without(metadata, expiry)
         return expiry, _unreachable(reachability, metadata, expiry, after, _metadata_files(table))
 
-    # Read before the commit: what cannot be read must be known before the way to it is gone.
-    expiry, unreachable = on_newest(table, plan)
+    # Read before the commit: unreadable metadata must be found while the snapshots still lead to it.
+    expiry, unreachable = read_latest(table, plan)
     if not dry_run and (expiry.snapshots or expiry.refs):
         before, expiry = _commit(table, request, others_files=others_files)
-        # Once more, on the state of this moment: a commit may have landed since, and a file that had been removed from
-        # the table and was added again by it is live (apache/iceberg#17304).
-        unreachable = on_newest(
+        # Decide again on the latest metadata: a concurrent commit may have added a removed file again, and then the
+        # file is live (apache/iceberg#17304).
+        unreachable = read_latest(
             table, lambda now: _unreachable(reachability, before, expiry, now, _metadata_files(table))
         )
     removable = {path: kind for path, kind in unreachable.files.items() if owned(path)}
@@ -210,10 +209,10 @@ def _request(
 
 
 def _commit(table: Table, request: ExpiryRequest, *, others_files: bool) -> tuple[TableMetadata, Expiry]:
-    """Commit the removal; the metadata that the landed attempt was planned on, and its plan.
+    """Commit the removal. Return the metadata that the commit was planned on, and its plan.
 
-    Every ref must be where it was, and no ref may have come to a snapshot that goes: a rollback, a fast-forward or a
-    cherry-pick to one of them, or a branch created there, is then either seen by the next plan or refused itself.
+    The commit requires that no ref has moved and none was created on a snapshot to be removed. So a concurrent
+    rollback, fast-forward, cherry-pick or new branch is seen by the next plan, or is refused itself.
     """
     planned: list[tuple[TableMetadata, Expiry]] = []
 
@@ -226,7 +225,7 @@ def _commit(table: Table, request: ExpiryRequest, *, others_files: bool) -> tupl
         ids = [s.snapshot_id for s in expiry.snapshots]
         if not ids:
             return updates
-        # What was rolled back is known from the parents of snapshots, which go now.
+        # The parents of snapshots show what was rolled back, and they are removed now.
         for tag, head in rewound_sinks(metadata).items():
             if tag not in expiry.refs:
                 to = {"ref-name": tag, "type": "tag", "snapshot-id": head, **KEPT_FOR_EVER}
@@ -238,7 +237,7 @@ def _commit(table: Table, request: ExpiryRequest, *, others_files: bool) -> tupl
 
 
 def _without(metadata: TableMetadata, expiry: Expiry) -> TableMetadata:
-    """The metadata as it will be; only what reachability looks at."""
+    """Return the metadata after the commit, as far as reachability needs it."""
     gone = {s.snapshot_id for s in expiry.snapshots}
     raw = dict(metadata.raw)
     for name in ("snapshots", "statistics", "partition-statistics"):
@@ -252,7 +251,7 @@ def _metadata_files(table: Table) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Unreachable:
-    """Files that no snapshot leads to any more, with their kinds, in removal order; and what is needed."""
+    """Files that no snapshot leads to any more, with their kinds, in order of removal; and the needed files."""
 
     files: Mapping[str, str]
     needed: Collection[str]
@@ -261,9 +260,9 @@ class _Unreachable:
 def _unreachable(
     reachability: Reachability, before: TableMetadata, expiry: Expiry, after: TableMetadata, metadata_files: set[str]
 ) -> _Unreachable:
-    """Files of the expired snapshots that no snapshot leads to afterwards, however they are spelled.
+    """Find the files of expired snapshots that no snapshot leads to afterwards, however their paths are spelled.
 
-    Files that an expired snapshot ought to have and that are gone lead to nothing; those of a remaining one are missed.
+    A missing file of an expired snapshot leads to nothing. A missing file of a remaining snapshot is an error.
     """
     if not expiry.snapshots:
         return _Unreachable({}, ())
@@ -277,7 +276,7 @@ def _unreachable(
     others |= dict.fromkeys(statistics_files(before, ids), STATISTICS)
     others = {path: kind for path, kind in others.items() if path not in known}
     candidates = reachability.content([m for p, m in expired.items() if p in others], missing_ok=True)
-    # A manifest list was read, and so is no live data file by another name; anything else may be.
+    # A manifest list was read, so it cannot be a live data file by another name. Anything else can.
     if candidates or not {*others.values()} <= {MANIFEST_LIST}:
         live = reachability.content(kept.values())
         needed |= live.keys()

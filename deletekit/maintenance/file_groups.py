@@ -1,6 +1,6 @@
-"""Which files are worth rewriting, and which of them together.
+"""Choose which files to rewrite, and group those to rewrite together.
 
-Law: pure. A file is chosen for its size or for the deletes on it; files are packed in the order in which they come.
+A file is chosen for its size or for its deletes. Files are packed in the given order.
 Spec: none; Java SizeBasedFileRewritePlanner and BinPackRewriteFilePlanner, whose option names and defaults these are.
 """
 
@@ -32,17 +32,17 @@ _MIN_RATIO, _MAX_RATIO = 0.75, 1.8
 
 
 class SizeOptions(TypedDict, total=False):
-    """Which files to rewrite, and into what; for data files and for position delete files.
+    """Which data files or position delete files to rewrite, and how large the new ones are.
 
     Keys
     ----
-    target_file_size_bytes: of the new files; default: the table's `write.target-file-size-bytes`, 512 MB, or
+    target_file_size_bytes: the size of the new files. Default: the table's `write.target-file-size-bytes`, 512 MB, or
         `write.delete.target-file-size-bytes`, 64 MB.
-    min_file_size_bytes, max_file_size_bytes: files of other sizes are rewritten; default: 0.75 and 1.8 times the
+    min_file_size_bytes, max_file_size_bytes: files of other sizes are rewritten. Default: 0.75 and 1.8 times the
         target.
-    min_input_files: fewer files than these 5 are left alone, unless they make up a file of the target size.
-    max_file_group_size_bytes: files are rewritten together up to this size; 100 GB.
-    rewrite_all: every file, whatever its size.
+    min_input_files: fewer files are left alone, unless they make up a file of the target size. Default: 5.
+    max_file_group_size_bytes: files are rewritten together up to this size. Default: 100 GB.
+    rewrite_all: rewrite every file, whatever its size.
     """
 
     target_file_size_bytes: int | None
@@ -54,13 +54,12 @@ class SizeOptions(TypedDict, total=False):
 
 
 class CompactOptions(SizeOptions, total=False):
-    """What concerns data files only.
+    """Which data files to rewrite.
 
     Keys
     ----
-    delete_file_threshold: rewrite a file to which so many deletes apply; default: never for that.
-    delete_ratio_threshold: rewrite a file of whose rows deletion vectors and position deletes of that file alone hide
-        this share; 0.3.
+    delete_file_threshold: rewrite a file if so many deletes apply to it. Default: never.
+    delete_ratio_threshold: rewrite a file if its own deletes hide this share of its rows. Default: 0.3.
     """
 
     delete_file_threshold: int
@@ -69,7 +68,7 @@ class CompactOptions(SizeOptions, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteOptions:
-    """The same, everything decided."""
+    """All options with their values."""
 
     target_file_size_bytes: int
     min_file_size_bytes: int
@@ -81,7 +80,7 @@ class RewriteOptions:
     delete_ratio_threshold: float = 0.3
 
     def output_files(self, input_bytes: int) -> int:
-        """How many files to write so much data to: none much smaller than the target (Java `expectedOutputFiles`)."""
+        """Return how many files to write, so that none is much smaller than the target (Java `expectedOutputFiles`)."""
         whole, rest = divmod(input_bytes, self.target_file_size_bytes)
         if not whole:
             return 1
@@ -92,18 +91,18 @@ class RewriteOptions:
         return whole if fits or not rest else whole + 1
 
     def is_odd_size(self, size: int) -> bool:
-        """Outside the range that is left alone."""
+        """Tell whether a size is outside the range that is left alone."""
         return not self.min_file_size_bytes <= size <= self.max_file_size_bytes
 
 
 def rewrite_options(metadata: TableMetadata, target_property: str, given: Mapping[str, Any]) -> RewriteOptions:
-    """Options from those that a call gives (None: the default), and the table's target size.
+    """Complete the options that a call gives (None: the default), by the table's target size.
 
     Parameters
     ----------
     target_property: name of the property with the target size.
 
-    Raises InvalidInputError for options that contradict each other, or that no file could meet.
+    Raises InvalidInputError for options that contradict each other, or that no file can meet.
     """
     target = given.get("target_file_size_bytes")
     target = value_of(metadata.properties, target_property) if target is None else target
@@ -140,7 +139,7 @@ def _refuse(name: str, found: Any, expected: str) -> None:
 
 
 def group_data_files(tasks: Iterable[ScanTask], options: RewriteOptions, spec_id: int) -> list[tuple[ScanTask, ...]]:
-    """Groups of data files to rewrite together: of one partition of the spec `spec_id`, or any of other specs."""
+    """Group data files to rewrite together: those of one partition of spec `spec_id`, and all of other specs."""
     places: dict[Any, list[ScanTask]] = {}
     for task in tasks:
         file = task.data_file
@@ -158,7 +157,7 @@ def group_data_files(tasks: Iterable[ScanTask], options: RewriteOptions, spec_id
 
 
 def has_many_deletes(task: ScanTask, options: RewriteOptions) -> bool:
-    """By number of delete files, or by the share of rows that deletes of this file alone hide."""
+    """Tell whether a file has many deletes, or its own deletes hide a large share of its rows."""
     if len(task.deletes) >= options.delete_file_threshold:
         return True
     own = [d for d in task.delete_files if d.content == FileContent.POSITION_DELETES and referenced_path(d) is not None]
@@ -168,7 +167,7 @@ def has_many_deletes(task: ScanTask, options: RewriteOptions) -> bool:
 
 
 def group_delete_files(entries: Iterable[ManifestEntry], options: RewriteOptions) -> list[tuple[ManifestEntry, ...]]:
-    """Groups of position delete files to rewrite together, each of one spec and partition."""
+    """Group position delete files to rewrite together, each group of one spec and partition."""
     places: dict[Any, list[ManifestEntry]] = {}
     for entry in entries:
         file = entry.data_file
@@ -187,7 +186,7 @@ def _size(entry: ManifestEntry) -> int:
 
 
 def _is_worth_it(sizes: Sequence[int], options: RewriteOptions) -> bool:
-    """Enough files, enough in them for a file of the target size, or one that is much too large."""
+    """Tell whether there are enough files, enough bytes for a file of the target size, or a much too large file."""
     total, several = sum(sizes), len(sizes) > 1
     enough = several and (len(sizes) >= options.min_input_files or total > options.target_file_size_bytes)
     return enough or total > options.max_file_size_bytes

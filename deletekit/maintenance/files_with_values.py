@@ -1,7 +1,7 @@
-"""Which files of which snapshots hold the values of rows that a filter chooses, hidden rows included.
+"""Find the files of snapshots that hold values of the rows that a filter matches, hidden rows too.
 
-Law: a file counts unless its own content shows that it holds none. Every data file is read, none is left out for its
-metrics; each is read once, for files never change.
+A file counts unless its own content proves that it holds none. Every data file is read, whatever its metrics say, and
+read once, because files never change.
 Spec: "Position Delete Files" (`row`), "Equality Delete Files", "Manifest Entry Fields" (bounds).
 """
 
@@ -36,9 +36,9 @@ class Holding:
     Attributes
     ----------
     snapshot_id: a snapshot that leads to it.
-    content: `data`; `equality-delete` (keys); `position-delete` (`row` column); `partition`, a delete file whose
-        partition is one that only such rows are in; `manifest` (bounds or partition of a removed file).
-    rows: how many, hidden ones included; None where that is not known, and it only may.
+    content: `data`; `equality-delete` (keys); `position-delete` (`row` column); `partition`, a delete file in a
+        partition that only such rows can be in; `manifest` (bounds or partition of a removed file).
+    rows: how many rows, including hidden ones. None if unknown: the file may hold some.
     """
 
     snapshot_id: int
@@ -48,7 +48,7 @@ class Holding:
 
 
 class HoldingFiles:
-    """Looks into files, and remembers what it saw."""
+    """Counts the rows in files, and remembers the counts."""
 
     def __init__(self, io: FileIO, bound: BooleanExpression, engine: Engine) -> None:
         self._io = io
@@ -59,13 +59,13 @@ class HoldingFiles:
 
     @property
     def files_read(self) -> int:
-        """How many data and delete files were looked into."""
+        """Return how many data and delete files were read."""
         return len(self._rows)
 
     def rows_in(self, metadata: TableMetadata, entries: Iterable[ManifestEntry]) -> list[int | None]:
-        """How many of the rows each file holds; None for a delete file that may hold some.
+        """Return how many of the rows each file holds; None for a delete file that may hold some.
 
-        Raises FormatError and NotFoundError for a file that cannot be read: nothing is proven then.
+        Raises FormatError and NotFoundError for a file that cannot be read: then nothing is proven.
         """
         wanted = [e for e in entries if not _is_vector(e)]
         new = list({e.data_file.file_path: e for e in wanted if e.data_file.file_path not in self._rows}.values())
@@ -75,7 +75,7 @@ class HoldingFiles:
         return [self._rows[e.data_file.file_path] for e in wanted]
 
     def of(self, metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> list[Holding]:
-        """What of these snapshots holds values."""
+        """Return the files of these snapshots that hold values."""
         reader = SnapshotReader(self._io, metadata)
         out: list[Holding] = []
         for snapshot in snapshots:
@@ -92,7 +92,7 @@ class HoldingFiles:
         return out
 
     def is_placed(self, context: ReadContext, entry: ManifestEntry) -> bool:
-        """Whether the identity partition values of a file alone say that rows there are such rows."""
+        """Tell whether the identity partition values of a file alone prove that its rows match."""
         place = scope(entry.data_file)
         if place not in self._placed:
             self._placed[place] = self._says(partition_constants(context, entry))
@@ -105,7 +105,7 @@ class HoldingFiles:
         return bool(evaluate(self._bound, lambda i: pa.chunked_array([pa.repeat(values[i], 1)]), 1)[0].as_py())
 
     def _is_told(self, context: ReadContext, removed: ManifestEntry) -> bool:
-        """Whether a removed file's entry may tell values; of one never read, nobody knows what its bounds are of."""
+        """Tell whether a removed file's entry may reveal values. If the file was never read, assume its bounds do."""
         rows = self._rows.get(removed.data_file.file_path)
         return (rows != 0 and bool(removed.data_file.lower_bounds)) or self.is_placed(context, removed)
 
@@ -145,7 +145,7 @@ def _holding(snapshot: Snapshot, entry: ManifestEntry, rows: int | None) -> Hold
 
 
 def _as_data(file: DeleteFile) -> DataFile:
-    """Keys are columns with the table's field ids, and so are read as rows."""
+    """Return a file of keys as a data file. Its columns have the table's field ids, so it can be read as rows."""
     return DataFile(
         spec_id=file.spec_id,
         partition=file.partition,

@@ -1,7 +1,6 @@
-"""The live files of the head that an attempt commits on, and whether what was read of an older head still holds there.
+"""Find the live files of a branch's head, and tell whether files rewritten on an older head can still be committed.
 
-Law: reads manifests, and of delete files only those of a whole partition that came since. When in doubt, it does not
-hold, and is read anew.
+Only manifests are read, and new delete files of a whole partition. In doubt the answer is no, and files are read again.
 Spec: "Scan Planning", "Commit Conflict Resolution and Retry"; Java BaseRewriteFiles.
 """
 
@@ -28,7 +27,7 @@ __all__ = ["Head", "RewrittenGroup"]
 
 @dataclass(frozen=True, slots=True)
 class RewrittenGroup:
-    """Data files that were read, with the deletes that were applied to them, and the files that came of it.
+    """Data files that were read with their deletes, and the new files with their live rows.
 
     `sequence_number` is the data sequence number of the new files: that of the snapshot they were read from, or None
     for that of the commit.
@@ -40,7 +39,7 @@ class RewrittenGroup:
 
 
 class Head:
-    """A branch's head."""
+    """The live files of a branch's head."""
 
     def __init__(self, io: FileIO, base: Base) -> None:
         self._base = base
@@ -48,7 +47,7 @@ class Head:
         self.context = ReadContext(io, base.metadata)
 
     def tasks(self, paths: Collection[str]) -> list[ScanTask]:
-        """What of these data files is live, with all deletes; in the order of `paths`."""
+        """Return those of these data files that are live, with all their deletes, in the order of `paths`."""
         if not paths or self._base.snapshot is None:
             return []
         found = {e.data_file.file_path: e for e in self._data.with_paths(paths)}
@@ -56,7 +55,7 @@ class Head:
         return [ScanTask(entry, self._index.for_data_file(entry)) for entry in live]
 
     def deletes(self, content: FileContent) -> Iterator[tuple[ManifestEntry, DeleteFile]]:
-        """Every live position delete file, or every live equality delete file; no deletion vectors."""
+        """Yield every live position delete file, or every live equality delete file, but no deletion vectors."""
         if self._base.snapshot is None:
             return
         for columns in self._base.reader.live_columns(self._base.snapshot, ManifestContent.DELETES):
@@ -66,10 +65,7 @@ class Head:
                 yield entry, entry.data_file
 
     def own_deletes(self, paths: Iterable[str]) -> list[ManifestEntry]:
-        """Deletion vectors and position delete files that are about these data files alone.
-
-        Those that a deletion vector overrules are among them, which no scan would show.
-        """
+        """Return the own deletes of these data files, even position deletes that a vector overrules."""
         if self._base.snapshot is None:
             return []
         wanted = set(paths)
@@ -78,13 +74,14 @@ class Head:
         return own + [e for e, d in self.deletes(FileContent.POSITION_DELETES) if referenced_path(d) in wanted]
 
     def still_holds(self, group: RewrittenGroup) -> bool:
-        """Whether the new files of a group may take the place of the old ones here.
+        """Tell whether the new files of a group may replace the old ones on this head.
 
-        The old files must be live as they were, no delete that was applied may be gone (the branch went back), and what
-        came since may only be equality deletes that hide the same rows of the new files: newer than those, and global
-        or of the one partition of old and new files. A file of an old partition spec moves to another partition: a new
-        delete that is scoped to the old one would no longer find its rows, and one scoped to the new one, which does
-        not apply to the old file, would hide rows that are live.
+        The old files must be live and unchanged. No delete that was applied may be gone (by a rollback). New deletes
+        may only be equality deletes that hide the same rows of the new files: newer than those, and either global or of
+        the one partition of old and new files.
+
+        A file of an old partition spec moves to another partition. A new delete in the old partition would no longer
+        find its rows there. A delete in the new partition, which does not apply to the old file, would hide live rows.
         """
         if any(file.spec_id not in self._base.metadata.specs for file in group.files):
             return False
@@ -102,7 +99,7 @@ class Head:
         return self._stays_in_scope(group)
 
     def _spares(self, entry: ManifestEntry, group: RewrittenGroup, task: ScanTask) -> bool:
-        """Whether what a new delete hides of an old file it hides of the new ones too, scope aside."""
+        """Tell whether a new delete hides the same rows of the new files as of an old one, apart from its scope."""
         delete = entry.data_file
         assert isinstance(delete, DeleteFile)
         if delete.content == FileContent.POSITION_DELETES:
@@ -112,7 +109,7 @@ class Head:
         return group.sequence_number is not None and (entry.sequence_number or 0) > group.sequence_number
 
     def _stays_in_scope(self, group: RewrittenGroup) -> bool:
-        """Whether every equality delete that is newer than the group has all its files in scope, or none."""
+        """Tell whether every newer equality delete has all files of the group in scope, or none."""
         if group.sequence_number is None:
             return True
         places = {scope(file) for file in (*(task.data_file for task in group.tasks), *group.files)}
@@ -136,5 +133,5 @@ class Head:
 
 
 def _state(task: ScanTask) -> tuple[object, ...]:
-    """An upgrade gives rows ids that the new files do not have."""
+    """Return what must be unchanged. An upgrade gives the rows ids that the new files do not have."""
     return task.data.sequence_number, task.data_file.first_row_id, scope(task.data_file)

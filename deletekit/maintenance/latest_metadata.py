@@ -1,7 +1,6 @@
-"""Reading all that the newest metadata leads to, while others expire snapshots.
+"""Read what the latest metadata leads to while others expire snapshots.
 
-Law: a file is missing only if it is missing from a snapshot that is still there. One that went with its snapshot while
-we read is somebody's expiry, and what is left is read instead.
+A file is missing only if its snapshot is still in the metadata. If the snapshot expired while we read, read again.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ from deletekit.errors import NotFoundError
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.table import Table
 
-__all__ = ["on_newest"]
+__all__ = ["read_latest"]
 
 _R = TypeVar("_R")
 
 
-def on_newest(table: Table, read: Callable[[TableMetadata], _R]) -> _R:
-    """`read` of the table's newest metadata; again, of newer one, when snapshots expired under it.
+def read_latest(table: Table, read: Callable[[TableMetadata], _R]) -> _R:
+    """Return `read` of the table's latest metadata. Read again if snapshots expired meanwhile.
 
-    Raises what `read` raises, NotFoundError only for files of snapshots that are still there.
+    Raises what `read` raises, and NotFoundError only for files of snapshots that are still in the metadata.
     """
     while True:
         metadata = table.refresh().metadata

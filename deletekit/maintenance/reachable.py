@@ -1,15 +1,14 @@
-"""Which files snapshots lead to.
+"""Find the files that snapshots lead to.
 
-Law: a file is reachable by its path, from any snapshot that has it live, whatever else became of it. A Puffin file is
-reachable while one deletion vector in it is live: Java's incremental clean-up looks only at the vector that was
-replaced, and deletes the file under the others (see `expire_snapshots`).
+A file is reachable if any snapshot has it live. A Puffin file is reachable while one deletion vector in it is live.
+(Java's incremental clean-up looks only at the vector that was replaced, and deletes the file under the others.)
 Spec: "Manifest Entry Fields" (status), "Snapshot Retention Policy"; Java ReachableFileUtil.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from functools import partial
 
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError, NotFoundError, UnsupportedError
@@ -25,23 +24,8 @@ __all__ = ["DATA", "MANIFEST", "MANIFEST_LIST", "STATISTICS", "Reachability", "s
 DATA, MANIFEST, MANIFEST_LIST, STATISTICS = "data", "manifest", "manifest-list", "statistics"
 
 
-@dataclass(frozen=True, slots=True)
-class _ListTask:
-    io: FileIO
-    metadata: TableMetadata
-    snapshot: Snapshot
-    missing_ok: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _ManifestTask:
-    io: FileIO
-    listed: ManifestFile
-    missing_ok: bool
-
-
 class Reachability:
-    """Files by kind, from snapshots. Each manifest list and manifest is read once: they never change."""
+    """Finds files by kind, from snapshots. Each manifest list and manifest is read once: they never change."""
 
     def __init__(self, io: FileIO, engine: Engine) -> None:
         self._io = io
@@ -52,28 +36,28 @@ class Reachability:
     def manifests(
         self, metadata: TableMetadata, snapshots: Iterable[Snapshot], *, missing_ok: bool = False
     ) -> dict[str, ManifestFile]:
-        """Manifests of the snapshots by path.
+        """Return the manifests of the snapshots by path.
 
-        Raises FormatError; NotFoundError for a list that is gone, unless `missing_ok`: then it leads to nothing.
+        Raises FormatError; NotFoundError for a missing list, unless `missing_ok`: then it leads to nothing.
         """
         wanted = list(snapshots)
         unread = [s for s in wanted if (s.snapshot_id, s.manifest_list) not in self._lists]
-        tasks = [_ListTask(self._io, metadata, s, missing_ok) for s in unread]
-        for snapshot, listed in zip(unread, self._engine.map(_read_list, tasks), strict=True):
+        read = partial(_read_list, self._io, metadata, missing_ok)
+        for snapshot, listed in zip(unread, self._engine.map(read, unread), strict=True):
             if listed is not None:
                 self._lists[snapshot.snapshot_id, snapshot.manifest_list] = listed
         found = (self._lists.get((s.snapshot_id, s.manifest_list), ()) for s in wanted)
         return {m.manifest_path: m for manifests in found for m in manifests}
 
     def content(self, manifests: Iterable[ManifestFile], *, missing_ok: bool = False) -> dict[str, str]:
-        """Live data and delete files of manifests: path -> `"data"` or the kind of delete.
+        """Return the live data and delete files of manifests: path -> `"data"` or the kind of delete.
 
         Raises FormatError, UnsupportedError for an encrypted manifest; NotFoundError as `manifests` does.
         """
         wanted = [m for m in manifests if m.has_live_files]
         unread = [m for m in wanted if m.manifest_path not in self._content]
-        tasks = [_ManifestTask(self._io, m, missing_ok) for m in unread]
-        for listed, files in zip(unread, self._engine.map(_read_manifest, tasks), strict=True):
+        read = partial(_read_manifest, self._io, missing_ok)
+        for listed, files in zip(unread, self._engine.map(read, unread), strict=True):
             if files is not None:
                 self._content[listed.manifest_path] = files
         out: dict[str, str] = {}
@@ -82,7 +66,7 @@ class Reachability:
         return out
 
     def files(self, metadata: TableMetadata) -> dict[str, str]:
-        """Every file that any snapshot of the metadata leads to, statistics included, by path. Raises as `content`."""
+        """Return every file, by path, that a snapshot of the metadata leads to, and statistics. Raises as `content`."""
         manifests = self.manifests(metadata, metadata.snapshots.values())
         out = self.content(manifests.values())
         out |= dict.fromkeys(manifests, MANIFEST)
@@ -91,7 +75,7 @@ class Reachability:
 
 
 def statistics_files(metadata: TableMetadata, snapshot_ids: Iterable[int] | None = None) -> set[str]:
-    """Statistics and partition statistics files, of all snapshots or of some."""
+    """Return the statistics and partition statistics files of all snapshots or of some."""
     wanted = None if snapshot_ids is None else set(snapshot_ids)
     return {
         entry["statistics-path"]
@@ -101,23 +85,25 @@ def statistics_files(metadata: TableMetadata, snapshot_ids: Iterable[int] | None
     }
 
 
-def _read_list(task: _ListTask) -> tuple[ManifestFile, ...] | None:
+def _read_list(
+    io: FileIO, metadata: TableMetadata, missing_ok: bool, snapshot: Snapshot
+) -> tuple[ManifestFile, ...] | None:
     try:
-        return SnapshotReader(task.io, task.metadata).manifests(task.snapshot)
+        return SnapshotReader(io, metadata).manifests(snapshot)
     except NotFoundError:
-        if task.missing_ok:
+        if missing_ok:
             return None
         raise
 
 
-def _read_manifest(task: _ManifestTask) -> Mapping[str, str] | None:
-    path = task.listed.manifest_path
-    if task.listed.key_metadata is not None:
+def _read_manifest(io: FileIO, missing_ok: bool, listed: ManifestFile) -> Mapping[str, str] | None:
+    path = listed.manifest_path
+    if listed.key_metadata is not None:
         raise UnsupportedError("encrypted manifests cannot be read", kind="encryption", file=path, field="key_metadata")
     try:
-        manifest = read_manifest(task.io.read(path), spec_id=task.listed.partition_spec_id)
+        manifest = read_manifest(io.read(path), spec_id=listed.partition_spec_id)
     except NotFoundError:
-        if task.missing_ok:
+        if missing_ok:
             return None
         raise
     except DeletekitError as e:

@@ -1,7 +1,7 @@
-"""REMOVE DANGLING DELETES: delete files that hide nothing any more.
+"""Remove dangling deletes: delete files that apply to no live data file.
 
-Law: only what applies to no live data file by scope and sequence number goes. A global equality delete is judged over
-the whole table: Java's action looks for data files of the unpartitioned spec alone, and removes one that others need.
+Scope and sequence number decide. A global equality delete is judged over the whole table. (Java's action only looks at
+data files of the unpartitioned spec, and removes deletes that others need.)
 Spec: "Scan Planning"; Java RemoveDanglingDeletesSparkAction.
 """
 
@@ -29,14 +29,14 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedDeletes:
-    """What `remove_dangling_deletes` did; in a dry run, what it would have done.
+    """What `remove_dangling_deletes` did; in a dry run, what it would do.
 
     Attributes
     ----------
-    equality_delete_files, position_delete_files: paths that are gone from the table.
-    deletion_vectors: paths of Puffin files, once for each vector that is gone.
-    refused: path -> why a dangling file was left as it is: the table is damaged there.
-    commit: the commit; None when there was nothing to do, and in a dry run.
+    equality_delete_files, position_delete_files: paths that were removed from the table.
+    deletion_vectors: paths of Puffin files, once for each removed vector.
+    refused: path -> why a dangling file was left: the table is damaged there.
+    commit: the commit. None if there was nothing to do, and in a dry run.
     """
 
     equality_delete_files: tuple[str, ...] = ()
@@ -60,12 +60,12 @@ def remove_dangling_deletes(
     Parameters
     ----------
     ref: the branch.
-    dry_run: say what would go, write nothing.
-    engine: where position delete files of a whole partition are read, for the data files that they name.
+    dry_run: report what would be removed, write nothing.
+    engine: where position delete files of a whole partition are read, to find the data files that they name.
     commit_properties: extra entries of the snapshot summary.
 
-    An equality delete goes when no data file in its scope is older; a position delete when its data files are gone,
-    newer, or have a deletion vector; a deletion vector when its data file is gone.
+    An equality delete is removed if no data file in its scope is older. A position delete is removed if its data files
+    are not live, are newer, or have a deletion vector; a deletion vector if its data file is not live.
 
     Raises InvalidInputError for a tag or a read-only table; CommitConflictError, CommitStateUnknownError as every
     commit; FormatError for manifests that cannot be read.

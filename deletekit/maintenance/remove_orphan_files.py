@@ -1,7 +1,7 @@
-"""REMOVE ORPHAN FILES: what lies in a table's directories and nothing in its metadata leads to.
+"""Remove orphan files: files in a table's folders that nothing in its metadata leads to.
 
-Law: storage is listed first and metadata read afterwards, so that whatever was committed in between is known. A file of
-a commit that is still under way looks like an orphan: its age alone protects it.
+Storage is listed first and metadata is read afterwards, so that commits in between are known. The files of a commit
+that is still running look like orphans; only their age protects them.
 Spec: none; Java DeleteOrphanFilesSparkAction and the procedure `remove_orphan_files`.
 """
 
@@ -16,13 +16,13 @@ from typing import Literal
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
-from deletekit.maintenance.file_removal import check_gc_enabled, check_not_needed, remove_files
-from deletekit.maintenance.latest_metadata import on_newest
+from deletekit.maintenance.latest_metadata import read_latest
 from deletekit.maintenance.reachable import Reachability
-from deletekit.table.locations import WRITE_PATHS, KnownFiles, SpellingRules, is_ambiguous, mismatches
+from deletekit.maintenance.remove_files import check_gc_enabled, check_not_needed, remove_files
+from deletekit.table.locations import KnownFiles, SpellingRules, is_ambiguous, is_below, mismatches
 from deletekit.table.metadata import TableMetadata, parse_metadata
-from deletekit.table.metadata_file import logged_files
-from deletekit.table.own_places import check_own_metadata, is_below
+from deletekit.table.metadata_file import METADATA_SUFFIXES, logged_files
+from deletekit.table.own_places import check_own_metadata, own_folders
 from deletekit.table.table import Table
 from deletekit.verbs.shared.read_options import milliseconds
 
@@ -38,13 +38,13 @@ PrefixMismatchMode = Literal["error", "ignore", "delete"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphanFiles:
-    """What `remove_orphan_files` did; in a dry run, what it would have done.
+    """What `remove_orphan_files` did; in a dry run, what it would do.
 
     Attributes
     ----------
     orphan_files: paths removed from storage, spelled as storage lists them.
     failed_files: path -> reason, of orphans that could not be removed.
-    listed_files: how many files were looked at.
+    listed_files: how many files were checked.
     """
 
     location: str
@@ -70,22 +70,21 @@ def remove_orphan_files(
 
     Parameters
     ----------
-    older_than: only files last written before (milliseconds, a datetime or ISO 8601); default: 3 days ago. A commit
-        that is under way has files that nothing leads to yet, so less than 24 hours ago is refused without `force`.
-    location: a directory to look in, the table's location or below it, or one that a `write.*.path` property names;
-        default: the table's location, if its metadata file lies below it. Other tables must not write there.
+    older_than: only files last written before this time (milliseconds, a datetime or ISO 8601). Default: 3 days ago.
+        A running commit has files that nothing leads to yet, so less than 24 hours ago is refused without `force`.
+    location: the folder to look in: the table's location or below it, or one that a `write.*.path` property names.
+        Default: the table's location, if its metadata file lies below it. Other tables must not write there.
     dry_run: list, remove nothing.
-    prefix_mismatch_mode: what to do with a file whose path is known under another scheme or authority: `error` refuses,
-        `ignore` keeps it, `delete` takes it for an orphan.
-    equal_schemes, equal_authorities: names that mean the same, as in `{"s3a,s3n": "s3"}`, which is known already.
-    force: allow a cut-off of less than 24 hours; only when nobody writes to the table.
+    prefix_mismatch_mode: for files whose path is known under another scheme or authority: `error` refuses, `ignore`
+        keeps the file, `delete` treats it as an orphan.
+    equal_schemes, equal_authorities: names that mean the same, for example `{"s3a,s3n": "s3"}` (the default).
+    force: allow a cut-off of less than 24 hours. Use it only if nothing writes to the table.
     engine: where manifests are read and files removed.
 
-    Raises InvalidInputError when `gc.enabled` is false, for a cut-off that is too recent, a location that is not the
-    table's, another table inside of it, a table whose metadata file does not lie where its location says, a location
-    that readers take for two folders, a read-only table, and paths that differ by scheme or authority only; FormatError
-    or NotFoundError when metadata cannot be read; UnsupportedError when storage cannot be listed. Nothing
-    is removed then.
+    Raises InvalidInputError if `gc.enabled` is false, for a cut-off that is too recent, a location that is not the
+    table's, another table inside it, a table whose metadata file is not where its location says, a location that
+    readers understand differently, a read-only table, and paths that differ only by scheme or authority; FormatError
+    or NotFoundError if metadata cannot be read; UnsupportedError if storage cannot be listed. Then nothing is removed.
     """
     table.require_catalog()
     metadata = table.refresh().metadata
@@ -102,7 +101,7 @@ def remove_orphan_files(
     runner = engine_or_default(engine)
     _check_alone(table.refresh(), [f.path for f in listed], rules)
     reachability = Reachability(table.io, runner)
-    known = on_newest(table, lambda now: {*reachability.files(now), *logged_files(now), table.metadata_location})
+    known = read_latest(table, lambda now: {*reachability.files(now), *logged_files(now), table.metadata_location})
     old = (f.path for f in listed if f.modified_ms < before_ms)
     orphans = sorted(_orphans(old, known, mode, rules))
     check_not_needed(orphans, known)
@@ -130,11 +129,11 @@ def _cut_off(older_than: int | str | datetime | None, force: bool) -> int:
     before = now - _DEFAULT_AGE_MS if older_than is None else milliseconds(older_than, "older_than")
     if not force and before > now - _LEAST_AGE_MS:
         raise InvalidInputError(
-            "files of a commit that is under way could be removed",
+            "files of a running commit could be removed",
             kind="orphan-age",
             field="older_than",
             found=f"{max(now - before, 0) / _HOUR_MS:.1f} hours ago",
-            expected="24 hours ago or more, or force when nobody writes to the table",
+            expected="24 hours ago or more, or force if nothing writes to the table",
         )
     return before
 
@@ -142,7 +141,7 @@ def _cut_off(older_than: int | str | datetime | None, force: bool) -> int:
 def _location(table: Table, wanted: str | None, rules: SpellingRules) -> str:
     metadata = table.metadata
     if wanted is None:
-        # A `write.metadata.path` may name any folder, and then the location is only metadata's word.
+        # If `write.metadata.path` names another folder, nothing but the metadata says that the location is the table's.
         if not is_below(rules.key(table.metadata_location), rules.folder(metadata.location)):
             raise InvalidInputError(
                 "the table's metadata file does not lie below its location: name the location to look in",
@@ -152,8 +151,7 @@ def _location(table: Table, wanted: str | None, rules: SpellingRules) -> str:
                 expected=metadata.location,
             )
         return metadata.location
-    homes = [metadata.location, *(metadata.properties[n] for n in WRITE_PATHS if n in metadata.properties)]
-    place = rules.folder(wanted)
+    homes, place = own_folders(metadata), rules.folder(wanted)
     if is_ambiguous(wanted) or not any(is_below(place, rules.folder(home)) for home in homes):
         raise InvalidInputError(
             "not a directory of this table", kind="orphan-location", field="location", found=wanted, expected=homes
@@ -162,7 +160,7 @@ def _location(table: Table, wanted: str | None, rules: SpellingRules) -> str:
 
 
 def _check_seen(table: Table, current: str, root: str, listed: Iterable[str], rules: SpellingRules) -> None:
-    """Refuse a listing that lacks the table's own metadata file: it names files otherwise than the table does."""
+    """Refuse a listing without the table's own metadata file: it names files differently from the table."""
     wanted = rules.names(current)
     here = any(is_below(place._replace(scheme=place.scheme or "file"), rules.folder(root)) for place in wanted)
     if here and rules.key(current) not in map(rules.key, listed) and table.io.exists(current):
@@ -176,18 +174,18 @@ def _check_seen(table: Table, current: str, root: str, listed: Iterable[str], ru
 
 
 def _is_hidden(path: str, root: str, metadata: TableMetadata) -> bool:
-    """Whether Java's HiddenPathFilter passes it over: a name that begins with `_` or `.`, but for a partition's."""
+    """Tell whether a name begins with `_` or `.` and is no partition (Java's HiddenPathFilter). Such files stay."""
     fields = tuple(f"{f.name}=" for s in metadata.specs.values() for f in s.fields if f.name.startswith(("_", ".")))
     names = path.removeprefix(root).split("/")
     return any(n.startswith(("_", ".")) and not (fields and n.startswith(fields)) for n in names)
 
 
 def _check_alone(table: Table, listed: Iterable[str], rules: SpellingRules) -> None:
-    """Refuse when another table lives below the location: all its files would be orphans."""
+    """Refuse a location with another table below it: all files of that table would be orphans."""
     known = {rules.key(path).path for path in (table.metadata_location, *logged_files(table.metadata))}
     own = {path.rpartition("/")[0] for path in known} | {rules.folder(table.location).path + "/metadata"}
     for path in listed:
-        if path.endswith((".metadata.json", ".metadata.json.gz")):
+        if path.endswith(METADATA_SUFFIXES):
             folder = rules.key(path).path.rpartition("/")[0]
             if folder not in own and not _is_of(table, path):
                 raise InvalidInputError(
@@ -202,7 +200,7 @@ def _check_alone(table: Table, listed: Iterable[str], rules: SpellingRules) -> N
 
 
 def _is_of(table: Table, path: str) -> bool:
-    """Whether a metadata file is an older one of this table, from another `write.metadata.path`."""
+    """Tell whether a metadata file is an older one of this table, from another `write.metadata.path`."""
     try:
         uuid = parse_metadata(table.io.read(path), path).table_uuid
     except (FormatError, NotFoundError, UnsupportedError):
@@ -215,7 +213,7 @@ def _orphans(paths: Iterable[str], known: Iterable[str], mode: str, rules: Spell
     conflicts: set[tuple[str, str, str]] = set()
     for path in paths:
         location = rules.key(path)
-        # Hadoop's catalog finds its tables by this file, and nothing names it.
+        # Hadoop's catalog finds its tables by this file. Nothing refers to it.
         if location.path.endswith("/metadata/version-hint.text"):
             continue
         differences = [mismatches(reference, location) for reference in files.at(path)]

@@ -1,9 +1,9 @@
-"""REPAIR what has one safe repair: one commit that changes no row, or nothing.
+"""Repair damage that has one safe repair, in one commit that changes no row.
 
-Law: only what `verify` names as repairable, and of that only what the call asks for; what would need a decision is
-refused by name and left as it is. Nothing is taken from the history: older snapshots keep what they have.
-Spec: "Deletion Vectors", "Snapshots"; reading two deletion vectors of a file is an error for every reader, so the rows
-of such a file are those that neither of them deletes.
+Only what `verify` reports as repairable is repaired, and only the kinds that the call asks for. What needs a decision
+is refused and left alone. The history stays: older snapshots keep what they have.
+Spec: "Deletion Vectors", "Snapshots". Two deletion vectors of one file are an error for every reader, so the live rows
+of such a file are those that neither vector deletes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from deletekit.commit.change import Base, RowDelta
@@ -27,16 +28,17 @@ from deletekit.errors import DeletekitError, FormatError, InvalidInputError, Not
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.maintenance.verify.content import names_nothing
-from deletekit.maintenance.verify.damage import DAMAGE
-from deletekit.maintenance.verify.delete_content import check_delete_file, puffin_footer, vector_of
+from deletekit.maintenance.verify.delete_file_rules import check_delete_file, vector_of
 from deletekit.maintenance.verify.dropped_deletes import DROPPED, dropped_deletes
-from deletekit.maintenance.verify.kinds import REPAIRS
+from deletekit.maintenance.verify.finding_kinds import REPAIRS
+from deletekit.maintenance.verify.live_file_checks import names_nothing
 from deletekit.maintenance.verify.report import Finding, error
 from deletekit.maintenance.verify.run import verify
-from deletekit.maintenance.verify.snapshot_files import LiveFiles, dangling_kind, scope
+from deletekit.maintenance.verify.snapshot_files import SnapshotFiles, dangling_kind, scope
+from deletekit.maintenance.verify.unreadable import DAMAGE
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
+from deletekit.table.puffin_footer import puffin_footer
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
@@ -49,10 +51,10 @@ class RepairAction:
 
     Attributes
     ----------
-    kind: of the finding, as `verify` names it.
-    file: the data file for `duplicate-deletion-vector`, else the delete file; None for the summary.
+    kind: the kind of the finding.
+    file: the data file for `duplicate-deletion-vector`, else the delete file. None for the summary.
     action: what is done, in one sentence.
-    refused: why it is not done; None when it is.
+    refused: why it is not done. None if it is done.
     """
 
     kind: str
@@ -67,10 +69,10 @@ class RepairReport:
 
     Attributes
     ----------
-    actions: what was done, or in a dry run would be.
-    refused: what has this kind of damage and was left as it is, with the reason.
+    actions: what was done; in a dry run, what would be done.
+    refused: damage of these kinds that was left, with the reason.
     unrepaired: errors that `verify(level="deletes")` finds in the branch's head, and that were not repaired.
-    commit: the commit; None in a dry run and when there was nothing to do.
+    commit: the commit. None in a dry run, and if there was nothing to do.
     """
 
     actions: tuple[RepairAction, ...] = ()
@@ -88,26 +90,24 @@ def repair(
     engine: Engine | None = None,
     commit_properties: Mapping[str, str] | None = None,
 ) -> RepairReport:
-    """Repair the head of a branch in one commit, where that changes no row that a reader can see.
+    """Repair the head of a branch in one commit that changes no row which a reader can see.
 
     Parameters
     ----------
-    kinds: of findings to repair, each a key of `deletekit.maintenance.verify.REPAIRS`; None for all of them.
-        `duplicate-deletion-vector` merges the vectors of a data file into one; `dangling-deletion-vector`,
-        `dangling-position-delete` and `dangling-equality-delete` remove deletes that apply to nothing;
-        `puffin-footer` writes vectors whose Puffin file has no readable footer into a new one; `summary-total` counts
-        the totals anew. `dropped-equality-delete` hides the rows that came back when a rewrite removed an equality
-        delete that they need; it is done only when it is named, because a reader sees it, and the operation is then
-        `delete`.
+    kinds: which kinds of findings to repair, each a key of `deletekit.maintenance.verify.REPAIRS`; None for all.
+        `duplicate-deletion-vector` merges the vectors of a data file into one. `dangling-deletion-vector`,
+        `dangling-position-delete` and `dangling-equality-delete` remove deletes that apply to nothing.
+        `puffin-footer` writes vectors whose Puffin file has no readable footer into a new one. `summary-total` counts
+        the totals again. `dropped-equality-delete` hides the rows that came back when a rewrite removed an equality
+        delete that they need. It is done only if it is named, because readers see it; its operation is `delete`.
     ref: the branch.
-    dry_run: say what would be done, and write nothing; a table opened without a catalog will do.
+    dry_run: report what would be done, and write nothing. The table may be opened without a catalog.
     engine: where delete files are read.
     commit_properties: extra entries of the snapshot's summary.
 
     Returns what was done, what was refused and why, and which errors are left. Raises InvalidInputError for a kind
-    without a repair, a tag, a read-only table, and a head that the commit layer does not build on (two deletion vectors
-    of a file that were not merged); FormatError and NotFoundError for manifests that cannot be read; else
-    as commits do.
+    without a repair, a tag, a read-only table, and a head that no commit may build on (two deletion vectors of a file
+    that were not merged); FormatError and NotFoundError for manifests that cannot be read; and as every commit.
     """
     runner = engine_or_default(engine)
     report = repair_kinds(table, kinds, ref=ref, dry_run=dry_run, engine=runner, commit_properties=commit_properties)
@@ -123,7 +123,7 @@ def repair_kinds(
     engine: Engine,
     commit_properties: Mapping[str, str] | None,
 ) -> RepairReport:
-    """The same without a look at what stays broken."""
+    """Repair as `repair`, without looking for errors that are left."""
     chosen, named = _kinds(kinds), kinds is not None
     if dry_run:
         return _plan(table.refresh(), ref, chosen, engine, named=named).report(None)
@@ -140,7 +140,7 @@ def repair_kinds(
 
 
 def _with_rest(table: Table, ref: str, report: RepairReport, engine: Engine) -> RepairReport:
-    """The report, with the errors that no action and no refusal is about."""
+    """Add the errors that no action and no refusal is about."""
     snapshot = table.metadata.snapshot_of_ref(ref)
     if snapshot is None:
         return report
@@ -150,7 +150,7 @@ def _with_rest(table: Table, ref: str, report: RepairReport, engine: Engine) -> 
     except (DeletekitError, OSError) as e:
         if report.commit is None:
             raise
-        # The repair has landed. An error now would say that it has not.
+        # The repair is committed. An exception would say that it is not.
         errors = (error("not-checked", "the repaired table could not be verified", file=table.location, found=str(e)),)
     return replace(report, unrepaired=tuple(f for f in errors if (f.kind, f.file) not in named))
 
@@ -181,9 +181,16 @@ def _plan(table: Table, ref: str, kinds: frozenset[str], engine: Engine, *, name
 
 @dataclass
 class _Plan:
-    """What one head needs: entries that go, vectors that are written, rows to hide, and what is refused.
+    """The repairs of one head.
 
-    `named`: the caller chose the kinds.
+    Attributes
+    ----------
+    named: the caller chose the kinds.
+    removed: delete entries to remove.
+    written: deletion vectors to write.
+    hidden: rows to hide, by the path of their data file.
+    totals: the right totals of the summary, if they are wrong and repaired.
+    live, twice: the live files, and the identities of deletes that are live twice.
     """
 
     io: FileIO
@@ -198,33 +205,32 @@ class _Plan:
     refused: list[RepairAction] = field(default_factory=list)
     totals: dict[str, int] | None = None
     hidden: dict[str, tuple[ScanTask, PositionBitmap]] = field(default_factory=dict)
+    live: SnapshotFiles = field(init=False)
+    twice: set[tuple[Any, ...]] = field(init=False)
 
     def make(self, engine: Engine) -> None:
-        """Plan every repair. Entries are gathered here: a `DeleteFileIndex` refuses two vectors of a file."""
+        """Plan every repair. The entries are collected here, because `DeleteFileIndex` refuses duplicate vectors."""
         if self.snapshot is None:
             return
-        live = LiveFiles(
-            self.metadata,
-            tuple(self.reader.live_entries(self.snapshot, ManifestContent.DATA)),
-            tuple(self.reader.live_entries(self.snapshot, ManifestContent.DELETES)),
-        )
-        twice = {i for i, n in Counter(e.data_file.identity for e in live.deletes).items() if n > 1}
-        self._dangling(live, twice, engine)
+        files = (self.reader.live_entries(self.snapshot, content) for content in ManifestContent)
+        self.live = SnapshotFiles(self.metadata, chain.from_iterable(files))
+        self.twice = {i for i, n in Counter(e.data_file.identity for e in self.live.deletes).items() if n > 1}
+        self._dangling(engine)
         if "duplicate-deletion-vector" in self.kinds:
-            for path, entries in sorted(live.duplicate_vectors().items()):
-                self._rewrite("duplicate-deletion-vector", path, path, entries, live, twice)
+            for path, entries in sorted(self.live.duplicate_vectors().items()):
+                self._rewrite("duplicate-deletion-vector", path, path, entries)
         if "puffin-footer" in self.kinds:
-            self._footers(live, twice, engine)
+            self._footers(engine)
         if DROPPED in self.kinds:
             self._dropped(self.snapshot)
-        wrong = live.wrong_totals(self.snapshot.summary)
+        wrong = self.live.wrong_totals(self.snapshot.summary)
         if wrong and "summary-total" in self.kinds:
-            self.totals = live.totals()
+            self.totals = self.live.totals()
             changes = ", ".join(f"{name} {found} -> {expected}" for name, (found, expected) in wrong.items())
-            self.actions.append(RepairAction(kind="summary-total", action=f"count totals anew: {changes}"))
+            self.actions.append(RepairAction(kind="summary-total", action=f"count totals again: {changes}"))
 
     def delta(self, base: Base) -> RowDelta:
-        """Write the new vectors; the change as the commit layer takes it."""
+        """Write the new vectors, and return the change."""
         context = ReadContext(self.io, self.metadata)
         again = hide_positions(context, base.write, self.hidden.values())
         done = replace_deletes(base.write, context.loader, self.written, drops=False)
@@ -241,7 +247,7 @@ class _Plan:
         try:
             found = list(dropped_deletes(ReadContext(self.io, self.metadata), head, self.reader))
         except DAMAGE:
-            return  # the head is damaged; what is wrong with it is told, and comes first
+            return  # the head is damaged; that has findings of its own, and comes first
         for dropped in found:
             file = dropped.entry.data_file.file_path
             what = f"hide {dropped.count} rows of {len(dropped.rows)} data files that came back"
@@ -263,8 +269,8 @@ class _Plan:
     def report(self, done: Commit | None) -> RepairReport:
         return RepairReport(actions=tuple(self.actions), refused=tuple(self.refused), commit=done)
 
-    def _dangling(self, live: LiveFiles, twice: set[tuple[Any, ...]], engine: Engine) -> None:
-        for entry in (*live.dangling(), *self._naming_nothing(live, engine)):
+    def _dangling(self, engine: Engine) -> None:
+        for entry in (*self.live.dangling(), *self._naming_nothing(engine)):
             delete = entry.data_file
             assert isinstance(delete, DeleteFile)
             kind = dangling_kind(delete)
@@ -272,16 +278,17 @@ class _Plan:
                 continue
             at = f" at {delete.content_offset}" if delete.is_deletion_vector else ""
             what = {"kind": kind, "file": delete.file_path, "action": f"remove the {delete.kind}{at}"}
-            if delete.identity in twice:
+            if delete.identity in self.twice:
                 self.refused.append(RepairAction(**what, refused="it is live twice"))
                 continue
             self.removed[delete.identity] = entry
             self.actions.append(RepairAction(**what))
 
-    def _naming_nothing(self, live: LiveFiles, engine: Engine) -> Iterator[ManifestEntry]:
-        """Position delete files of a partition that name no live data file; one that cannot be read is no such file."""
+    def _naming_nothing(self, engine: Engine) -> Iterator[ManifestEntry]:
+        """Find position delete files of a partition that name no live data file. Skip those that cannot be read."""
         if "dangling-position-delete" not in self.kinds:
             return
+        live = self.live
         known = {e.data_file.identity for e in live.dangling()}
         scoped = [
             (e, d)
@@ -294,9 +301,9 @@ class _Plan:
             if last is not None and names_nothing(live, entry, last):
                 yield entry
 
-    def _footers(self, live: LiveFiles, twice: set[tuple[Any, ...]], engine: Engine) -> None:
+    def _footers(self, engine: Engine) -> None:
         by_path: dict[str, list[ManifestEntry]] = {}
-        for entry, delete in live.delete_files():
+        for entry, delete in self.live.delete_files():
             if delete.is_deletion_vector:
                 by_path.setdefault(delete.file_path, []).append(entry)
         readable = engine.map(partial(_has_footer, self.io), by_path)
@@ -307,27 +314,19 @@ class _Plan:
                 target = vector.referenced_data_file or ""
                 if vector.identity in self.removed:
                     continue
-                if len(live.vectors.get(target, ())) > 1:
-                    self._refuse("puffin-footer", path, "write it anew", f"{target} has more than one deletion vector")
+                if len(self.live.vectors.get(target, ())) > 1:
+                    self._refuse("puffin-footer", path, "write it again", f"{target} has more than one deletion vector")
                     continue
-                self._rewrite("puffin-footer", path, target, [entry], live, twice)
+                self._rewrite("puffin-footer", path, target, [entry])
 
-    def _rewrite(
-        self,
-        kind: str,
-        file: str,
-        target: str,
-        entries: list[ManifestEntry],
-        live: LiveFiles,
-        twice: set[tuple[Any, ...]],
-    ) -> None:
-        """Replace the vectors of one data file by one that holds what they hold; all of it, or nothing."""
+    def _rewrite(self, kind: str, file: str, target: str, entries: list[ManifestEntry]) -> None:
+        """Replace the vectors of one data file by one with all their positions, or refuse."""
         if all(e.data_file.identity in self.removed for e in entries):
             return
         offsets = ", ".join(f"{e.data_file.file_path}@{_offset(e)}" for e in entries)
         action = f"write one deletion vector for {target} instead of {offsets}"
         try:
-            data, positions = self._vector(target, entries, live, twice)
+            data, positions = self._merged(target, entries)
         except DAMAGE as e:
             self._refuse(kind, file, action, str(e))
             return
@@ -335,11 +334,9 @@ class _Plan:
         self.written.append(HiddenRows(ScanTask(data, tuple(entries)), positions, PositionBitmap()))
         self.actions.append(RepairAction(kind=kind, file=file, action=f"{action}, with {len(positions)} positions"))
 
-    def _vector(
-        self, target: str, entries: list[ManifestEntry], live: LiveFiles, twice: set[tuple[Any, ...]]
-    ) -> tuple[ManifestEntry, PositionBitmap]:
-        """The data file and all positions. Raises FormatError and NotFoundError for whatever leaves a doubt."""
-        data = live.by_path.get(target)
+    def _merged(self, target: str, entries: list[ManifestEntry]) -> tuple[ManifestEntry, PositionBitmap]:
+        """Return the data file and the positions of all its vectors. Raises FormatError, NotFoundError if in doubt."""
+        data = self.live.by_path.get(target)
         if data is None:
             raise NotFoundError("the data file is not live: the vectors are dangling", file=target)
         assert isinstance(data.data_file, DataFile)
@@ -347,7 +344,7 @@ class _Plan:
         for entry in entries:
             delete = entry.data_file
             assert isinstance(delete, DeleteFile)
-            if delete.identity in twice:
+            if delete.identity in self.twice:
                 raise FormatError("the deletion vector is live twice", file=delete.file_path)
             if scope(delete) != scope(data.data_file):
                 raise FormatError("the deletion vector is of another partition", file=delete.file_path)
@@ -364,7 +361,7 @@ class _Plan:
             positions = positions | found
         positions = existing(positions, data.data_file)
         if not positions:
-            # Writing nothing in its place would let position delete files apply again.
+            # Without a vector, position delete files would apply again.
             raise FormatError("the deletion vector hides no row", file=target)
         return data, positions
 
@@ -373,7 +370,7 @@ class _Plan:
 
 
 def _has_footer(io: FileIO, path: str) -> bool:
-    """Whether a Puffin file has a readable footer; one that is not there at all is nothing to write anew."""
+    """Tell whether a Puffin file has a readable footer, or does not exist, so that nothing can be rewritten."""
     try:
         puffin_footer(io, path)
     except NotFoundError:

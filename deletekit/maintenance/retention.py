@@ -1,6 +1,6 @@
-"""Which snapshots and refs have expired: the table's retention policy, and what a call says instead.
+"""Decide which snapshots and refs have expired, by the table's retention policy and what a call overrides.
 
-Law: pure; (metadata, request, now) -> ids. The head of a ref that is retained never expires.
+The head of a retained ref never expires.
 Spec: "Snapshot Retention Policy"; properties `history.expire.*`; Java RemoveSnapshots.
 """
 
@@ -20,9 +20,9 @@ __all__ = ["Expiry", "ExpiryRequest", "plan_expiry"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryRequest:
-    """What a call asks for; None leaves it to the table's properties. `now_ms` is when the call began.
+    """What a call asks for. None means the table's property. `now_ms` is when the call began.
 
-    Not `by_policy`: `snapshot_ids` expire and nothing else, and those of them that are heads stay.
+    Without `by_policy`, only `snapshot_ids` expire, except heads.
     """
 
     now_ms: int
@@ -41,11 +41,11 @@ class Expiry:
 
 
 def plan_expiry(metadata: TableMetadata, request: ExpiryRequest) -> Expiry:
-    """What expires, as Java's RemoveSnapshots decides it.
+    """Decide what expires, as Java's RemoveSnapshots does.
 
-    A ref expires by the age of its head; `main` never does. A branch keeps its newest ancestors, as many as its
-    `min-snapshots-to-keep` and all that are young enough; a tag its one snapshot. A snapshot that no ref leads to (a
-    staged one, or one rolled back from) is kept while it is young. Ids that are named expire whatever their age.
+    A ref expires by the age of its head; `main` never does. A branch keeps its newest ancestors: as many as its
+    `min-snapshots-to-keep`, and all that are young enough. A tag keeps its one snapshot. A snapshot that no ref leads
+    to (staged, or rolled back from) is kept while it is young. Named ids expire whatever their age.
 
     Raises InvalidInputError for a named snapshot that is the head of a retained ref, or a property that is no number.
     """
@@ -95,7 +95,7 @@ def _cut_off(branch: Mapping[str, Any], now_ms: int, default: int) -> int:
 
 
 def _kept_by_branch(metadata: TableMetadata, branch: Mapping[str, Any], older_than: int, keep: int) -> Iterator[int]:
-    """Newest first, until one is neither among the first few nor young: those behind it go too, as in Java."""
+    """Yield the kept ancestors, newest first. The first that is neither among the newest nor young ends them (Java)."""
     own = branch.get("min-snapshots-to-keep")
     least = keep if own is None else int(own)
     for i, snapshot in enumerate(ancestors(metadata, int(branch["snapshot-id"]))):

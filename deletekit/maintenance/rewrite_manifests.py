@@ -1,7 +1,7 @@
-"""REWRITE MANIFESTS: fewer of them, each of neighbouring partitions, so that planning reads less.
+"""Rewrite manifests: fewer manifests, each of neighbouring partitions, so that planning reads less.
 
-Law: entries move, files do not. Sequence numbers, first row ids and partition values are carried on as they are, also
-those of a spec whose source column was dropped.
+Entries move, files do not. Sequence numbers, first row ids and partition values stay the same, even those of a spec
+whose source column was dropped.
 Spec: "Snapshots" (operation `replace`); properties `commit.manifest.*`; Java RewriteManifestsSparkAction.
 """
 
@@ -29,13 +29,13 @@ __all__ = ["RewrittenManifests", "rewrite_manifests"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewrittenManifests:
-    """What `rewrite_manifests` did; in a dry run, what it would have done.
+    """What `rewrite_manifests` did; in a dry run, what it would do.
 
     Attributes
     ----------
     rewritten_manifests: paths of the manifests that were replaced.
-    added_manifests: paths of those that replace them; in a dry run none, and only `added_manifests_count` says.
-    commit: the commit; None when there was nothing to do, and in a dry run.
+    added_manifests: paths of the new manifests. Empty in a dry run, which only knows `added_manifests_count`.
+    commit: the commit. None if there was nothing to do, and in a dry run.
     """
 
     rewritten_manifests: tuple[str, ...] = ()
@@ -53,16 +53,16 @@ def rewrite_manifests(
     dry_run: bool = False,
     commit_properties: Mapping[str, str] | None = None,
 ) -> RewrittenManifests:
-    """Combine and cluster manifests, of data and of deletes, into some of about `commit.manifest.target-size-bytes`.
+    """Combine and cluster manifests of data and of deletes, each of about `commit.manifest.target-size-bytes`.
 
     Parameters
     ----------
-    spec_id: only manifests of this partition spec; default: of each. (Java: only of the current one.)
+    spec_id: only manifests of this partition spec. Default: of every spec. (Java: only of the current one.)
     ref: the branch.
     dry_run: decide, write nothing.
     commit_properties: extra entries of the snapshot summary.
 
-    A second call finds nothing to do. When another commit comes first, the rewrite is planned anew on it.
+    A second call finds nothing to do. After a lost race the rewrite is replanned.
 
     Raises InvalidInputError for an unknown spec, a tag, a read-only table or a property that is no number;
     CommitConflictError, CommitStateUnknownError as every commit.
@@ -90,7 +90,7 @@ def rewrite_manifests(
     done = commit(plan_change(table, build, ref=ref, properties=commit_properties))
     if done.snapshot_id is None:
         return RewrittenManifests()
-    # Nothing is read any more: an error would say that it had failed.
+    # Nothing is read from here on: an exception would say that the commit failed.
     rewrite, write = tried[-1]
     manifest_list = table.metadata.snapshots[done.snapshot_id].manifest_list
     added = tuple(path for path in write.written if path != manifest_list)
@@ -122,7 +122,7 @@ def _plan(
     for _, listed in groupby(chosen, key=_group):
         old = list(listed)
         new = _clustered(old, reader, target)
-        # Manifests without a live file go with the next commit anyway; they are no reason for one.
+        # The next commit drops manifests without a live file. They are no reason for a commit.
         if new and not _is_same(old, new, reader):
             replaced += old
             manifests += new
@@ -134,7 +134,7 @@ def _group(listed: ManifestFile) -> tuple[int, int]:
 
 
 def _clustered(listed: Sequence[ManifestFile], reader: SnapshotReader, target: int) -> list[tuple[ManifestEntry, ...]]:
-    """The live entries, ordered by partition, in so many parts that each makes about a manifest of the target size."""
+    """Order the live entries by partition, and split them into manifests of about the target size."""
     entries = [e for m in listed for e in reader.entries(m) if e.is_live]
     if not entries:
         return []
@@ -147,16 +147,16 @@ def _clustered(listed: Sequence[ManifestFile], reader: SnapshotReader, target: i
 
 
 def _order(value: Any) -> tuple[bool, bool, Any]:
-    """NULL first, then NaN, then the values; all of one field are of one type."""
+    """Order NULL first, then NaN, then the values. All values of one field are of one type."""
     return (False, False, 0) if value is None else (True, value == value, value if value == value else 0)
 
 
 def _is_same(
     listed: Sequence[ManifestFile], manifests: Sequence[Sequence[ManifestEntry]], reader: SnapshotReader
 ) -> bool:
-    """Whether the manifests hold the same entries, and nothing else, already."""
+    """Tell whether the listed manifests already hold exactly these groups of entries."""
     if len(listed) == len(manifests) == 1:
-        # One that only marks some files as deleted is as small as it gets; the next commit that touches it drops them.
+        # It may still list removed files. The next commit that rewrites it drops them.
         return True
     old = {frozenset(e.data_file.identity for e in reader.entries(m)) for m in listed}
     new = {frozenset(e.data_file.identity for e in group) for group in manifests}

@@ -1,8 +1,8 @@
-"""REWRITE POSITION DELETES: fewer position delete files; after an upgrade to v3, deletion vectors in their place.
+"""Rewrite position deletes: fewer position delete files, or after an upgrade to v3 deletion vectors instead.
 
-Law: what is hidden stays hidden, and nothing else is. A position is carried on only where it applied: its data file is
-live, of the same spec and partition, and not newer than the delete. A deletion vector is of everything that hides rows
-of its data file by position, and is the only one of that file. A lost race is planned anew.
+Exactly the same rows are hidden. A position is kept only if it applied: its data file is live, of the same spec and
+partition, and not newer than the delete. A deletion vector includes all positions that were hidden in its data file,
+and is the only one of that file. After a lost race the change is replanned.
 Spec: "Position Delete Files", "Deletion Vectors"; Java RewritePositionDeleteFilesSparkAction.
 """
 
@@ -47,14 +47,14 @@ _TARGET = "write.delete.target-file-size-bytes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewrittenPositionDeletes:
-    """What `rewrite_position_deletes` did; in a dry run, what it would have done.
+    """What `rewrite_position_deletes` did; in a dry run, what it would do.
 
     Attributes
     ----------
-    rewritten_delete_files: paths of the delete files that are gone from the table.
-    added_delete_files: paths of those in their place; a Puffin file once for each vector. A dry run does not know them.
+    rewritten_delete_files: paths of the delete files that were removed from the table.
+    added_delete_files: paths of the new files, a Puffin file once for each vector. A dry run does not know them.
     rewritten_bytes: size of the rewritten files.
-    commit: the commit; None when there was nothing to do, and in a dry run.
+    commit: the commit. None if there was nothing to do, and in a dry run.
     """
 
     rewritten_delete_files: tuple[str, ...] = ()
@@ -74,11 +74,11 @@ def rewrite_position_deletes(
     commit_properties: Mapping[str, str] | None = None,
     **options: Unpack[SizeOptions],
 ) -> RewrittenPositionDeletes:
-    """Combine position delete files, and drop positions in data files that are gone.
+    """Combine position delete files, and drop positions in data files that are not live.
 
     Parameters
     ----------
-    where: only deletes in partitions that have data files which may hold rows of this filter.
+    where: only deletes in partitions with data files that may hold rows of this filter.
     ref: the branch.
     dry_run: choose files, read and write none.
     engine: where delete files are read.
@@ -88,8 +88,8 @@ def rewrite_position_deletes(
         those of Iceberg's rewrite_position_delete_files.
 
     A v2 table gets position delete files of `write.delete.granularity`, with the data sequence number of the newest
-    that they replace. In a v3 table every position delete file is replaced, whatever its size: by a deletion vector for
-    each data file that has none yet; where there is one, position delete files hide nothing any more.
+    that they replace. In a v3 table every position delete file is replaced, whatever its size, by a deletion vector for
+    each data file that has none yet. If a data file has a vector, position delete files hide nothing of it.
 
     Raises InvalidInputError for a bad filter, option, ref or file format; CommitConflictError, CommitStateUnknownError
     as every commit; FormatError for delete files that cannot be read.
@@ -143,7 +143,7 @@ def position_delete_rewrite(
     options: RewriteOptions | None,
     engine: Engine,
 ) -> RowDelta:
-    """The change that replaces these position delete files, groups of one spec and partition each."""
+    """Return the change that replaces these position delete files, each group of one spec and partition."""
     v3 = base.metadata.version.has_deletion_vectors
     write, granularity = base.write, granularity_of(base.metadata)
 
@@ -175,7 +175,7 @@ def _to_files(
     options: RewriteOptions | None,
     granularity: str,
 ) -> list[DeleteFile]:
-    """Position delete files of one partition, with the positions that apply."""
+    """Write position delete files of one partition, with the positions that apply."""
     merged: dict[str, FilePositions] = {}
     for task, positions in _applying(head, group):
         path = task.data_file.file_path
@@ -192,10 +192,10 @@ def _to_files(
 def _to_vectors(
     write: WriteContext, head: Head, group: Sequence[ManifestEntry]
 ) -> tuple[list[DeleteFile], list[ManifestEntry]]:
-    """Vectors for the data files that these files hide rows of, and all that they replace.
+    """Write vectors for the data files that these files hide rows of. Return them and all deletes that they replace.
 
-    Every position delete of such a data file goes into its vector, those outside of the group too: once there is a
-    vector, no other position delete is looked at.
+    A vector includes every position delete of its data file, even those outside of the group: readers ignore position
+    delete files of a data file that has a vector.
     """
     tasks = {task.data_file.file_path: task for task, _ in _applying(head, group)}
     chosen = [t for t in tasks.values() if not any(d.is_deletion_vector for d in t.delete_files)]
@@ -205,7 +205,7 @@ def _to_vectors(
 
 
 def _applying(head: Head, group: Iterable[ManifestEntry]) -> Iterator[tuple[ScanTask, PositionBitmap]]:
-    """Of each delete file the live data files that it hides rows of, as the scope rules have it, and the positions."""
+    """Yield the live data files that each delete file hides rows of by the scope rules, and the positions."""
     read = [
         (e, head.context.loader.positions_by_path(e.data_file)) for e in group if isinstance(e.data_file, DeleteFile)
     ]

@@ -1,12 +1,13 @@
-"""STREAM: change rows into a table, each batch exactly once, and from a staging branch to `main`.
+"""Apply streams of change rows to a table, each batch exactly once, and promote a staging branch to `main`.
 
-Law: what a table holds afterwards is what a dict would hold, whatever was killed, sent twice or lost on the way.
+Afterwards the table holds what a dict would hold, even if processes were killed, batches were sent twice, or answers
+were lost.
 """
 
 from deletekit.stream.batch_run import BatchProgress
 from deletekit.stream.convert_equality_deletes import convert
+from deletekit.stream.list_sinks import SinkInfo, drop_sink, sinks
 from deletekit.stream.promote import Promotion, promote
 from deletekit.stream.sink import Sink, sink
-from deletekit.stream.sinks import SinkInfo, drop_sink, sinks
 
 __all__ = ["BatchProgress", "Promotion", "Sink", "SinkInfo", "convert", "drop_sink", "promote", "sink", "sinks"]

@@ -1,7 +1,7 @@
-"""A batch as one number, to know it again: all that it writes, whatever the order in which its keys come.
+"""Compute a digest of everything that a batch writes, to recognise the batch when it comes again.
 
-Law: two batches have one digest exactly when they write the same. The order of rows counts among the rows of one key
-and nowhere else. What the schema became meanwhile does not count: a wider type, a new column without a value.
+Two batches have the same digest exactly if they write the same. Only the order of rows of the same key counts. Later
+changes of the schema do not change it: a wider type, or a new column without a value.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from deletekit.deletes.keys import comparable
 from deletekit.stream.change_rows import Changes
+from deletekit.stream.key_index import key_frame
 
 __all__ = ["batch_digest", "digest_of_keys"]
 
@@ -26,7 +27,7 @@ _BLOCK = 1 << 18
 
 
 def batch_digest(changes: Changes) -> str:
-    """The digest of keys, changes and all values that are written."""
+    """Return the digest of keys, changes, and all values that are written."""
     sha = hashlib.sha256()
     at = changes.order[_sorted_rows(changes)]
     sha.update(changes.types[at].tobytes())
@@ -35,9 +36,9 @@ def batch_digest(changes: Changes) -> str:
             _add_rows(sha, part, at)
     puts = changes.put_of[at]
     rows = puts[puts >= 0]
-    for field in changes.told:
+    for field in changes.batch_columns:
         column = changes.puts.column(field.name)
-        # A column that came later is null in batches from before it; where null is no default it says something.
+        # A column added later is null in older batches. If the column has a default, a null is a value of its own.
         if column.null_count < len(column) or field.write_default is not None:
             sha.update(b"%d;" % field.field_id)
             _add_rows(sha, column, rows)
@@ -45,10 +46,8 @@ def batch_digest(changes: Changes) -> str:
 
 
 def digest_of_keys(changes: Changes) -> str:
-    """The digest that versions before this one left in their markers: of keys and kinds of changes."""
-    parts = [pl.Series("type", changes.types)]
-    parts += [pl.Series(str(i), p) for i, p in enumerate(p for c in changes.keys for p in comparable(c))]
-    frame = pl.DataFrame(parts)
+    """Return the digest that earlier versions stored in their markers: of keys and change types."""
+    frame = key_frame(changes.keys).insert_column(0, pl.Series("type", changes.types))
     sha = hashlib.sha256(str(len(frame)).encode())
     for column in frame.sort(frame.columns, nulls_last=True).iter_columns():
         sha.update(column.is_null().to_numpy().tobytes())
@@ -57,11 +56,10 @@ def digest_of_keys(changes: Changes) -> str:
 
 
 def _sorted_rows(changes: Changes) -> npt.NDArray[np.int64]:
-    """Where the rows are in `changes.order`, sorted by key and those of one key in their order."""
+    """Return positions in `changes.order`, sorted by key; rows of one key keep their order."""
     if not len(changes):
         return np.empty(0, np.int64)
-    parts = [pl.Series(str(i), p) for i, p in enumerate(p for c in changes.keys for p in comparable(c))]
-    keys = pl.DataFrame(parts)
+    keys = key_frame(changes.keys)
     numbered = keys[changes.order].with_row_index("row")
     rows = numbered.sort(keys.columns, nulls_last=True, maintain_order=True)["row"]
     return rows.to_numpy().astype(np.int64)
@@ -74,7 +72,7 @@ def _add_rows(sha: Any, column: Any, rows: npt.NDArray[np.int64]) -> None:
 
 
 def _add(sha: Any, array: pa.Array) -> None:
-    """Where values are null, and the bytes of the others: the same for the same values, however Arrow holds them."""
+    """Add which values are null, and the bytes of the others. Equal values give equal bytes in any Arrow layout."""
     if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
     sha.update(b"%d;" % len(array))

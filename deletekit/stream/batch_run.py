@@ -1,8 +1,8 @@
-"""One batch of a sink: checked, planned, committed, and what became of it.
+"""Check, plan and commit one batch of a sink, and report the result.
 
-Law: the batch is checked against the head in every attempt to commit it (`progress.py`), and planned on the head that
-it is committed on: where rows were found by position, whatever lands meanwhile makes it look again. Equality deletes
-hold whatever lands, so a batch that lost too many races ends as one.
+Every attempt checks the batch against the head (`applied_batches.py`) and plans it on the head that it is committed on.
+If rows were found by position, any concurrent commit makes it look again. Equality deletes stay right whatever others
+commit, so a batch that lost several races uses them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.errors import CommitStateUnknownError
-from deletekit.stream.applied_batches import BatchId, is_committed, sink_tag, summary_of, tag_update
+from deletekit.stream.applied_batches import BatchId, is_committed, summary_of, tag_update
 from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta
-from deletekit.stream.change_rows import ChangeFormat, Changes, Folded, fold, read_changes
+from deletekit.stream.change_rows import ChangeFormat, Changes, LastChanges, last_changes, read_changes
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import Snapshot
+from deletekit.table.sink_batches import sink_tag
 from deletekit.verbs.shared.equality_keys import ensure_unpartitioned_spec, partitionable
 
 __all__ = ["BatchProgress", "BatchRun", "ParsedBatch"]
@@ -33,21 +34,21 @@ _PLANS_BY_POSITION = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchProgress:
-    """What became of a batch.
+    """The result of a batch.
 
     Attributes
     ----------
     status: `committed`; `skipped`, because it was in the table already; or `empty`, because it had no rows: then only
         its number is committed.
     rows, keys: change rows, and different keys among them.
-    hits, misses: keys of which an old row was found, by the index or in the batch (mode `flink`); and the others.
+    hits, misses: keys with an old row in the index (in mode `flink`: in the batch), and the other keys.
     fell_back: old rows were deleted by value in the end, because others kept committing.
     read_files: data files that were read to bring the index up to date.
-    index_rows, index_bytes: what the index holds, and its memory.
-    lag_ms: milliseconds from the newest time in the order column to now; None when that is not a time.
-    duration_ms: what the batch took.
+    index_rows, index_bytes: the rows in the index, and its memory.
+    lag_ms: milliseconds from the newest time in the order column to now; None if that is not a time.
+    duration_ms: how long the batch took.
     commit: None unless it was committed by this call.
-    file: the path of the file that the batch comes from; None where it comes from no file.
+    file: the path of the file that the batch comes from, or None.
     """
 
     sink_id: str
@@ -69,22 +70,22 @@ class BatchProgress:
 
 
 class _AlreadyCommittedError(Exception):
-    """The batch is in the table."""
+    """The batch is in the table already."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedBatch:
-    """A batch as one schema understands it."""
+    """A batch, parsed by one schema."""
 
     schema: Schema
     form: ChangeFormat
     changes: Changes
-    folded: Folded
+    last: LastChanges
 
     @classmethod
     def of(cls, rows: Any, schema: Schema, form: ChangeFormat) -> ParsedBatch:
         changes = read_changes(rows, schema, form)
-        return cls(schema, form, changes, fold(changes))
+        return cls(schema, form, changes, last_changes(changes))
 
 
 class BatchRun:
@@ -95,8 +96,8 @@ class BatchRun:
         self._written: BatchDelta | None = None
         self._plans = self._read_files = 0
 
-    def go(self, started: float) -> BatchProgress:
-        """Commit the batch, or find that it need not be."""
+    def run(self, started: float) -> BatchProgress:
+        """Commit the batch, or find that it is in the table already."""
         state, table = self._state, self._state.table
         try:
             self._validate(self._head())
@@ -137,21 +138,21 @@ class BatchRun:
         if metadata.schema != parsed.schema:
             form = replace(parsed.form, fields=self._state.key_fields(metadata.schema))
             parsed = self._parsed = ParsedBatch.of(self._rows, metadata.schema, form)
-        changes, folded, fields = parsed.changes, parsed.folded, parsed.form.fields
+        changes, last, fields = parsed.changes, parsed.last, parsed.form.fields
         if not len(changes):
             written = BatchDelta(delta=RowDelta())
         elif self._state.mode == "flink":
-            written = flink_delta(base, changes, folded, fields)
+            written = flink_delta(base, changes, last, fields)
         elif self._state.mode == "eq-only" or self._falls_back:
-            written = equality_delta(base, changes, folded, fields)
+            written = equality_delta(base, changes, last, fields)
         else:
             written, self._read_files = self._state.with_index(
-                base, lambda index: indexed_delta(base, changes, folded, index)
+                base, lambda index: indexed_delta(base, changes, last, index)
             )
         self._written = written
         tag = tag_update(metadata, sink_tag(self._batch.sink_id))
         delta = replace(written.delta, summary=summary_of(self._batch, metadata, base.snapshot), refs=(tag,))
-        # A row that lands may have a key that was looked up in vain; by value it is deleted whatever lands.
+        # Others may add a row with a key that was not found here. A delete by value is right in any case.
         reads: BooleanExpression = AlwaysTrue() if self._is_by_position and len(changes) else AlwaysFalse()
         return replace(delta, read_set=ReadSet(data_files=written.targets, where=reads))
 
@@ -176,7 +177,7 @@ class BatchRun:
             batch_id=self._batch.batch_id,
             status=status,
             rows=len(self._parsed.changes),
-            keys=len(self._parsed.folded),
+            keys=len(self._parsed.last),
             hits=written.hits if written else 0,
             misses=written.misses if written else 0,
             fell_back=self._falls_back,

@@ -1,7 +1,7 @@
-"""What rows a branch has lost and got between two of its snapshots, and where they are.
+"""Compare two snapshots of a branch: which rows it lost, which it got, and where they are.
 
-Law: a difference of states. A row is lost when it was live in the first and is not in the second, wherever it moved to;
-a data file that the first did not have is new with all its live rows.
+States are compared, not commits. A row is lost if it was live in the first snapshot and is not in the second, even if
+it was only moved. A data file that the first snapshot did not have is new, with all its live rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["Difference", "FileRows", "difference", "key_positions", "keys_at", "
 
 @dataclass(frozen=True, slots=True)
 class FileRows:
-    """A data file as a snapshot has it, and some of its rows."""
+    """A data file of a snapshot, and some of its rows."""
 
     task: ScanTask
     positions: PositionBitmap
@@ -42,29 +42,30 @@ class FileRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Two snapshots of a branch, and a head of another branch.
+    """Two snapshots of a branch, compared for a change of another branch, the target.
 
     Attributes
     ----------
     before: data files of the first snapshot, by path.
-    killed: rows of those that were live in the first and are not in the second.
-    staged: data files of the second alone, and the rows that are not live.
-    there: data files of the other branch, by path.
-    new_deletes: equality deletes of the second alone.
+    lost: rows of those files that were live in the first snapshot and are not in the second.
+    new_files: data files of the second snapshot alone, with their hidden rows.
+    target_files: data files of the target, by path.
+    new_deletes: equality deletes of the second snapshot alone.
     """
 
     context: ReadContext
     before: Mapping[str, ScanTask]
-    killed: Mapping[str, FileRows]
-    staged: tuple[FileRows, ...]
-    there: Mapping[str, ScanTask]
+    lost: Mapping[str, FileRows]
+    new_files: tuple[FileRows, ...]
+    target_files: Mapping[str, ScanTask]
     new_deletes: tuple[DeleteFile, ...]
 
     def hidden(self, task: ScanTask) -> PositionBitmap:
+        """Return the positions that the deletes of a data file hide."""
         return _hidden(self.context, task)
 
     def deleted_keys(self, fields: Sequence[NestedField]) -> list[pa.Table]:
-        """The keys of the equality deletes that are about these columns."""
+        """Return the keys of the equality deletes for these columns."""
         ids = tuple(f.field_id for f in fields)
         own = [d for d in self.new_deletes if tuple(sorted(d.equality_ids or ())) == ids]
         return [_table(self.context.loader.key_columns(ids, d)) for d in own]
@@ -73,7 +74,7 @@ class Difference:
 def difference(base: Base, start: Snapshot, end: Snapshot, engine: Engine) -> Difference:
     """Compare two snapshots, `start` before `end`, for a change of the attempt's base."""
     context = ReadContext(base.table.io, base.metadata)
-    before, after, there = (_tasks(base, s) for s in (start, end, base.snapshot))
+    before, after, target_files = (_tasks(base, s) for s in (start, end, base.snapshot))
     changed = [t for path, t in before.items() if path not in after or _deletes(after[path]) != _deletes(t)]
 
     def lost(task: ScanTask) -> FileRows:
@@ -82,22 +83,22 @@ def difference(base: Base, start: Snapshot, end: Snapshot, engine: Engine) -> Di
         gone = all_rows if now is None else _hidden(context, now)
         return FileRows(task, gone - _hidden(context, task))
 
-    killed = [k for k in engine.map(lost, changed) if k.positions]
+    lost_rows = [rows for rows in engine.map(lost, changed) if rows.positions]
     new = [t for path, t in after.items() if path not in before]
-    staged = engine.map(lambda t: FileRows(t, _hidden(context, t)), new)
+    new_files = engine.map(lambda t: FileRows(t, _hidden(context, t)), new)
     known = {d.identity for d in _equality_deletes(base, start)}
     return Difference(
         context=context,
         before=before,
-        killed={k.task.data_file.file_path: k for k in killed},
-        staged=tuple(staged),
-        there=there,
+        lost={rows.task.data_file.file_path: rows for rows in lost_rows},
+        new_files=tuple(new_files),
+        target_files=target_files,
         new_deletes=tuple(d for d in _equality_deletes(base, end) if d.identity not in known),
     )
 
 
 def keys_at(context: ReadContext, rows: FileRows, fields: Sequence[NestedField]) -> pa.Table:
-    """The keys of some rows, whether they are hidden or not."""
+    """Read the keys of some rows, hidden or not."""
     bare = replace(rows.task, deletes=())
     parts = [
         batch.table.filter(pa.array(rows.positions.mask(batch.first_position, len(batch))))
@@ -110,7 +111,7 @@ def keys_at(context: ReadContext, rows: FileRows, fields: Sequence[NestedField])
 def key_positions(
     context: ReadContext, tasks: Sequence[ScanTask], keys: pa.Table, fields: Sequence[NestedField], engine: Engine
 ) -> Iterator[tuple[str, PositionBitmap]]:
-    """The live rows of data files that have one of some keys."""
+    """Find the live rows of data files that have one of some keys."""
     if not len(keys):
         return
     wanted = KeySet(keys.columns)
@@ -127,7 +128,7 @@ def key_positions(
 
 
 def rewritten(context: ReadContext, write: WriteContext, task: ScanTask, gone: PositionBitmap) -> list[DataFile]:
-    """The live rows of a data file but for some, in new data files, with their row lineage."""
+    """Write the live rows of a data file, without some, to new data files. Keep their lineage."""
     lineage = task.data_file.first_row_id is not None
     request = ReadRequest(tuple(context.metadata.schema.fields), lineage=lineage)
     parts = []
@@ -145,7 +146,7 @@ def _tasks(base: Base, snapshot: Snapshot | None) -> dict[str, ScanTask]:
 
 
 def _equality_deletes(base: Base, snapshot: Snapshot) -> Iterator[DeleteFile]:
-    """Those, too, that apply to no data file of the branch, but may to one of the other branch."""
+    """Yield a snapshot's equality deletes, also those that apply only to data files of the other branch."""
     for entry in base.reader.live_entries(snapshot, ManifestContent.DELETES):
         if isinstance(entry.data_file, DeleteFile) and entry.data_file.kind == "equality-delete":
             yield entry.data_file

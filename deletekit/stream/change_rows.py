@@ -1,10 +1,10 @@
-"""Change rows: what a stream says about keys, and what a batch of them comes to.
+"""Parse change rows, and find the last change of each key in a batch.
 
-Law: a batch is the last thing it says of each key, and rows say it in their order. A change that cannot be understood,
-or an order that cannot be known, is refused before anything is written.
+Only the last change of a key counts, and rows are in order. A change that cannot be understood, or an order that cannot
+be known, is refused before anything is written.
 
-An insert or update puts its row in the place of any row with its key. What was before an update goes like a deleted
-row, for the row after it may have another key.
+An insert or update replaces any row with its key. The row before an update (UPDATE_BEFORE) counts as a delete, because
+the row after it may have another key.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from deletekit.errors import InvalidInputError
 from deletekit.table.types import arrow_type
 from deletekit.verbs.shared.equality_keys import key_column
 
-__all__ = ["ChangeFormat", "ChangeType", "Changes", "Folded", "fold", "read_changes"]
+__all__ = ["ChangeFormat", "ChangeType", "Changes", "LastChanges", "last_changes", "read_changes"]
 
 Numbers = npt.NDArray[np.int64]
 
@@ -53,14 +53,14 @@ _CODES = {text: code for code, texts in _SPELLINGS.items() for text in texts}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeFormat:
-    """Which columns of a change row say what.
+    """The columns of a change row, and what they mean.
 
     Attributes
     ----------
-    fields: the key.
+    fields: the key columns.
     change_type: the column with the change's type. None: every row is an upsert.
-    order: the column that rows are put in order by; None: they are in order.
-    ordered: whether rows come in an order that can be relied upon; if not, `order` must tell changes of a key apart.
+    order: the column that rows are sorted by; None: they are in order.
+    ordered: whether the order of rows is reliable. If not, `order` must tell the changes of a key apart.
     """
 
     fields: tuple[NestedField, ...]
@@ -71,16 +71,16 @@ class ChangeFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """A batch as a table's schema understands it.
+    """A batch, parsed by a table's schema.
 
     Attributes
     ----------
-    keys: key columns of the rows, as the table's types.
+    keys: key columns of the rows, in the table's types.
     types: a `ChangeType` for each row.
     codes: a number for each row's key.
     order: the rows in order.
-    puts: the rows that are put, aligned to the table; `put_of` says where a row is among them, -1 for none.
-    told: the table's columns that the batch has, the others of `puts` have defaults.
+    puts: the inserted and updated rows, aligned to the table; `put_of` is a row's number among them, or -1.
+    batch_columns: the table's columns that the batch has; the others get their defaults in `puts`.
     newest: the highest value of the order column.
     """
 
@@ -90,7 +90,7 @@ class Changes:
     order: Numbers
     puts: pa.Table
     put_of: Numbers
-    told: tuple[NestedField, ...]
+    batch_columns: tuple[NestedField, ...]
     newest: Any = None
 
     def __len__(self) -> int:
@@ -98,29 +98,29 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Folded:
-    """What a batch comes to.
+class LastChanges:
+    """The result of a batch: the last change of each key.
 
     Attributes
     ----------
     keys: each key once.
-    put: for each key the number of the row that it has at the end, among `Changes.puts`; -1: it has none.
-    renewed: whether it was deleted on the way, so that the row at the end is not the one from before.
+    put: for each key the number of its last row in `Changes.puts`, or -1 if it was deleted.
+    was_deleted: whether the batch deleted the key at some point, so that its last row is not the old one.
     """
 
     keys: tuple[Any, ...]
     put: Numbers
-    renewed: npt.NDArray[np.bool_]
+    was_deleted: npt.NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.put)
 
 
 def read_changes(rows: Any, schema: Schema, form: ChangeFormat) -> Changes:
-    """A batch of change rows: a pyarrow Table or RecordBatch, anything with `__arrow_c_stream__`, or a list of dicts.
+    """Parse change rows: a pyarrow Table or RecordBatch, anything with `__arrow_c_stream__`, or a list of dicts.
 
-    Raises InvalidInputError, naming the column, for a change type that is not known, a key or order that is missing,
-    or rows that do not fit the table.
+    Raises InvalidInputError, naming the column, for an unknown change type, a missing key or order, and rows that do
+    not fit the table.
     """
     table = as_table(rows, schema, "changes")
     types = _types(table, form)
@@ -139,7 +139,7 @@ def read_changes(rows: Any, schema: Schema, form: ChangeFormat) -> Changes:
         order=rank,
         puts=puts,
         put_of=np.where(is_put, np.cumsum(is_put) - 1, -1),
-        told=tuple(f for f in schema.fields if f.name in table.column_names),
+        batch_columns=tuple(f for f in schema.fields if f.name in table.column_names),
         newest=newest,
     )
     if not form.ordered:
@@ -147,23 +147,23 @@ def read_changes(rows: Any, schema: Schema, form: ChangeFormat) -> Changes:
     return changes
 
 
-def fold(changes: Changes) -> Folded:
-    """The last change of each key."""
+def last_changes(changes: Changes) -> LastChanges:
+    """Return the last change of each key."""
     count = int(changes.codes.max()) + 1 if len(changes) else 0
     last = np.zeros(count, np.int64)
     last[changes.codes[changes.order]] = changes.order  # of equal indices the last one stays
-    renewed = np.zeros(count, np.bool_)
-    renewed[changes.codes[changes.types == ChangeType.DELETE]] = True
+    was_deleted = np.zeros(count, np.bool_)
+    was_deleted[changes.codes[changes.types == ChangeType.DELETE]] = True
     keys = tuple(c.take(pa.array(last)) for c in changes.keys)
-    return Folded(keys=keys, put=changes.put_of[last], renewed=renewed)
+    return LastChanges(keys=keys, put=changes.put_of[last], was_deleted=was_deleted)
 
 
 def _puts(rows: pa.Table, schema: Schema) -> pa.Table:
-    """The rows that are put, aligned to the table. Where there is none, columns may be missing, required ones too."""
+    """Align the inserted and updated rows to the table. If there are none, even required columns may be missing."""
     if len(rows):
         return align(rows, schema)
-    given = {name: pa.nulls(0) for name in rows.column_names}
-    return align(pa.table(given | {f.name: pa.nulls(0, arrow_type(f.field_type)) for f in schema.fields}), schema)
+    no_rows = {name: pa.nulls(0) for name in rows.column_names}
+    return align(pa.table(no_rows | {f.name: pa.nulls(0, arrow_type(f.field_type)) for f in schema.fields}), schema)
 
 
 def _types(table: pa.Table, form: ChangeFormat) -> npt.NDArray[np.int8]:
@@ -192,7 +192,7 @@ def _types(table: pa.Table, form: ChangeFormat) -> npt.NDArray[np.int8]:
 
 
 def _order(table: pa.Table, form: ChangeFormat) -> tuple[Numbers, Any]:
-    """A number for each row, equal where the order column is equal, and that column's highest value."""
+    """Return a number for each row, equal where the order column is equal, and that column's highest value."""
     if form.order is None or not len(table):
         return (np.arange(len(table)) if form.ordered else np.zeros(len(table), np.int64)), None
     if form.order not in table.column_names:
@@ -204,7 +204,7 @@ def _order(table: pa.Table, form: ChangeFormat) -> tuple[Numbers, Any]:
         )
     if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
         raise InvalidInputError(
-            "NaN in the order column, and it is neither before nor after any number",
+            "NaN in the order column, which is neither before nor after any number",
             kind="change-order",
             field=form.order,
             found="NaN",
@@ -228,7 +228,7 @@ def _key(table: pa.Table, schema: Schema, field: NestedField) -> Any:
 
 
 def _check_order(changes: Changes, order: Numbers, form: ChangeFormat) -> None:
-    """Several changes of a key are told apart by the order column, or are what was before and after an update."""
+    """Refuse two changes of a key with equal order, unless they are the rows before and after one update."""
     by_key = changes.order[np.argsort(changes.codes[changes.order], kind="stable")]
     first, second = by_key[:-1], by_key[1:]
     tied = (changes.codes[first] == changes.codes[second]) & (order[first] == order[second])
@@ -237,7 +237,7 @@ def _check_order(changes: Changes, order: Numbers, form: ChangeFormat) -> None:
     if len(wrong):
         row = int(second[wrong[0]])
         raise InvalidInputError(
-            "several changes of a key, and nothing says which was last",
+            "several changes of a key, and their order is not known",
             kind="change-order",
             field=form.order or "order",
             found=[c[row].as_py() for c in changes.keys],

@@ -1,10 +1,12 @@
-"""CONVERT, for streams: equality deletes in place become deletes by position, by a sink's index where there is one.
+"""Replace equality deletes of a stream's branch by positions, from a sink's index if there is one.
 
-Law: no row changes. The index says what is hidden, so that no data file is read; without it every one is that equality
-deletes apply to (`convert_equality_deletes`). A lost race is planned anew.
+No row changes. The index knows the hidden positions, so no data file is read. Without it, every data file that equality
+deletes apply to is read (`maintenance.convert_equality_deletes`). After a lost race the change is planned again.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import check_same_table, plan_change
@@ -28,10 +30,10 @@ def convert(table: Table | Sink, *, ref: str = MAIN) -> Commit:
 
     Parameters
     ----------
-    table: a table, or a sink, whose branch and index are taken.
+    table: a table, or a sink, whose branch and index are used.
     ref: the branch of a table.
 
-    Returns the commit; its `snapshot_id` is None when there was nothing to do, so it may be called at any time.
+    Returns the commit. Its `snapshot_id` is None if there was nothing to do, so the call may be repeated at any time.
     Raises CommitConflictError, CommitStateUnknownError as every commit; FormatError for files that cannot be read.
     """
     if isinstance(table, Table):
@@ -43,19 +45,14 @@ def convert(table: Table | Sink, *, ref: str = MAIN) -> Commit:
         deletes = [entry for entry, _ in head.deletes(FileContent.EQUALITY_DELETES)]
         if not deletes:
             return RowDelta()
-        # The index has looked up the keys of equality deletes when it is given out; from then on it reads no copy.
+        # The index applied the equality deletes before `use` is called, so it reads no copies of keys after that.
         index, _ = state.with_index(base, lambda index: index)
         hit = [n for n in index.numbers() if any(d.kind == "equality-delete" for d in index.task(n).delete_files)]
         hidden = [(index.task(n), index.hidden(n)) for n in hit]
         before = [head.context.loader.positions(task) for task, _ in hidden]
-        killed = [HiddenRows(t, h - b, h) for (t, h), b in zip(hidden, before, strict=True) if h - b]
-        delta = by_position(base, killed)
-        return RowDelta(
-            removed_data_files=delta.removed_data_files,
-            added_delete_files=delta.added_delete_files,
-            removed_delete_files=(*delta.removed_delete_files, *deletes),
-            operation="replace",
-        )
+        new = [HiddenRows(t, h - b, h) for (t, h), b in zip(hidden, before, strict=True) if h - b]
+        delta = by_position(base, new)
+        return replace(delta, removed_delete_files=(*delta.removed_delete_files, *deletes), operation="replace")
 
     with state.lock:
         check_same_table(state.table.refresh(), state.table_uuid)

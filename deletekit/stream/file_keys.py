@@ -1,6 +1,6 @@
-"""The keys of one data file's rows, as its writer has them at hand or as they are read again.
+"""Hold the keys of one data file's rows, from its writer or read from the file.
 
-Law: every row of the file, in order, those that are hidden too, so that the place of a key is its position.
+All rows of the file are there, in order, hidden ones too, so that the index of a key is its position.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class FileKeys:
 
     Attributes
     ----------
-    hidden: True where some delete hides the row; None: nowhere.
-    row_ids: the `_row_id` of each row, when they are stored in the file; None: they follow from `first_row_id`.
+    hidden: True for each row that a delete hides; None if no row is hidden.
+    row_ids: the `_row_id` of each row if the file stores them; None if they follow from `first_row_id`.
     """
 
     columns: tuple[Any, ...]
@@ -40,7 +40,7 @@ class FileKeys:
 
 
 def read_file_keys(context: ReadContext, task: ScanTask, fields: Sequence[NestedField]) -> FileKeys:
-    """Read the keys of a data file, and what its deletes hide. Raises FormatError, NotFoundError."""
+    """Read the keys of a data file, and what its deletes hide. Raise FormatError or NotFoundError."""
     first = task.data_file.first_row_id
     request = ReadRequest(tuple(fields), lineage=first is not None)
     tables, hidden = [], []
@@ -59,7 +59,7 @@ def read_file_keys(context: ReadContext, task: ScanTask, fields: Sequence[Nested
 
 
 def _stored_ids(tables: Sequence[pa.Table], first_row_id: int) -> pa.Array | None:
-    """The row ids, or None where each is what its position says."""
+    """Return the row ids, or None if each follows from its position."""
     parts = [t.column("_row_id").to_numpy() for t in tables]
     ids = np.concatenate(parts) if parts else np.empty(0, np.int64)
     return None if (ids == first_row_id + np.arange(len(ids))).all() else pa.array(ids)

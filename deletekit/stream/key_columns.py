@@ -1,7 +1,7 @@
-"""Columns of data files, kept on the local disk, so that the rows at some positions can be looked at at once.
+"""Keep columns of data files on the local disk, so that rows can be looked up by position.
 
-Law: a copy of what is in data files, which never change; it may be thrown away at any time. A row on the disk has a
-checksum, and one that does not match it is never given out. Only small files stay in memory, up to a limit.
+The copies may be thrown away at any time, because data files never change. Each row on disk has a checksum. A row that
+does not match it is never returned. Small files stay in memory, up to a limit.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from deletekit.deletes.keys import comparable
 from deletekit.errors import FormatError
+from deletekit.stream.key_index import key_frame
 from deletekit.stream.scratch_folder import ScratchFolder
 
 __all__ = ["DamagedCopyError", "KeyColumns"]
@@ -28,11 +28,11 @@ Numbers = npt.NDArray[np.int64]
 
 
 class DamagedCopyError(FormatError):
-    """A copy is not what was written, or cannot be written; the data files have it, so it can be made again."""
+    """A copy is damaged, or cannot be written. It can be made again from the data files."""
 
 
 class KeyColumns:
-    """Tables by file number, in a folder of their own among the temporary files, which goes with the object."""
+    """Tables by file number, in a private temporary folder that is removed with the object."""
 
     def __init__(self) -> None:
         self._folder = ScratchFolder()
@@ -41,7 +41,7 @@ class KeyColumns:
         self._bytes = 0
 
     def put(self, file_number: int, table: pa.Table) -> None:
-        """Keep the rows of a data file, all of them, in order. Raises DamagedCopyError if they cannot be written."""
+        """Store all rows of a data file, in order. Raise DamagedCopyError if they cannot be written."""
         if table.nbytes + self._bytes <= _MEMORY_BYTES and table.nbytes <= _SMALL_BYTES:
             self._small[file_number] = table.combine_chunks()
             self._bytes += table.nbytes
@@ -56,7 +56,10 @@ class KeyColumns:
             raise self._damaged(file_number, str(e)) from e
 
     def take(self, file_number: int, positions: Numbers) -> pa.Table:
-        """The rows at some positions, in their order. Raises DamagedCopyError when they are not those that were put."""
+        """Return the rows at some positions, in their order.
+
+        Raise DamagedCopyError if they are not those that were put.
+        """
         if file_number in self._small:
             return self._small[file_number].take(pa.array(positions))
         order = np.argsort(positions, kind="stable")
@@ -75,7 +78,7 @@ class KeyColumns:
         return table.take(pa.array(back))
 
     def drop(self, file_number: int) -> None:
-        """Forget a data file, if it is there."""
+        """Remove a data file, if it is stored."""
         table = self._small.pop(file_number, None)
         if table is not None:
             self._bytes -= table.nbytes
@@ -89,7 +92,7 @@ class KeyColumns:
         self._folder.close()
 
     def _read(self, file_number: int, ordered: Numbers) -> pa.Table:
-        """Rows at ascending positions. Raises OSError, ArrowException."""
+        """Read rows at ascending positions. Raise OSError or ArrowException."""
         schema, rows = self._large[file_number]
         parts, start = [], 0
         with pa.memory_map(self._path(file_number)) as source:
@@ -123,14 +126,13 @@ class KeyColumns:
 
 
 def _checks(table: pa.Table, positions: Numbers) -> npt.NDArray[np.uint64]:
-    """A number for each row, of its values and its position."""
-    parts = [pl.Series("position", positions)]
-    parts += [pl.Series(str(i), p) for i, p in enumerate(p for c in table.columns for p in comparable(c))]
-    return pl.DataFrame(parts).hash_rows(seed=_SEED).to_numpy()
+    """Return a checksum for each row, of its values and its position."""
+    frame = key_frame(table.columns).with_columns(pl.Series("position", positions))
+    return frame.hash_rows(seed=_SEED).to_numpy()
 
 
 def _check_offsets(column: pa.Array, rows: Numbers) -> None:
-    """Texts that begin or end outside of their buffer would be read from anywhere."""
+    """Refuse texts that begin or end outside of their buffer. Reading them would read foreign memory."""
     if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
         _, offsets, data = column.buffers()
         places = np.frombuffer(offsets, np.int32)

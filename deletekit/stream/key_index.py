@@ -1,30 +1,39 @@
-"""From the hash of a key to where its rows are: (file number, position), packed.
+"""Find rows by the hash of their key: (file number, position), packed.
 
-Law: 16 bytes a row and nothing else. A row is never changed in place: new ones come as a sorted run, runs are merged
-when they are of about the same length, and rows that are gone are left out at the next merge that is told of them.
-A hash may have several rows, of the same key or of another.
+A row takes 16 bytes. Rows are never changed in place: new ones come as a sorted run, runs of about the same length are
+merged, and rows that are gone are dropped by `keep`. A hash may have several rows, of the same key or of others.
+
+Equal keys have equal hashes, by the equality of equality deletes (NULL = NULL). Different keys may have equal hashes,
+unless the hasher is `exact`, so compare the keys before acting on a hit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+from pyiceberg.types import NestedField
 
+from deletekit.deletes.keys import comparable
 from deletekit.errors import UnsupportedError
-from deletekit.stream.key_hash import Hashes
+from deletekit.table.types import arrow_type
 
-__all__ = ["KeyIndex", "Locations", "pack", "unpack"]
+__all__ = ["KeyHasher", "KeyHashes", "KeyIndex", "Locations", "by_file", "key_frame", "pack", "same_keys", "unpack"]
 
+Hashes = npt.NDArray[np.uint64]
 Locations = npt.NDArray[np.uint64]
+_SEED = 0
 _POSITION_BITS = 40
 _POSITION_MASK = np.uint64((1 << _POSITION_BITS) - 1)
 
 
 def pack(file_number: int, positions: npt.NDArray[np.int64]) -> Locations:
-    """Rows of one file as locations. Raises UnsupportedError beyond 2^24 files or 2^40 rows of a file."""
+    """Pack rows of one file as locations. Raise UnsupportedError beyond 2^24 files or 2^40 rows of a file."""
     if file_number >> (64 - _POSITION_BITS) or (len(positions) and int(positions.max()) >> _POSITION_BITS):
         raise UnsupportedError(
             "too many files or rows for a key index",
@@ -36,9 +45,16 @@ def pack(file_number: int, positions: npt.NDArray[np.int64]) -> Locations:
 
 
 def unpack(locations: Locations) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """File numbers and positions."""
+    """Return file numbers and positions."""
     files = (locations >> np.uint64(_POSITION_BITS)).astype(np.int64)
     return files, (locations & _POSITION_MASK).astype(np.int64)
+
+
+def by_file(files: npt.NDArray[np.int64]) -> list[tuple[int, npt.NDArray[np.int64]]]:
+    """Return each file number with the indices at which it occurs."""
+    order = np.argsort(files, kind="stable")
+    starts = np.flatnonzero(np.diff(files[order], prepend=-1))
+    return [(int(files[part[0]]), part) for part in np.split(order, starts[1:]) if len(part)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +77,7 @@ class KeyIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that the runs take."""
+        """Return the bytes of memory that the runs take."""
         return sum(run.hashes.nbytes + run.locations.nbytes for run in self._runs)
 
     def add(self, hashes: Hashes, locations: Locations) -> None:
@@ -75,7 +91,7 @@ class KeyIndex:
             self._runs[-1] = _merged(self._runs[-1], last)
 
     def find(self, hashes: Hashes) -> tuple[npt.NDArray[np.int64], Locations]:
-        """Every row whose hash is asked for: the number of the question, and the location."""
+        """Find every row with one of these hashes. Return the index of the hash, and the location."""
         order = np.argsort(hashes, kind="stable")
         wanted = hashes[order]
         rows, found = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
@@ -92,7 +108,7 @@ class KeyIndex:
         return np.concatenate(rows), np.concatenate(found)
 
     def keep(self, is_live: Callable[[Locations], npt.NDArray[np.bool_]]) -> None:
-        """Leave out what is gone."""
+        """Drop the rows that are not live."""
         runs = []
         for run in self._runs:
             live = is_live(run.locations)
@@ -101,7 +117,7 @@ class KeyIndex:
 
 
 def _merged(longer: _Run, shorter: _Run) -> _Run:
-    """Two runs as one, without sorting them again."""
+    """Merge two runs without sorting them again."""
     places = np.searchsorted(longer.hashes, shorter.hashes, side="right") + np.arange(len(shorter))
     rest = np.ones(len(longer) + len(shorter), np.bool_)
     rest[places] = False
@@ -109,3 +125,47 @@ def _merged(longer: _Run, shorter: _Run) -> _Run:
     hashes[places], hashes[rest] = shorter.hashes, longer.hashes
     locations[places], locations[rest] = shorter.locations, longer.locations
     return _Run(hashes, locations)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyHashes:
+    """One hash for each key. `is_null` marks NULL keys, which have no hash in an exact hasher."""
+
+    values: Hashes
+    is_null: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+class KeyHasher:
+    """Hash keys of some columns. Hashes are valid in one process only, because they may change with polars.
+
+    Attributes
+    ----------
+    exact: whether the key is one integer, date or time, which is its own hash.
+    """
+
+    def __init__(self, fields: Sequence[NestedField]) -> None:
+        kinds = [arrow_type(f.field_type) for f in fields]
+        self.exact = len(kinds) == 1 and (pa.types.is_integer(kinds[0]) or pa.types.is_temporal(kinds[0]))
+
+    def __call__(self, columns: Sequence[Any]) -> KeyHashes:
+        """Hash keys, given as columns of the fields' types."""
+        frame = key_frame(columns)
+        if not self.exact:
+            return KeyHashes(frame.hash_rows(seed=_SEED).to_numpy(), np.zeros(len(frame), np.bool_))
+        values = frame.to_series().cast(pl.Int64)
+        return KeyHashes(values.fill_null(0).to_numpy().view(np.uint64), values.is_null().to_numpy())
+
+
+def key_frame(columns: Sequence[Any]) -> pl.DataFrame:
+    """Return key columns as a polars frame whose rows are equal exactly when the keys are equal."""
+    return pl.DataFrame([pl.Series(str(i), p) for i, p in enumerate(p for c in columns for p in comparable(c))])
+
+
+def same_keys(left: Sequence[Any], right: Sequence[Any]) -> npt.NDArray[np.bool_]:
+    """Compare two lists of keys row by row, each given as columns of the same types."""
+    pairs = zip(key_frame(left), key_frame(right), strict=True)
+    same: npt.NDArray[np.bool_] = np.logical_and.reduce([a.eq_missing(b).to_numpy() for a, b in pairs])
+    return same

@@ -1,11 +1,11 @@
-"""PROMOTE: what a staging branch says since it was last promoted, as one commit on `main`.
+"""Promote what a staging branch changed since its last promotion to another branch, in one commit.
 
-Law: `main` loses the rows that the branch has lost since then, and gets those that the branch has got; by that
-difference of two states of the branch, whatever was done on it. Rows that are on `main` alone, because it was compacted
-or others wrote there, go when the branch touched their key. Equality deletes of the branch arrive as positions.
+The target loses the rows that the branch lost since then, and gets those that the branch got. The two states of the
+branch are compared, whatever was done between them. Rows that only the target has, because it was compacted or others
+wrote there, are removed if the branch touched their key. Equality deletes of the branch arrive as positions.
 
-What was promoted last is the newest snapshot of the branch that `main` knows: the one they have in common, or one that
-a promotion in the history of `main` names. The tag `deletekit-promoted-<branch>` spares it from expiry.
+The last promotion is the newest snapshot of the branch that the target knows: a common one, or one that a promotion in
+the target's history names. The tag `deletekit-promoted-<branch>` keeps it from expiring.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.public import public
-from deletekit.stream.applied_batches import PROMOTED_BRANCH, PROMOTED_SNAPSHOT, promoted_snapshot, tag_update
+from deletekit.stream.applied_batches import tag_update
 from deletekit.stream.batch_delta import by_position
 from deletekit.stream.branch_difference import Difference, difference, key_positions, keys_at, rewritten
 from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
+from deletekit.table.sink_batches import PROMOTED_BRANCH, PROMOTED_SNAPSHOT, promoted_snapshot
 from deletekit.table.snapshot import without_first_row_id
 from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import (
@@ -61,10 +62,11 @@ class Promotion:
 
     Attributes
     ----------
-    snapshot_id: the snapshot of the branch that `main` has now; previous_snapshot_id: the one that it had before.
-    added_rows, deleted_rows: rows of the branch that came to `main`, and rows of `main` that went.
-    fell_back: rows of `main` were deleted by value in the end, because others kept committing.
-    commit: None when there was nothing to do.
+    snapshot_id: the snapshot of the branch that the target has now; previous_snapshot_id: the one that it had before.
+    added_rows, deleted_rows: rows of the branch that were added to the target, and rows of the target that were
+        removed.
+    fell_back: rows of the target were deleted by value in the end, because others kept committing.
+    commit: None if there was nothing to do.
     """
 
     snapshot_id: int
@@ -86,23 +88,23 @@ def promote(
     reset: bool = False,
     engine: Engine | None = None,
 ) -> Promotion:
-    """Bring what a staging branch has changed since it was last promoted to another branch, in one commit.
+    """Promote what a staging branch changed since its last promotion to another branch, in one commit.
 
     Parameters
     ----------
     branch: the staging branch.
-    ref: where to.
-    equality_fields: the key columns; default the schema's identifier fields. They are needed where rows have to be
-        found again: when `ref` has data files that the branch did not have.
-    mode: `merge-on-read` adds the data files of the branch, and hides by position what is not live; `copy-on-write`
-        rewrites data files, and leaves no delete file on `ref` at all.
-    reset: move the branch to the new head of `ref` in the same commit, so that it does not grow for ever.
+    ref: the target branch.
+    equality_fields: the key columns; default the schema's identifier fields. They are needed to find rows again: if
+        `ref` has data files that the branch did not have.
+    mode: `merge-on-read` adds the data files of the branch, and hides by position the rows that are not live;
+        `copy-on-write` rewrites data files, and leaves no delete file on `ref`.
+    reset: also move the branch to the new head of `ref` in the same commit, so that it does not grow forever.
     engine: where data files are read.
 
-    A row keeps its `_row_id` where the data file stores it, as those of updated rows do; else `ref` gives it another.
-    After races that were lost to compaction, old rows are deleted by value, which holds whatever was compacted.
+    A row keeps its `_row_id` if its data file stores it, as updated rows do; otherwise `ref` gives it a new one. After
+    several races lost to compaction, old rows are deleted by value, which stays right whatever was compacted.
 
-    Raises NotFoundError for a missing branch, InvalidInputError of kind `no-common-snapshot` for branches that have
+    Raises NotFoundError for a missing branch; InvalidInputError of kind `no-common-snapshot` for branches that have
     nothing in common any more; CommitConflictError, CommitStateUnknownError as every commit.
     """
     _check(table.refresh(), branch, ref, mode)
@@ -116,13 +118,13 @@ def promote(
 
 
 def promoted_tag(branch: str) -> str:
-    """The tag of what a branch had when it was last promoted."""
+    """Return the name of the tag on the snapshot that was last promoted from a branch."""
     return f"deletekit-promoted-{branch}"
 
 
 @dataclass(slots=True)
 class _Promote:
-    """One call of `promote`; planned anew, whole, after each lost race."""
+    """One call of `promote`. After a lost race it is planned again from the start."""
 
     branch: str
     fields: tuple[NestedField, ...]
@@ -133,6 +135,7 @@ class _Promote:
     report: Promotion | None = field(default=None)
 
     def build(self, base: Base) -> RowDelta:
+        """Plan the promotion on the head of an base."""
         self.plans += 1
         metadata = base.metadata
         head = metadata.snapshot_of_ref(self.branch)
@@ -151,7 +154,7 @@ class _Promote:
             delta = self._by_position(base, found)
         self.report = replace(
             self.report,
-            added_rows=sum(s.task.data_file.record_count - len(s.positions) for s in found.staged),
+            added_rows=sum(s.task.data_file.record_count - len(s.positions) for s in found.new_files),
             fell_back=falls_back,
         )
         summary = {PROMOTED_BRANCH: self.branch, PROMOTED_SNAPSHOT: str(head.snapshot_id)}
@@ -162,8 +165,8 @@ class _Promote:
         return replace(delta, read_set=ReadSet()) if falls_back else delta
 
     def _by_position(self, base: Base, found: Difference) -> RowDelta:
-        killed = self._killed(found)
-        delta = by_position(base, killed)
+        hidden_rows = self._rows_to_hide(found)
+        delta = by_position(base, hidden_rows)
         files, hidden = _staged(found)
         return replace(
             delta,
@@ -178,13 +181,13 @@ class _Promote:
         return RowDelta(added_data_files=files, added_delete_files=(*deletes, *write_positions(base.write, hidden)))
 
     def _copied(self, base: Base, found: Difference) -> RowDelta:
-        killed = {k.task.data_file.file_path: k for k in self._killed(found)}
-        old = [t for p, t in found.there.items() if p in killed or t.deletes]
+        hidden_rows = {k.task.data_file.file_path: k for k in self._rows_to_hide(found)}
+        old = [t for p, t in found.target_files.items() if p in hidden_rows or t.deletes]
         none = PositionBitmap()
-        again = [(t, killed[p].positions if (p := t.data_file.file_path) in killed else none) for t in old]
-        again += [(s.task, none) for s in found.staged if s.task.deletes]
+        again = [(t, hidden_rows[p].positions if (p := t.data_file.file_path) in hidden_rows else none) for t in old]
+        again += [(s.task, none) for s in found.new_files if s.task.deletes]
         files = [f for task, gone in again for f in rewritten(found.context, base.write, task, gone)]
-        files += [_new(s.task) for s in found.staged if not s.task.deletes]
+        files += [_new(s.task) for s in found.new_files if not s.task.deletes]
         deletes = base.reader.live_entries(base.snapshot, ManifestContent.DELETES) if base.snapshot else ()
         return RowDelta(
             added_data_files=tuple(files),
@@ -192,43 +195,43 @@ class _Promote:
             removed_delete_files=tuple(deletes),
         )
 
-    def _killed(self, found: Difference) -> list[HiddenRows]:
-        """Rows that go: by their place where the data file is still there, and by their key everywhere else."""
-        gone = {path: k.positions for path, k in found.killed.items() if path in found.there}
-        apart = [t for path, t in found.there.items() if path not in found.before]
+    def _rows_to_hide(self, found: Difference) -> list[HiddenRows]:
+        """Return the target's rows that go: by position in files that the branch had, by key in all others."""
+        gone = {path: k.positions for path, k in found.lost.items() if path in found.target_files}
+        apart = [t for path, t in found.target_files.items() if path not in found.before]
         if apart:
             keys = self._touched(found)
             gone |= dict(key_positions(found.context, apart, keys, self.fields, self.engine))
-        killed = []
+        hidden_rows = []
         for path, positions in gone.items():
-            hidden = found.hidden(found.there[path])
+            hidden = found.hidden(found.target_files[path])
             new = positions - hidden
             if new:
-                killed.append(HiddenRows(found.there[path], new, hidden))
+                hidden_rows.append(HiddenRows(found.target_files[path], new, hidden))
         assert self.report is not None
-        self.report = replace(self.report, deleted_rows=sum(len(k.positions) for k in killed))
-        return killed
+        self.report = replace(self.report, deleted_rows=sum(len(k.positions) for k in hidden_rows))
+        return hidden_rows
 
     def _touched(self, found: Difference) -> pa.Table:
-        """The keys of all rows that came or went on the branch, and of its new equality deletes."""
+        """Return the keys of all rows that came or went on the branch, and of its new equality deletes."""
         if not self.fields:
             raise InvalidInputError(
-                "rows have to be found by their key, and the schema names none",
+                "rows must be found by their key, but the schema has no identifier fields",
                 kind="equality-key",
                 field="equality_fields",
             )
-        parts = [keys_at(found.context, k, self.fields) for k in found.killed.values()]
-        for staged in found.staged:
+        parts = [keys_at(found.context, k, self.fields) for k in found.lost.values()]
+        for staged in found.new_files:
             rows = PositionBitmap(np.arange(staged.task.data_file.record_count))
             parts.append(keys_at(found.context, replace(staged, positions=rows - staged.positions), self.fields))
         parts += found.deleted_keys(self.fields)
         names = [str(f.field_id) for f in self.fields]
-        # Made new: a data file calls a key required, a delete file does not, and Arrow does not put the two together.
+        # Arrow does not join the tables as they are: a key is required in data files and optional in delete files.
         return distinct(pa.concat_tables([pa.table(p.columns, names=names) for p in parts])) if parts else pa.table({})
 
 
 def _staged(found: Difference) -> tuple[tuple[DataFile, ...], list[FilePositions]]:
-    kept = [s for s in found.staged if len(s.positions) < s.task.data_file.record_count]
+    kept = [s for s in found.new_files if len(s.positions) < s.task.data_file.record_count]
     hidden = [FilePositions(s.task.data_file, s.positions) for s in kept if s.positions]
     return tuple(_new(s.task) for s in kept), hidden
 

@@ -1,7 +1,7 @@
-"""A private folder among the temporary files, for copies that nothing depends on.
+"""Make a private temporary folder, for copies that may be lost.
 
-Law: a folder that a process uses is locked by it, and the lock goes with the process, however it ends. Whoever makes a
-folder removes those that nobody holds: what killed processes left.
+A process locks the folder that it uses, and the lock ends with the process, in whatever way it ends. Making a folder
+also removes the unlocked ones, which killed processes left behind.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ PREFIX = "deletekit-index-"
 
 
 class ScratchFolder:
-    """A new folder that only this user may enter. It goes when it is closed, with the object or with the process."""
+    """A new folder that only this user may enter. It is removed by `close`, with the object, or with the process."""
 
     def __init__(self) -> None:
         _remove_left_folders()
         path, lock = _make()
         self.path = path
-        # Not a TemporaryDirectory: a sink that nobody closed is no mistake to warn of, at some later time.
+        # Not a TemporaryDirectory: it would warn of a sink that was not closed, and that is no mistake.
         self._remove = weakref.finalize(self, _remove, path, lock, os.getpid())
 
     def close(self) -> None:

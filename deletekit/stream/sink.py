@@ -1,7 +1,7 @@
-"""THE SINK: batches of change rows into one branch of a table, each batch once and in one commit.
+"""Write batches of change rows to one branch of a table, each batch once and in one commit.
 
-Law: a sink is its table, its id and its key, and its batches say so; whatever else it keeps makes it faster, and
-nothing depends on it. Another process with the same id goes on where this one ended. Threads take turns.
+A sink is its table, its id and its key, and the markers of its batches hold these. Everything else that it keeps only
+makes it faster. Another process with the same id continues where this one ended. Threads take turns.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.public import public
-from deletekit.stream.applied_batches import BatchId, check_sink_id, last_marker, markers, newest_marker
+from deletekit.stream.applied_batches import BatchId, check_sink_id, last_marker, newest_marker
 from deletekit.stream.batch_digest import batch_digest, digest_of_keys
 from deletekit.stream.batch_run import BatchProgress, BatchRun, ParsedBatch
+from deletekit.stream.change_files import change_files, read_changes_file
 from deletekit.stream.change_rows import ChangeFormat
-from deletekit.stream.file_plan import FileBatch, plan_files
+from deletekit.stream.file_batches import FileBatch, plan_files
 from deletekit.stream.sink_state import SinkMode, SinkState
-from deletekit.stream.sources import change_files, read_changes_file
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import MAIN
+from deletekit.table.sink_batches import markers
 from deletekit.table.table import Table
 
 __all__ = ["Sink", "sink"]
@@ -53,24 +54,24 @@ def sink(  # noqa: PLR0913  # options, each given by its name
 
     Parameters
     ----------
-    sink_id: names the sink in the table, for as long as it lives; one for each stream.
-    equality_fields: the key columns; default the schema's identifier fields. A key has at most one row. The batches of
-        one id have one key.
-    mode: `auto` deletes old rows by position where its index finds them, and by value where the index is not complete
-        or others keep committing; `index-only` by position only; `eq-only` by value only; `flink` as Flink's sink does,
-        by value, and by position what the batch itself replaces.
+    sink_id: names the sink in the table, as long as it exists. Each stream has its own.
+    equality_fields: the key columns; default the schema's identifier fields. A key has at most one row. All batches of
+        one id have the same key.
+    mode: `auto` deletes old rows by position if its index finds them, and by value if the index is not complete or if
+        others keep committing; `index-only` deletes by position only; `eq-only` by value only; `flink` as Flink's sink
+        does: by value, and by position rows that the batch itself replaces.
     ref: the branch.
-    change_type: the column that says what a row is: `INSERT`, `UPDATE_BEFORE`, `UPDATE_AFTER`, `DELETE`, or as Flink,
-        Delta and Debezium write it; None: every row is an upsert.
-    order: the column that rows of a batch are put in order by; None: they come in order.
-    allow_rewind: apply a batch though stream or branch went back; see `is_committed` in `progress.py`.
-    allow_gaps: apply a batch though batches before it are not in the table; else their data would be missing unseen.
-    max_index_keys: how many rows the index may hold: those of the newest data files. With fewer than there are, old
-        rows are deleted by value, for one may be outside of the index.
+    change_type: the column with the change's type: `INSERT`, `UPDATE_BEFORE`, `UPDATE_AFTER`, `DELETE`, or the words of
+        Flink, Delta and Debezium. None: every row is an upsert.
+    order: the column that rows of a batch are sorted by; None: they come in order.
+    allow_rewind: apply a batch even if the stream or the branch seems to have gone back.
+    allow_gaps: apply a batch even if batches before it are missing; otherwise a gap is refused.
+    max_index_keys: how many rows the index may hold: those of the newest data files. If there are more rows, old rows
+        are deleted by value, because one may be outside of the index.
     engine: where data files are read.
 
-    Raises InvalidInputError for a bad key, mode, id or branch, and where batches of this id have another key. Close the
-    sink when it is done, or use it in a `with`.
+    Raises InvalidInputError for a bad key, mode, id or branch, and if batches of this id have another key. Close the
+    sink when it is done, or use it in a `with` statement.
     """
     check_sink_id(sink_id)
     _check_mode(mode, max_index_keys)
@@ -95,8 +96,8 @@ class Sink:
 
     Attributes
     ----------
-    state: its table and options, and what it keeps.
-    recent_progress: what became of the last hundred batches, the newest last.
+    state: its table and options, and what it keeps between batches.
+    recent_progress: the results of the last hundred batches, the newest last.
     """
 
     def __init__(self, state: SinkState, change_type: str | None, order: str | None) -> None:
@@ -114,17 +115,17 @@ class Sink:
 
     @public
     def close(self) -> None:
-        """Give back the index. The sink may be used again, and builds another."""
+        """Free the index. The sink may be used again; it then builds a new index."""
         self.state.close()
 
     @property
     def index(self) -> TableIndex | None:
-        """The index; None before the first batch that needs it."""
+        """Return the index, or None before the first batch that needs it."""
         return self.state.index
 
     @public
     def last_batch(self) -> tuple[str, int] | None:
-        """Query id and number of the newest batch of this sink in the branch; None when there is none."""
+        """Return query id and number of the newest batch of this sink in the branch, or None."""
         state = self.state
         with state.lock:
             metadata = state.table.refresh().metadata
@@ -138,14 +139,14 @@ class Sink:
         Parameters
         ----------
         changes: pyarrow Table or RecordBatch, anything with `__arrow_c_stream__`, or a list of dicts: the table's
-            columns, and those of `change_type` and `order`. Rows that delete need their key only.
-        batch_id: the batch's number in its stream, from 0 and without gaps; the same batch has the same number when it
-            comes again. A batch without rows has a number too.
-        query_id: who numbers the batches.
-        ordered: whether rows come in order; if not, the column `order` has to tell the changes of a key apart.
+            columns, and those of `change_type` and `order`. Rows that delete need only their key.
+        batch_id: the batch's number in its stream, from 0 and without gaps. A repeated batch has the same number. A
+            batch without rows has a number too.
+        query_id: the source of the batch numbers.
+        ordered: whether rows come in order. If not, the column `order` must tell the changes of a key apart.
 
-        Raises InvalidInputError, before anything is written, for changes that do not fit, and for a batch of which it
-        cannot be known that it has to be applied; CommitConflictError, CommitStateUnknownError as every commit.
+        Raises InvalidInputError, before anything is written, for changes that do not fit the table, and for a batch
+        that may or may not have been applied; CommitConflictError, CommitStateUnknownError as every commit.
         """
         _check_batch_id(batch_id, query_id)
         with self.state.lock:
@@ -174,35 +175,35 @@ class Sink:
         )
         if source is not None:
             _check_not_moved(source, batch.digest)
-        progress = BatchRun(state, changes, parsed, batch).go(started)
+        progress = BatchRun(state, changes, parsed, batch).run(started)
         self.recent_progress.append(progress)
         return progress
 
     @public
     def run(self, batches: Iterable[Any], *, query_id: str = "", first_batch_id: int = 0) -> Iterator[BatchProgress]:
-        """Apply batches one after another, numbered from `first_batch_id`; those that are in the table are skipped.
+        """Apply batches one after another, numbered from `first_batch_id`. Skip those that are in the table.
 
         Parameters
         ----------
-        batches: as `write` takes them, the same ones in the same order when the stream is started again.
+        batches: as `write` takes them. If the stream is started again, they must be the same ones in the same order.
         """
         for batch_id, changes in enumerate(batches, first_batch_id):
             yield self.write(changes, batch_id, query_id=query_id)
 
     @public
     def run_files(self, files: Sequence[str | Path], *, as_given: bool = False) -> Iterator[BatchProgress]:
-        """Apply files of changes (Parquet, CSV or JSON lines), each a batch; those that are in the table are skipped.
+        """Apply files of changes (Parquet, CSV or JSON lines), each as a batch. Skip those that are in the table.
 
-        A file is known by its path, so that calls may name all files of the stream or only the new ones.
+        A file is known by its path, so calls may name all files of the stream or only the new ones.
 
         Parameters
         ----------
-        files: in the order in which they are to be applied; a folder stands for the files in it and below, a pattern
-            for those it fits, in natural order (`2.parquet` before `10.parquet`).
-        as_given: take files in the order of a shell too, which has `10.parquet` before `2.parquet`.
+        files: in the order in which they must be applied. A folder stands for the files in it and below, a pattern for
+            those that match, in natural order (`2.parquet` before `10.parquet`).
+        as_given: also accept a shell's order, which has `10.parquet` before `2.parquet`.
 
-        Raises NotFoundError for a path that is not there; InvalidInputError for a file of which it cannot be known
-        whether or in which order it has to be applied, one of another format, and as `write`.
+        Raises NotFoundError for a missing path; InvalidInputError for a file that may or may not have been applied, for
+        a file that cannot be put in order, for an unknown format, and as `write`.
         """
         state = self.state
         found = change_files(files, as_given=as_given)
@@ -230,10 +231,10 @@ class Sink:
     def foreach_batch(self, frame: Any, batch_id: int) -> None:
         """Apply one micro-batch of Spark: `stream.writeStream.foreachBatch(sink.foreach_batch)`.
 
-        The batch is collected on the driver. Its rows are in no order that can be relied upon: the column `order` has
-        to tell several changes of a key apart.
+        The batch is collected on the driver. The order of its rows is not reliable, so the column `order` must tell
+        several changes of a key apart.
 
-        Raises UnsupportedError under Spark Connect, where a batch does not know its query; else as `write`.
+        Raises UnsupportedError under Spark Connect, where a batch does not know its query; otherwise as `write`.
         """
         try:
             query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
@@ -260,7 +261,7 @@ def _check_mode(mode: str, max_index_keys: int | None) -> None:
         raise InvalidInputError("unknown mode", kind="sink-mode", field="mode", found=mode, expected=", ".join(_MODES))
     if max_index_keys is not None and (mode != "auto" or max_index_keys < 0):
         raise InvalidInputError(
-            "only mode auto can do with an index that lacks keys",
+            "only mode auto works with an index that does not have all keys",
             kind="sink-mode",
             field="max_index_keys",
             found=f"{max_index_keys}, mode {mode}",

@@ -1,6 +1,6 @@
-"""What a sink keeps from batch to batch, and what it is made of.
+"""Hold a sink's table and options, and the index and reader that it keeps between batches.
 
-Law: nothing here is needed to be right: index and reader may be thrown away at any time, and are made again.
+Index and reader only make the sink faster. They may be thrown away at any time and are then made again.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from deletekit.commit.planned_change import check_request, check_same_table
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.stream.applied_batches import check_owner, newest_marker, sink_tag
+from deletekit.stream.applied_batches import check_owner, newest_marker
 from deletekit.stream.key_columns import DamagedCopyError
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.sink_batches import sink_tag
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import equality_fields_of
@@ -34,12 +35,12 @@ SinkMode = Literal["auto", "flink", "eq-only", "index-only"]
 
 @dataclass(slots=True, kw_only=True)
 class SinkState:
-    """A sink's table and options (see `sink`), and the index and reader it keeps.
+    """A sink's table and options (see `sink`), and the index and reader that it keeps.
 
     Attributes
     ----------
     table_uuid: the table that the sink was opened for.
-    lock: held by whoever uses the table, the index or the reader.
+    lock: held while the table, the index or the reader is used.
     """
 
     table: Table
@@ -57,26 +58,28 @@ class SinkState:
     lock: RLock = field(default_factory=RLock)
 
     def close(self) -> None:
-        """Give back the index."""
+        """Free the index."""
         with self.lock:
             if self.index is not None:
                 self.index.close()
                 self.index = None
 
     def key_fields(self, schema: Schema) -> tuple[NestedField, ...]:
-        """The key columns. Raises InvalidInputError."""
+        """Return the key columns. Raise InvalidInputError."""
         names: Any = self.equality_fields if self.equality_fields is not None else schema.identifier_field_ids
         if not names:
             raise InvalidInputError(
-                "a sink needs key columns, and the schema names none", kind="equality-key", field="equality_fields"
+                "a sink needs key columns, but the schema has no identifier fields",
+                kind="equality-key",
+                field="equality_fields",
             )
         return equality_fields_of(schema, names)
 
     def with_index(self, base: Base, use: Callable[[TableIndex], T]) -> tuple[T, int]:
-        """What `use` makes of the index, right for the attempt's base, and how many data files were read for that.
+        """Call `use` with the index of the attempt's base. Return its result, and how many data files were read.
 
-        When the copies of keys on the local disk turn out to be damaged, the index is made again, once; so `use` reads
-        all that it needs of it before it writes anything.
+        If the copies of keys on the local disk are damaged, the index is made again, once. So `use` must read
+        everything that it needs from the index before it writes anything.
         """
         for last in (False, True):
             try:
@@ -97,7 +100,7 @@ class SinkState:
         return self.index, read
 
     def reader(self, metadata: TableMetadata) -> SnapshotReader:
-        """The reader that is kept from batch to batch."""
+        """Return the reader that is kept between batches."""
         if self.kept_reader is None:
             self.kept_reader = SnapshotReader(self.table.io, metadata)
         else:
@@ -105,7 +108,7 @@ class SinkState:
         return self.kept_reader
 
     def check(self) -> None:
-        """Refuse, before anything is written, a table or branch that batches cannot be written to."""
+        """Refuse, before anything is written, a table or branch to which batches cannot be written."""
         metadata = self.table.metadata
         check_same_table(self.table, self.table_uuid)
         check_request(self.table, self.ref)

@@ -1,11 +1,11 @@
-"""A table's keys, and where the live row of each is: kept from commit to commit, and right for one head at a time.
+"""Keep an index of a table's live rows by key, from commit to commit, exact for one head at a time.
 
-Law: the index follows what is live, not what was meant: it compares the head's data and delete files with those that it
-has seen, reads what is new and forgets what is gone, whoever wrote it and whichever way the branch was moved. A hash
-that is found is not believed before the key itself is compared. Nothing but a place is said of a row.
+The index follows the live files, not the intentions of commits. It compares the head's data and delete files with those
+that it has seen, reads the new ones and forgets those that are gone, by any writer, in any order. After a hash is
+found, the key itself is compared. The index only knows where a row is, not its values.
 
-A row takes 16 bytes and one bit of memory. Keys that are not whole numbers, and row ids that are stored in data files,
-are on the local disk (`KeyColumns`).
+A row takes 16 bytes and one bit of memory. Keys that are not integers, and row ids that data files store, are on the
+local disk (`KeyColumns`).
 """
 
 from __future__ import annotations
@@ -31,11 +31,10 @@ from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.stream.file_keys import FileKeys, read_file_keys
 from deletekit.stream.key_columns import KeyColumns
-from deletekit.stream.key_hash import KeyHasher, KeyHashes, same_keys
-from deletekit.stream.key_index import KeyIndex, Locations, pack, unpack
+from deletekit.stream.key_index import KeyHasher, KeyHashes, KeyIndex, Locations, by_file, pack, same_keys, unpack
 from deletekit.table.file_io import FileIO
 
-__all__ = ["Hits", "TableIndex", "by_file"]
+__all__ = ["Hits", "TableIndex"]
 
 Numbers = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint8]
@@ -43,7 +42,7 @@ Bits = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """Live rows that have a key asked for: the number of the key, the number of the file, the position."""
+    """Live rows with one of the wanted keys: the index of the key, the number of the file, the position."""
 
     keys: Numbers
     files: Numbers
@@ -58,10 +57,10 @@ class Hits:
 
 @dataclass(slots=True)
 class _File:
-    """A live data file: the deletes that were seen, and a bit for each row that is hidden.
+    """A live data file: the deletes that were seen, and a bit for each hidden row.
 
-    `dead` finds out about single rows; `hidden` is the same rows as they are written, once somebody asked for them. To
-    make it of `dead` each time would cost more from batch to batch.
+    `dead` answers for single rows. `hidden` holds the same rows as a bitmap, once it was asked for, because converting
+    `dead` for each batch would cost more.
     """
 
     task: ScanTask
@@ -76,12 +75,12 @@ class _File:
 
 
 class TableIndex:
-    """The index of the rows of one branch by one key.
+    """An index of the rows of one branch by one key.
 
     Parameters
     ----------
     fields: the key columns.
-    max_keys: how many rows it may hold; the data files with the oldest rows are left out. None: all of them.
+    max_keys: how many rows it may hold; the data files with the oldest rows are left out. None: no limit.
     """
 
     def __init__(self, fields: Sequence[NestedField], *, max_keys: int | None = None) -> None:
@@ -110,7 +109,7 @@ class TableIndex:
         self.close()
 
     def close(self) -> None:
-        """Remove what is on disk."""
+        """Remove the files on disk."""
         self._columns.close()
 
     def __len__(self) -> int:
@@ -118,18 +117,20 @@ class TableIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that keys, places and hidden rows take."""
+        """Return the bytes of memory of keys, locations and hidden rows."""
         hidden = sum(f.dead.nbytes + (0 if f.hidden is None else _size(f.hidden)) for f in self._files.values())
         return self._index.nbytes + self._nulls.nbytes + hidden
 
     @property
     def is_complete(self) -> bool:
-        """Whether a key that is not found is certainly not in the table."""
+        """Return whether a key that is not found is certainly not in the table."""
         return not self._left_out
 
     def expect(self, written: Mapping[str, FileKeys], deletes: Iterable[DeleteFile], hits: Hits) -> None:
-        """What may be live at the next `catch_up`, so that it need not be read: the keys of data files, by path, and
-        the deletion vectors of some hits.
+        """Announce what a commit writes, so that the next `catch_up` need not read it.
+
+        `written` are the keys of data files, by path. `deletes` are its delete files; vectors for files of `hits` hide
+        those hits.
         """
         self._expected = dict(written)
         of_path = {self.task(n).data_file.file_path: (n, at) for n, at in by_file(hits.files)}
@@ -140,9 +141,9 @@ class TableIndex:
         }
 
     def catch_up(self, io: FileIO, base: Base, engine: Engine) -> int:
-        """Make the index that of a head; returns how many data files had to be read.
+        """Make the index exact for a head. Return how many data files were read.
 
-        Raises FormatError and NotFoundError for files that cannot be read; the index is then built anew next time.
+        Raise FormatError and NotFoundError for files that cannot be read; the index is then built again next time.
         """
         tasks = {t.data_file.file_path: t for t in plan_scan(base.metadata, base.snapshot, base.reader)}
         context = ReadContext(io, base.metadata)
@@ -165,27 +166,27 @@ class TableIndex:
         return read
 
     def find(self, keys: Sequence[Any]) -> Hits:
-        """The live rows that have one of these keys, which are given as columns of the fields' types."""
+        """Find the live rows with one of these keys, given as columns of the fields' types."""
         hashes = self._hasher(keys)
         return self._verified(keys, self._live(*self._looked_up(hashes)))
 
     def numbers(self) -> list[int]:
-        """The numbers of the data files."""
+        """Return the numbers of the data files."""
         return list(self._files)
 
     def task(self, file_number: int) -> ScanTask:
-        """A data file of the head, with its deletes."""
+        """Return a data file of the head, with its deletes."""
         return self._files[file_number].task
 
     def hidden(self, file_number: int) -> PositionBitmap:
-        """The rows of a data file that are hidden."""
+        """Return the hidden rows of a data file."""
         file = self._files[file_number]
         if file.hidden is None:
             file.hidden = _positions(file.dead)
         return file.hidden
 
     def row_ids(self, hits: Hits) -> pa.Array:
-        """The `_row_id` of each row; null where rows have none."""
+        """Return the `_row_id` of each row; null for rows without one."""
         ids, known = np.zeros(len(hits), np.int64), np.zeros(len(hits), np.bool_)
         for number, rows in by_file(hits.files):
             file, positions = self._files[number], hits.positions[rows]
@@ -204,7 +205,7 @@ class TableIndex:
         return self._files[self._numbers[task.data_file.file_path]]
 
     def _chosen(self, tasks: Mapping[str, ScanTask]) -> list[ScanTask]:
-        """Data files to read: those that are new, as far as there is room; the newest ones are worth most."""
+        """Choose the data files to read: the new ones, the newest first, as many as fit into `max_keys`."""
         new = [t for path, t in tasks.items() if path not in self._numbers]
         self._left_out &= set(tasks)
         if self._max_keys is None:
@@ -261,7 +262,7 @@ class TableIndex:
             self._columns.drop(number)
 
     def _compact(self) -> None:
-        """Leave out rows that are hidden or gone with their file, once they are a third of all."""
+        """Drop rows that are hidden or whose file is gone, once they are a third of all."""
         if 3 * self._gone_rows > len(self):
             self._index.keep(self._are_live)
             self._nulls.keep(self._are_live)
@@ -278,8 +279,8 @@ class TableIndex:
     # --- what is hidden -----------------------------------------------------------------------------------------------
 
     def _hide(self, context: ReadContext, tasks: Sequence[ScanTask]) -> set[str]:
-        """Take in deletes that came; returns the files of which others are gone, which have to be read anew."""
-        anew: set[str] = set()
+        """Apply new deletes. Return the files that lost deletes, which must be read again."""
+        read_again: set[str] = set()
         by_value: list[tuple[ScanTask, list[DeleteFile]]] = []
         for task in tasks:
             file = self._file(task)
@@ -287,9 +288,9 @@ class TableIndex:
             new = [d for i, d in now.items() if i not in file.seen]
             positions = [d for d in new if d.kind != "equality-delete"]
             hidden = self._bits(context, task, positions, len(file.dead))
-            # Whatever is gone must be in what came, as in a vector that replaces another.
+            # New deletes must hide all rows of removed ones, as when a vector replaces another.
             if file.seen - set(now) and (file.dead & ~hidden).any():
-                anew.add(task.data_file.file_path)
+                read_again.add(task.data_file.file_path)
                 continue
             self._set(file, file.dead | hidden)
             file.seen = frozenset(now)
@@ -297,10 +298,10 @@ class TableIndex:
             if keyed:
                 by_value.append((task, keyed))
         self._hide_keys(context, by_value)
-        return anew
+        return read_again
 
     def _bits(self, context: ReadContext, task: ScanTask, deletes: Collection[DeleteFile], length: int) -> Bits:
-        """What deletes by position hide of a file; positions behind its end, which some writers leave, are nothing."""
+        """Return what position deletes hide of a file, without positions behind its end, which some writers leave."""
         bits = np.zeros(length, np.uint8)
         for delete in deletes:
             known = self._expected_bits.get(delete.identity)
@@ -311,7 +312,10 @@ class TableIndex:
         return bits
 
     def _hide_keys(self, context: ReadContext, found: Sequence[tuple[ScanTask, list[DeleteFile]]]) -> None:
-        """Look up the keys of equality deletes, each file of them once; read data only for those of other columns."""
+        """Look up the keys of equality deletes in the index.
+
+        Read data files only for deletes with other key columns.
+        """
         ids = tuple(sorted(f.field_id for f in self.fields))
         other = [t for t, deletes in found if any(tuple(sorted(d.equality_ids or ())) != ids for d in deletes)]
         for task in other:
@@ -366,13 +370,6 @@ class TableIndex:
         return hits.where(right)
 
 
-def by_file(files: Numbers) -> list[tuple[int, Numbers]]:
-    """Each file number with the places it has."""
-    order = np.argsort(files, kind="stable")
-    starts = np.flatnonzero(np.diff(files[order], prepend=-1))
-    return [(int(files[part[0]]), part) for part in np.split(order, starts[1:]) if len(part)]
-
-
 def _packed(positions: PositionBitmap, length: int) -> Bits:
     bits: Bits = np.packbits(positions.mask(0, length * 8), bitorder="little")
     return bits
@@ -392,7 +389,7 @@ def _size(positions: PositionBitmap) -> int:
 
 
 def _filled(row_ids: pa.Array, first_row_id: int | None) -> pa.Array:
-    """Row ids, of which those that are not stored follow from the position."""
+    """Fill in row ids that are not stored. They follow from the position."""
     if not row_ids.null_count or first_row_id is None:
         return row_ids
     return pc.coalesce(row_ids, pa.array(first_row_id + np.arange(len(row_ids))))

@@ -1,6 +1,5 @@
-"""Who descends from whom: the parents of snapshots.
+"""Follow the parents of snapshots. An expired parent ends the known history.
 
-Law: pure. A parent that has expired ends the history; nothing behind it is known.
 Spec: "Snapshots"; Java SnapshotUtil.
 """
 
@@ -14,7 +13,7 @@ __all__ = ["ancestors", "is_ancestor"]
 
 
 def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snapshot]:
-    """A snapshot, its parent, its parent's parent, as far as the table still has them."""
+    """Yield a snapshot, its parent, its parent's parent, as far as the table still has them."""
     seen: set[int] = set()
     while snapshot_id in metadata.snapshots and snapshot_id not in seen:
         seen.add(snapshot_id)
@@ -23,5 +22,5 @@ def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snap
 
 
 def is_ancestor(metadata: TableMetadata, snapshot_id: int, ancestor_id: int) -> bool:
-    """Whether `ancestor_id` is `snapshot_id` or one of its ancestors."""
+    """Tell whether `ancestor_id` is `snapshot_id` or one of its ancestors."""
     return any(s.snapshot_id == ancestor_id for s in ancestors(metadata, snapshot_id))

@@ -1,8 +1,8 @@
-"""Catalogs: who knows a table's current metadata file, and swaps it.
+"""Load tables from catalogs and commit to them, each commit as one compare-and-swap.
 
-Law: the only module that imports pyiceberg.catalog. A commit is one compare-and-swap; what it does not know it says.
-SQL catalogs (the embedded SQLite one, PostgreSQL) are committed to by deletekit itself, because pyiceberg cannot
-serialise v3 metadata; REST and the rest take the same updates through pyiceberg.
+If the outcome of a commit is unknown, CommitStateUnknownError is raised. deletekit itself commits to SQL catalogs (the
+embedded SQLite one, PostgreSQL), because pyiceberg cannot serialise v3 metadata. REST and other catalogs get the same
+updates through pyiceberg. No other module imports pyiceberg.catalog.
 """
 
 from __future__ import annotations
@@ -68,58 +68,58 @@ class TableState:
 
 
 class Catalog(ABC):
-    """What deletekit needs of a catalog. `pyiceberg` is the wrapped catalog, for everything else one may want.
+    """What deletekit needs of a catalog. `pyiceberg` is the wrapped catalog, for everything else.
 
-    Whatever the wrapped catalog raises reaches the caller as a DeletekitError with that as its cause.
+    Whatever the wrapped catalog raises becomes a DeletekitError with that as its cause.
     """
 
     pyiceberg: PyIcebergCatalog
 
     @property
     def name(self) -> str:
-        """The catalog's name; Spark must use the same one on a shared SQL catalog, which keys its rows by it."""
+        """The catalog's name. On a shared SQL catalog Spark must use the same name: rows are keyed by it."""
         return self.pyiceberg.name
 
     @abstractmethod
     def load(self, identifier: Identifier) -> TableState:
-        """The current state. Raises NotFoundError."""
+        """Return the current state. Raises NotFoundError."""
 
     @abstractmethod
     def create(self, identifier: Identifier, metadata: TableMetadata) -> TableState:
-        """Register a new table, which may have a snapshot already.
+        """Register a new table, which may already have a snapshot.
 
-        Raises InvalidInputError when it exists, UnsupportedError for an unwritable version,
-        CommitStateUnknownError when the catalog cannot say whether it was made.
+        Raises InvalidInputError if it exists, UnsupportedError for an unwritable version, CommitStateUnknownError if
+        the catalog's answer was lost.
         """
 
     @abstractmethod
     def commit(self, identifier: Identifier, requirements: Sequence[Json], updates: Sequence[Json]) -> TableState:
         """Apply updates if the requirements hold.
 
-        Raises CommitConflictError when they do not or another writer wins, CommitStateUnknownError when the catalog
-        cannot say. Any other DeletekitError, too, means that the table certainly did not change.
+        Raises CommitConflictError if they do not hold or another writer wins, CommitStateUnknownError if the catalog's
+        answer was lost. After any other DeletekitError the table certainly did not change.
         """
 
     def check_writable(self, format_version: int) -> None:  # noqa: B027  # most catalogs take every version
-        """Raise UnsupportedError, before anything is written, when this catalog cannot take that format version."""
+        """Raise UnsupportedError, before anything is written, if this catalog does not support the format version."""
 
     def default_location(self, identifier: Identifier) -> str:
-        """Where a table goes that names no location; "" when the catalog itself will choose."""
+        """Return the location of a table that names none; "" if the catalog itself chooses."""
         del identifier
         return ""
 
     def list_tables(self, namespace: str) -> list[Identifier]:
-        """Identifiers of the tables of a namespace. Raises NotFoundError."""
+        """List the identifiers of the tables of a namespace. Raises NotFoundError."""
         with asking(namespace):
             return [tuple(i) for i in self.pyiceberg.list_tables(namespace)]
 
     def list_namespaces(self) -> list[Identifier]:
-        """All top-level namespaces."""
+        """List all top-level namespaces."""
         with asking(self.name):
             return [tuple(n) for n in self.pyiceberg.list_namespaces()]
 
     def drop_table(self, identifier: str | Sequence[str]) -> None:
-        """Forget a table; its files stay. Raises NotFoundError."""
+        """Remove a table from the catalog. Its files stay. Raises NotFoundError."""
         key = to_identifier(identifier)
         with asking(dotted(key)):
             self.pyiceberg.drop_table(key)
@@ -176,9 +176,9 @@ class SqlStore(Catalog):
         return state
 
     def _register(self, identifier: Identifier, state: TableState, statement: Any) -> bool:
-        """Write `state`'s metadata file and run, in one transaction, the statement that makes it the table's.
+        """Write the metadata file, and run the statement that makes it the table's in one transaction.
 
-        False when no row was changed. The file stays unless the statement certainly had no effect.
+        Return False if no row was changed. The file stays unless the statement certainly had no effect.
         """
         location = state.metadata_location
         changed = False
@@ -200,12 +200,12 @@ class SqlStore(Catalog):
         return changed
 
     def _landed(self, identifier: Identifier, location: str) -> bool | None:
-        """True when a metadata file is in the table's history; None says nothing."""
+        """Return True if a metadata file is in the table's history, else None: that proves nothing."""
         state = self.load(identifier)
         return location == state.metadata_location or location in logged_files(state.metadata) or None
 
     def _find(self, identifier: Identifier) -> str | None:
-        # All columns: Spark's JdbcCatalog may have made the table in its V0 shape, without `iceberg_type`.
+        # All columns: Spark's JdbcCatalog may have made the SQL table in its V0 form, without `iceberg_type`.
         statement = sa.select(sa.text("*")).select_from(IcebergTables.__table__).where(*self._is(identifier))
         with asking(dotted(identifier)):
             try:
@@ -237,12 +237,12 @@ class SqlStore(Catalog):
         try:
             super()._ensure_namespace(identifier)
         except DeletekitError as e:
-            # pyiceberg looks first and inserts then; two of us may do so at once.
+            # pyiceberg looks first and then inserts; two processes may do so at once.
             if not isinstance(e.__cause__, sa.exc.IntegrityError):
                 raise
 
     def default_location(self, identifier: Identifier) -> str:
-        """Under the namespace's own location, else under the warehouse. Raises InvalidInputError without either."""
+        """Return a location below the namespace's, else below the warehouse. Raises InvalidInputError without both."""
         home = None
         with asking(dotted(identifier)), suppress(NoSuchNamespaceError):
             home = self.pyiceberg.load_namespace_properties(identifier[:-1]).get("location")
@@ -281,7 +281,7 @@ class PyIcebergStore(Catalog):
         table = self._table(identifier)
         self.check_writable(max([table.metadata.format_version, *(u.get("format-version", 1) for u in updates)]))
         if not self._is_rest:
-            # pyiceberg applies the updates itself; what it refuses would look like a failure of unknown state.
+            # pyiceberg applies the updates itself, and what it refuses would look like an unknown state.
             updates = rehearse(self._state(table, table.metadata_location).metadata, requirements, updates)
         properties = table.metadata.properties
         try:
@@ -314,13 +314,13 @@ class PyIcebergStore(Catalog):
         if not has_defaults(metadata) and not metadata.snapshots:
             self.pyiceberg.create_table(*arguments, properties=properties)
             return
-        # create_table drops column defaults, and takes no snapshot. Let the catalog choose the location, then send it
-        # all as updates.
+        # create_table drops column defaults and snapshots. So let the catalog choose the location, and send everything
+        # as updates.
         staged = self.pyiceberg.create_table_transaction(*arguments, properties=properties)._table  # noqa: SLF001
         self._send(staged, [{"type": "assert-create"}], creating_updates(metadata, staged.location()))
 
     def _send(self, table: PyIcebergTable, requirements: Sequence[Json], updates: Sequence[Json]) -> str:
-        """The location of the metadata file that the catalog made of the updates."""
+        """Send the updates, and return the location of the metadata file that the catalog made."""
         answer = self.pyiceberg.commit_table(
             table,
             TypeAdapter(tuple[TableRequirement, ...]).validate_python(list(requirements)),
@@ -331,12 +331,12 @@ class PyIcebergStore(Catalog):
     def _landed(
         self, identifier: Identifier, requirements: Sequence[Json], updates: Sequence[Json], error: DeletekitError
     ) -> TableState | None:
-        """The state, when it has what the updates ask for; None says nothing."""
+        """Return the state if it has what the updates ask for, else None: that proves nothing."""
         state = self.load(identifier)
         if is_applied(state.metadata, updates):
             return state
         if error.kind == "catalog-refused":
-            # A server may say 400 where a commit on another branch took the sequence number: that is a lost race.
+            # A server may answer 400 if a commit on another branch took the sequence number. That is a lost race.
             rehearse(state.metadata, requirements, updates)
         return None
 
@@ -352,11 +352,11 @@ class PyIcebergStore(Catalog):
 
 
 def local_catalog(path: str | Path, name: str = "local") -> Catalog:
-    """An embedded catalog: a SQLite file `catalog.db` and the tables' files, all under one directory.
+    """Open an embedded catalog: a SQLite file `catalog.db` and the tables' files, all in one directory.
 
     Parameters
     ----------
-    path: directory, created when missing.
+    path: the directory, created if missing.
     name: catalog name. Iceberg's JdbcCatalog opens the same file from Spark under a catalog of this name.
 
     Holds format versions 1 to 3, and several processes may commit to it at once.
@@ -369,9 +369,9 @@ def local_catalog(path: str | Path, name: str = "local") -> Catalog:
 
 
 def load_catalog(name: str, **properties: Any) -> Catalog:
-    """Any pyiceberg catalog by its own properties (`type="rest"`, `uri=...`) or its configuration file.
+    """Open any pyiceberg catalog by its own properties (`type="rest"`, `uri=...`) or its configuration file.
 
-    Format version 3 needs a REST or SQL catalog; others refuse it by name before anything is written.
+    Format version 3 needs a REST or SQL catalog. Others refuse it before anything is written.
 
     Raises InvalidInputError for properties that make no catalog, EnvironmentMissingError for a missing package.
     """
@@ -379,7 +379,7 @@ def load_catalog(name: str, **properties: Any) -> Catalog:
 
 
 def wrap_catalog(catalog: PyIcebergCatalog, *, owned: bool = False) -> Catalog:
-    """A deletekit catalog over a pyiceberg one, of which an owned one's SQL connections are closed when it goes."""
+    """Return a deletekit catalog over a pyiceberg one. The SQL connections of an `owned` one are closed with it."""
     if not isinstance(catalog, SqlCatalog):
         return PyIcebergStore(catalog)
     if owned:
@@ -394,7 +394,7 @@ def _table_exists(identifier: Identifier) -> InvalidInputError:
 def _open(name: str, make: Callable[[], PyIcebergCatalog]) -> Catalog:
     with opening(name):
         for _ in range(_OPENING_RACES):
-            # pyiceberg looks for its SQL tables and creates them then; several processes may do so at once.
+            # pyiceberg looks for its SQL tables and then creates them; several processes may do so at once.
             with suppress(sa.exc.OperationalError, sa.exc.ProgrammingError, sa.exc.IntegrityError):
                 return wrap_catalog(make(), owned=True)
         return wrap_catalog(make(), owned=True)

@@ -1,6 +1,6 @@
-"""What catalogs' libraries raise, as deletekit's errors: certain failures, lost races, and what nobody knows.
+"""Translate what catalogs' libraries raise into deletekit's errors: failures, lost races, unknown commit states.
 
-Law: every error keeps its cause; only what certainly did not happen is called a failure.
+Every error keeps its cause. Only what certainly did not happen is reported as a failure.
 Spec: REST catalog, responses of "updateTable"; Java ErrorHandlers, and `commit.status-check.*`.
 """
 
@@ -42,14 +42,14 @@ __all__ = ["asking", "committing", "committing_row", "opening", "row_errors", "s
 
 _ROLLED_BACK = {"40001", "40P01"}  # SQL states: serialisation failure, deadlock
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-_UNKNOWN_STATUS = {408, 499}  # of HTTP's "your mistake", those that say nothing about what was done
+_UNKNOWN_STATUS = {408, 499}  # HTTP client errors that do not tell whether anything was done
 
 T = TypeVar("T")
 
 
 @contextmanager
 def opening(name: str) -> Iterator[None]:
-    """Around making a pyiceberg catalog: bad properties are the caller's, a missing package the machine's."""
+    """Translate errors of making a pyiceberg catalog: wrong properties, or a missing package."""
     try:
         yield
     except (NotInstalledError, ImportError) as e:
@@ -62,7 +62,7 @@ def opening(name: str) -> Iterator[None]:
 
 @contextmanager
 def asking(name: str) -> Iterator[None]:
-    """Around a request that leaves a table as it is; `name` is the table's or the namespace's."""
+    """Translate errors of a request that changes no table. `name` is that of the table or namespace."""
     try:
         yield
     except DeletekitError:
@@ -73,7 +73,7 @@ def asking(name: str) -> Iterator[None]:
 
 @contextmanager
 def row_errors(name: str) -> Iterator[None]:
-    """Around a transaction on a SQL catalog's row, up to its COMMIT: whatever fails here certainly did not happen."""
+    """Translate errors of a SQL transaction before its COMMIT. Whatever fails here certainly did not happen."""
     try:
         yield
     except sa.exc.IntegrityError as e:  # a new row with the key of another: a table's, or a view's
@@ -88,12 +88,12 @@ def row_errors(name: str) -> Iterator[None]:
 
 @contextmanager
 def committing_row(connection: sa.Connection) -> Iterator[None]:
-    """Around a SQL catalog's COMMIT: one that got no answer may have landed."""
+    """Translate errors of a SQL catalog's COMMIT. Without an answer, its state is unknown."""
     try:
         yield
     except Exception as e:  # drivers also let errors of sockets and files through as they are
-        # SQLite keeps the transaction when a reader makes its COMMIT fail, and SQLAlchemy would pool the connection so:
-        # we would read what is not committed, and some later COMMIT would make it so.
+        # If a reader makes SQLite's COMMIT fail, the transaction stays open, and SQLAlchemy would pool the connection.
+        # We would read what is not committed, and a later COMMIT would commit it.
         with suppress(Exception):
             connection.rollback()
         raise ((_lost_race(e) if isinstance(e, sa.exc.SQLAlchemyError) else None) or _unknown_state(e)) from e
@@ -101,7 +101,7 @@ def committing_row(connection: sa.Connection) -> Iterator[None]:
 
 @contextmanager
 def committing(name: str) -> Iterator[None]:
-    """Around pyiceberg's own commit of a table: of unknown state, unless the catalog certainly refused."""
+    """Translate errors of pyiceberg's commit of a table. Its state is unknown unless the catalog certainly refused."""
     try:
         yield
     except Exception as e:
@@ -123,11 +123,11 @@ def _commit_error(error: Exception, name: str) -> DeletekitError:
 
 
 def state_after(error: DeletekitError, look: Callable[[], T | None], properties: Mapping[str, str]) -> T:
-    """What `look` finds when a commit has landed in spite of the error; else the error is raised.
+    """Return what `look` finds if the commit happened in spite of the error. Otherwise raise the error.
 
-    After a commit of unknown state it looks several times, by the table's `commit.status-check.*` properties: the
-    catalog may be on its way back, or still at work. Not finding it therefore proves nothing. After a refusal it looks
-    once: that may be the answer to a request which an SDK or a gateway sent again, when the first one had landed.
+    After an unknown state, look several times, by the table's `commit.status-check.*` properties: the catalog may be
+    restarting, or still working. So finding nothing proves nothing. After a refusal, look once: an SDK or a gateway may
+    have sent the request twice, and the answer is that to the second.
     """
     unknown = isinstance(error, CommitStateUnknownError)
     retries = _number(properties, "commit.status-check.num-retries") if unknown else 0
@@ -144,7 +144,7 @@ def state_after(error: DeletekitError, look: Callable[[], T | None], properties:
             found = look()
         except CommitConflictError:
             raise
-        except DeletekitError:  # still down, or the table was dropped or renamed: no answer either
+        except DeletekitError:  # still down, or the table was dropped or renamed
             continue
         if found is not None:
             return found
@@ -162,13 +162,13 @@ def _translated(error: Exception, name: str) -> DeletekitError:
         return UnsupportedError("this catalog cannot do that", kind="catalog", field=name, found=_text(error))
     if isinstance(error, ValidationError | UnexpectedAnswer):  # format version 4, a type that pyiceberg does not know
         return UnsupportedError("pyiceberg cannot read this table", kind="catalog", field=name, found=_text(error))
-    if isinstance(error, ValueError):  # pyiceberg's word for what a catalog does not take, such as nested namespaces
+    if isinstance(error, ValueError):  # what a catalog does not support, such as nested namespaces
         return InvalidInputError("the catalog refused", kind="catalog-refused", field=name, found=_text(error))
     return _failed(error)
 
 
 def _lost_race(error: sa.exc.SQLAlchemyError) -> CommitConflictError | None:
-    """For a database that rolled back because of another transaction: nothing happened, and trying again is right."""
+    """Return a lost race if the database rolled back because of another transaction: nothing happened."""
     original = getattr(error, "orig", None)
     state = getattr(original, "sqlstate", None) or getattr(original, "pgcode", None)
     busy = getattr(original, "sqlite_errorcode", 0) & 0xFF  # extended codes are in the higher bits
@@ -194,7 +194,7 @@ def _text(error: Exception) -> str:
 
 
 def _number(properties: Mapping[str, str], name: str) -> int:
-    # Not refused when malformed: the commit is out already.
+    # A wrong value is not refused here: the commit was already sent.
     try:
         return int(value_of(properties, name))
     except InvalidInputError:

@@ -1,6 +1,5 @@
-"""What deletekit asks of a catalog that applies updates itself: those that make a table, and those it will take.
+"""Prepare the updates for a catalog that applies them itself: to create a table, and to commit to it.
 
-Law: pure; (metadata, updates) -> updates.
 Spec: REST catalog "TableUpdate", "CreateTableRequest" with `stage-create`.
 """
 
@@ -20,10 +19,10 @@ Json = Mapping[str, Any]
 
 
 def rehearse(metadata: TableMetadata, requirements: Sequence[Json], updates: Sequence[Json]) -> list[Json]:
-    """Raise what a catalog with this state would have to refuse; else the updates as pyiceberg can apply them.
+    """Raise what a catalog in this state must refuse. Otherwise return the updates as pyiceberg can apply them.
 
-    pyiceberg takes schema and spec ids as they are, where Java's servers assign them and know what they have already;
-    and it fails on the removal of a property that is not there.
+    pyiceberg takes schema and spec ids as given; Java's servers assign them, and recognise a schema that they have.
+    pyiceberg also fails to remove a property that is not set.
     """
     check_requirements(metadata, requirements)
     out: list[Json] = []
@@ -45,7 +44,7 @@ def rehearse(metadata: TableMetadata, requirements: Sequence[Json], updates: Seq
     return out
 
 
-# What an update adds, where it goes, and its id; and which id another update chooses by.
+# What an update adds, the list it is added to, and its id; and by which id another update chooses.
 _NUMBERED = {"add-schema": ("schema", "schemas", "schema-id"), "add-spec": ("spec", "partition-specs", "spec-id")}
 _CHOSEN = {"set-current-schema": "schema-id", "set-default-spec": "spec-id"}
 
@@ -55,7 +54,7 @@ def _content(thing: Json) -> tuple[Any, Any]:
 
 
 def is_applied(metadata: TableMetadata, updates: Sequence[Json]) -> bool:
-    """Whether a state has all that the updates ask for; but for snapshots, it does not matter who committed it."""
+    """Tell whether a state has what the updates ask for. Except for snapshots, anyone may have committed it."""
     added = {u["snapshot"]["snapshot-id"] for u in updates if u["action"] == "add-snapshot"}
     if added:
         return added <= set(metadata.snapshots)
@@ -64,12 +63,12 @@ def is_applied(metadata: TableMetadata, updates: Sequence[Json]) -> bool:
 
 
 def has_defaults(metadata: TableMetadata) -> bool:
-    """Whether a column has a default, which pyiceberg's `create_table` drops."""
+    """Tell whether a column has a default. pyiceberg's `create_table` drops defaults."""
     return any(f.initial_default is not None or f.write_default is not None for f in metadata.all_fields.values())
 
 
 def creating_updates(metadata: TableMetadata, location: str) -> list[Json]:
-    """The updates that turn nothing into a table with this metadata at `location`, as Java's create transaction."""
+    """Return the updates that create a table with this metadata at `location`, as Java's create transaction."""
     return [
         {"action": "assign-uuid", "uuid": metadata.table_uuid},
         {"action": "upgrade-format-version", "format-version": metadata.format_version},

@@ -1,4 +1,4 @@
-"""Names of columns that a caller gives: one or several, and what to say of one that is not there."""
+"""Read column names that a caller gives, and suggest names for a mistyped one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["as_names", "columns_like"]
 
 
 def as_names(names: str | Iterable[Any]) -> list[Any]:
-    """A list of names; a single text is one name, not the list of its letters."""
+    """Return a list of names. A single text is one name, not a list of letters."""
     return [names] if isinstance(names, str) else list(names)
 
 
 def columns_like(name: str, known: Sequence[str]) -> str:
-    """The known names for an error message, those nearest to a mistyped one first."""
+    """List the known names for an error message, those nearest to a mistyped one first."""
     lower: dict[str, list[str]] = {}
     for one in known:
         lower.setdefault(one.lower(), []).append(one)

@@ -1,6 +1,6 @@
-"""What a table still uses a column for, besides holding its values.
+"""Tell what a table uses a column for, besides its values.
 
-Law: Iceberg's Java opens no table whose current spec, sort order or identifier names a column that is not there.
+Iceberg's Java cannot open a table whose current spec, sort order or identifier names a missing column.
 Spec: "Partition Specs", "Sorting", "Identifier Field IDs".
 """
 
@@ -15,7 +15,7 @@ __all__ = ["use_of"]
 
 
 def use_of(metadata: TableMetadata, field: NestedField) -> str | None:
-    """Say in a few words what a column, or a field below it, is used for; None for nothing."""
+    """Say in a few words what a column, or a field below it, is used for. None if for nothing."""
     orders = {order["order-id"]: order["fields"] for order in metadata.raw.get("sort-orders", ())}
     uses = {
         "rows are partitioned by it": (f.source_id for f in metadata.spec.fields),

@@ -1,7 +1,7 @@
-"""What table metadata contradicts itself in, of what a writer relies on: ids, references, sequence numbers, row ids.
+"""Find contradictions in table metadata that a writer relies on: ids, references, sequence numbers, row ids.
 
-Law: rules from values to values, each one once: `verify` reports them, a commit refuses to go on, a read warns.
-Java's TableMetadata refuses most of them when it loads a table.
+`verify` reports them, a commit refuses to build on them, and a read warns. Java's TableMetadata refuses most of them
+when it loads a table.
 Spec: "Table Metadata Fields", "Sequence Numbers", "Row Lineage", https://iceberg.apache.org/spec/
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import chain, islice
 from typing import Any
 
@@ -20,22 +20,23 @@ from deletekit.table.metadata import MAIN, TableMetadata
 __all__ = ["Contradiction", "check_manifest_list", "check_writable", "in_metadata", "warn_reader"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Contradiction:
-    """One of them; the fields are as those of `verify`'s findings. `ambiguous`: a reader cannot know what is meant."""
+    """One contradiction, with the fields of a finding of `verify`. `ambiguous`: a reader cannot know what is meant."""
 
     kind: str
     message: str
-    file: str | None = None
     field: str
     found: Any = None
     expected: Any = None
+    _: KW_ONLY
+    file: str | None = None
     snapshot_ids: tuple[int, ...] = ()
     ambiguous: bool = False
 
 
 def check_writable(metadata: TableMetadata, location: str) -> None:
-    """Refuse to write on metadata that contradicts itself. Raises FormatError, which names the first contradiction."""
+    """Raise FormatError, naming the first contradiction, for metadata that contradicts itself."""
     try:
         for found in in_metadata(metadata):
             raise _refusal(found, location)
@@ -49,15 +50,15 @@ def check_writable(metadata: TableMetadata, location: str) -> None:
 
 
 def check_manifest_list(metadata: TableMetadata, listed: Iterable[ManifestFile], location: str) -> None:
-    """Refuse to build on a manifest list that is ahead of the metadata. `verify` has the same of each file in it."""
+    """Raise FormatError for a manifest list that is ahead of the metadata. `verify` checks each file of the list."""
     for found in _in_manifest_list(metadata, listed):
         raise _refusal(found, location)
 
 
 def warn_reader(metadata: TableMetadata) -> None:
-    """Warn of contradictions that no commit will build on, and that a read does not depend on.
+    """Warn of the first contradiction that commits refuse and that reading does not depend on.
 
-    Raises FormatError where a reader cannot know what is meant: an id that is given to two different things.
+    Raises FormatError if a reader cannot know what is meant: two different things have one id.
     """
     for found in in_metadata(metadata):
         if found.ambiguous:
@@ -71,39 +72,28 @@ def warn_reader(metadata: TableMetadata) -> None:
 
 
 def in_metadata(metadata: TableMetadata) -> Iterator[Contradiction]:
-    """Every contradiction within the document."""
+    """Yield every contradiction within the document."""
     rules = (_missing, _ids_once, _references, _default_spec, _refs, _highest_ids, _below_parents, _row_ids)
     yield from chain.from_iterable(rule(metadata) for rule in rules)
 
 
 def _in_manifest_list(metadata: TableMetadata, listed: Iterable[ManifestFile]) -> Iterator[Contradiction]:
-    """Contradictions between the document and the rows of a manifest list."""
+    """Yield contradictions between the document and the rows of a manifest list."""
     for row in listed:
-        if row.sequence_number > metadata.last_sequence_number:
-            yield Contradiction(
-                kind="last-sequence-number",
-                message="a manifest has a higher one",
-                file=row.manifest_path,
-                field="last-sequence-number",
-                found=metadata.last_sequence_number,
-                expected=f">= {row.sequence_number}",
-            )
+        last, path = metadata.last_sequence_number, row.manifest_path
+        if row.sequence_number > last:
+            kind, message, expected = "last-sequence-number", "a manifest has a higher one", f">= {row.sequence_number}"
+            yield Contradiction(kind, message, kind, last, expected, file=path)
         rows = (row.added_rows_count or 0) + (row.existing_rows_count or 0)
         stop = (row.first_row_id or 0) + rows
         is_data = row.content == ManifestContent.DATA and row.first_row_id is not None
         if is_data and metadata.version.has_row_lineage and stop > metadata.next_row_id:
-            yield Contradiction(
-                kind="next-row-id",
-                message="a manifest has row ids that were not given out",
-                file=row.manifest_path,
-                field="next-row-id",
-                found=metadata.next_row_id,
-                expected=f">= {stop}",
-            )
+            kind, message = "next-row-id", "a manifest has row ids that were not given out"
+            yield Contradiction(kind, message, kind, metadata.next_row_id, f">= {stop}", file=path)
 
 
 def field_ids(raw: Any) -> Iterator[int]:
-    """Every field id of a schema or type as JSON."""
+    """Yield every field id of a schema or type as JSON."""
     if isinstance(raw, Mapping):
         for key in ("id", "element-id", "key-id", "value-id"):
             if key in raw:
@@ -123,9 +113,7 @@ def _missing(metadata: TableMetadata) -> Iterator[Contradiction]:
         names.append("next-row-id")
     for name in names:
         if metadata.raw.get(name) is None:
-            yield Contradiction(
-                kind="metadata-field", message="table metadata lacks a field", field=name, expected="a value"
-            )
+            yield Contradiction("metadata-field", "table metadata lacks a field", name, expected="a value")
 
 
 def _ids_once(metadata: TableMetadata) -> Iterator[Contradiction]:
@@ -154,9 +142,7 @@ def _ids_once(metadata: TableMetadata) -> Iterator[Contradiction]:
 
 
 def _twice(message: str, field: str, found: Any, *, ambiguous: bool) -> Contradiction:
-    return Contradiction(
-        kind="duplicate-id", message=message, field=field, found=found, expected="once", ambiguous=ambiguous
-    )
+    return Contradiction("duplicate-id", message, field, found, "once", ambiguous=ambiguous)
 
 
 def _references(metadata: TableMetadata) -> Iterator[Contradiction]:
@@ -173,50 +159,33 @@ def _references(metadata: TableMetadata) -> Iterator[Contradiction]:
         checks.append(("current-snapshot-id", current, metadata.snapshots))
     for field, found, known in checks:
         if found not in known:
-            yield Contradiction(
-                kind="reference",
-                message="id does not resolve",
-                field=field,
-                found=found,
-                expected=sorted(islice(known, 20)),
-            )
+            yield Contradiction("reference", "id does not resolve", field, found, sorted(islice(known, 20)))
 
 
 def _default_spec(metadata: TableMetadata) -> Iterator[Contradiction]:
-    """What new files are partitioned by is in the current schema; older specs may be about columns that are gone."""
+    """Check that the current schema has the source columns of the default spec. Older specs may use dropped columns."""
     spec_id = metadata.raw["default-spec-id"]
     spec = metadata.specs.get(spec_id)
     for field in spec.fields if spec is not None else ():
         if str(field.transform) != "void" and metadata.schema.find_column_name(field.source_id) is None:
-            yield Contradiction(
-                kind="partition-spec",
-                message="source column of the default partition spec is not in the current schema",
-                field=f"partition-specs.{spec_id}.{field.name}",
-                found=field.source_id,
-            )
+            message = "source column of the default partition spec is not in the current schema"
+            where = f"partition-specs.{spec_id}.{field.name}"
+            yield Contradiction("partition-spec", message, where, field.source_id)
 
 
 def _refs(metadata: TableMetadata) -> Iterator[Contradiction]:
     for name, ref in metadata.refs.items():
         if ref.get("type") not in ("branch", "tag"):
             where = f"refs.{name}.type"
-            yield Contradiction(
-                kind="ref", message="ref has no type", field=where, found=ref.get("type"), expected="branch, tag"
-            )
+            yield Contradiction("ref", "ref has no type", where, ref.get("type"), "branch, tag")
     main = metadata.refs.get(MAIN, {})
     if main.get("type") == "tag":
-        yield Contradiction(
-            kind="ref", message="main is a branch", field="refs.main.type", found="tag", expected="branch"
-        )
+        yield Contradiction("ref", "main is a branch", "refs.main.type", "tag", "branch")
     current = metadata.raw.get("current-snapshot-id")
-    if current != main.get("snapshot-id"):
-        yield Contradiction(
-            kind="current-snapshot",
-            message="current snapshot is not the head of main",
-            field="current-snapshot-id",
-            found=current,
-            expected=main.get("snapshot-id"),
-        )
+    head = main.get("snapshot-id")
+    if current != head:
+        message = "current snapshot is not the head of main"
+        yield Contradiction("current-snapshot", message, "current-snapshot-id", current, head)
 
 
 def _highest_ids(metadata: TableMetadata) -> Iterator[Contradiction]:
@@ -228,24 +197,17 @@ def _highest_ids(metadata: TableMetadata) -> Iterator[Contradiction]:
     for name, least in highest.items():
         found = metadata.raw.get(name)
         if found is not None and found < least:
-            yield Contradiction(
-                kind=name, message="a higher one is in use", field=name, found=found, expected=f">= {least}"
-            )
+            yield Contradiction(name, "a higher one is in use", name, found, f">= {least}")
 
 
 def _below_parents(metadata: TableMetadata) -> Iterator[Contradiction]:
-    """A number that is given twice, on two branches, misleads no writer; `verify` knows that rule alone."""
+    """Check that sequence numbers grow. Equal numbers on two branches harm no writer; only `verify` reports those."""
     for snapshot in metadata.snapshots.values():
         number, parent = snapshot.sequence_number, metadata.snapshots.get(snapshot.parent_snapshot_id or 0)
         if parent is not None and number <= parent.sequence_number and (number or parent.sequence_number):
-            yield Contradiction(
-                kind="snapshot-sequence",
-                message="sequence number is not above that of the parent",
-                field="sequence-number",
-                found=number,
-                expected=f"above {parent.sequence_number}",
-                snapshot_ids=(snapshot.snapshot_id,),
-            )
+            message, expected = "sequence number is not above that of the parent", f"above {parent.sequence_number}"
+            ids = (snapshot.snapshot_id,)
+            yield Contradiction("snapshot-sequence", message, "sequence-number", number, expected, snapshot_ids=ids)
 
 
 def _row_ids(metadata: TableMetadata) -> Iterator[Contradiction]:
@@ -254,14 +216,9 @@ def _row_ids(metadata: TableMetadata) -> Iterator[Contradiction]:
     for snapshot in metadata.snapshots.values():
         first, added = snapshot.first_row_id, snapshot.added_rows
         if first is not None and added is not None and (min(first, added) < 0 or first + added > metadata.next_row_id):
-            yield Contradiction(
-                kind="next-row-id",
-                message="snapshot takes row ids that were not given out",
-                field="next-row-id",
-                found=metadata.next_row_id,
-                expected=f">= {first + added}",
-                snapshot_ids=(snapshot.snapshot_id,),
-            )
+            kind, message = "next-row-id", "snapshot takes row ids that were not given out"
+            found, expected, ids = metadata.next_row_id, f">= {first + added}", (snapshot.snapshot_id,)
+            yield Contradiction(kind, message, kind, found, expected, snapshot_ids=ids)
 
 
 def _refusal(found: Contradiction, location: str) -> FormatError:

@@ -1,6 +1,6 @@
-"""Storage: read a range, write a new file, delete. The one module that talks to a file system.
+"""Read, write, list and delete files of storage. No other module talks to a file system.
 
-Law: a file is written once and whole, never changed. Paths are used character for character as metadata has them.
+A file is written once and whole, and never changed. Paths are used exactly as metadata has them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 
 _LOST_FOLDERS = 3
 
-# What fsspec's file systems call the time of the last change.
+# The names that fsspec's file systems give to the time of the last change.
 _FSSPEC_TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")
 
 
@@ -180,7 +180,7 @@ class PyIcebergIO:
 
     def _new(self, path: str) -> Any:
         for _ in range(_LOST_FOLDERS):
-            # Its folder was empty, and another process removed it just now.
+            # Another process has just removed the folder, because it was empty.
             with suppress(FileNotFoundError):
                 return self._impl.new_output(_opened(path)).create(overwrite=False)
         return self._impl.new_output(_opened(path)).create(overwrite=False)
@@ -205,7 +205,7 @@ def _listed(prefix: str, found: Iterator[FileInfo]) -> Iterator[FileInfo]:
 
 @contextmanager
 def _answering(path: str) -> Iterator[None]:
-    """Around a call of a storage's library: whatever it raises is one of our errors, which names the path."""
+    """Translate what a storage's library raises into one of our errors, which names the path."""
     try:
         yield
     except (DeletekitError, MemoryError):
@@ -224,7 +224,7 @@ def _answering(path: str) -> Iterator[None]:
 
 @contextmanager
 def _writing(path: str) -> Iterator[None]:
-    """The same around the making of a file: what is not there is its directory, which storage would not make."""
+    """Translate errors of creating a file. If something is missing, it is the folder, which storage did not create."""
     with _answering(path):
         try:
             yield
@@ -234,7 +234,7 @@ def _writing(path: str) -> Iterator[None]:
 
 @contextmanager
 def _reading(path: str) -> Iterator[None]:
-    """Around the use of an open file by others, whose own errors stay what they are."""
+    """Translate errors of storage while others use an open file. Their own errors stay the same."""
     try:
         yield
     except StorageError as e:
@@ -247,7 +247,7 @@ def _reading(path: str) -> Iterator[None]:
 
 def _unaddressed(path: str, error: ValueError) -> DeletekitError:
     scheme = urlparse(path).scheme
-    if "\0" in path or not scheme or scheme == "file":  # a damaged path, which no file can have
+    if "\0" in path or not scheme or scheme == "file":  # a damaged path: no file can have it
         return missing_file(path)
     return UnsupportedError(
         "no storage for such a path",
@@ -259,15 +259,15 @@ def _unaddressed(path: str, error: ValueError) -> DeletekitError:
 
 
 def try_delete(io: FileIO, path: str) -> None:
-    """Remove a file if storage will; one that stays is for remove_orphan_files."""
+    """Remove a file, ignoring failures. `remove_orphan_files` finds what stays."""
     with suppress(Exception):
         io.delete(path)
 
 
 def write_if_absent(path: str, data: bytes) -> None:
-    """Create a file of a local disk whole, and only if there is none: of several writers, one wins.
+    """Create a whole file on a local disk, only if there is none. Of several writers, one wins.
 
-    Raises CommitConflictError when it exists; UnsupportedError for other storage, where nothing here can do that.
+    Raises CommitConflictError if it exists; UnsupportedError for other storage, which cannot do that here.
     """
     if is_remote(path):
         raise UnsupportedError("storage cannot create a file only if there is none", kind="storage", file=path)
@@ -283,13 +283,13 @@ def write_if_absent(path: str, data: bytes) -> None:
 
 
 def is_remote(path: str) -> bool:
-    """Whether reading a file costs a round trip: anything that is not on a local disk."""
+    """Tell whether reading a file needs a network: whether it is not on a local disk."""
     scheme = path.split("://", 1)[0] if "://" in path else "file"
     return scheme.lower() != "file"
 
 
 def remove_empty_folder(path: str) -> bool:
-    """Remove a folder of a local disk, if it is one and nothing is in it. Whether it is gone."""
+    """Remove an empty folder of a local disk. Return whether it was removed."""
     try:
         Path(path).rmdir()
     except (OSError, ValueError):
@@ -298,9 +298,9 @@ def remove_empty_folder(path: str) -> bool:
 
 
 def _opened(path: str) -> str:
-    """A path as pyiceberg takes it for what it is: of a `file:` URI it would cut `#` and `?`, and keep the host.
+    """Return a path that pyiceberg opens as it is. From a `file:` URI it would cut `#` and `?`, and keep the host.
 
-    Raises UnsupportedError for a file of another host.
+    Raises UnsupportedError for a file on another host.
     """
     local = local_path(path)
     if local is None and path.lower().startswith("file:"):
@@ -309,9 +309,9 @@ def _opened(path: str) -> str:
 
 
 def _local_files(prefix: str, local: str) -> Iterator[FileInfo]:
-    """Files of a local directory. Not through pyarrow, which follows links out of it."""
+    """List the files of a local folder, not by pyarrow, which follows links out of the folder."""
     root = Path(local).absolute()
-    # A directory that vanishes meanwhile has no files; one that may not be read is an error.
+    # A folder that vanishes meanwhile has no files. A folder that may not be read is an error.
     for folder, _, names in os.walk(root, onerror=_unless_missing, followlinks=False):
         for name in names:
             path = Path(folder, name)
@@ -330,7 +330,7 @@ def _unless_missing(error: OSError) -> None:
 
 
 def _milliseconds(modified: Any, path: str) -> int:
-    """What fsspec's file systems say of a time: seconds, a datetime or ISO 8601."""
+    """Convert a time as fsspec's file systems give it: seconds, a datetime or ISO 8601."""
     if isinstance(modified, str):
         modified = datetime.fromisoformat(modified)
     if isinstance(modified, datetime):

@@ -12,7 +12,7 @@ Identifier = tuple[str, ...]
 
 
 def to_identifier(identifier: str | Sequence[str]) -> Identifier:
-    """`"demo.users"` as `("demo", "users")`. Raises InvalidInputError without a namespace."""
+    """Parse `"demo.users"` as `("demo", "users")`. Raises InvalidInputError without a namespace."""
     parts = tuple(identifier.split(".")) if isinstance(identifier, str) else tuple(identifier)
     if len(parts) < 2 or not all(parts):
         raise InvalidInputError("bad table identifier", kind="identifier", found=identifier, expected="namespace.table")
@@ -20,5 +20,5 @@ def to_identifier(identifier: str | Sequence[str]) -> Identifier:
 
 
 def dotted(identifier: Identifier) -> str:
-    """`("demo", "users")` as `"demo.users"`, for people."""
+    """Format `("demo", "users")` as `"demo.users"`."""
     return ".".join(identifier)

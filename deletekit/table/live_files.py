@@ -1,6 +1,6 @@
-"""The live files of one snapshot, asked for by path: what a commit has to know of a table, however many files it has.
+"""Find live files of one snapshot by path, without an object for each file of a large table.
 
-Law: read-only; the same files as `SnapshotReader.live_entries`, an object only for those that are asked for.
+The files are those of `SnapshotReader.live_entries`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def find_live_files(
 
 
 class LiveFiles:
-    """Live data files, or live delete files, of a snapshot; of no snapshot there are none."""
+    """The live data files, or the live delete files, of a snapshot. Without a snapshot there are none."""
 
     def __init__(self, reader: SnapshotReader, snapshot: Snapshot | None, content: ManifestContent) -> None:
         self._manifests = [] if snapshot is None else list(reader.live_columns(snapshot, content))
@@ -67,24 +67,24 @@ class LiveFiles:
         self._paths = pa.chunked_array([columns.file_path for columns in self._manifests], pa.large_string())
 
     def with_paths(self, paths: Iterable[str]) -> Iterator[ManifestEntry]:
-        """The files of these paths, in manifest order; several where one Puffin file holds several vectors."""
+        """Yield the files of these paths, in manifest order: several for a Puffin file with several vectors."""
         wanted = text_array(paths)
         if not len(wanted):
             return
-        # All manifests at once: a stream of small commits leaves hundreds of manifests of an entry or two.
+        # All manifests at once: many small commits leave hundreds of manifests with an entry or two.
         found = np.flatnonzero(_is_in(self._paths, wanted))
         for number, rows in _by_manifest(np.searchsorted(self._starts, found, side="right") - 1, found):
             own, columns = rows - self._starts[number], self._manifests[number]
             yield from columns.entries(own[columns.is_live[own]])
 
     def vectors_of(self, data_paths: Iterable[str]) -> Iterator[ManifestEntry]:
-        """The deletion vectors of these data files, in manifest order."""
+        """Yield the deletion vectors of these data files, in manifest order."""
         wanted = text_array(data_paths)
         for columns, rows in self._vectors():
             yield from columns.entries(rows[_is_in(columns.referenced(rows), wanted)])
 
     def vectors_twice(self) -> Iterator[ManifestEntry]:
-        """The deletion vectors whose data file has another one, in manifest order."""
+        """Yield the deletion vectors whose data file has another one, in manifest order."""
         parts = list(self._vectors())
         paths = pa.chunked_array([columns.referenced(rows) for columns, rows in parts], pa.large_string()).drop_null()
         if pc.count_distinct(paths).as_py() == len(paths):
@@ -100,16 +100,16 @@ class LiveFiles:
 
 
 def rows_with_paths(columns: ManifestColumns, paths: pa.Array) -> Rows:
-    """Rows of a manifest's live files of these paths."""
+    """Return the rows of a manifest's live files with these paths."""
     if not len(paths):
         return np.zeros(0, np.int64)
     return np.flatnonzero(columns.is_live & _is_in(columns.file_path, paths))
 
 
 def _by_manifest(manifests: Rows, rows: Rows) -> Iterator[tuple[int, Rows]]:
-    """Rows in the order of their manifests, by manifest."""
+    """Group rows, which are in the order of their manifests, by manifest."""
     numbers, starts = np.unique(manifests, return_index=True)
-    # numpy splits nothing into one part, which no number is left for.
+    # numpy splits an empty array into one part, for which there is no number.
     yield from zip(numbers.tolist(), np.split(rows, starts[1:]), strict=False)
 
 

@@ -1,10 +1,10 @@
-"""When two spellings of a path are one file, and how a location is stored.
+"""Tell whether two spellings of a path are one file, and normalise locations before they are stored.
 
-Law: every decision to remove a file compares paths here, and nowhere as text. On a local disk `.`, `..`, doubled
-slashes and links are spelling: Java normalises the paths that it writes, and the system follows links. In an object
-store `.` and `..` are letters of the key, and Java's file systems disagree about them: such a location is refused. `%`,
-`#`, `?`, case and Unicode's forms are letters everywhere. Schemes and authorities that are said to be equal are equal.
-A delete file finds its data file by the exact text of its path, as the specification says; that is not decided here.
+Files may be removed only after comparing paths here, never as text. On a local disk `.`, `..`, doubled slashes and
+links are only spelling: Java normalises the paths that it writes, and the system follows links. In an object store `.`
+and `..` are part of the key, and Java's file systems disagree about them: such a location is refused. `%`, `#`, `?`,
+case and Unicode forms always count. Schemes and authorities that the caller calls equal are equal.
+A delete file finds its data file by the exact text of its path, as the specification says, not by these rules.
 Spec: none; Java DeleteOrphanFilesSparkAction (`equal_schemes`, `equal_authorities`), Hadoop's Path.
 """
 
@@ -25,6 +25,7 @@ __all__ = [
     "Location",
     "SpellingRules",
     "is_ambiguous",
+    "is_below",
     "local_path",
     "mismatches",
     "normalised",
@@ -42,7 +43,7 @@ _DOTS = re.compile(r"(?:^|/)\.\.?(?:/|$)")
 
 
 class Location(NamedTuple):
-    """A path without its spelling. `scheme` and `authority` are "" where they are not named."""
+    """A path without its spelling. `scheme` and `authority` are "" if they are not named."""
 
     scheme: str
     authority: str
@@ -50,7 +51,7 @@ class Location(NamedTuple):
 
 
 def local_path(text: str) -> str | None:
-    """The path on the local disk that a location names, character for character; None for other storage."""
+    """Return the exact path on the local disk that a location names, None for other storage."""
     match = _URI.fullmatch(text)
     if match is None:
         return text
@@ -59,10 +60,10 @@ def local_path(text: str) -> str | None:
 
 
 def normalised(location: str, field: str = "location") -> str:
-    """A location as a table stores it: on a local disk absolute, without `.`, `..` and doubled slashes.
+    """Return a location as a table stores it: on a local disk absolute, without `.`, `..` and doubled slashes.
 
-    Raises InvalidInputError for a location that not all readers take for the same folder: `.`, `..`, `#` or `?` in an
-    object store's, a `file:` one that names another host or no folder.
+    Raises InvalidInputError for a location that readers understand differently: `.`, `..`, `#` or `?` in an object
+    store, and a `file:` location on another host or without a folder.
     """
     match = _URI.fullmatch(location)
     path = local_path(location)
@@ -73,7 +74,7 @@ def normalised(location: str, field: str = "location") -> str:
     is_file = match[1].lower() == "file"
     if is_file or _DOTS.search(match[3]) or "#" in match[3] or "?" in match[3]:
         raise InvalidInputError(
-            "location is not the same folder to all who read it",
+            "readers understand this location differently",
             kind="location",
             field=field,
             found=location,
@@ -83,12 +84,12 @@ def normalised(location: str, field: str = "location") -> str:
 
 
 def normalised_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Table properties, with the folders that they name as `normalised` has them. Raises InvalidInputError."""
+    """Return table properties with their folders as `normalised` returns them. Raises InvalidInputError."""
     return {name: normalised(text, name) if name in WRITE_PATHS else text for name, text in properties.items()}
 
 
 def is_ambiguous(text: str) -> bool:
-    """Whether readers take a path for different files: dots in an object store, or `..` behind a link on a disk."""
+    """Tell whether readers may find different files: dots in an object store, or `..` after a link on a disk."""
     path = local_path(text)
     if path is None:
         return _DOTS.search(text) is not None
@@ -96,7 +97,7 @@ def is_ambiguous(text: str) -> bool:
 
 
 class SpellingRules:
-    """Which schemes and authorities count as one; and where folders are, for which links are followed once."""
+    """Which schemes and authorities are equal. The links of each folder are followed once and remembered."""
 
     def __init__(
         self, equal_schemes: Mapping[str, str] | None = None, equal_authorities: Mapping[str, str] | None = None
@@ -107,7 +108,7 @@ class SpellingRules:
         self._folders: dict[str, str] = {}
 
     def parse(self, text: str) -> Location:
-        """The location that a path in metadata or in a listing names, by its letters alone, as Java normalises it."""
+        """Return the location that a path names by its letters alone, as Java normalises it."""
         match = _URI.fullmatch(text)
         scheme, authority, path = (match[1].lower(), match[2] or "", match[3]) if match else ("", "", text)
         scheme = self._schemes.get(scheme, scheme)
@@ -119,7 +120,7 @@ class SpellingRules:
         return Location(scheme, self._authorities.get(authority, authority), path)
 
     def key(self, text: str) -> Location:
-        """Equal for two spellings of one file: the links to its folder are followed, and a local disk is `file`."""
+        """Return a value that is equal for two spellings of one file. Links to its folder are followed."""
         path = local_path(text)
         if path is None:
             return self.parse(text)
@@ -129,7 +130,7 @@ class SpellingRules:
         return Location("file", "", f"{self._real(path[: -len(name)]).rstrip('/')}/{name}")
 
     def folder(self, text: str) -> Location:
-        """As `key`, for a folder: where it is a link itself, that is followed too."""
+        """Return the key of a folder. If the folder itself is a link, that is followed too."""
         path = local_path(text)
         if path is not None:
             return Location("file", "", self._real(path))
@@ -137,9 +138,9 @@ class SpellingRules:
         return location._replace(path=location.path.rstrip("/"))
 
     def names(self, text: str) -> set[Location]:
-        """Every file that a path may stand for: as the system reads it, as Java does, and what it is a link to.
+        """Return every file that a path may mean: as the system reads it, as Java does, and the target of a link.
 
-        The scheme stays as it is named: a path without one may be of any, as in Java.
+        The scheme is not changed: a path without a scheme may be on any storage, as in Java.
         """
         path, letters = local_path(text), self.parse(text)
         if path is None:
@@ -151,6 +152,12 @@ class SpellingRules:
         if folder not in self._folders:
             self._folders[folder] = _real(folder)
         return self._folders[folder]
+
+
+def is_below(place: Location, home: Location) -> bool:
+    """Tell whether a location is a folder, or lies in it."""
+    same = (place.scheme, place.authority) == (home.scheme, home.authority)
+    return same and (place.path == home.path or place.path.startswith(home.path.rstrip("/") + "/"))
 
 
 class KnownFiles:
@@ -168,17 +175,17 @@ class KnownFiles:
                 self._by_path.setdefault(name.path, set()).add(name)
 
     def at(self, path: str) -> Collection[Location]:
-        """The known files whose path is that of this one, on whatever storage."""
+        """Return the known files with the path of this one, on any storage."""
         return self._by_path.get(self.rules.key(path).path, ())
 
     def __contains__(self, path: str) -> bool:
-        """Whether a file may be a known one: one of the two that names no storage may be on the other's."""
+        """Tell whether a file may be a known one. A path without a scheme may be on any storage."""
         key, is_named = self.rules.key(path), self.rules.parse(path).scheme != ""
         return any(not is_named or not mismatches(reference, key) for reference in self.at(path))
 
 
 def mismatches(reference: Location, listed: Location) -> list[tuple[str, str, str]]:
-    """(`"scheme"` or `"authority"`, the reference's, the listed file's), where they differ though the path is one."""
+    """Return (`"scheme"` or `"authority"`, the reference's, the listed file's) for each that differs."""
     out = []
     # A listing without a scheme is one of the local disk.
     if reference.scheme and reference.scheme != (listed.scheme or "file"):
@@ -189,7 +196,7 @@ def mismatches(reference: Location, listed: Location) -> list[tuple[str, str, st
 
 
 def _flat(names: Mapping[Any, Any], argument: str) -> dict[str, str]:
-    """Java's maps: several names, separated by commas, that mean one. Raises InvalidInputError for what is no text."""
+    """Split Java's maps, whose keys are several names with commas. Raises InvalidInputError for what is no text."""
     for name, meaning in names.items():
         if not isinstance(name, str) or not isinstance(meaning, str):
             raise InvalidInputError(
@@ -203,7 +210,7 @@ def _flat(names: Mapping[Any, Any], argument: str) -> dict[str, str]:
 
 
 def _without_dots(path: str) -> str:
-    """The same folder to the system and to Java: a `..` goes where the system goes, which follows links first."""
+    """Return a path that the system and Java read alike. A `..` is resolved as the system does, after links."""
     parts = posixpath.join(Path.cwd().as_posix(), path).split("/")
     if ".." in parts:
         last = len(parts) - parts[::-1].index("..")

@@ -1,6 +1,6 @@
 """Table metadata: the JSON document, format versions 1 to 3, as one immutable value.
 
-Law: the JSON is the truth. Nothing is dropped that deletekit does not know; changes are made by `metadata_update`.
+The JSON document is kept whole, even fields that deletekit does not know. `metadata_update` makes changes.
 Spec: "Table Metadata", https://iceberg.apache.org/spec/#table-metadata
 """
 
@@ -32,7 +32,7 @@ MAIN = "main"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One snapshot of `snapshots`. `manifests` is the inline list of old v1 tables that have no manifest list."""
+    """One entry of `snapshots`. `manifests` is the inline list of old v1 tables that have no manifest list."""
 
     snapshot_id: int
     parent_snapshot_id: int | None = None
@@ -51,7 +51,7 @@ class Snapshot:
         return self.summary.get("operation", "overwrite")
 
     def to_json(self, format_version: int) -> dict[str, Any]:
-        """The snapshot as metadata stores it."""
+        """Return the snapshot as metadata stores it."""
         raw: dict[str, Any] = {"snapshot-id": self.snapshot_id}
         version = FormatVersion(format_version)
         if self.parent_snapshot_id is not None:
@@ -82,11 +82,11 @@ class Snapshot:
                 added_rows=raw.get("added-rows"),
             )
         except (KeyError, TypeError, AttributeError) as e:
-            raise FormatError("bad snapshot", kind="table-metadata", field="snapshots", found=str(e)) from e
+            raise _bad("bad snapshot", "snapshots", str(e)) from e
 
 
 class TableMetadata:
-    """Read-only view of a metadata document; `raw` is the document itself, normalised to v2's field names."""
+    """A read-only view of a metadata document. `raw` is the document itself, with v2's field names."""
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
         self.raw = raw
@@ -133,8 +133,8 @@ class TableMetadata:
     def specs(self) -> dict[int, PartitionSpec]:
         try:
             return {int(s["spec-id"]): PartitionSpec.model_validate(s) for s in self.raw["partition-specs"]}
-        except (ValueError, ValidationError) as e:  # pyiceberg's own for a bad transform, which is no ValueError
-            raise FormatError("bad partition spec", kind="table-metadata", field="partition-specs", found=str(e)) from e
+        except (ValueError, ValidationError) as e:  # pyiceberg's own error for a bad transform is no ValueError
+            raise _bad("bad partition spec", "partition-specs", str(e)) from e
 
     @property
     def spec(self) -> PartitionSpec:
@@ -156,9 +156,9 @@ class TableMetadata:
 
     @cached_property
     def all_fields(self) -> dict[int, Any]:
-        """Every field the table ever had, by id, as the newest schema that knows it defines it.
+        """Every field that the table ever had, by id, as the newest schema that has it defines it.
 
-        Deletes outlive columns: an equality delete on a dropped column still applies (spec "Equality Delete Files").
+        An equality delete on a dropped column still applies (spec "Equality Delete Files").
         """
         fields: dict[int, Any] = {}
         for schema_id in sorted(self.schemas):
@@ -176,14 +176,18 @@ class TableMetadata:
         top = {f.field_id for s in self.schemas.values() for f in s.fields}
         return {"": frozenset(uuids), "ORC": frozenset(set(self.all_fields) - top)}
 
+    def untrusted_bounds_of(self, file_format: str) -> frozenset[int]:
+        """Return the field ids whose metrics in files of this format must not prune."""
+        return self.untrusted_bounds[""] | self.untrusted_bounds.get(file_format, frozenset())
+
     def snapshot_by_id(self, snapshot_id: int) -> Snapshot:
-        """Raises NotFoundError, listing nothing is silent: an expired or foreign id is named."""
+        """Return the snapshot. Raise NotFoundError, naming the id, if it is unknown or has expired."""
         if snapshot_id not in self.snapshots:
             raise NotFoundError("no such snapshot", kind="snapshot-not-found", field="snapshot_id", found=snapshot_id)
         return self.snapshots[snapshot_id]
 
     def snapshot_of_ref(self, ref: str) -> Snapshot | None:
-        """The head of a branch or tag; None for a `main` that has no snapshot yet. Raises NotFoundError."""
+        """Return the snapshot of a branch or tag, None for a `main` without a snapshot. Raises NotFoundError."""
         if ref not in self.refs:
             if ref == MAIN:
                 return None
@@ -193,7 +197,7 @@ class TableMetadata:
         return self.snapshot_by_id(int(self.refs[ref]["snapshot-id"]))
 
     def snapshot_as_of(self, timestamp_ms: int) -> Snapshot:
-        """The snapshot that was current at a time: the newest log entry not after it; the log need not be sorted."""
+        """Return the snapshot that was current at a time, by the snapshot log. The log need not be sorted."""
         log = [e for e in self.raw.get("snapshot-log") or () if e["timestamp-ms"] <= timestamp_ms]
         if not log:
             raise NotFoundError(
@@ -203,7 +207,7 @@ class TableMetadata:
         return self.snapshot_by_id(newest["snapshot-id"])
 
     def schema_of(self, snapshot: Snapshot) -> Schema:
-        """The schema a snapshot was written with; the current one when it does not say."""
+        """Return the schema that a snapshot was written with. Return the current one if the snapshot names none."""
         if snapshot.schema_id is not None and snapshot.schema_id in self.schemas:
             return self.schemas[snapshot.schema_id]
         return self.schema
@@ -215,55 +219,46 @@ def parse_metadata(data: bytes, file: str | None = None) -> TableMetadata:
     Raises UnsupportedError for format version 4 and later, FormatError for anything that is not table metadata.
     """
     try:
-        raw = json.loads(_unpacked(data))
-    except FormatError as e:
-        raise e.in_file(file) if file else e from e
-    except (ValueError, RecursionError) as e:
-        raise FormatError("table metadata is not JSON", kind="table-metadata", file=file, found=str(e)) from e
-    if not isinstance(raw, dict):
-        raise FormatError(
-            "table metadata is not a JSON object", kind="table-metadata", file=file, found=type(raw).__name__
-        )
-    version = raw.get("format-version")
-    if isinstance(version, int) and version > NEWEST:
-        raise UnsupportedError(
-            "table format version is not supported",
-            kind="format-version",
-            file=file,
-            field="format-version",
-            found=version,
-            expected="1, 2 or 3",
-        )
-    if version not in FORMAT_VERSIONS:
-        raise FormatError(
-            "bad table metadata",
-            kind="table-metadata",
-            file=file,
-            field="format-version",
-            found=version,
-            expected="1, 2 or 3",
-        )
-    try:
+        text = _unpacked(data)
+        try:
+            raw = json.loads(text)
+        except (ValueError, RecursionError) as e:
+            raise _bad("table metadata is not JSON", found=str(e)) from e
+        if not isinstance(raw, dict):
+            raise _bad("table metadata is not a JSON object", found=type(raw).__name__)
+        _check_version(raw.get("format-version"))
         metadata = TableMetadata(_normalise(raw))
         _check(metadata)
     except (FormatError, UnsupportedError) as e:
         raise e.in_file(file) if file else e from e
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as e:
-        raise FormatError(
-            "bad table metadata", kind="table-metadata", file=file, found=f"{type(e).__name__}: {e}"
-        ) from e
+        bad = _bad("bad table metadata", found=f"{type(e).__name__}: {e}")
+        raise bad.in_file(file) if file else bad from e
     return metadata
 
 
+def _bad(message: str, field: str | None = None, found: Any = None, expected: Any = None) -> FormatError:
+    return FormatError(message, kind="table-metadata", field=field, found=found, expected=expected)
+
+
+def _check_version(version: Any) -> None:
+    expected = "1, 2 or 3"
+    if isinstance(version, int) and version > NEWEST:
+        message = "table format version is not supported"
+        raise UnsupportedError(message, kind="format-version", field="format-version", found=version, expected=expected)
+    if version not in FORMAT_VERSIONS:
+        raise _bad("bad table metadata", "format-version", version, expected)
+
+
 def _unpacked(data: bytes) -> bytes:
-    """The JSON text. Raises FormatError when gzip says more than a metadata file can."""
+    """Return the JSON text. Raises FormatError if the file unpacks to more than a metadata file can hold."""
     if data[:2] != b"\x1f\x8b":
         return data
     return decompress("gzip", data, limit=json_limit(len(data)), kind="table-metadata", field="gzip")
 
 
 def serialise_metadata(metadata: TableMetadata) -> bytes:
-    """The document as bytes. v1 keeps its `schema` and `partition-spec` fields for old readers."""
+    """Return the document as bytes. v1 keeps its `schema` and `partition-spec` fields for old readers."""
     raw = dict(metadata.raw)
     if metadata.version.keeps_single_schema:
         raw["schema"] = next(s for s in raw["schemas"] if s.get("schema-id", 0) == raw["current-schema-id"])
@@ -284,9 +279,9 @@ def new_metadata(
     format_version: int,
     properties: Mapping[str, str] | None = None,
 ) -> TableMetadata:
-    """Metadata of a table that has no snapshot yet; ids in `schema` and `spec` are taken as they are.
+    """Return metadata of a table without a snapshot. The ids in `schema` and `spec` are used as given.
 
-    Raises InvalidInputError for a format version deletekit does not write, or a type or default it does not have.
+    Raises InvalidInputError for an unknown format version, or a type or default that the version does not have.
     """
     if format_version not in FORMAT_VERSIONS:
         raise InvalidInputError(
@@ -327,13 +322,13 @@ def new_metadata(
 
 
 def spec_to_json(spec: PartitionSpec) -> dict[str, Any]:
-    """A partition spec as metadata stores it."""
+    """Return a partition spec as metadata stores it."""
     raw: dict[str, Any] = json.loads(spec.model_dump_json(by_alias=True))
     return raw
 
 
 def check_schema_version(schema: Schema, format_version: int) -> None:
-    """Raise InvalidInputError when a column needs a newer format version than the table has."""
+    """Raise InvalidInputError if a column needs a newer format version than the table has."""
     for column in index_by_id(schema).values():
         needs = int(column.field_type.minimum_format_version())
         if column.initial_default is not None or column.write_default is not None:
@@ -350,7 +345,7 @@ def check_schema_version(schema: Schema, format_version: int) -> None:
 
 
 def _normalise(raw: dict[str, Any]) -> dict[str, Any]:
-    """Fill in what v1 writers leave out, in v2's words (spec "Version 1" of Appendix E: reading v1 metadata)."""
+    """Add what v1 writers leave out, with v2's field names (spec Appendix E, "Reading v1 metadata for v2")."""
     out = dict(raw)
     if not out.get("schemas"):
         schema = dict(out["schema"])
@@ -382,23 +377,17 @@ def _normalise(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check(metadata: TableMetadata) -> None:
-    """Force every lazily parsed part once, so that damage is found when the table is loaded, by name."""
+    """Parse every lazy part once, so that damage is found, with its field, when the table is loaded."""
     raw = metadata.raw
     for name in ("location", "last-column-id", "current-schema-id", "default-spec-id"):
         if raw.get(name) is None:
-            raise FormatError("table metadata lacks a field", kind="table-metadata", field=name)
+            raise _bad("table metadata lacks a field", name)
     if not isinstance(raw.get("properties") or {}, dict):
-        raise FormatError("bad table metadata", kind="table-metadata", field="properties", found=raw["properties"])
+        raise _bad("bad table metadata", "properties", raw["properties"])
     if int(raw["current-schema-id"]) not in metadata.schemas:
-        raise FormatError(
-            "no such schema", kind="table-metadata", field="current-schema-id", found=raw["current-schema-id"]
-        )
+        raise _bad("no such schema", "current-schema-id", raw["current-schema-id"])
     if int(raw["default-spec-id"]) not in metadata.specs:
-        raise FormatError(
-            "no such partition spec", kind="table-metadata", field="default-spec-id", found=raw["default-spec-id"]
-        )
+        raise _bad("no such partition spec", "default-spec-id", raw["default-spec-id"])
     for ref, value in metadata.refs.items():
         if value.get("snapshot-id") not in metadata.snapshots:
-            raise FormatError(
-                "ref points to no snapshot", kind="table-metadata", field=f"refs.{ref}", found=value.get("snapshot-id")
-            )
+            raise _bad("ref points to no snapshot", f"refs.{ref}", value.get("snapshot-id"))

@@ -1,6 +1,6 @@
-"""The files that hold a table's metadata: their names, their bytes, and the log of those that came before.
+"""Name and write the files that hold a table's metadata, and keep the log of earlier ones.
 
-Law: pure; a catalog decides which file is current.
+A catalog decides which file is current.
 Spec: "Table Metadata", "Metadata files"; properties `write.metadata.*`; Java TableMetadataParser.
 """
 
@@ -13,6 +13,7 @@ from deletekit.table.metadata import TableMetadata, serialise_metadata
 from deletekit.table.properties import value_of
 
 __all__ = [
+    "METADATA_SUFFIXES",
     "logged_files",
     "metadata_file_bytes",
     "metadata_file_path",
@@ -21,12 +22,15 @@ __all__ = [
     "with_metadata_log",
 ]
 
+METADATA_SUFFIXES = (".metadata.json", ".metadata.json.gz")
+"""How names of metadata files end. Java wrote `.metadata.json.gz` before it wrote `.gz.metadata.json`."""
+
 # Java's names of codecs, and what each adds to the file's name.
 _SUFFIXES = {"none": "", "gzip": ".gz"}
 
 
 def metadata_file_path(metadata: TableMetadata, version: int) -> str:
-    """A fresh path for version `version` of a table's metadata, by `write.metadata.path` and its codec.
+    """Return a new path for version `version` of a table's metadata, by `write.metadata.path` and its codec.
 
     Raises InvalidInputError for a codec that Iceberg does not have.
     """
@@ -35,27 +39,27 @@ def metadata_file_path(metadata: TableMetadata, version: int) -> str:
 
 
 def metadata_folder(metadata: TableMetadata) -> str:
-    """Where metadata files, manifests and manifest lists go: `write.metadata.path` or `<location>/metadata`."""
+    """Return the folder of metadata files, manifests and manifest lists, by `write.metadata.path`."""
     return value_of(metadata.properties, "write.metadata.path") or f"{metadata.location}/metadata"
 
 
 def metadata_file_bytes(metadata: TableMetadata, path: str) -> bytes:
-    """The document as stored at `path`, compressed when the name says so."""
+    """Return the document as stored at `path`, compressed if the name says so."""
     data = serialise_metadata(metadata)
     return gzip.compress(data) if path.endswith(".gz.metadata.json") else data
 
 
 def metadata_version(location: str) -> int:
-    """The number in a metadata file's name: `00003-<uuid>.metadata.json` or Hadoop's `v3.metadata.json`; else 0."""
+    """Return the number in a metadata file's name (`00003-<uuid>.metadata.json`, `v3.metadata.json`), else 0."""
     name = location.rsplit("/", 1)[-1]
     head = name.split("-", 1)[0].split(".", 1)[0].removeprefix("v")
     return int(head) if head.isdecimal() else 0
 
 
 def with_metadata_log(metadata: TableMetadata, previous: str, timestamp_ms: int) -> TableMetadata:
-    """Remember the metadata file this one replaces, as many as `write.metadata.previous-versions-max` says.
+    """Log the metadata file that this one replaces. Keep as many as `write.metadata.previous-versions-max` says.
 
-    Raises InvalidInputError when that is no whole number.
+    Raises InvalidInputError if that is no whole number.
     """
     most = value_of(metadata.properties, "write.metadata.previous-versions-max")
     log = [*(metadata.raw.get("metadata-log") or ()), {"timestamp-ms": timestamp_ms, "metadata-file": previous}]
@@ -63,5 +67,5 @@ def with_metadata_log(metadata: TableMetadata, previous: str, timestamp_ms: int)
 
 
 def logged_files(metadata: TableMetadata) -> set[str]:
-    """The metadata files that came before this one, as far as its log reaches."""
+    """Return the earlier metadata files that the log names."""
     return {entry["metadata-file"] for entry in metadata.raw.get("metadata-log") or ()}

@@ -1,6 +1,5 @@
-"""Changes of table metadata: the REST catalog's updates and requirements, applied to a document.
+"""Apply the REST catalog's updates to table metadata, and check its requirements.
 
-Law: (metadata, updates) -> metadata; no clock but the one passed in, no storage, no catalog.
 Spec: REST catalog "TableUpdate" and "TableRequirement"; "Table Metadata" for what each field means.
 """
 
@@ -19,26 +18,26 @@ Json = dict[str, Any]
 
 
 def apply_updates(metadata: TableMetadata, updates: Sequence[Mapping[str, Any]], now_ms: int) -> TableMetadata:
-    """The metadata after `updates`, each `{"action": ..., ...}` as in the REST specification.
+    """Return the metadata after `updates`, each `{"action": ..., ...}` as in the REST specification.
 
     Raises UnsupportedError for an unknown action, InvalidInputError for one that the metadata cannot take, and
-    CommitConflictError when a snapshot's sequence number or first row id is behind the table (retryable).
+    CommitConflictError if a snapshot's sequence number or first row id is behind the table (retryable).
     """
-    # The actions put new values into these, and leave those that are there as they are.
+    # The actions add to these containers, but change nothing inside them. A name with `_` is for the actions only.
     raw: Json = {k: copy.copy(v) if isinstance(v, list | dict) else v for k, v in metadata.raw.items()}
+    raw["_now-ms"] = now_ms
     for update in updates:
         action = update["action"]
         if action not in _ACTIONS:
             raise UnsupportedError("unknown metadata update", kind="metadata-update", found=action)
-        _ACTIONS[action](raw, update, now_ms)
-    for marker in ("_last-added-schema", "_last-added-spec", "_added-snapshots"):
-        raw.pop(marker, None)
+        _ACTIONS[action](raw, update)
+    raw = {name: value for name, value in raw.items() if not name.startswith("_")}
     raw["last-updated-ms"] = max(now_ms, int(raw.get("last-updated-ms") or 0))
     return TableMetadata(raw)
 
 
 def check_requirements(metadata: TableMetadata | None, requirements: Sequence[Mapping[str, Any]]) -> None:
-    """Raise CommitConflictError, naming the requirement, when one does not hold."""
+    """Raise CommitConflictError, naming the first requirement that does not hold."""
     for requirement in requirements:
         kind = requirement["type"]
         if metadata is None:
@@ -79,8 +78,7 @@ def _conflict(requirement: str, found: Any, expected: Any) -> CommitConflictErro
     )
 
 
-def _upgrade(raw: Json, update: Mapping[str, Any], now_ms: int) -> None:
-    del now_ms
+def _upgrade(raw: Json, update: Mapping[str, Any]) -> None:
     target, current = int(update["format-version"]), int(raw["format-version"])
     if not current <= target <= 3:
         raise InvalidInputError(
@@ -96,8 +94,7 @@ def _upgrade(raw: Json, update: Mapping[str, Any], now_ms: int) -> None:
         raw.setdefault("next-row-id", 0)
 
 
-def _add_schema(raw: Json, update: Mapping[str, Any], now_ms: int) -> None:
-    del now_ms
+def _add_schema(raw: Json, update: Mapping[str, Any]) -> None:
     schema = dict(update["schema"])
     same = [s for s in raw["schemas"] if s["fields"] == schema["fields"] and _identifiers(s) == _identifiers(schema)]
     schema["schema-id"] = same[0]["schema-id"] if same else max(s.get("schema-id", 0) for s in raw["schemas"]) + 1
@@ -111,14 +108,12 @@ def _identifiers(schema: Mapping[str, Any]) -> list[int]:
     return sorted(schema.get("identifier-field-ids") or ())
 
 
-def _set_schema(raw: Json, update: Mapping[str, Any], now_ms: int) -> None:
-    del now_ms
+def _set_schema(raw: Json, update: Mapping[str, Any]) -> None:
     added = raw.pop("_last-added-schema", None)
     raw["current-schema-id"] = added if update["schema-id"] == -1 else update["schema-id"]
 
 
-def _add_spec(raw: Json, update: Mapping[str, Any], now_ms: int) -> None:
-    del now_ms
+def _add_spec(raw: Json, update: Mapping[str, Any]) -> None:
     spec = dict(update["spec"])
     same = [s for s in raw["partition-specs"] if s["fields"] == spec["fields"]]
     spec["spec-id"] = same[0]["spec-id"] if same else max(s["spec-id"] for s in raw["partition-specs"]) + 1
@@ -128,21 +123,19 @@ def _add_spec(raw: Json, update: Mapping[str, Any], now_ms: int) -> None:
     raw["_last-added-spec"] = spec["spec-id"]
 
 
-def _set_spec(raw: Json, update: Mapping[str, Any], now_ms: int) -> None:
-    del now_ms
+def _set_spec(raw: Json, update: Mapping[str, Any]) -> None:
     added = raw.pop("_last-added-spec", None)
     raw["default-spec-id"] = added if update["spec-id"] == -1 else update["spec-id"]
 
 
-def _add_snapshot(raw: Json, update: Mapping[str, Any], now_ms: int) -> None:
-    del now_ms
+def _add_snapshot(raw: Json, update: Mapping[str, Any]) -> None:
     snapshot = dict(update["snapshot"])
     version = raw["format-version"]
     if any(s["snapshot-id"] == snapshot["snapshot-id"] for s in raw["snapshots"]):
         raise InvalidInputError("snapshot is there already", kind="metadata-update", found=snapshot["snapshot-id"])
     if version >= 2:
         number, last = snapshot.get("sequence-number"), raw["last-sequence-number"]
-        # None: made for a v1 table that was upgraded meanwhile.
+        # None: made for a v1 table that a concurrent commit upgraded.
         if number is None or (number <= last and snapshot.get("parent-snapshot-id") is not None):
             raise _conflict("sequence-number", number, f"> {last}")
         raw["last-sequence-number"] = max(number, last)
@@ -154,7 +147,7 @@ def _add_snapshot(raw: Json, update: Mapping[str, Any], now_ms: int) -> None:
     raw.setdefault("_added-snapshots", []).append(snapshot["snapshot-id"])
 
 
-def _set_ref(raw: Json, update: Mapping[str, Any], now_ms: int) -> None:
+def _set_ref(raw: Json, update: Mapping[str, Any]) -> None:
     name, snapshot_id = update["ref-name"], update["snapshot-id"]
     snapshot = next((s for s in raw["snapshots"] if s["snapshot-id"] == snapshot_id), None)
     if snapshot is None:
@@ -165,29 +158,27 @@ def _set_ref(raw: Json, update: Mapping[str, Any], now_ms: int) -> None:
     raw["refs"][name] = {k: update[k] for k in kept if update.get(k) is not None}
     if name == MAIN and raw.get("current-snapshot-id") != snapshot_id:
         raw["current-snapshot-id"] = snapshot_id
-        # A snapshot that was there before becomes current now, not when it was made (Java TableMetadata.setRef).
+        # An older snapshot becomes current now, not when it was made (Java TableMetadata.setRef).
         added = snapshot_id in raw.get("_added-snapshots", ())
         raw.setdefault("snapshot-log", []).append(
-            {"timestamp-ms": snapshot["timestamp-ms"] if added else now_ms, "snapshot-id": snapshot_id}
+            {"timestamp-ms": snapshot["timestamp-ms"] if added else raw["_now-ms"], "snapshot-id": snapshot_id}
         )
 
 
-def _remove_ref(raw: Json, update: Mapping[str, Any], now_ms: int) -> None:
-    del now_ms
+def _remove_ref(raw: Json, update: Mapping[str, Any]) -> None:
     raw["refs"].pop(update["ref-name"], None)
     if update["ref-name"] == MAIN:
         raw["current-snapshot-id"] = None
 
 
-def _remove_snapshots(raw: Json, update: Mapping[str, Any], now_ms: int) -> None:
-    del now_ms
+def _remove_snapshots(raw: Json, update: Mapping[str, Any]) -> None:
     gone = set(update["snapshot-ids"])
     for name, ref in raw["refs"].items():
-        # Java drops the ref, silently: one that was created while snapshots were chosen to expire would be lost.
+        # Java silently drops the ref. A ref that was created while snapshots were chosen to expire would be lost.
         if ref["snapshot-id"] in gone:
             raise _conflict(f"refs.{name}", ref["snapshot-id"], "a snapshot that is not removed")
     raw["snapshots"] = [s for s in raw["snapshots"] if s["snapshot-id"] not in gone]
-    # History before a removed snapshot is no longer the whole history (Java TableMetadata.updateSnapshotLog).
+    # The log is incomplete before a removed snapshot, so it is cut there (Java TableMetadata.updateSnapshotLog).
     log: list[Any] = []
     for entry in raw.get("snapshot-log") or ():
         log = [] if entry["snapshot-id"] in gone else [*log, entry]
@@ -197,17 +188,15 @@ def _remove_snapshots(raw: Json, update: Mapping[str, Any], now_ms: int) -> None
             raw[name] = [s for s in raw[name] if s["snapshot-id"] not in gone]
 
 
-def _set_properties(raw: Json, update: Mapping[str, Any], now_ms: int) -> None:
-    del now_ms
+def _set_properties(raw: Json, update: Mapping[str, Any]) -> None:
     raw["properties"] = {**(raw.get("properties") or {}), **update["updates"]}
 
 
-def _remove_properties(raw: Json, update: Mapping[str, Any], now_ms: int) -> None:
-    del now_ms
+def _remove_properties(raw: Json, update: Mapping[str, Any]) -> None:
     raw["properties"] = {k: v for k, v in (raw.get("properties") or {}).items() if k not in set(update["removals"])}
 
 
-_ACTIONS: dict[str, Callable[[Json, Mapping[str, Any], int], None]] = {
+_ACTIONS: dict[str, Callable[[Json, Mapping[str, Any]], None]] = {
     "upgrade-format-version": _upgrade,
     "add-schema": _add_schema,
     "set-current-schema": _set_schema,

@@ -24,7 +24,7 @@ __all__ = ["partition_values", "schema_of_spec", "tuples_with_current_decimals",
 
 
 def partition_values(field: PartitionField, source_type: IcebergType, column: pa.Array) -> pa.Array:
-    """The partition value of each row of a source column (spec, Partition Transforms), by any transform but `void`."""
+    """Return the partition value of each row of a source column, by any transform but `void` (spec: Partitioning)."""
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.storage
     if str(field.transform) == "hour" and pa.types.is_timestamp(column.type) and column.type.unit == "ns":
@@ -35,7 +35,7 @@ def partition_values(field: PartitionField, source_type: IcebergType, column: pa
 
 
 def schema_of_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
-    """A schema that knows the source columns of a spec: the current one, or the newest that has them all."""
+    """Return a schema with all source columns of a spec: the current one, or the newest that has them."""
     for schema in (metadata.schema, *(metadata.schemas[i] for i in sorted(metadata.schemas, reverse=True))):
         if all(schema.find_column_name(f.source_id) is not None for f in spec.fields):
             return schema

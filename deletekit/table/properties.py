@@ -1,7 +1,6 @@
-"""The table properties that deletekit knows: name, values, default and meaning of each, in one table.
+"""List the table properties that deletekit knows: name, type, default and meaning of each, in one table.
 
-Law: a value that is not one of a property's is refused by name, when it is set and when it is read; names that are not
-here are anybody's, and taken as they are.
+A wrong value is refused by name, when it is set and when it is read. Unknown properties are kept as they are.
 Spec: https://iceberg.apache.org/docs/latest/configuration/
 """
 
@@ -16,15 +15,17 @@ from typing import Any
 from deletekit.errors import InvalidInputError
 from deletekit.formats.metrics import metrics_mode
 
-__all__ = ["COLUMN_METRICS", "PROPERTIES", "Property", "check_properties", "value_of"]
+__all__ = ["COLUMN_METRICS", "NAME_MAPPING", "PROPERTIES", "Property", "check_properties", "value_of"]
 
 _MIB = 1 << 20
 _FOREVER = 2**63 - 1
 
+NAME_MAPPING = "schema.name-mapping.default"
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a property's text may be. `parse` raises ValueError for anything else, and `expected` says it in words."""
+    """The type of a property. `parse` raises ValueError for a wrong text; `expected` describes the right ones."""
 
     expected: str
     parse: Callable[[str], Any]
@@ -32,7 +33,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property. `default` is None where there is none, or where it depends on the table; `does` says so then."""
+    """One property. `default` is None if there is none, or if it depends on the table, as `does` then says."""
 
     name: str
     kind: Kind
@@ -139,9 +140,7 @@ _TABLE = (
     Property("gc.enabled", _BOOLEAN, "true", "whether files may be removed: no other table uses them"),
     Property("read.split.target-size", _number(1), str(128 * _MIB), "bytes that one Spark task reads"),
     Property("read.split.open-file-cost", _number(1), str(4 * _MIB), "bytes that opening a file counts as"),
-    Property(
-        "schema.name-mapping.default", Kind("a JSON list", _json_list), None, "ids of columns in files without ids"
-    ),
+    Property(NAME_MAPPING, Kind("a JSON list", _json_list), None, "ids of columns in files without ids"),
 )
 PROPERTIES: Mapping[str, Property] = {each.name: each for each in _TABLE}
 """Every property that deletekit reads, by name."""
@@ -154,7 +153,7 @@ _RESERVED = {
 
 
 def value_of(properties: Mapping[str, str], name: str) -> Any:
-    """A known property's value, or its default. Raises InvalidInputError for a value that is none."""
+    """Return a known property's value, or its default. Raises InvalidInputError for a wrong value."""
     known = _known(name)
     assert known is not None, name
     text = properties.get(name, known.default)
@@ -162,7 +161,7 @@ def value_of(properties: Mapping[str, str], name: str) -> Any:
 
 
 def check_properties(properties: Mapping[str, Any]) -> None:
-    """Refuse properties that may not be set so: a value that a known one cannot have, or what is no property at all."""
+    """Raise InvalidInputError for a wrong value of a known property, or a name that is no table property."""
     for name, text in properties.items():
         if not isinstance(text, str):
             raise InvalidInputError("properties are text", kind="property", field=name, found=text, expected="str")

@@ -1,6 +1,6 @@
-"""One snapshot's manifests and entries, read when asked for.
+"""Read one snapshot's manifests and entries, each when it is needed.
 
-Law: read-only. Deletes are taken from the chosen snapshot's manifest list and from nowhere else (spec "Scan Planning").
+Deletes come only from the chosen snapshot's manifest list (spec "Scan Planning").
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from deletekit.errors import UNREADABLE, DeletekitError, FormatError, UnsupportedError
-from deletekit.formats.content_file import DataFile, FileContent, ManifestEntry
+from deletekit.formats.content_file import DataFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.lazy_file import MetricsCache
 from deletekit.formats.manifest import Manifest, inherit, read_manifest
 from deletekit.formats.manifest_columns import ManifestColumns, columns_of
@@ -45,7 +45,7 @@ class SnapshotReader:
         self._listed_bytes = 0
 
     def manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
-        """The manifest list, in file order. Raises FormatError, NotFoundError."""
+        """Return the manifest list, in file order. Raises FormatError, NotFoundError."""
         if snapshot.snapshot_id not in self._lists:
             self._lists[snapshot.snapshot_id] = self._read_list(snapshot)
             self._listed_bytes += sum(m.manifest_length for m in self._lists[snapshot.snapshot_id])
@@ -68,20 +68,28 @@ class SnapshotReader:
         return self._columns[path]
 
     def live_entries(self, snapshot: Snapshot, content: ManifestContent) -> Iterator[ManifestEntry]:
-        """Live data files, or live delete files, of a snapshot."""
+        """Yield the live data files, or the live delete files, of a snapshot."""
         for columns in self.live_columns(snapshot, content):
             yield from columns.entries(np.flatnonzero(columns.is_live))
 
     def live_columns(self, snapshot: Snapshot, content: ManifestContent) -> Iterator[ManifestColumns]:
-        """The manifests that hold live data files, or live delete files, of a snapshot."""
+        """Yield the manifests that hold live data files, or live delete files, of a snapshot."""
         for listed in self.manifests(snapshot):
             if listed.content == content and listed.has_live_files:
                 yield self.columns(listed)
 
-    def leave_out_unreadable(self, snapshot: Snapshot) -> dict[ManifestFile, DeletekitError]:
-        """What keeps manifests of a snapshot from being read; from now on the snapshot is read without them.
+    def changed_entries(self, snapshot: Snapshot, content: ManifestContent | None = None) -> Iterator[ManifestEntry]:
+        """Yield the entries that a snapshot itself added or removed: data files, delete files, or (None) both."""
+        for listed in self.manifests(snapshot):
+            if listed.added_snapshot_id == snapshot.snapshot_id and content in (None, listed.content):
+                for entry in self.entries(listed):
+                    if entry.snapshot_id == snapshot.snapshot_id and entry.status != EntryStatus.EXISTING:
+                        yield entry
 
-        Only for who looks at a damaged table, and says so. Raises FormatError, NotFoundError for the manifest list.
+    def leave_out_unreadable(self, snapshot: Snapshot) -> dict[ManifestFile, DeletekitError]:
+        """Return why manifests of a snapshot cannot be read. From now on the snapshot is read without them.
+
+        Use it only to show a damaged table as damaged. Raises FormatError, NotFoundError for the manifest list.
         """
         unread: dict[ManifestFile, DeletekitError] = {}
         for listed in self.manifests(snapshot):
@@ -93,9 +101,9 @@ class SnapshotReader:
         return unread
 
     def renew(self, io: FileIO, metadata: TableMetadata, snapshot: Snapshot | None) -> None:
-        """Go on with newer metadata, for who keeps a reader from commit to commit.
+        """Update a long-lived reader to newer metadata.
 
-        Only what is known of this snapshot's manifests is kept, and nothing when schemas or partition specs changed.
+        Keep what is known of this snapshot's manifests, or nothing if schemas or partition specs changed.
         """
         same = all(self._metadata.raw.get(n) == metadata.raw.get(n) for n in ("schemas", "partition-specs"))
         self._io, self._metadata = io, metadata
@@ -203,7 +211,7 @@ class SnapshotReader:
 
 
 def without_first_row_id(entry: ManifestEntry) -> ManifestEntry:
-    """The entry of a newly added data file, whose first row id the commit will assign."""
+    """Return the entry of an added data file without its first row id, which the commit assigns."""
     if isinstance(entry.data_file, DataFile):
         return replace(entry, data_file=replace(entry.data_file, first_row_id=None))
     return entry

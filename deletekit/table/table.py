@@ -16,6 +16,7 @@ from deletekit.public import public
 from deletekit.table.catalog import Catalog, Identifier, TableState, to_identifier, wrap_catalog
 from deletekit.table.file_io import FileIO, PyIcebergIO
 from deletekit.table.metadata import Snapshot, TableMetadata, parse_metadata
+from deletekit.table.metadata_file import METADATA_SUFFIXES
 
 __all__ = ["Table", "from_metadata", "from_pyiceberg", "load_table"]
 
@@ -84,7 +85,7 @@ class Table:
 
     @public
     def refresh(self) -> Table:
-        """Read the current state from the catalog, in place; returns the handle. A read-only table stays as it is."""
+        """Read the current state from the catalog, and return the handle. A read-only table does not change."""
         if self.catalog is not None:
             self._state = self.catalog.load(self.identifier)
         return self
@@ -94,7 +95,7 @@ class Table:
         self._state = state
 
     def require_catalog(self) -> Catalog:
-        """The catalog to commit to. Raises InvalidInputError for a table opened by its metadata file."""
+        """Return the catalog to commit to. Raises InvalidInputError for a table opened by its metadata file."""
         if self.catalog is None:
             raise InvalidInputError(
                 "table is read-only: it was opened without a catalog", kind="read-only", file=self.metadata_location
@@ -114,7 +115,7 @@ def load_table(catalog: Catalog, identifier: str | Sequence[str]) -> Table:
 
 
 def from_pyiceberg(table: PyIcebergTable) -> Table:
-    """The deletekit handle of a pyiceberg `Table`, on the same catalog and storage."""
+    """Return the deletekit handle of a pyiceberg `Table`, on the same catalog and storage."""
     catalog = wrap_catalog(table.catalog)
     key = tuple(table.name())
     return Table(key, catalog.load(key), catalog)
@@ -125,14 +126,14 @@ def from_metadata(location: str | Path, **properties: Any) -> Table:
 
     Parameters
     ----------
-    location: a `*.metadata.json` file, or a directory whose `metadata/` holds some; the newest is taken.
+    location: a `*.metadata.json` file, or a directory whose `metadata/` holds some. Then the newest is opened.
     properties: storage properties, as pyiceberg's FileIO takes them (`s3.endpoint`, ...).
 
-    Raises NotFoundError when there is no metadata file.
+    Raises NotFoundError if there is no metadata file.
     """
     path = str(location)
     has_scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path) is not None
-    if not path.endswith((".metadata.json", ".metadata.json.gz")):
+    if not path.endswith(METADATA_SUFFIXES):
         if has_scheme and not path.startswith("file:"):
             raise InvalidInputError(
                 "a directory can be opened on a local disk only",
@@ -152,8 +153,7 @@ def from_metadata(location: str | Path, **properties: Any) -> Table:
 
 def _newest_metadata(directory: Path) -> str:
     folder = directory / "metadata" if (directory / "metadata").is_dir() else directory
-    # Java wrote `.metadata.json.gz` before it wrote `.gz.metadata.json`.
-    found = [p for pattern in ("*.metadata.json", "*.metadata.json.gz") for p in folder.glob(pattern)]
+    found = [p for suffix in METADATA_SUFFIXES for p in folder.glob(f"*{suffix}")]
     found = [p for p in found if not p.name.startswith(".")]
     if not found:
         raise NotFoundError(

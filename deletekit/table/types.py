@@ -1,6 +1,6 @@
-"""Iceberg types as Arrow types, schemas as JSON, and values between the two.
+"""Convert Iceberg types to Arrow types, schemas to and from JSON, and values to their stored forms.
 
-Law: pure conversions. Arrow fields made here carry Iceberg field ids, at every level, in Parquet's metadata key.
+Arrow fields carry Iceberg field ids at every level, in Parquet's metadata key.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pyiceberg.transforms import DayTransform
 from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
 from deletekit.formats.decimals import unscaled_value
 from deletekit.formats.manifest_schema import PartitionFieldType
-from deletekit.formats.metrics import FIELD_ID_KEY, field_id_of
+from deletekit.formats.metrics import FIELD_ID_KEY
 
 __all__ = [
     "arrow_field",
@@ -62,7 +62,7 @@ _PRIMITIVES: dict[type[it.IcebergType], pa.DataType] = {
 }
 
 
-# pyiceberg has no JSON form for defaults of nanosecond timestamps; its table of forms is open to new ones.
+# pyiceberg has no JSON form for defaults of nanosecond timestamps, but new forms can be registered.
 @from_json.register(it.TimestampNanoType)
 @from_json.register(it.TimestamptzNanoType)
 def _nanoseconds_from_json(_: it.PrimitiveType, value: str | int) -> int:
@@ -79,7 +79,7 @@ def _nanoseconds_to_json(kind: it.PrimitiveType, value: int) -> str:
 
 
 def arrow_type(iceberg_type: it.IcebergType) -> pa.DataType:
-    """The Arrow type deletekit reads and writes a type as. Raises UnsupportedError, naming the type."""
+    """Return the Arrow type that deletekit uses for a type. Raises UnsupportedError, naming the type."""
     if isinstance(iceberg_type, it.StructType):
         return pa.struct([arrow_field(f) for f in iceberg_type.fields])
     if isinstance(iceberg_type, it.ListType):
@@ -96,7 +96,7 @@ def arrow_type(iceberg_type: it.IcebergType) -> pa.DataType:
 
 
 def arrow_field(field: it.NestedField) -> pa.Field:
-    """An Arrow field with the Iceberg id, nullability and name of `field`."""
+    """Return an Arrow field with the Iceberg id, nullability and name of `field`."""
     return pa.field(
         field.name,
         arrow_type(field.field_type),
@@ -106,7 +106,7 @@ def arrow_field(field: it.NestedField) -> pa.Field:
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
-    """The Arrow schema of a table schema, field ids included. Raises UnsupportedError, naming the column."""
+    """Return the Arrow schema of a table schema, with field ids. Raises UnsupportedError, naming the column."""
     fields = []
     for field in schema.fields:
         try:
@@ -117,9 +117,9 @@ def arrow_schema(schema: Schema) -> pa.Schema:
 
 
 def schema_from_arrow(schema: pa.Schema) -> Schema:
-    """An Iceberg schema with fresh ids, in Java's order (columns first, then nested fields, level by level).
+    """Return an Iceberg schema with new ids, in Java's order (columns first, then nested fields, level by level).
 
-    Raises UnsupportedError for an Arrow type Iceberg has no word for.
+    Raises UnsupportedError for an Arrow type without an Iceberg type.
     """
     counter = iter(range(1, 1 << 30))
     numbered = pa.schema([_number(f, counter) for f in schema])
@@ -130,9 +130,10 @@ def schema_from_arrow(schema: pa.Schema) -> Schema:
 
 
 def schema_to_json(schema: Schema) -> dict[str, Any]:
-    """A schema as table metadata and file footers store it."""
+    """Return a schema as table metadata and file footers store it."""
     raw: dict[str, Any] = json.loads(schema.model_dump_json(by_alias=True))
-    raw.pop("identifier-field-ids", None) if not raw.get("identifier-field-ids") else None
+    if not raw.get("identifier-field-ids"):
+        raw.pop("identifier-field-ids", None)
     return {"type": "struct", **raw}
 
 
@@ -148,7 +149,7 @@ def schema_from_json(raw: Mapping[str, Any]) -> Schema:
 
 
 def struct_paths(schema: Schema) -> dict[int, tuple[it.NestedField, tuple[int, ...]]]:
-    """Field id -> (its top-level column, child indices down to it), for fields not inside a list or map."""
+    """Map field ids outside lists and maps to (top-level column, child indices down to the field)."""
     paths: dict[int, tuple[it.NestedField, tuple[int, ...]]] = {}
     pending: list[tuple[it.NestedField, it.NestedField, tuple[int, ...]]] = [(f, f, ()) for f in schema.fields]
     while pending:
@@ -160,7 +161,7 @@ def struct_paths(schema: Schema) -> dict[int, tuple[it.NestedField, tuple[int, .
 
 
 def partition_types(spec: PartitionSpec, schema: Schema) -> tuple[PartitionFieldType, ...]:
-    """(field id, name, result type) of each partition field; the source may be a column of an older schema.
+    """Return (field id, name, result type) of each partition field. The source may be a column of an older schema.
 
     Raises FormatError when the source column is in no schema.
     """
@@ -185,7 +186,7 @@ def partition_types(spec: PartitionSpec, schema: Schema) -> tuple[PartitionField
 
 
 def stored_value(value: Any, iceberg_type: str) -> Any:
-    """A Python or Arrow value as Avro stores it in a partition tuple: days, micros, unscaled bytes, uuid bytes."""
+    """Return a value as Avro stores it in a partition tuple: days, microseconds, unscaled bytes, uuid bytes."""
     if value is None:
         return None
     if isinstance(value, Decimal):
@@ -211,14 +212,13 @@ def _decimal_bytes(value: Decimal, iceberg_type: str) -> bytes:
 
 
 def decimal_size(precision: int) -> int:
-    """Bytes of a decimal stored as Avro fixed (spec Appendix A)."""
+    """Return the bytes of a decimal stored as Avro fixed (spec Appendix A)."""
     digits: int = 10**precision - 1
     return (digits.bit_length() + 8) // 8
 
 
 def _number(field: pa.Field, counter: Any) -> pa.Field:
-    if field_id_of(field) is None:
-        pass  # pyarrow_to_schema wants an id everywhere; fresh ones replace these
+    """Give a field and its nested fields ids: pyarrow_to_schema needs one everywhere. New ids replace them later."""
     metadata = {FIELD_ID_KEY: str(next(counter))}
     kind = field.type
     if pa.types.is_struct(kind):
@@ -258,7 +258,7 @@ def _known(kind: str) -> bool:
 
 
 def single_value_of_stored(value: Any, iceberg_type: str) -> bytes:
-    """The single-value binary form of a stored partition value (spec Appendix D)."""
+    """Return the single-value binary form of a stored partition value (spec Appendix D)."""
     if isinstance(value, bool):
         return b"\x01" if value else b"\x00"
     if isinstance(value, float):

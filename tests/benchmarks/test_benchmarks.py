@@ -32,6 +32,7 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip().strip("|").split(" | ")]
 
 
+@pytest.mark.slow
 @pytest.mark.peers
 def test_scan_table_has_every_row_and_right_results(work: Path) -> None:
     report = report_of(work, "--only", "scan", "--peers", "polars", "--tables", *TABLES)
@@ -48,6 +49,7 @@ def test_scan_table_has_every_row_and_right_results(work: Path) -> None:
         assert row[5].startswith(("met", "MISSED"))
 
 
+@pytest.mark.slow
 def test_other_parts_run(work: Path) -> None:
     parts = ["count", "stream", "delete", "merge", "changes", "delta", "start"]
     report = report_of(work, "--only", *parts, "--peers", "--tables", "dv_10")
@@ -56,6 +58,7 @@ def test_other_parts_run(work: Path) -> None:
     assert "refuses" not in report
 
 
+@pytest.mark.slow
 def test_tables_are_built_once(work: Path) -> None:
     first, again = (build(work, 5_000, ["dv_1"]).by_name for _ in range(2))
     assert first == again  # the names of metadata files are random

@@ -237,6 +237,7 @@ def own_server(java: str, rest_jars: str, tmp_path: Path) -> Iterator[RestServer
     server.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("back", [True, False], ids=["back-at-once", "stays-away"])
 @pytest.mark.parametrize("landed", [True, False], ids=["after", "before"])
 def test_the_server_is_killed(own_server: RestServer, tmp_path: Path, landed: bool, back: bool) -> None:

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from deletekit.course.diagnosis import Environment, base_works, diagnose
 from deletekit.course.diagnosis.environment import available_memory, linux
 from deletekit.course.diagnosis.machine import (
-    base_at_work,
+    base_in_use,
     disk_space,
     memory,
     processors,
@@ -38,7 +38,7 @@ def test_the_base_works_where_its_tests_run(here: Environment) -> None:
     assert all(c.meaning and c.fix for c in checks if c.status != "ok")
     names = [c.name for c in checks if c.part == "base"]
     assert names[:2] == ["Python", "pyarrow"]
-    assert {"trial table", "temporary files", "disk space", "processors", "text encoding", "rich"} <= set(names)
+    assert {"small table", "temporary files", "disk space", "processors", "text encoding", "rich"} <= set(names)
     spark = ["Java", "pyspark", "Iceberg jar", "SQLite jar", "Delta jar"]
     assert [c.name for c in checks if c.part == "spark"][:5] == spark
     assert [c.part for c in checks][-3:] == ["course", "test", "peers"]
@@ -94,7 +94,7 @@ def test_a_broken_package_for_real(program: RunProgram, tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     done = program("doctor", PYTHONPATH=os.pathsep.join([str(tmp_path), str(root)]))
     assert done.returncode == 1
-    assert "missing  trial table" in done.stdout
+    assert "missing  small table" in done.stdout
     assert "ImportError: libroaring.so" in done.stdout
     assert "deletekit does not work here yet." in done.stdout
     assert_harmless(done.stdout)
@@ -132,7 +132,7 @@ def test_temporary_folder(here: Environment, tmp_path: Path) -> None:
         assert (check.status, check.part) == ("missing", "base")
         assert "TMPDIR" in check.fix
         assert list(disk_space(place)) == []
-    assert only(base_at_work, replace(here, temp=tmp_path / "nowhere")).status == "missing"
+    assert only(base_in_use, replace(here, temp=tmp_path / "nowhere")).status == "missing"
 
 
 def test_the_fix_for_the_temporary_folder_is_a_fix(here: Environment, tmp_path: Path) -> None:

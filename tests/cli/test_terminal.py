@@ -47,6 +47,7 @@ def settled(written: str) -> list[str]:
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", written).replace("\r", "").splitlines()
 
 
+@pytest.mark.slow
 def test_progress_on_a_terminal(warehouse: Path, fresh: Path) -> None:
     assert "Reading manifests and delete files" in in_terminal(
         "inspect", "--warehouse", warehouse, "demo.parts", "--deletes"
@@ -77,6 +78,7 @@ def test_no_color(warehouse: Path) -> None:
     assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", written)
 
 
+@pytest.mark.slow
 def test_hostile_text_on_a_terminal(warehouse: Path) -> None:
     for arguments in (["inspect", "--deletes", "--metrics"], ["explain", "true"]):
         written = in_terminal(arguments[0], "--warehouse", warehouse, "demo.evil", *arguments[1:], "--quiet")
@@ -87,6 +89,7 @@ def test_hostile_text_on_a_terminal(warehouse: Path) -> None:
         assert "\u202e" not in written
 
 
+@pytest.mark.slow
 def test_neither_in_a_pipe(program: RunProgram, warehouse: Path, fresh: Path) -> None:
     for arguments in (
         ["inspect", "--warehouse", warehouse, "demo.parts", "--deletes"],

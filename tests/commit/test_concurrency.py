@@ -83,6 +83,7 @@ def test_the_rows_are_those_of_the_serial_order(
     assert dk.verify(table).ok
 
 
+@pytest.mark.slow
 def test_threads_with_handles_of_their_own(tmp_path: Path) -> None:
     with new_catalog(tmp_path) as catalog:
         properties = {

@@ -29,7 +29,10 @@ from tests.tables import files_of, items, live, make, new_catalog, snapshots_jso
 
 EVERYWHERE = bool(os.environ.get("DELETEKIT_KILL_EVERYWHERE"))
 ROOT = Path(__file__).parents[2]
-EVERY_VERB = pytest.mark.parametrize("name", CASES)
+# One verb in the first tier, all others in the second.
+FIRST = {"delete, deletion-vector": pytest.mark.first_tier}
+EVERY_VERB = pytest.mark.parametrize("name", [pytest.param(name, marks=FIRST.get(name, ())) for name in CASES])
+pytestmark = pytest.mark.slow
 Items = set[tuple[str, tuple[int, int]]]
 Record = Callable[[str, object], None]
 

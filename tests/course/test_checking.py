@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from deletekit.course import check, hint, predict, progress, solution
 from deletekit.course.checking import CHECK_TYPE
+from deletekit.course.exercise import Mistake
 from deletekit.course.exercises.all import EXERCISES
 from deletekit.errors import InvalidInputError
 
@@ -60,6 +62,29 @@ def test_every_exercise_has_a_solution(exercise_id: str, capsys: pytest.CaptureF
     shown = capsys.readouterr().out
     assert exercise_id in shown
     assert EXERCISES[exercise_id].why in shown
+
+
+def test_an_exercise_in_english_only_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = {"why": "New reason.", "hints": ("New hint.",), "mistakes": (Mistake(answers=(4,), hint="New mistake."),)}
+    exercise = replace(EXERCISES["00.1"], **words)
+    monkeypatch.setitem(EXERCISES, "00.1", exercise)  # type: ignore[arg-type]
+    for language, sentence in (
+        ("en", ""),
+        ("ko", " (이 연습 문제는 아직 영어로만 되어 있습니다.)"),
+        ("ja", " (この演習は今のところ英語だけです。)"),
+        ("zh-CN", " (这道练习目前只有英文。)"),
+        ("es", " (Este ejercicio está por ahora solo en inglés.)"),
+    ):
+        monkeypatch.setenv("DELETEKIT_LANG", language)
+        assert check("00.1", 2).said.endswith(f" New reason.{sentence}")
+        assert check("00.1", 4).said.endswith(f" New mistake.{sentence}")
+        hint("00.1")
+        solution("00.1")
+        shown = capsys.readouterr().out.splitlines()
+        assert shown[0].endswith(f" New hint.{sentence}")
+        assert shown[-1] == f"New reason.{sentence}"
 
 
 # --- progress ---------------------------------------------------------------------------------------------------------

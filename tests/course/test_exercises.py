@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from deletekit.course.answer_values import NotThisKind
+from deletekit.course.answer_kinds import NotThisKind
 from deletekit.course.checking import judge
 from deletekit.course.exercise import Exercise
 from deletekit.course.exercises.all import EXERCISES
@@ -77,9 +77,9 @@ ODD_ANSWERS = [
 
 
 @exercises
-def test_what_it_accepts_is_accepted(exercise: Exercise) -> None:
-    assert exercise.accepts
-    assert [judge(exercise, answer).status for answer in exercise.accepts] == ["correct"] * len(exercise.accepts)
+def test_right_answers_are_accepted(exercise: Exercise) -> None:
+    assert exercise.right
+    assert [judge(exercise, answer).status for answer in exercise.right] == ["correct"] * len(exercise.right)
 
 
 @exercises
@@ -114,12 +114,12 @@ def test_blank_is_not_answered(exercise: Exercise, blank: Any) -> None:
 
 @exercises
 def test_no_answer_makes_a_check_fail(exercise: Exercise) -> None:
-    rights = [exercise.form.read(answer) for answer in exercise.accepts]
+    rights = [exercise.answer_kind.read(answer) for answer in exercise.right]
     for answer in ODD_ANSWERS:
         verdict = judge(exercise, answer)
         assert verdict.said
         if verdict.status == "correct":
-            assert exercise.form.read(answer) in rights
+            assert exercise.answer_kind.read(answer) in rights
 
 
 @exercises
@@ -129,7 +129,7 @@ def test_ids_are_those_of_their_lesson(exercise: Exercise) -> None:
 
 
 def test_true_is_not_one() -> None:
-    number = EXERCISES["00.1"].form
+    number = EXERCISES["00.1"].answer_kind
     with pytest.raises(NotThisKind):
         number.read(True)
 
@@ -144,3 +144,12 @@ def test_a_number_is_one_whatever_library_it_comes_from(two: Any) -> None:
 )
 def test_ids_are_ids_whatever_library_they_come_from(ids: Any) -> None:
     assert judge(EXERCISES["00.2"], ids).status == "correct"
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [("PFA1", "correct"), (b"PFA1", "correct"), (b"\xd1\xd39d", "not-yet"), (b"", "not-yet")],
+)
+def test_text_may_be_bytes(answer: Any, status: str) -> None:
+    assert judge(EXERCISES["06.2"], answer).status == status
+    assert judge(EXERCISES["06.2"], b"\xd1\xd39d").mistake == 1

@@ -22,6 +22,7 @@ from tests.tables import files_of, new_catalog
 
 ROOT = Path(__file__).parents[2]
 AFTER = [*range(2, 10), *range(20, 28)]
+pytestmark = pytest.mark.slow
 BOTH = pytest.mark.parametrize("format_version", [3, 2])
 KNOWN = pytest.mark.parametrize("known", [True, False], ids=["old table", "new table"])
 

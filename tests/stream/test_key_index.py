@@ -9,8 +9,7 @@ from pyiceberg.types import BinaryType, DateType, DecimalType, LongType, NestedF
 
 import deletekit as dk
 from deletekit.stream.key_columns import KeyColumns
-from deletekit.stream.key_hash import KeyHasher, same_keys
-from deletekit.stream.key_index import KeyIndex, pack, unpack
+from deletekit.stream.key_index import KeyHasher, KeyIndex, pack, same_keys, unpack
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
-from deletekit.stream.key_hash import KeyHasher, KeyHashes
+from deletekit.stream.key_index import KeyHasher, KeyHashes
 from tests.commit.racing import Interfering
 from tests.stream.replay import PEOPLE, Row, check, random_batches, replay
 from tests.tables import live_files, make, vectors

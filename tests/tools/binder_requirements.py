@@ -11,7 +11,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from deletekit.course.workshop.closure import closure
+from deletekit.course.workshop.dependencies import dependency_versions
 from deletekit.course.workshop.target import Target
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def requirements() -> str:
     backend = [*project["build-system"]["requires"], "editables"]  # hatchling's own need for editable installations
     roots = [*project["project"]["dependencies"], *extras["course"], *extras["spark"], *backend]
     pinned = pins()
-    return _HEAD + "".join(f"{name}=={pinned[name]}\n" for name in closure(roots, TARGET))
+    return _HEAD + "".join(f"{name}=={pinned[name]}\n" for name in dependency_versions(roots, TARGET))
 
 
 def pins() -> dict[str, str]:

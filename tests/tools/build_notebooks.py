@@ -4,6 +4,7 @@
     python -m tests.tools.build_notebooks build --keep-outputs      # only the text has changed: runs nothing
     python -m tests.tools.build_notebooks --check
     python -m tests.tools.build_notebooks update-po
+    python -m tests.tools.build_notebooks missing       # before a release: counts what is not translated
 
 A lesson that needs Spark runs on Spark, and so needs Java; the others run without.
 
@@ -184,9 +185,20 @@ def _bare(notebook: NotebookNode) -> str:
     return as_text(bare)
 
 
+def report_missing(languages: list[str]) -> int:
+    """Print how many texts each language lacks, and where; return 1 if one lacks any."""
+    total = 0
+    for language in languages:
+        lacking = {name: len(texts) for name, texts in catalogs.missing(language).items() if texts}
+        where = ", ".join(f"{name} {count}" for name, count in lacking.items())
+        print(f"{language}: {sum(lacking.values())} texts are not translated{f' ({where})' if where else ''}")
+        total += sum(lacking.values())
+    return 1 if total else 0
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", nargs="?", choices=["build", "update-po"], default="build")
+    parser.add_argument("command", nargs="?", choices=["build", "update-po", "missing"], default="build")
     parser.add_argument("names", nargs="*", help="lessons to build; all without one")
     parser.add_argument("--lang", action="append", choices=list(LANGUAGES), help="languages to build; all without one")
     parser.add_argument("--keep-outputs", action="store_true", help="run only notebooks whose code has changed")
@@ -196,8 +208,10 @@ def main(arguments: list[str]) -> int:
         wrong = differences()
         print("\n".join(wrong) or "the notebooks are those of notebooks/src")
         return 1 if wrong else 0
+    translated = [language for language in LANGUAGES if language != "en"]
+    if options.command == "missing":
+        return report_missing(translated)
     if options.command == "update-po":
-        translated = [language for language in LANGUAGES if language != "en"]
         update_catalogs(translated)
         catalogs.update(translated)
     else:

@@ -1,14 +1,14 @@
-"""The catalogs of `deletekit.course`: which texts they must have, found in the code itself."""
+"""The catalogs of `deletekit.course`: which texts they can have, found in the code itself, and which they lack."""
 
 from __future__ import annotations
 
 import ast
 from pathlib import Path
 
-from deletekit.course import answer_values as forms
+from deletekit.course.answer_kinds import ANSWER_KINDS, function
 from deletekit.course.exercises.all import EXERCISES
-from tests.tools.lessons import ROOT
-from tests.tools.translation import merge_catalog
+from tests.tools import translation
+from tests.tools.lessons import ROOT, lesson_names, read_source
 
 COURSE = ROOT / "deletekit" / "course"
 
@@ -26,8 +26,8 @@ def interface_texts() -> list[str]:
                 argument = node.args[0]
                 if isinstance(argument, ast.Constant):
                     found.append(str(argument.value))
-    kinds = [value.kind for value in vars(forms).values() if isinstance(value, forms.Form)]
-    return list(dict.fromkeys([*found, *kinds, forms.function().kind]))
+    kinds = [kind.description for kind in (*ANSWER_KINDS.values(), function())]
+    return list(dict.fromkeys([*found, *kinds]))
 
 
 def exercise_texts() -> list[str]:
@@ -41,4 +41,25 @@ def exercise_texts() -> list[str]:
 def update(languages: list[str]) -> None:
     """Bring the catalogs to the texts of the code."""
     for language in languages:
-        merge_catalog(catalog_file(language), [*interface_texts(), *exercise_texts()], language)
+        translation.merge_catalog(catalog_file(language), course_texts(), language)
+
+
+def course_texts() -> list[str]:
+    """List every text of the course outside of its lessons, once."""
+    return list(dict.fromkeys([*interface_texts(), *exercise_texts()]))
+
+
+def missing(language: str) -> dict[str, list[str]]:
+    """List the English texts that a language lacks: those of the course (`course`), and of each lesson by its name."""
+    wanted = {
+        "course": (catalog_file(language), course_texts()),
+        **{
+            name: (translation.catalog_file(language, name), translation.english_blocks(read_source(name)))
+            for name in lesson_names()
+        },
+    }
+    lacking = {}
+    for name, (file, texts) in wanted.items():
+        translated = translation.translations(file)
+        lacking[name] = [text for text in texts if text not in translated]
+    return lacking

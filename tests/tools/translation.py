@@ -67,9 +67,8 @@ def catalog_file(language: str, name: str) -> Path:
     return CATALOGS / language / f"{name}.po"
 
 
-def catalog(language: str, name: str) -> dict[str, str]:
-    """Give the finished translations of a notebook."""
-    file = catalog_file(language, name)
+def translations(file: Path) -> dict[str, str]:
+    """Give the finished translations in a .po file, which may not be there."""
     if not file.is_file():
         return {}
     return {entry.msgid: entry.msgstr for entry in polib.pofile(str(file)).translated_entries()}
@@ -82,12 +81,12 @@ def reviewer(language: str, name: str) -> str | None:
 
 def translate(notebook: NotebookNode, language: str, name: str) -> Translated:
     """Give the notebook in a language, with the line that says how much of it is, below its title."""
-    translations = catalog(language, name)
+    translated = translations(catalog_file(language, name))
     wanted = english_blocks(notebook)
-    done = len(wanted) if language == "en" else sum(block in translations for block in wanted)
+    done = len(wanted) if language == "en" else sum(block in translated for block in wanted)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = "\n\n".join(translations.get(block, block) for block in blocks(cell.source))
+            cell.source = "\n\n".join(translated.get(block, block) for block in blocks(cell.source))
     review = reviewer(language, name) or UNREVIEWED.get(language, "")
     line = FRESHNESS[language].format(done=done, total=len(wanted), review=review)
     title, *rest = blocks(notebook.cells[0].source)

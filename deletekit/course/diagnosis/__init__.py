@@ -1,11 +1,11 @@
-"""DOCTOR: what works on this machine, what does not, what is left without it, and the command that changes it.
+"""DOCTOR: what works on this machine, what does not, what still works without it, and the command that fixes it.
 
-Law: a check is a function of an `Environment`. It asks no network and leaves nothing behind. Nothing but the standard
-library is imported before the check that needs it: what is broken must not keep the doctor from saying so.
+A check is a function of an `Environment`. It uses no network and leaves no file behind. It must not import anything but
+the standard library at the top: a broken package must not stop the doctor from reporting it.
 """
 
+from deletekit.course.diagnosis.all_checks import CHECKS, base_works, diagnose
 from deletekit.course.diagnosis.check import Check
-from deletekit.course.diagnosis.diagnosis import CHECKS, base_works, diagnose
 from deletekit.course.diagnosis.environment import Environment
 
 __all__ = ["CHECKS", "Check", "Environment", "base_works", "diagnose"]

@@ -1,4 +1,4 @@
-"""What a check says."""
+"""The result of a check, and the commands that it suggests."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ class Check:
     ----------
     part: what needs it: `base`, or an extra.
     status: `ok`; `warning`, works but not well or not everywhere; `missing`, this part does not work until it is fixed.
-    meaning: what that means and what works without it; empty when all is well.
-    fix: the command to type; empty when there is none.
+    meaning: what that means, and what works without it; empty for `ok`.
+    fix: the command to type; empty for `ok`.
     """
 
     part: Part
     name: str
-    status: Status
+    status: Status = "ok"
     found: str
     meaning: str = ""
     fix: str = ""
 
 
-def command(place: Environment, *words: str) -> str:
-    """A command as the shell of this machine takes it."""
-    return subprocess.list2cmdline(words) if place.platform == "win32" else join(words)
+def command(environment: Environment, *words: str) -> str:
+    """Return a command as the shell of this machine takes it."""
+    return subprocess.list2cmdline(words) if environment.platform == "win32" else join(words)
 
 
-def install(place: Environment, requirements: Sequence[str]) -> str:
-    """The command that installs packages for this Python, also in an environment that uv made, which has no pip."""
-    if "pip" not in place.packages:
-        return command(place, "uv", "pip", "install", "--python", place.executable, *requirements)
-    return command(place, place.executable, "-m", "pip", "install", *requirements)
+def install(environment: Environment, requirements: Sequence[str]) -> str:
+    """Return the command that installs packages for this Python. An environment that uv made has no pip."""
+    if "pip" not in environment.packages:
+        return command(environment, "uv", "pip", "install", "--python", environment.executable, *requirements)
+    return command(environment, environment.executable, "-m", "pip", "install", *requirements)

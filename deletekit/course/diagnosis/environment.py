@@ -1,4 +1,4 @@
-"""What the checks look at: everything that differs from machine to machine, as one value."""
+"""Collect in one value everything that differs from machine to machine and that the checks look at."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ __all__ = ["Environment", "available_memory", "installed", "linux"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """One machine and one Python; `here()` is this process's.
+    """One machine and one Python.
 
     Attributes
     ----------
     variables: of the process; they may hold secrets, so they are never shown.
-    user_home: what Java calls `user.home`, where Ivy and Maven keep jars; not what the variable HOME says.
-    temp: the folder for temporary files, or None when the system has none that can be written.
-    requirements: what deletekit asks for: `base`, and each extra.
+    user_home: what Java calls `user.home`, where Ivy and Maven keep jars. It is not the variable HOME.
+    temp: the folder for temporary files, or None if the system has none that can be written.
+    requirements: what deletekit needs, for `base` and for each extra.
     packages: versions of the installed distributions, by canonical name.
     system: name and version of a Linux distribution, such as `debian 12`.
-    memory: bytes that a new process can have, by the machine and its container; None when unknown.
-    encoding: of what is printed.
+    memory: bytes that a new process can have, by the limits of the machine and its container; None if unknown.
+    encoding: the encoding of printed text.
     """
 
     variables: Mapping[str, str] = field(repr=False)
@@ -49,7 +49,7 @@ class Environment:
 
     @classmethod
     def here(cls) -> Environment:
-        """The environment of this process."""
+        """Return the environment of this process."""
         return cls(
             variables=dict(os.environ),
             user_home=_java_user_home(),
@@ -68,7 +68,7 @@ class Environment:
 
 
 def available_memory(root: Path) -> int | None:
-    """Bytes left by the machine and by its container, by Linux's files under `root`; None where there are none."""
+    """Return the bytes that machine and container leave, by Linux's files under `root`; None if these do not exist."""
     machine = re.search(r"^MemAvailable:\s+(\d+) kB", _text(root / "proc" / "meminfo"), re.MULTILINE)
     if machine is None:
         return None
@@ -84,7 +84,7 @@ def available_memory(root: Path) -> int | None:
 
 
 def installed(path: list[str] | None = None) -> dict[str, str]:
-    """Versions of the distributions on `path` (sys.path by default), by canonical name; the first one counts."""
+    """Return the versions of the distributions on `path` (default: sys.path) by canonical name; the first one wins."""
     found: dict[str, str] = {}
     for distribution in distributions(path=sys.path if path is None else path):
         metadata = distribution.metadata
@@ -95,7 +95,7 @@ def installed(path: list[str] | None = None) -> dict[str, str]:
 
 
 def linux(release: Path) -> str:
-    """Name and version of the distribution in an os-release file; empty elsewhere."""
+    """Return name and version of a Linux distribution from its os-release file; empty without one."""
     values = dict(re.findall(r'^(ID|VERSION_ID)="?([^"\n]*)"?$', _text(release), re.MULTILINE))
     return f"{values.get('ID', '')} {values.get('VERSION_ID', '')}".strip()
 

@@ -1,4 +1,4 @@
-"""Checks of the machine, and of the base at work."""
+"""Check the machine, and whether the base works on it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from typing import Any
 from deletekit.course.diagnosis.check import WITHOUT_SPARK, Check, command, install
 from deletekit.course.diagnosis.environment import Environment
 
-__all__ = ["base_at_work", "disk_space", "memory", "processors", "python_version", "temporary_folder", "text_encoding"]
+__all__ = ["base_in_use", "disk_space", "memory", "processors", "python_version", "temporary_folder", "text_encoding"]
 
-GIGABYTE = 1 << 30
-ELSEWHERE = 'mkdir -p "$HOME/tmp" && export TMPDIR="$HOME/tmp"'
+_GIGABYTE = 1 << 30
 
 
-def python_version(place: Environment) -> Iterator[Check]:
-    """Python itself."""
-    found = f"{'.'.join(map(str, place.python))} ({place.executable})"
-    if place.python >= (3, 11):
-        yield Check(part="base", name="Python", status="ok", found=found)
+def python_version(environment: Environment) -> Iterator[Check]:
+    """Check the version of Python."""
+    found = f"{'.'.join(map(str, environment.python))} ({environment.executable})"
+    if environment.python >= (3, 11):
+        yield Check(part="base", name="Python", found=found)
         return
     yield Check(
         part="base",
@@ -35,32 +34,34 @@ def python_version(place: Environment) -> Iterator[Check]:
     )
 
 
-def temporary_folder(place: Environment) -> Iterator[Check]:
-    """Whether files can be written where the system says."""
-    problem = "none that can be written" if place.temp is None else _unwritable(place.temp)
-    if problem:
+def temporary_folder(environment: Environment) -> Iterator[Check]:
+    """Check that temporary files can be written, and that Spark can load a library from there."""
+    folder = environment.temp
+    problem = "none that can be written" if folder is None else _write_problem(folder)
+    if folder is None or problem:
         yield Check(
             part="base",
             name="temporary files",
             status="missing",
             found=problem,
             meaning="deletekit and Spark write there first. Reading tables works without it.",
-            fix=ELSEWHERE,
+            fix='mkdir -p "$HOME/tmp" && export TMPDIR="$HOME/tmp"',
         )
         return
-    yield Check(part="base", name="temporary files", status="ok", found=f"{place.temp} can be written")
-    if place.temp is not None and is_noexec(place.temp):
+    yield Check(part="base", name="temporary files", found=f"{folder} can be written")
+    if hasattr(os, "ST_NOEXEC") and os.statvfs(folder).f_flag & os.ST_NOEXEC:
         yield Check(
             part="spark",
             name="temporary files",
             status="warning",
-            found=f"{place.temp} is mounted noexec",
+            found=f"{folder} is mounted noexec",
             meaning=f"sqlite-jdbc unpacks a library there, and the system will not load it. {WITHOUT_SPARK}",
             fix='mkdir -p "$HOME/tmp" && export JAVA_TOOL_OPTIONS="-Djava.io.tmpdir=$HOME/tmp"',
         )
 
 
-def _unwritable(folder: Path) -> str:
+def _write_problem(folder: Path) -> str:
+    """Return why no file can be written in a folder; empty if one can."""
     try:
         with tempfile.NamedTemporaryFile(dir=folder) as file:
             file.write(b"deletekit")
@@ -70,89 +71,90 @@ def _unwritable(folder: Path) -> str:
     return ""
 
 
-def is_noexec(folder: Path) -> bool:
-    """Whether the file system of a folder refuses to run what lies there; False where that cannot be asked."""
-    if not hasattr(os, "ST_NOEXEC"):
-        return False
-    return bool(os.statvfs(folder).f_flag & os.ST_NOEXEC)
-
-
-def disk_space(place: Environment) -> Iterator[Check]:
-    """Room for tables and jars."""
-    if place.temp is None or not place.temp.is_dir():
-        return  # said by the check of the folder
-    free = shutil.disk_usage(place.temp).free
-    found = f"{_size(free)} free in {place.temp}"
-    if free >= GIGABYTE:
-        yield Check(part="base", name="disk space", status="ok", found=found)
+def disk_space(environment: Environment) -> Iterator[Check]:
+    """Check the disk space for tables and jars."""
+    if environment.temp is None or not environment.temp.is_dir():
+        return  # `temporary_folder` reports that
+    free = shutil.disk_usage(environment.temp).free
+    found = f"{_size(free)} free in {environment.temp}"
+    if free >= _GIGABYTE:
+        yield Check(part="base", name="disk space", found=found)
         return
-    meaning = "The course and Spark with its jars want 1 GB. Small tables fit."
-    fix = command(place, "du", "-xh", "-d2", str(place.temp))
-    yield Check(part="base", name="disk space", status="warning", found=found, meaning=meaning, fix=fix)
+    yield Check(
+        part="base",
+        name="disk space",
+        status="warning",
+        found=found,
+        meaning="The course and Spark with its jars want 1 GB. Small tables fit.",
+        fix=command(environment, "du", "-xh", "-d2", str(environment.temp)),
+    )
 
 
-def processors(place: Environment) -> Iterator[Check]:
-    """Processors this process may use; no number of them is wrong."""
-    files = "file" if place.processors == 1 else "files"
-    found = f"{place.processors}: reads {place.processors} data {files} at a time"
-    yield Check(part="base", name="processors", status="ok", found=found)
+def processors(environment: Environment) -> Iterator[Check]:
+    """Report the processors that this process may use. No number of them is wrong."""
+    files = "file" if environment.processors == 1 else "files"
+    found = f"{environment.processors}: reads {environment.processors} data {files} at a time"
+    yield Check(part="base", name="processors", found=found)
 
 
-def text_encoding(place: Environment) -> Iterator[Check]:
-    """Whether names and values can be printed as they are."""
-    if place.encoding.lower().replace("-", "").replace("_", "") == "utf8":
-        yield Check(part="base", name="text encoding", status="ok", found=place.encoding)
+def text_encoding(environment: Environment) -> Iterator[Check]:
+    """Check that names and values can be printed as they are."""
+    if environment.encoding.lower().replace("-", "").replace("_", "") == "utf8":
+        yield Check(part="base", name="text encoding", found=environment.encoding)
         return
     yield Check(
         part="base",
         name="text encoding",
         status="warning",
-        found=place.encoding,
-        meaning="Letters that it lacks are printed as \\u escapes. Tables are read and written right all the same.",
-        fix="set PYTHONUTF8=1" if place.platform == "win32" else "export PYTHONUTF8=1",
+        found=environment.encoding,
+        meaning="Letters that it lacks are printed as \\u escapes. Tables are read and written correctly.",
+        fix="set PYTHONUTF8=1" if environment.platform == "win32" else "export PYTHONUTF8=1",
     )
 
 
-def memory(place: Environment) -> Iterator[Check]:
-    """Memory against what a Spark session takes by default."""
-    if place.memory is None:
-        yield Check(part="spark", name="memory", status="ok", found="unknown on this system; Spark wants 1 GB")
+def memory(environment: Environment) -> Iterator[Check]:
+    """Check the memory that a Spark session takes by default."""
+    if environment.memory is None:
+        yield Check(part="spark", name="memory", found="unknown on this system; Spark wants 1 GB")
         return
-    found = f"{_size(place.memory)} available; Spark wants 1 GB"
-    if place.memory >= GIGABYTE:
-        yield Check(part="spark", name="memory", status="ok", found=found)
+    found = f"{_size(environment.memory)} available; Spark wants 1 GB"
+    if environment.memory >= _GIGABYTE:
+        yield Check(part="spark", name="memory", found=found)
         return
     yield Check(
         part="spark",
         name="memory",
         status="warning",
         found=found,
-        meaning=f"Spark may be ended when memory runs out; with a smaller driver it needs 0.6 GB. {WITHOUT_SPARK}",
+        meaning=f"The system may end Spark when memory runs out; a smaller driver needs 0.6 GB. {WITHOUT_SPARK}",
         fix='deletekit.spark.session(warehouse, master="local[1]", driver_memory="512m")',
     )
 
 
-def base_at_work(place: Environment) -> Iterator[Check]:
-    """A table written, deleted from in two modes, and read back: what all the packages together can do."""
+def base_in_use(environment: Environment) -> Iterator[Check]:
+    """Write a small table, delete from it in two modes and read it back: check all packages of the base together."""
     try:
         # sqlite3 may still hold the catalog when Windows is asked to remove it.
-        with tempfile.TemporaryDirectory(dir=place.temp, prefix="deletekit-doctor-", ignore_cleanup_errors=True) as at:
-            rehearse(Path(at))
-    except Exception as e:  # noqa: BLE001 - whatever is broken is what the doctor is asked for
+        with tempfile.TemporaryDirectory(
+            dir=environment.temp, prefix="deletekit-doctor-", ignore_cleanup_errors=True
+        ) as folder:
+            _use_base(Path(folder))
+    except Exception as e:  # noqa: BLE001 - the doctor reports any error
         yield Check(
             part="base",
-            name="trial table",
+            name="small table",
             status="missing",
             found=f"{type(e).__name__}: {e}"[:300],
             meaning="A small table could not be written, deleted from and read back.",
-            fix=install(place, ["--force-reinstall", *(r.text for r in place.requirements.get("base", ()))]),
+            fix=install(
+                environment, ["--force-reinstall", *(r.text for r in environment.requirements.get("base", ()))]
+            ),
         )
         return
-    yield Check(part="base", name="trial table", status="ok", found="written, deleted from in two modes, and read back")
+    yield Check(part="base", name="small table", found="written, deleted from in two modes, and read back")
 
 
-def rehearse(folder: Path) -> None:
-    """Do in `folder` what the base is for. Raises whatever is wrong."""
+def _use_base(folder: Path) -> None:
     dk: Any = import_module("deletekit")
     pa: Any = import_module("pyarrow")
     catalog = dk.local_catalog(folder)
@@ -170,4 +172,4 @@ def rehearse(folder: Path) -> None:
 
 
 def _size(count: int) -> str:
-    return f"{count / GIGABYTE:,.1f} GB" if count >= GIGABYTE else f"{count / (1 << 20):,.0f} MB"
+    return f"{count / _GIGABYTE:,.1f} GB" if count >= _GIGABYTE else f"{count / (1 << 20):,.0f} MB"

@@ -1,4 +1,4 @@
-"""Checks of Python packages: those of the base, one by one, and each extra."""
+"""Check the Python packages: those of the base one by one, and each extra."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from deletekit.course.diagnosis.requirements import Requirement, canonical, sati
 
 __all__ = ["base_packages", "extras", "pyspark"]
 
-_BROUGHT = {"pyiceberg": "pyiceberg-core", "pyspark": "pandas"}
-"""What the extras of these packages bring, and deletekit does not do without."""
+_NEEDED_FROM_EXTRA = {"pyiceberg": "pyiceberg-core", "pyspark": "pandas"}
+"""Packages that deletekit needs and that an extra of another package installs."""
 
 _WITHOUT: Mapping[Part, str] = {
     "course": "The notebooks need it. The library and this command line do without.",
@@ -21,49 +21,48 @@ _WITHOUT: Mapping[Part, str] = {
 }
 
 
-def base_packages(place: Environment) -> Iterator[Check]:
-    """Each package of the base installation."""
-    if not place.requirements.get("base"):
+def base_packages(environment: Environment) -> Iterator[Check]:
+    """Check each package of the base installation."""
+    if not environment.requirements.get("base"):
         yield Check(
             part="base",
             name="requirements",
             status="warning",
             found="neither an installation nor a checkout of deletekit",
             meaning="Which packages it needs cannot be looked up; whether it works is tried below.",
-            fix=install(place, ["deletekit"]),
+            fix=install(environment, ["deletekit"]),
         )
-    for requirement in place.requirements.get("base", ()):
-        lacking = _lacking(place, requirement)
-        if not lacking:
-            found = place.packages[canonical(requirement.name)]
-            yield Check(part="base", name=requirement.name, status="ok", found=found)
+    for requirement in environment.requirements.get("base", ()):
+        problem = _problem(environment, requirement)
+        if not problem:
+            yield Check(part="base", name=requirement.name, found=_version(environment, requirement) or "")
             continue
         yield Check(
             part="base",
             name=requirement.name,
             status="missing",
-            found=lacking,
+            found=problem,
             meaning=f"deletekit needs {requirement.text}; without it tables can be neither read nor written.",
-            fix=install(place, [requirement.text]),
+            fix=install(environment, [requirement.text]),
         )
 
 
-def pyspark(place: Environment) -> Iterator[Check]:
-    """pyspark in the one minor release that the jars are built for, and no other Spark in its way."""
-    wanted = place.requirements.get("spark", ())
-    lacking = [found for requirement in wanted if (found := _lacking(place, requirement))]
-    if lacking:
+def pyspark(environment: Environment) -> Iterator[Check]:
+    """Check that pyspark is of the minor release that the jars are built for, and that no other Spark replaces it."""
+    wanted = environment.requirements.get("spark", ())
+    problems = [problem for requirement in wanted if (problem := _problem(environment, requirement))]
+    if problems:
         yield Check(
             part="spark",
             name="pyspark",
             status="missing",
-            found=", ".join(lacking),
+            found=", ".join(problems),
             meaning=f"Iceberg's jar is built for Spark 4.1 alone, and Spark needs pandas for Arrow. {WITHOUT_SPARK}",
-            fix=install(place, [requirement.text for requirement in wanted]),
+            fix=install(environment, [requirement.text for requirement in wanted]),
         )
         return
-    found = place.packages.get("pyspark", "unknown")
-    home = place.variables.get("SPARK_HOME")
+    found = environment.packages.get("pyspark", "unknown")
+    home = environment.variables.get("SPARK_HOME")
     if home and not list(Path(home).glob("jars/spark-core_2.13-4.1.*.jar")):
         yield Check(
             part="spark",
@@ -71,39 +70,41 @@ def pyspark(place: Environment) -> Iterator[Check]:
             status="missing",
             found=f"{found}, but SPARK_HOME is {home}",
             meaning=f"pyspark starts the Spark of SPARK_HOME, and that is not Spark 4.1. {WITHOUT_SPARK}",
-            fix="set SPARK_HOME=" if place.platform == "win32" else "unset SPARK_HOME",
+            fix="set SPARK_HOME=" if environment.platform == "win32" else "unset SPARK_HOME",
         )
         return
-    yield Check(part="spark", name="pyspark", status="ok", found=found)
+    yield Check(part="spark", name="pyspark", found=found)
 
 
-def extras(place: Environment) -> Iterator[Check]:
-    """Each extra but Spark's, in one line."""
-    for part, without in _WITHOUT.items():
-        wanted = place.requirements.get(part, ())
-        lacking = {r: found for r in wanted if (found := _lacking(place, r))}
-        if lacking:
+def extras(environment: Environment) -> Iterator[Check]:
+    """Check each extra but Spark's, in one line."""
+    for part, meaning in _WITHOUT.items():
+        wanted = environment.requirements.get(part, ())
+        problems = {r: problem for r in wanted if (problem := _problem(environment, r))}
+        if problems:
             yield Check(
                 part=part,
                 name=f"extra {part}",
                 status="missing",
-                found=", ".join(lacking.values()),
-                meaning=without,
-                fix=install(place, [requirement.text for requirement in lacking]),
+                found=", ".join(problems.values()),
+                meaning=meaning,
+                fix=install(environment, [requirement.text for requirement in problems]),
             )
         elif wanted:
-            found = ", ".join(f"{r.name} {place.packages[canonical(r.name)]}" for r in wanted)
-            yield Check(part=part, name=f"extra {part}", status="ok", found=found)
+            found = ", ".join(f"{r.name} {_version(environment, r)}" for r in wanted)
+            yield Check(part=part, name=f"extra {part}", found=found)
 
 
-def _lacking(place: Environment, requirement: Requirement) -> str:
-    """What is wrong with a package; empty when nothing is."""
-    version = place.packages.get(canonical(requirement.name))
+def _version(environment: Environment, requirement: Requirement) -> str | None:
+    return environment.packages.get(canonical(requirement.name))
+
+
+def _problem(environment: Environment, requirement: Requirement) -> str:
+    """Return what is wrong with a package; empty if nothing is."""
+    version = _version(environment, requirement)
     if version is None:
         return f"no {requirement.name}"
     if not satisfies(version, requirement.bounds):
         return f"{requirement.name} {version}, not {requirement.bounds}"
-    brought = _BROUGHT.get(requirement.name)
-    if brought and brought not in place.packages:
-        return f"no {brought}"
-    return ""
+    needed = _NEEDED_FROM_EXTRA.get(requirement.name)
+    return f"no {needed}" if needed and needed not in environment.packages else ""

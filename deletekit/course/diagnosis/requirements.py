@@ -1,11 +1,14 @@
-"""What deletekit asks for: pyproject.toml says, in a checkout; elsewhere the metadata of the installation."""
+"""Read which packages deletekit needs: from pyproject.toml in a checkout, else from the metadata of the installation.
+
+The doctor must work where packages are missing, and the library `packaging` is not in the base installation. So this
+reads the few forms of a requirement that pyproject.toml has. Tests compare it with `packaging` on every line of it.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
@@ -17,7 +20,7 @@ _CHECKOUT = Path(__file__).parents[3]
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A package and its bounds; `text` is what pip takes."""
+    """A package and its version bounds; `text` is what pip takes."""
 
     name: str
     bounds: str
@@ -25,29 +28,26 @@ class Requirement:
 
 
 def declared(checkout: Path = _CHECKOUT) -> dict[str, tuple[Requirement, ...]]:
-    """Requirements of the base (`base`) and of each extra; empty when there is neither source."""
+    """Return the requirements of the base (`base`) and of each extra; nothing where neither source is there."""
     file = checkout / "pyproject.toml"
+    parts: dict[str, list[str]] = {"base": []}
     if file.is_file():
         # The checkout is what is imported, whatever an older installation of it says.
         project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
-        return _parsed({"base": project["dependencies"], **project["optional-dependencies"]})
-    try:
-        lines = requires("deletekit") or []
-    except PackageNotFoundError:
-        return {}
-    parts: dict[str, list[str]] = {"base": []}
-    for line in lines:
-        extra = re.search(r"extra *== *['\"]([\w-]+)['\"]", line)
-        parts.setdefault(extra[1] if extra else "base", []).append(line)
-    return _parsed(parts)
-
-
-def _parsed(parts: Mapping[str, Iterable[str]]) -> dict[str, tuple[Requirement, ...]]:
+        parts = {"base": project["dependencies"], **project["optional-dependencies"]}
+    else:
+        try:
+            lines = requires("deletekit") or []
+        except PackageNotFoundError:
+            return {}
+        for line in lines:
+            extra = re.search(r"extra *== *['\"]([\w-]+)['\"]", line)
+            parts.setdefault(extra[1] if extra else "base", []).append(line)
     return {part: tuple(r for line in lines if (r := parse(line)) is not None) for part, lines in parts.items()}
 
 
 def parse(line: str, python: tuple[int, int] = sys.version_info[:2]) -> Requirement | None:
-    """One requirement; None for one of other Pythons, and for deletekit's own extras."""
+    """Return one requirement; None for one of other Python versions, and for deletekit's own extras."""
     text, _, marker = (piece.strip() for piece in line.partition(";"))
     match = re.fullmatch(r"([\w.-]*\w)\s*(?:\[[^]]*\])?([^\[\]]*)", text)
     if match is None or canonical(match[1]) == "deletekit":
@@ -59,10 +59,10 @@ def parse(line: str, python: tuple[int, int] = sys.version_info[:2]) -> Requirem
 
 
 def satisfies(version: str, bounds: str) -> bool:
-    """Whether a version meets `>=a`, `<b` and `==a.b.*`, the only words that pyproject.toml uses."""
-    have = _numbers(version)
+    """Return whether a version meets `>=a`, `<b` and `==a.b.*`, the only operators that pyproject.toml uses."""
+    have = _release(version)
     for clause in filter(None, bounds.split(",")):
-        operator, limit = clause.rstrip("0123456789.*"), _numbers(clause)
+        operator, limit = clause.rstrip("0123456789.*"), _release(clause)
         if operator == ">=" and have < limit:
             return False
         if operator == "<" and have >= limit:
@@ -73,12 +73,12 @@ def satisfies(version: str, bounds: str) -> bool:
 
 
 def canonical(name: str) -> str:
-    """A distribution's name as it is compared (PEP 503)."""
+    """Return a distribution's name in the form that is compared (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    """The release part of a version; trailing zeros say nothing, so 26.0 is 26."""
+def _release(version: str) -> tuple[int, ...]:
+    """Return the release numbers of a version without trailing zeros, so that 26.0 equals 26."""
     release = re.search(r"\d+(?:\.\d+)*", version)
     numbers = [int(n) for n in release[0].split(".")] if release else []
     while numbers and numbers[-1] == 0:

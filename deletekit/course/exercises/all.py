@@ -1,48 +1,58 @@
-"""Every exercise of the course, by its id."""
+"""Read every exercise of the course: texts and answers from lesson_NN.toml, functions from lesson_NN.py."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
-from deletekit.course.exercise import Exercise
-from deletekit.course.exercises import (
-    lesson_00,
-    lesson_01,
-    lesson_02,
-    lesson_03,
-    lesson_04,
-    lesson_05,
-    lesson_06,
-    lesson_07,
-    lesson_08,
-    lesson_09,
-    lesson_10,
-    lesson_11,
-    lesson_12,
-    lesson_13,
-    lesson_14,
-    lesson_15,
-)
+from deletekit.course.answer_kinds import ANSWER_KINDS, function
+from deletekit.course.exercise import Exercise, Functions, Mistake
 
 __all__ = ["EXERCISES"]
 
-_LESSONS = (
-    lesson_00,
-    lesson_01,
-    lesson_02,
-    lesson_03,
-    lesson_04,
-    lesson_05,
-    lesson_06,
-    lesson_07,
-    lesson_08,
-    lesson_09,
-    lesson_10,
-    lesson_11,
-    lesson_12,
-    lesson_13,
-    lesson_14,
-    lesson_15,
-)
 
-EXERCISES: Mapping[str, Exercise] = {exercise.id: exercise for lesson in _LESSONS for exercise in lesson.EXERCISES}
+def _unchanged(answer: Any) -> Any:
+    return answer
+
+
+def _with_pairs(items: list[Any]) -> list[Any]:
+    return [tuple(item) if isinstance(item, list) else item for item in items]
+
+
+_FROM_TOML: Mapping[str, Callable[[Any], Any]] = {"ids": set, "names": set, "list": _with_pairs}
+"""How an answer is made of TOML's lists, for the kinds whose answers are sets, or lists of pairs."""
+
+
+def _read(file: Path) -> list[Exercise]:
+    stored = tomllib.loads(file.read_text(encoding="utf-8"))
+    return [_exercise(exercise_id, file.stem, **fields) for exercise_id, fields in stored.items()]
+
+
+def _exercise(
+    exercise_id: str, module: str, *, kind: str, right: list[Any], mistakes: list[Any], hints: list[str], why: str
+) -> Exercise:
+    if kind == "function":
+        functions: Functions = import_module(f"{__package__}.{module}").FUNCTIONS[exercise_id]
+        answer_kind, as_answer = function(*functions.cases), functions.by_name.__getitem__
+    else:
+        answer_kind, as_answer = ANSWER_KINDS[kind], _FROM_TOML.get(kind, _unchanged)
+
+    def answers(stored: list[Any]) -> tuple[Any, ...]:
+        return tuple(map(as_answer, stored))
+
+    return Exercise(
+        id=exercise_id,
+        answer_kind=answer_kind,
+        right=answers(right),
+        mistakes=tuple(Mistake(answers=answers(m["answers"]), hint=m["hint"]) for m in mistakes),
+        hints=tuple(hints),
+        why=why,
+    )
+
+
+EXERCISES: Mapping[str, Exercise] = {
+    exercise.id: exercise for file in sorted(Path(__file__).parent.glob("lesson_*.toml")) for exercise in _read(file)
+}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from deletekit.course.recordings.temporary_table import trial_table
 from deletekit.delta.sync import sync_delta
-from deletekit.delta.target import watermark_of
+from deletekit.delta.synced_table import watermark_of
 from deletekit.errors import NotFoundError
 from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import Snapshot, TableMetadata

@@ -13,9 +13,8 @@ from deletekit.course.views.delta_view import DeltaVersion, DeltaView, Following
 from deletekit.course.views.table_view import delete_of
 from deletekit.course.views.vector_file import LARGEST_FILE
 from deletekit.delta.actions import AddFile
-from deletekit.delta.deletion_vector import blob_of_frame, decode_body
+from deletekit.delta.deletion_vector import blob_of_frame, decode_body, read_frame
 from deletekit.delta.paths import storage_path
-from deletekit.delta.vector_frame import read_frame
 from deletekit.errors import DeletekitError, UnsupportedError
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap

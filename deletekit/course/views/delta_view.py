@@ -6,7 +6,6 @@ metadata, whether it was given or is on trial.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,6 +19,7 @@ from deletekit.delta.log import DeltaLog, DeltaState
 from deletekit.delta.paths import plain_path, storage_path
 from deletekit.errors import DeletekitError
 from deletekit.table.file_io import PyIcebergIO
+from deletekit.table.locations import normalised
 from deletekit.table.metadata import Snapshot
 
 __all__ = ["DeltaAction", "DeltaVersion", "DeltaView", "Following", "as_delta_view"]
@@ -118,7 +118,7 @@ class DeltaView:
 
     def __init__(self, path: str | Path, table: Any = None) -> None:
         self.table = None if table is None else as_table_view(table)
-        root = _root(path)
+        root = normalised(str(path), "delta")
         io = self.table.table.io if self.table is not None else PyIcebergIO({}, root)
         self.io = io
         self.log = DeltaLog(io, root)
@@ -166,11 +166,6 @@ class DeltaView:
 def as_delta_view(source: Any, table: Any = None) -> DeltaView:
     """`source` itself when it is a DeltaView, or a new one of a path."""
     return source if isinstance(source, DeltaView) else DeltaView(source, table)
-
-
-def _root(path: str | Path) -> str:
-    text = str(path)
-    return text.rstrip("/") if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", text) else str(Path(text).absolute())
 
 
 def _of_commit(version: int, actions: Actions) -> Iterator[DeltaAction]:

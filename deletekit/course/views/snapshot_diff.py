@@ -19,8 +19,8 @@ from deletekit.deletes.read import ReadRequest, read_task
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.formats.safe_text import brief, literal
-from deletekit.maintenance.verify.snapshot_rules import commit_counters
 from deletekit.table.metadata import Snapshot
+from deletekit.table.summary_counters import count_entries, count_totals
 
 __all__ = ["snapshot_diff"]
 
@@ -200,17 +200,9 @@ def _counters(messages: Messages, view: TableView, snapshot: Snapshot) -> Grid:
     """Counters of the summary, as written and as the manifests say."""
     manifests = (view.reader.columns(m) for m in view.reader.manifests(snapshot))
     entries = [e for columns in manifests for e in columns.entries(np.arange(len(columns)))]
-    found = {k: n for k, n in commit_counters(snapshot.snapshot_id, entries).items() if n}
-    live = [e.data_file for e in entries if e.is_live]
-    data = [f for f in live if not isinstance(f, DeleteFile)]
-    deletes = [f for f in live if isinstance(f, DeleteFile)]
-    found |= {
-        "total-records": sum(f.record_count for f in data),
-        "total-data-files": len(data),
-        "total-delete-files": len(deletes),
-        "total-position-deletes": sum(f.record_count for f in deletes if f.kind != "equality-delete"),
-        "total-equality-deletes": sum(f.record_count for f in deletes if f.kind == "equality-delete"),
-    }
+    found = {k: n for k, n in count_entries(snapshot.snapshot_id, entries).items() if n}
+    found |= count_totals(e.data_file for e in entries if e.is_live)
+    del found["total-files-size"]  # Java leaves out the files of appended manifests, so it may differ rightly
     lines = []
     for name, number in sorted(found.items()):
         written = brief(snapshot.summary.get(name, "-"))

@@ -1,6 +1,6 @@
-"""WORKSHOP: the course as a folder from which it is installed and taken without a network.
+"""WORKSHOP: pack the course into a folder from which it is installed and taken without a network.
 
-Law: needs the extra `course`, and a network while the folder is made; what is in the folder needs none.
+Packing needs the extra `course` and a network.
 """
 
 from deletekit.course.workshop.bundle import Bundle, make_bundle

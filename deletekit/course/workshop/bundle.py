@@ -1,6 +1,6 @@
-"""A workshop's bundle: wheels, jars, lessons, sample tables, pages, and what installs them, in one folder.
+"""Make a workshop's bundle: one folder with wheels, jars, lessons, sample tables, pages and an installer.
 
-Law: the folder is there whole, or not at all.
+The folder is complete or does not exist.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from pathlib import Path
 
 from deletekit import datasets
 from deletekit.course.lessons import LANGUAGES, lessons_folder
-from deletekit.course.workshop.pages import write_pages
-from deletekit.course.workshop.start_here import start_here
+from deletekit.course.workshop.pages import start_here, write_pages
 from deletekit.course.workshop.target import Target
 from deletekit.course.workshop.wheels import collect_wheels, own_wheel
 from deletekit.errors import InvalidInputError
@@ -30,12 +29,13 @@ _INSTALLER = Path(__file__).with_name("install.py")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """What was made.
+    """A bundle that was made.
 
     Attributes
     ----------
-    wheels, jars, lessons: how many there are; `lessons` in each language.
-    size: bytes.
+    wheels, jars: how many.
+    lessons: how many, in each language.
+    size: in bytes.
     """
 
     folder: Path
@@ -57,40 +57,41 @@ def make_bundle(
 
     Parameters
     ----------
-    folder: must not exist, or be empty.
-    targets: the machines it is for; this one, unless others are named.
-    spark: with Spark's packages and jars, some 500 MB more. Java is never in it.
-    report: is told what is done next.
+    folder: must be empty or not exist.
+    targets: the machines that the bundle is for; none means this machine.
+    spark: include Spark's packages and jars, some 500 MB. Java is never included.
+    report: gets a line of text before each step.
 
-    Packages have the versions that are installed here. Raises InvalidInputError for a folder in which something is, and
-    EnvironmentMissingError where pip finds no wheel or Spark's jars cannot be fetched.
+    Packages have the versions that are installed here. Raises InvalidInputError if the folder is not empty, and
+    EnvironmentMissingError if pip finds no wheel or Spark's jars cannot be fetched.
     """
-    place = Path(folder).absolute()
-    if place.exists() and not (place.is_dir() and not any(place.iterdir())):
+    final = Path(folder).absolute()
+    if final.exists() and (not final.is_dir() or any(final.iterdir())):
         raise InvalidInputError(
-            "a bundle needs a folder that is new or empty", kind="workshop", field="folder", found=str(place)
+            "a bundle needs a folder that is new or empty", kind="workshop", field="folder", found=str(final)
         )
     wanted = tuple(sorted(set(targets))) or (Target.here(),)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent) as temporary:
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{final.name}-", dir=final.parent) as temporary:
         work = Path(temporary, "bundle")
         work.mkdir()
         lessons = _fill(work, wanted, spark, report)
-        _sums(work)
-        if place.exists():
-            place.rmdir()
-        work.rename(place)
+        _write_checksums(work)
+        if final.exists():
+            final.rmdir()
+        work.rename(final)
     return Bundle(
-        folder=place,
+        folder=final,
         targets=wanted,
-        wheels=len(list((place / "wheels").iterdir())),
-        jars=len(list(place.glob("jars/*"))),
+        wheels=len(list((final / "wheels").iterdir())),
+        jars=len(list(final.glob("jars/*"))),
         lessons=lessons,
-        size=sum(file.stat().st_size for file in place.rglob("*") if file.is_file()),
+        size=sum(file.stat().st_size for file in final.rglob("*") if file.is_file()),
     )
 
 
 def _fill(work: Path, targets: Sequence[Target], spark: bool, report: Callable[[str], None]) -> int:
+    """Write everything but the checksums into `work`. Return the number of lessons."""
     extras = ("course", "spark") if spark else ("course",)
     report("The wheel of deletekit")
     (work / "wheels").mkdir()
@@ -104,9 +105,7 @@ def _fill(work: Path, targets: Sequence[Target], spark: bool, report: Callable[[
         fetch_jars(work / "jars")
     report("The lessons, and their pages")
     for language in LANGUAGES:
-        shutil.copytree(
-            lessons_folder(language), work / "notebooks" / language, ignore=lambda _, names: _not_lessons(names)
-        )
+        shutil.copytree(lessons_folder(language), work / "notebooks" / language, ignore=_not_lessons)
     (work / "data").mkdir()
     for name in ("animals", "flights", "users"):
         shutil.copy(datasets.path(name), work / "data")
@@ -119,11 +118,11 @@ def _fill(work: Path, targets: Sequence[Target], spark: bool, report: Callable[[
     return len(titles["en"])
 
 
-def _not_lessons(names: Sequence[str]) -> set[str]:
+def _not_lessons(_: str, names: Sequence[str]) -> set[str]:
     return {name for name in names if not name.endswith(".ipynb")}
 
 
-def _sums(work: Path) -> None:
+def _write_checksums(work: Path) -> None:
     """Write the SHA-256 of every file, as `sha256sum --check` reads them."""
     lines = []
     for file in sorted(file for file in work.rglob("*") if file.is_file()):

@@ -1,10 +1,10 @@
 """Install the deletekit course from this folder, without a network: python3 install.py [FOLDER]
 
-Makes FOLDER (deletekit-workshop in the current folder) with a virtual environment, Spark's jars if they are here, and
-the command that starts the course: start.sh, or start.cmd on Windows. This folder is not needed afterwards.
+Makes FOLDER (default: deletekit-workshop in the current folder) with a virtual environment, Spark's jars if the bundle
+has them, and the command that starts the course (start.sh, or start.cmd on Windows). It does not need the bundle later.
 """
 
-# Rules: the standard library only, and no syntax that an old Python cannot read: it must get as far as saying so.
+# Only the standard library, and only syntax that an old Python can read: it must be able to say that it is too old.
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WINDOWS = os.name == "nt"
 
 
 def main(arguments: list[str]) -> int:
-    """Install, and say how to begin."""
+    """Install the course, and print how to begin."""
     parser = argparse.ArgumentParser(prog="install.py", description=__doc__)
     parser.add_argument("folder", nargs="?", default="deletekit-workshop")
     folder = Path(parser.parse_args(arguments).folder).resolve()
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _wrong_machine(targets: list[list[str]]) -> str | None:
-    """Say which machines the bundle is for, if this is none of them."""
+    """Return which machines the bundle is for if this is none of them, else None."""
     system = {"darwin": "macos"}.get(platform.system().lower(), platform.system().lower())
     machine = platform.machine().lower()
     here = "{}-{}".format(system, "x86_64" if machine == "amd64" else machine)
@@ -57,7 +57,7 @@ def _wrong_machine(targets: list[list[str]]) -> str | None:
 
 
 def _damage() -> str | None:
-    """Name the first file that is not what it was when the bundle was made."""
+    """Return which file is missing or damaged; None if none is."""
     for line in (HERE / "SHA256SUMS").read_text(encoding="utf-8").splitlines():
         wanted, _, name = line.partition("  ")
         file = HERE / name
@@ -83,7 +83,7 @@ def _install(folder: Path, bundle: dict[str, object]) -> bool:
     environment = folder / "venv"
     folder.mkdir(parents=True, exist_ok=True)
     extras = ",".join(str(extra) for extra in bundle["extras"])  # type: ignore[attr-defined]
-    # Isolated: no setting of this machine sends pip elsewhere.
+    # Isolated: no setting of this machine may send pip to another source.
     pip = [str(_program(environment, "python")), "-m", "pip", "--isolated", "--disable-pip-version-check", "install"]
     wheels = ["--quiet", "--no-index", "--find-links", str(HERE / "wheels")]
     steps = [
@@ -92,7 +92,7 @@ def _install(folder: Path, bundle: dict[str, object]) -> bool:
     ]
     for step in steps:
         if subprocess.run(step, check=False).returncode != 0:  # noqa: S603
-            print("That did not work: what is wrong stands above.", file=sys.stderr)  # noqa: T201
+            print("The installation failed: the reason is printed above.", file=sys.stderr)  # noqa: T201
             return False
     if (HERE / "jars").is_dir():
         shutil.copytree(HERE / "jars", folder / "jars", dirs_exist_ok=True)
@@ -104,7 +104,7 @@ def _program(environment: Path, name: str) -> Path:
 
 
 def _starter(folder: Path) -> Path:
-    """Write the command that starts the course, in the folder and with the jars in it."""
+    """Write the command that starts the course in the folder, with the jars that are there."""
     jars = (folder / "jars").is_dir()
     if WINDOWS:
         start = folder / "start.cmd"

@@ -1,7 +1,7 @@
-"""A machine that a bundle is for: its platform and Python, in pip's words and in those of markers (PEP 508).
+"""Describe a machine that a bundle is for: its platform and Python, for pip and for markers (PEP 508).
 
-Law: values only. pip's `--platform` chooses files by their tags, but judges markers by the machine that it runs on; so
-markers are judged here.
+pip's `--platform` chooses files by their tags, but pip evaluates markers for the machine that it runs on. So they are
+evaluated here.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import Distribution
 from typing import Any
 
 from packaging.markers import Marker
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.tags import mac_platforms
 
@@ -21,7 +23,7 @@ from deletekit.errors import InvalidInputError
 
 __all__ = ["PLATFORMS", "Target"]
 
-# glibc 2.28 is that of Debian 10, RHEL 8 and Ubuntu 20.04; macOS 14 is the oldest that pyarrow's wheels are made for.
+# Debian 10, RHEL 8 and Ubuntu 20.04 have glibc 2.28. macOS 14 is the oldest that pyarrow's wheels support.
 _GLIBC = 28
 _MACOS = (14, 0)
 _LAST_MICRO = 99
@@ -80,7 +82,7 @@ class Target:
 
     @classmethod
     def here(cls) -> Target:
-        """The machine this runs on. Raises InvalidInputError where it is none of `PLATFORMS`."""
+        """Return the machine that this runs on. Raise InvalidInputError if it is none of `PLATFORMS`."""
         system = {"Darwin": "macos"}.get(platform.system(), platform.system().lower())
         machine = {"amd64": "x86_64", "arm64": "arm64" if system == "macos" else "aarch64"}
         name = platform.machine().lower()
@@ -88,23 +90,31 @@ class Target:
 
     @property
     def pip_options(self) -> tuple[str, ...]:
-        """What makes `pip download` take the wheels of this target."""
+        """Return the options that make `pip download` take the wheels of this target."""
         tags = (word for tag in _KNOWN[self.platform].tags for word in ("--platform", tag))
         return ("--only-binary=:all:", "--implementation=cp", f"--python-version={self._newest}", *tags)
 
     def wants(self, marker: Marker | None, extras: Iterable[str]) -> bool:
-        """Whether a requirement with this marker is one of this target, for any of the extras."""
+        """Return whether a requirement with this marker holds on this target, for any of the extras."""
         return marker is None or any(marker.evaluate({**self._environment, "extra": extra}) for extra in ("", *extras))
 
+    def wanted(self, package: Distribution, extras: Iterable[str]) -> list[Requirement]:
+        """Return the requirements of a package on this target, with these of its extras, without their markers."""
+        requirements = [Requirement(line) for line in package.requires or ()]
+        held = [requirement for requirement in requirements if self.wants(requirement.marker, extras)]
+        for requirement in held:
+            requirement.marker = None
+        return held
+
     def first_release(self, bounds: Iterable[str]) -> str:
-        """The first release of this Python, such as `3.11.5`, that meets each `Requires-Python`, else the newest."""
+        """Return the first release of this Python (as `3.11.5`) that meets all `Requires-Python`, else the newest."""
         wanted = [SpecifierSet(bound) for bound in bounds]
         releases = (f"{self.python}.{micro}" for micro in range(_LAST_MICRO))
         return next((r for r in releases if all(bound.contains(r) for bound in wanted)), self._newest)
 
     @property
     def _newest(self) -> str:
-        """Behind every release of this Python: pip and markers would take `3.11` for 3.11.0."""
+        """Return a version above every release of this Python: pip and markers would take `3.11` for 3.11.0."""
         return f"{self.python}.{_LAST_MICRO}"
 
     @property

@@ -1,7 +1,7 @@
-"""The wheels of a bundle: deletekit's own, and those of all that it needs, for each target.
+"""Collect the wheels of a bundle: deletekit's own, and those of all that it needs, for each target.
 
-Law: pip fetches and builds; which packages, and which versions, is decided here (closure.py). A wheel that is there is
-not fetched again, so targets share what is the same for all.
+dependencies.py chooses packages and versions; pip only fetches and builds. A wheel that is in the folder is not fetched
+again, so targets share wheels.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from deletekit.course.workshop.closure import closure
+from deletekit.course.workshop.dependencies import dependency_versions
 from deletekit.course.workshop.target import Target
 from deletekit.errors import EnvironmentMissingError
 
@@ -27,13 +27,13 @@ __all__ = ["collect_wheels", "own_wheel"]
 
 _CHECKOUT = Path(__file__).parents[3]
 _SOURCE_ONLY = ("pyspark",)
-"""Released as source alone, and pure Python: one wheel built here is for every platform."""
+"""Pure Python packages that are released as source only. One wheel, built here, is for every platform."""
 
 
 def own_wheel(folder: Path) -> Path:
-    """deletekit as a wheel: built from the checkout that is imported, or packed from the files of the installation."""
+    """Write deletekit as a wheel: built from the checkout that is imported, or packed from the installed files."""
     if (_CHECKOUT / "pyproject.toml").is_file() and (_CHECKOUT / "notebooks").is_dir():
-        # Without isolation where the backend is installed: nothing is fetched then.
+        # If the build backend is installed, pip need not fetch it.
         isolation = [] if importlib.util.find_spec("hatchling") is None else ["--no-build-isolation"]
         _pip("wheel", "--no-deps", *isolation, "--wheel-dir", str(folder), str(_CHECKOUT))
         (wheel,) = folder.glob("deletekit-*.whl")
@@ -42,7 +42,7 @@ def own_wheel(folder: Path) -> Path:
 
 
 def _packed(installed: Distribution, folder: Path) -> Path:
-    """A wheel of what pip has unpacked: without the commands and notes that it made itself, with a new record."""
+    """Write a wheel of an installed package: without the files that pip added, with a new RECORD."""
     own = f"{installed.name}-{installed.version}.dist-info"
     made_by_pip = {f"{own}/{name}" for name in ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json")}
     wheel = folder / f"{installed.name}-{installed.version}-py3-none-any.whl"
@@ -61,19 +61,14 @@ def _packed(installed: Distribution, folder: Path) -> Path:
 
 
 def collect_wheels(folder: Path, target: Target, extras: Sequence[str]) -> str:
-    """Fetch what deletekit, whose wheel is in the folder, needs on a target; the first release of Python for all of it.
+    """Fetch what deletekit, whose wheel is in the folder, needs on a target.
 
-    Raises EnvironmentMissingError with pip's words where it finds no wheel.
+    Returns the first release of Python that all of it supports. Raises EnvironmentMissingError with pip's message if
+    pip finds no wheel.
     """
     (own,) = folder.glob("deletekit-*.whl")
-    roots = []
-    for line in metadata_of(own).requires or ():
-        requirement = Requirement(line)
-        # The extra is chosen here; what else the marker says is the target's.
-        if target.wants(requirement.marker, extras):
-            requirement.marker = None
-            roots.append(str(requirement))
-    versions = closure(roots, target, lambda requirement: _look_up(requirement, target, folder))
+    roots = map(str, target.wanted(metadata_of(own), extras))
+    versions = dependency_versions(roots, target, lambda requirement: _look_up(requirement, target, folder))
     pins = {name: f"{name}=={version}" for name, version in versions.items()}
     for name in _SOURCE_ONLY:
         if name in pins and not any(folder.glob(f"{name}-{versions[name]}-*.whl")):
@@ -86,7 +81,7 @@ def collect_wheels(folder: Path, target: Target, extras: Sequence[str]) -> str:
 
 
 def _look_up(requirement: Requirement, target: Target, folder: Path) -> Distribution:
-    """The metadata of the newest wheel that suits the target."""
+    """Fetch the newest wheel of a package for the target, and return its metadata."""
     text = f"{requirement.name}{requirement.specifier}"
     before = set(folder.glob("*.whl"))
     _pip("download", "--no-deps", "--dest", str(folder), *target.pip_options, text)
@@ -97,7 +92,7 @@ def _look_up(requirement: Requirement, target: Target, folder: Path) -> Distribu
 
 
 def metadata_of(wheel: Path) -> Distribution:
-    """The metadata in a wheel."""
+    """Return the metadata in a wheel."""
     name, version, *_ = wheel.name.split("-")
     return PathDistribution(zipfile.Path(wheel, f"{name}-{version}.dist-info/"))
 

@@ -1,9 +1,9 @@
-"""VERIFY: every rule of the specification that a table can break, checked on a table that anyone wrote.
+"""Verify a table that anyone wrote, by every rule of the specification that a table can break.
 
-Law: a rule is a function from values to findings; reading is apart from judging, and neither raises for damage.
+A rule is a function from values to findings. Reading is apart from judging, and damage never raises.
 """
 
-from deletekit.maintenance.verify.kinds import KINDS, REPAIRS
+from deletekit.maintenance.verify.finding_kinds import KINDS, REPAIRS
 from deletekit.maintenance.verify.report import Finding, VerifyReport
 from deletekit.maintenance.verify.run import verify
 

@@ -1,6 +1,6 @@
-"""Single-value bytes as values that compare as bounds do, and the order that a bound may have been made by.
+"""Compare column bounds: single-value bytes, in every order that a known writer may have used.
 
-Law: a bound is wrong only when it is wrong in every order that a known writer uses.
+A bound is wrong only if it is wrong in all those orders.
 Spec: "Binary single-value serialization" (Appendix D), and the notes on bounds of "Manifests".
 """
 
@@ -9,13 +9,29 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-__all__ = ["comparable", "is_ordered"]
+from pyiceberg.types import NestedField
+
+from deletekit.deletes.which_apply import widened_bound
+from deletekit.maintenance.verify.unreadable import DAMAGE
+
+__all__ = ["comparable", "is_ordered", "is_range"]
+
+
+def is_range(lower: bytes, upper: bytes, field: NestedField) -> bool:
+    """Tell whether two bounds are values of a primitive column, the first not above the second."""
+    kind = str(field.field_type)
+    try:
+        low, high = (comparable(widened_bound(bound, field), kind) for bound in (lower, upper))
+        return is_ordered(low, high, kind)
+    except DAMAGE:
+        return False
 
 
 def comparable(data: bytes, kind: str) -> Any:
-    """A bound of an Iceberg primitive type as a value to compare.
+    """Return a bound of an Iceberg primitive type as a value to compare.
 
-    A number stored before its column was promoted is shorter, and equal as a number. Raises struct.error, ValueError.
+    A number that was stored before its column was promoted is shorter, and equal as a number. Raises struct.error,
+    ValueError.
     """
     if kind in ("float", "double"):
         return struct.unpack("<f" if len(data) == 4 else "<d", data)[0]
@@ -31,10 +47,10 @@ def comparable(data: bytes, kind: str) -> Any:
 
 
 def is_ordered(low: Any, high: Any, kind: str) -> bool:
-    """Whether `low` is not above `high`.
+    """Tell whether `low` is not above `high`.
 
-    Java compares uuids as two signed numbers (apache/iceberg#14216), and text by UTF-16 units, which order
-    supplementary characters before U+E000; either order will do.
+    Java compares uuids as two signed numbers (apache/iceberg#14216). It compares text by UTF-16 units, which puts
+    supplementary characters before U+E000. Either order is right.
     """
     if kind in ("float", "double"):
         return bool(low != low or high != high or _float_key(low) <= _float_key(high))
@@ -49,5 +65,5 @@ def is_ordered(low: Any, high: Any, kind: str) -> bool:
 
 
 def _float_key(value: float) -> tuple[float, bool]:
-    """-0.0 lies before 0.0."""
+    """Order -0.0 before 0.0."""
     return value, value == 0 and struct.pack(">d", value)[0] == 0

@@ -1,6 +1,6 @@
-"""Counts and extremes of a file's columns from its rows, against what its manifest entry says.
+"""Count a file's columns from its rows, and compare counts and bounds with its manifest entry.
 
-Law: columns are found by field id, and compared as the table's type; a bound that bounds is right, however loose.
+Columns are found by field id and compared as the table's type. A bound is right if it bounds, however loosely.
 Spec: "Data File Fields", notes on bounds and counts.
 """
 
@@ -22,8 +22,8 @@ from deletekit.formats.decimals import unscaled_value
 from deletekit.formats.delete_file import FILE_PATH_ID, POS_ID
 from deletekit.formats.metrics import FIELD_ID_KEY, field_id_of
 from deletekit.maintenance.verify.bounds import comparable, is_ordered
-from deletekit.maintenance.verify.damage import DAMAGE
 from deletekit.maintenance.verify.report import Finding, error
+from deletekit.maintenance.verify.unreadable import DAMAGE
 from deletekit.table.metadata import TableMetadata
 
 __all__ = ["FileStats"]
@@ -40,7 +40,7 @@ _COUNTS = (
 
 
 class _Column:
-    """What one column holds; `low` and `high` are as `comparable` gives bounds."""
+    """What one column holds. `low` and `high` are values as `comparable` returns them."""
 
     def __init__(self, field: NestedField, name: str) -> None:
         self.field = field
@@ -79,19 +79,19 @@ class _Column:
 
 
 class FileStats:
-    """Statistics of every primitive column outside lists and maps, gathered row group by row group."""
+    """Statistics of every primitive column outside lists and maps, collected by row group."""
 
     def __init__(self, file: ContentFile, metadata: TableMetadata) -> None:
         self._file = file
         self._fields = {**metadata.all_fields, **RESERVED}
         untrusted = metadata.untrusted_bounds
-        # Java's ORC writer miscounts nested fields; see TableMetadata.untrusted_bounds.
+        # Java's ORC writer counts nested fields wrongly; see TableMetadata.untrusted_bounds.
         self._uncounted = untrusted.get(file.file_format, frozenset())
         self.columns: dict[int, _Column] = {}
-        self.unreadable: list[Finding] = []
+        self._unreadable: dict[int, Finding] = {}
 
     def add(self, table: pa.Table, schema: pa.Schema) -> None:
-        """Add rows; `schema` is the table's with field ids."""
+        """Add rows. `schema` is that of `table`, with field ids."""
         for field_id, name, stored, column in _leaves(table, schema):
             field = self._fields.get(field_id)
             if field is None or not field.field_type.is_primitive:
@@ -99,20 +99,21 @@ class FileStats:
             try:
                 typed = _as(field, stored, column)
             except FormatError as e:
-                self._cannot_read(name, e)
+                # The same in each row group, and one finding.
+                self._unreadable[field_id] = error("column-type", e.message, name, e.found, e.expected)
                 continue
             self.columns.setdefault(field_id, _Column(field, name)).add(typed)
 
     def check(self) -> Iterator[Finding]:
-        """The manifest entry's counts and bounds against the rows."""
-        yield from self.unreadable
+        """Compare the manifest entry's counts and bounds with the rows."""
+        yield from self._unreadable.values()
         for field_id, column in self.columns.items():
             if field_id in self._uncounted:
                 continue
             for kind, name, attribute in _COUNTS:
                 stated, counted = (getattr(self._file, name) or {}).get(field_id), getattr(column, attribute)
                 if stated is not None and counted is not None and stated != counted:
-                    yield self._wrong(kind, "counted wrong", f"{name}.{column.name}", stated, counted)
+                    yield error(kind, "counted wrong", f"{name}.{column.name}", stated, counted)
             for name in ("lower_bounds", "upper_bounds"):
                 yield from self._bound(field_id, column, name)
 
@@ -129,19 +130,8 @@ class FileStats:
             fits = False
         if not fits:
             relation = "<=" if name == "lower_bounds" else ">="
-            yield self._wrong(
-                "bounds", "bound leaves a value out", f"{name}.{column.name}", bound, f"{relation} {actual!r}"
-            )
-
-    def _cannot_read(self, name: str, e: FormatError) -> None:
-        finding = error(
-            "column-type", e.message, file=self._file.file_path, field=name, found=e.found, expected=e.expected
-        )
-        if finding not in self.unreadable:
-            self.unreadable.append(finding)
-
-    def _wrong(self, kind: str, message: str, field: str, found: Any, expected: Any) -> Finding:
-        return error(kind, message, file=self._file.file_path, field=field, found=found, expected=expected)
+            message, expected = "bound leaves a value out", f"{relation} {actual!r}"
+            yield error("bounds", message, f"{name}.{column.name}", bound, expected)
 
 
 def _leaves(table: pa.Table, schema: pa.Schema) -> Iterator[tuple[int, str, pa.Field, pa.ChunkedArray]]:
@@ -158,7 +148,7 @@ def _leaves(table: pa.Table, schema: pa.Schema) -> Iterator[tuple[int, str, pa.F
 
 
 def _as(field: NestedField, stored: pa.Field, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A leaf of a file as the table's type. Raises FormatError."""
+    """Return a leaf column of a file as the table's type. Raises FormatError."""
     named = pa.field("leaf", stored.type, True, {FIELD_ID_KEY: str(field.field_id)})
     schema = pa.schema([named])
     optional = field.model_copy(update={"required": False})
@@ -178,7 +168,7 @@ def _physical(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _signed_zeros(column: pa.ChunkedArray, low: float, high: float) -> tuple[float, float]:
-    """Arrow's extremes do not tell -0.0 from 0.0; bounds do."""
+    """Give extremes that are 0 their sign. Arrow does not tell -0.0 from 0.0, and bounds do."""
     if low != 0 and high != 0:
         return low, high
     values = column.drop_null().to_numpy()

@@ -1,7 +1,7 @@
-"""Equality deletes that a rewrite removed although data files needed them: what they hid is back.
+"""Find equality deletes that a rewrite removed although data files needed them, so that their rows came back.
 
-Law: told from history, and proved on rows. A conversion removes equality deletes too, rightly; only rows that are live
-in the head, older than the delete, and with one of its keys have come back.
+Candidates come from the history, the proof from the rows. A conversion rightly removes equality deletes too. A row has
+come back only if it is live in the head, older than the delete, and has one of its keys.
 Spec: "Scan Planning", "Snapshots" (a `replace` changes no row); Java MergingSnapshotProducer drops deletes that are
 older than all data files that it looks at, and not at those it adds.
 """
@@ -22,6 +22,7 @@ from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.maintenance.verify.report import Finding, error, warning
 from deletekit.maintenance.verify.snapshot_files import scope
+from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 
@@ -37,8 +38,8 @@ class DroppedDelete:
     Attributes
     ----------
     entry: the delete, with its sequence number.
-    rows: data files of the head, each with the positions of the rows that are back; none when `unread` is set.
-    unread: why it cannot be told which rows are back: the delete file itself is gone or damaged.
+    rows: data files of the head, each with the positions of the rows that are back. Empty if `unread` is set.
+    unread: why the rows that are back cannot be found: the delete file itself is missing or damaged.
     """
 
     entry: ManifestEntry
@@ -52,32 +53,22 @@ class DroppedDelete:
 
 
 def check_dropped_deletes(context: ReadContext, head: Snapshot, reader: SnapshotReader) -> Iterator[Finding]:
-    """The same as findings."""
+    """Report dropped deletes of the head as findings."""
     for dropped in dropped_deletes(context, head, reader):
         path, number = dropped.entry.data_file.file_path, dropped.entry.sequence_number
+        removed_by = f"removed by snapshot {dropped.removed_by}"
         if dropped.unread is not None:
-            yield warning(
-                DROPPED,
-                "a rewrite removed an equality delete, and whether rows came back cannot be told without its file",
-                file=path,
-                field=f"removed by snapshot {dropped.removed_by}",
-                found=dropped.unread.message,
-            )
+            message = "a rewrite removed an equality delete, and whether rows came back cannot be told without its file"
+            yield warning(DROPPED, message, removed_by, dropped.unread.message, file=path)
             continue
-        first = dropped.rows[0][0].data_file.file_path
-        yield error(
-            DROPPED,
-            "a rewrite removed an equality delete that older rows need: they are live again",
-            file=path,
-            field=f"removed by snapshot {dropped.removed_by}",
-            found=f"{dropped.count} rows, the first in {first}",
-            expected=f"none of its keys in data files older than {number}",
-            repair=DROPPED,
-        )
+        message = "a rewrite removed an equality delete that older rows need: they are live again"
+        found = f"{dropped.count} rows, the first in {dropped.rows[0][0].data_file.file_path}"
+        expected = f"none of its keys in data files older than {number}"
+        yield error(DROPPED, message, removed_by, found, expected, file=path, repair=DROPPED)
 
 
 def dropped_deletes(context: ReadContext, head: Snapshot, reader: SnapshotReader) -> Iterator[DroppedDelete]:
-    """What rewrites among the ancestors of `head` removed too early. Raises FormatError where the head is damaged."""
+    """Find what rewrites among the ancestors of `head` removed too early. Raises FormatError for a damaged head."""
     metadata = context.metadata
     removed = list(_removed(metadata, head, reader))
     if not removed:
@@ -94,30 +85,21 @@ def dropped_deletes(context: ReadContext, head: Snapshot, reader: SnapshotReader
         except UNREADABLE as e:
             if e.file == entry.data_file.file_path:
                 yield DroppedDelete(entry, snapshot_id, unread=e)
-            continue  # what is wrong with another file has a finding of its own
+            continue  # another file that cannot be read has a finding of its own
         if rows:
             yield DroppedDelete(entry, snapshot_id, rows)
 
 
 def _removed(metadata: TableMetadata, head: Snapshot, reader: SnapshotReader) -> Iterator[tuple[ManifestEntry, int]]:
-    """Equality deletes that rewrites removed, each with its snapshot; the manifest that says so is that snapshot's."""
-    at: Snapshot | None = head
-    seen: set[int] = set()
-    while at is not None and at.snapshot_id not in seen:
-        seen.add(at.snapshot_id)
-        if at.operation == "replace":
-            with suppress(*UNREADABLE):  # the snapshot is checked, and reported, on its own
-                yield from [(e, at.snapshot_id) for e in _removed_by(at, reader)]
-        at = metadata.snapshots.get(at.parent_snapshot_id or 0)
-
-
-def _removed_by(snapshot: Snapshot, reader: SnapshotReader) -> Iterator[ManifestEntry]:
-    for listed in reader.manifests(snapshot):
-        if listed.content == ManifestContent.DELETES and listed.added_snapshot_id == snapshot.snapshot_id:
-            for entry in reader.entries(listed):
-                is_removed = entry.status == EntryStatus.DELETED and entry.snapshot_id == snapshot.snapshot_id
-                if is_removed and entry.data_file.content == FileContent.EQUALITY_DELETES:
-                    yield entry
+    """Find the equality deletes that rewrites removed, each with the id of the snapshot that removed it."""
+    for snapshot in ancestors(metadata, head.snapshot_id):
+        if snapshot.operation == "replace":
+            with suppress(*UNREADABLE):  # the snapshot has findings of its own
+                changed = list(reader.changed_entries(snapshot, ManifestContent.DELETES))
+                removed = (e for e in changed if e.status == EntryStatus.DELETED)
+                yield from (
+                    (e, snapshot.snapshot_id) for e in removed if e.data_file.content == FileContent.EQUALITY_DELETES
+                )
 
 
 def _covers(metadata: TableMetadata, delete: ManifestEntry, data: ManifestEntry) -> bool:
@@ -128,6 +110,6 @@ def _covers(metadata: TableMetadata, delete: ManifestEntry, data: ManifestEntry)
 
 
 def _came_back(context: ReadContext, task: ScanTask, delete: ManifestEntry) -> PositionBitmap:
-    """Rows that the delete would hide, and that no delete of the head hides."""
+    """Return the rows that the delete would hide, and that no delete of the head hides."""
     again = replace(task, deletes=(*task.deletes, delete))
     return deleted_positions(context, again) - deleted_positions(context, task)

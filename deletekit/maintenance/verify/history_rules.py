@@ -1,4 +1,4 @@
-"""Rules of the snapshots that table metadata lists: their order, the logs, and the row ids they take.
+"""Check the snapshots that table metadata lists: their order, the logs, and the row ids that they take.
 
 Spec: "Snapshots", "Table Metadata Fields", "Row Lineage", https://iceberg.apache.org/spec/#snapshots
 """
@@ -11,61 +11,36 @@ from itertools import pairwise
 from typing import Any
 
 from deletekit.maintenance.verify.report import Finding, error, warning
-from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.ancestry import ancestors
+from deletekit.table.metadata import TableMetadata
 
 __all__ = ["check_history"]
 
 CLOCK_SKEW_MS = 60_000
-"""What Java's TableMetadata forgives between the clocks of two writers."""
+"""How much Java's TableMetadata lets the clocks of two writers differ."""
 
 
 def check_history(metadata: TableMetadata) -> Iterator[Finding]:
-    """Every rule of the snapshots as the metadata lists them."""
-    yield from _snapshot_order(metadata)
+    """Check every rule of the snapshots as the metadata lists them."""
+    yield from _snapshots(metadata)
     yield from _times(metadata)
     yield from _snapshot_log(metadata)
     yield from _row_ids(metadata)
 
 
-def _snapshot_order(metadata: TableMetadata) -> Iterator[Finding]:
+def _snapshots(metadata: TableMetadata) -> Iterator[Finding]:
     numbers = Counter(s.sequence_number for s in metadata.snapshots.values() if s.sequence_number)
     for snapshot in metadata.snapshots.values():
-        number = snapshot.sequence_number
+        number, parent, ids = snapshot.sequence_number, snapshot.parent_snapshot_id, (snapshot.snapshot_id,)
         if numbers[number] > 1:
-            yield error(
-                "snapshot-sequence",
-                "sequence number is that of another snapshot",
-                field="sequence-number",
-                found=number,
-                expected="one of its own",
-                snapshot_ids=(snapshot.snapshot_id,),
-            )
+            message, expected = "sequence number is that of another snapshot", "one of its own"
+            yield error("snapshot-sequence", message, "sequence-number", number, expected, snapshot_ids=ids)
         if metadata.version.has_manifest_lists and snapshot.manifest_list is None:
-            yield error(
-                "metadata-field",
-                "snapshot lacks a field",
-                field="manifest-list",
-                expected="a value",
-                snapshot_ids=(snapshot.snapshot_id,),
-            )
-        if _is_circular(snapshot, metadata.snapshots):
-            yield error(
-                "snapshot-parent",
-                "snapshot is its own ancestor",
-                field="parent-snapshot-id",
-                found=snapshot.parent_snapshot_id,
-                snapshot_ids=(snapshot.snapshot_id,),
-            )
-
-
-def _is_circular(snapshot: Snapshot, known: Mapping[int, Snapshot]) -> bool:
-    seen, at = set(), known.get(snapshot.parent_snapshot_id or 0)
-    while at is not None and at.snapshot_id not in seen:
-        if at.snapshot_id == snapshot.snapshot_id:
-            return True
-        seen.add(at.snapshot_id)
-        at = known.get(at.parent_snapshot_id or 0)
-    return False
+            message = "snapshot lacks a field"
+            yield error("metadata-field", message, "manifest-list", expected="a value", snapshot_ids=ids)
+        if any(s is snapshot for s in ancestors(metadata, parent)):
+            message = "snapshot is its own ancestor"
+            yield error("snapshot-parent", message, "parent-snapshot-id", parent, snapshot_ids=ids)
 
 
 def _times(metadata: TableMetadata) -> Iterator[Finding]:
@@ -81,61 +56,37 @@ def _times(metadata: TableMetadata) -> Iterator[Finding]:
         tail = [*times, updated] if isinstance(updated, int) else times
         for earlier, later in pairwise(tail):
             if later - earlier < -CLOCK_SKEW_MS:
-                yield error(
-                    "timestamp-order",
-                    "a time lies before the one it follows",
-                    field=f"{name}.timestamp-ms",
-                    found=later,
-                    expected=f">= {earlier}",
-                )
+                message = "a time lies before the one it follows"
+                yield error("timestamp-order", message, f"{name}.timestamp-ms", later, f">= {earlier}")
 
 
 def _snapshot_log(metadata: TableMetadata) -> Iterator[Finding]:
-    log: Sequence[Mapping[str, Any]] = metadata.raw.get("snapshot-log") or ()
-    for entry in log:
-        if entry["snapshot-id"] not in metadata.snapshots:
-            yield warning(
-                "snapshot-log", "logged snapshot is not there", field="snapshot-log", found=entry["snapshot-id"]
-            )
+    name = "snapshot-log"
+    log: Sequence[Mapping[str, Any]] = metadata.raw.get(name) or ()
+    logged = [entry["snapshot-id"] for entry in log]
+    for snapshot_id in logged:
+        if snapshot_id not in metadata.snapshots:
+            yield warning(name, "logged snapshot is not there", name, snapshot_id)
     current = metadata.raw.get("current-snapshot-id")
-    if log and current is not None and log[-1]["snapshot-id"] != current:
-        yield error(
-            "snapshot-log",
-            "snapshot log does not end with the current snapshot",
-            field="snapshot-log",
-            found=log[-1]["snapshot-id"],
-            expected=current,
-        )
+    if logged and current is not None and logged[-1] != current:
+        yield error(name, "snapshot log does not end with the current snapshot", name, logged[-1], current)
 
 
 def _row_ids(metadata: TableMetadata) -> Iterator[Finding]:
-    """v3 snapshots take `first-row-id` .. `first-row-id + added-rows`; those before the upgrade take none."""
+    """Check that v3 snapshots take row ids that no other takes. Those from before the upgrade take none."""
     if not metadata.version.has_row_lineage:
         return
+    kind = "snapshot-row-ids"
     taken: list[tuple[int, int, int]] = []
-    started = False
     for snapshot in sorted(metadata.snapshots.values(), key=lambda s: s.sequence_number):
-        first, added = snapshot.first_row_id, snapshot.added_rows
-        if first is None or added is None:
-            if started or (first is None) != (added is None):
-                yield error(
-                    "snapshot-row-ids",
-                    "snapshot takes no row ids",
-                    field="first-row-id" if first is None else "added-rows",
-                    expected="a number",
-                    snapshot_ids=(snapshot.snapshot_id,),
-                )
-            continue
-        started = True
-        taken.append((first, first + added, snapshot.snapshot_id))
+        first, added, ids = snapshot.first_row_id, snapshot.added_rows, (snapshot.snapshot_id,)
+        if first is not None and added is not None:
+            taken.append((first, first + added, snapshot.snapshot_id))
+        elif taken or (first is None) != (added is None):
+            field = "first-row-id" if first is None else "added-rows"
+            yield error(kind, "snapshot takes no row ids", field, expected="a number", snapshot_ids=ids)
     used = sorted(t for t in taken if t[1] > t[0])
     for (_, stop, other), (start, _, snapshot_id) in pairwise(used):
         if start < stop:
-            yield error(
-                "snapshot-row-ids",
-                "two snapshots take the same row ids",
-                field="first-row-id",
-                found=start,
-                expected=f">= {stop}, above those of snapshot {other}",
-                snapshot_ids=(snapshot_id,),
-            )
+            message, expected = "two snapshots take the same row ids", f">= {stop}, above those of snapshot {other}"
+            yield error(kind, message, "first-row-id", start, expected, snapshot_ids=(snapshot_id,))

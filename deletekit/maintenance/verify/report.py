@@ -1,6 +1,6 @@
-"""What verifying a table says: findings, what was looked at, and the words that findings are named by.
+"""Describe what verifying a table found, and how much it looked at.
 
-Law: values only. A finding is about one field of one file; the same one in many snapshots is one finding.
+A finding is about one field of one file. The same one in many snapshots is one finding.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-__all__ = ["Finding", "Findings", "Level", "Severity", "VerifyReport", "error", "warning"]
+__all__ = ["Finding", "Findings", "Level", "Severity", "VerifyReport", "error", "in_file", "warning"]
 
 Severity = Literal["error", "warning"]
 Level = Literal["metadata", "deletes", "data"]
@@ -17,18 +17,18 @@ Level = Literal["metadata", "deletes", "data"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is not as the specification says, or that is legal and of no use.
+    """One thing that breaks the specification, or that is legal and useless.
 
     Attributes
     ----------
-    severity: `error` breaks a rule; `warning` is legal, or hurts no reader.
-    kind: stable code, for example `"duplicate-deletion-vector"`; one of `deletekit.maintenance.verify.KINDS`.
+    severity: `error` breaks a rule. `warning` is legal, or hurts no reader.
+    kind: a stable code, for example `"duplicate-deletion-vector"`: one of `deletekit.maintenance.verify.KINDS`.
     message: what is wrong, in one sentence without the values below.
     file: the file concerned: a data or delete file, a manifest, a manifest list or the table metadata.
     field: the field, column or property concerned, by its name in the specification.
     found, expected: the offending value, and what was wanted instead.
-    snapshot_ids: the snapshots concerned, of those that were checked; none for what concerns the table.
-    repair: the kind to give to `repair`, which mends it on the branch that has it; None when only a person can decide.
+    snapshot_ids: which of the checked snapshots are concerned. Empty if the finding concerns the whole table.
+    repair: the kind to pass to `repair`, which repairs it on its branch. None if only a person can decide.
     """
 
     severity: Severity
@@ -55,9 +55,9 @@ class VerifyReport:
     Attributes
     ----------
     level: how deep it looked.
-    findings: errors first, each once.
+    findings: each finding once, errors first.
     checked: how many `snapshots`, `manifests`, `entries`, `files`, `delete_files`, `data_files` and `rows` were
-        checked; the last three count what was opened.
+        checked. The last three count what was opened.
     """
 
     level: Level
@@ -66,17 +66,17 @@ class VerifyReport:
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """Findings that break a rule."""
+        """Return the findings that break a rule."""
         return tuple(f for f in self.findings if f.severity == "error")
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """Findings that are legal, or hurt no reader."""
+        """Return the findings that are legal, or that hurt no reader."""
         return tuple(f for f in self.findings if f.severity == "warning")
 
     @property
     def ok(self) -> bool:
-        """Whether there is no error; there may be warnings."""
+        """Tell whether there is no error. There may be warnings."""
         return not self.errors
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class VerifyReport:
 
 
 class Findings:
-    """Collects findings; one that is found again only adds its snapshots."""
+    """Collect findings. One that is found again only adds its snapshots."""
 
     def __init__(self) -> None:
         self._found: dict[Any, Finding] = {}
@@ -94,14 +94,8 @@ class Findings:
         """Add findings, which concern these snapshots."""
         ids = tuple(snapshot_ids)
         for finding in findings:
-            key = (
-                finding.kind,
-                finding.message,
-                finding.file,
-                finding.field,
-                str(finding.found),
-                str(finding.expected),
-            )
+            values = str(finding.found), str(finding.expected)
+            key = (finding.kind, finding.message, finding.file, finding.field, *values)
             known = self._found.get(key, finding)
             merged = dict.fromkeys((*known.snapshot_ids, *finding.snapshot_ids, *ids))
             self._found[key] = replace(known, snapshot_ids=tuple(merged))
@@ -110,11 +104,20 @@ class Findings:
         return iter(sorted(self._found.values(), key=lambda f: f.severity != "error"))
 
 
-def error(kind: str, message: str, **named: Any) -> Finding:
-    """A finding that breaks a rule; `named` are the fields of `Finding`."""
-    return Finding(severity="error", kind=kind, message=message, **named)
+def error(
+    kind: str, message: str, field: str | None = None, found: Any = None, expected: Any = None, **more: Any
+) -> Finding:
+    """Return a finding that breaks a rule. `more` are the other fields of `Finding`."""
+    return Finding(severity="error", kind=kind, message=message, field=field, found=found, expected=expected, **more)
 
 
-def warning(kind: str, message: str, **named: Any) -> Finding:
-    """A finding that is legal, or hurts no reader."""
-    return Finding(severity="warning", kind=kind, message=message, **named)
+def warning(
+    kind: str, message: str, field: str | None = None, found: Any = None, expected: Any = None, **more: Any
+) -> Finding:
+    """Return a finding that is legal, or that hurts no reader. `more` are the other fields of `Finding`."""
+    return replace(error(kind, message, field, found, expected, **more), severity="warning")
+
+
+def in_file(findings: Iterable[Finding], file: str | None) -> Iterator[Finding]:
+    """Yield findings, naming the file in those that name none."""
+    return (f if file is None or f.file is not None else replace(f, file=file) for f in findings)

@@ -1,6 +1,6 @@
-"""VERIFY a table: every rule of the specification, on a table that anyone wrote.
+"""Verify a table that anyone wrote: walk it from the metadata down to the rows, and collect findings.
 
-Law: reads, and changes nothing. Damage never raises: it becomes a finding.
+Nothing is changed. Damage never raises: it becomes a finding.
 Spec: https://iceberg.apache.org/spec/
 """
 
@@ -17,16 +17,16 @@ from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.manifest_list import ManifestFile
-from deletekit.maintenance.verify.content import check_files
-from deletekit.maintenance.verify.damage import DAMAGE, guarded
 from deletekit.maintenance.verify.dropped_deletes import check_dropped_deletes
 from deletekit.maintenance.verify.entry_rules import check_entries
+from deletekit.maintenance.verify.live_file_checks import LiveFileChecks
 from deletekit.maintenance.verify.manifest_rules import check_listed, check_manifest
 from deletekit.maintenance.verify.metadata_rules import check_metadata, check_named_files, usable_snapshots
 from deletekit.maintenance.verify.report import Finding, Findings, Level, VerifyReport
-from deletekit.maintenance.verify.snapshot_files import LiveFiles
-from deletekit.maintenance.verify.snapshot_rules import check_snapshot, live_files
-from deletekit.maintenance.verify.stored import StoredManifest, read_list, read_stored
+from deletekit.maintenance.verify.snapshot_files import SnapshotFiles
+from deletekit.maintenance.verify.snapshot_rules import check_snapshot
+from deletekit.maintenance.verify.stored_manifest import StoredManifest, read_list, read_stored
+from deletekit.maintenance.verify.unreadable import DAMAGE, guarded
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
@@ -42,20 +42,20 @@ def verify(
     snapshots: Iterable[int] | Literal["all", "heads"] = "all",
     engine: Engine | None = None,
 ) -> VerifyReport:
-    """Check every rule of the specification that a table can break, whoever wrote it.
+    """Check every rule of the specification that a table can break, whatever wrote the table.
 
     Parameters
     ----------
-    level: `"metadata"` reads the metadata, manifest lists and manifests. `"deletes"` also looks for every live file,
-        reads the live delete files whole, and the footers of the live data files. `"data"` also reads the live data
-        files, counts rows, nulls and bounds anew, and looks for rows that came back because a rewrite removed an
-        equality delete that they need.
-    snapshots: ids of the snapshots to check, `"heads"` for those that a branch or tag points to, or `"all"`: then the
-        contents of files are checked of those only that are live in a head.
+    level: `"metadata"` reads the metadata, manifest lists and manifests. `"deletes"` also checks that every live file
+        exists, and reads the live delete files and the footers of the live data files. `"data"` also reads the live
+        data files, counts rows and nulls again, compares bounds, and looks for rows that came back because a rewrite
+        removed an equality delete that they need.
+    snapshots: ids of the snapshots to check, `"heads"` for those that a branch or tag points to, or `"all"`. With
+        `"all"`, the contents of a file are checked only if it is live in a head.
     engine: where files are read; see `deletekit.engine`.
 
     Returns a report; `report.ok` says whether there is no error. Raises NotFoundError for a snapshot that the table
-    does not have and InvalidInputError for another level, but nothing for what is wrong with the table.
+    does not have, and InvalidInputError for an unknown level. Damage of the table raises nothing.
     """
     if level not in get_args(Level):
         raise InvalidInputError(
@@ -69,12 +69,12 @@ def verify(
 
 
 def _heads(metadata: TableMetadata) -> list[Any]:
-    """Ids of the snapshots that branches and tags point to."""
+    """Return the ids of the snapshots that branches and tags point to."""
     return list(dict.fromkeys(ref.get("snapshot-id") for ref in metadata.refs.values()))
 
 
 class _Verification:
-    """One run: findings and counts grow from the metadata down to the rows."""
+    """One run of `verify`, with the findings and counts so far."""
 
     def __init__(self, io: FileIO, metadata: TableMetadata, level: Level, engine: Engine) -> None:
         self._io = io
@@ -91,10 +91,9 @@ class _Verification:
         live = self._manifests(self._chosen(snapshots))
         if self._level != "metadata":
             opened = set(_heads(self._metadata)) if snapshots == "all" and live else set(live)
-            findings, checked = check_files(self._io, self._metadata, live, opened, self._level, self._engine)
-            self._checked |= checked
-            for finding in findings:
-                self._findings.add([finding])
+            files = LiveFileChecks(self._io, self._metadata, live, opened, self._engine)
+            self._findings.add(files.findings(self._level))
+            self._checked |= files.checked
             if self._level == "data":
                 self._dropped_deletes(opened)
         return VerifyReport(level=self._level, findings=tuple(self._repairable()), checked=self._checked)
@@ -103,7 +102,7 @@ class _Verification:
         context, reader = ReadContext(self._io, self._metadata), SnapshotReader(self._io, self._metadata)
         for snapshot_id in opened:
             head = self._metadata.snapshots.get(snapshot_id)
-            # Where a file of the head cannot be read, the finding of that file says so.
+            # A file of the head that cannot be read has a finding of its own.
             with suppress(*DAMAGE):
                 found = [] if head is None else list(check_dropped_deletes(context, head, reader))
                 self._findings.add(found, (snapshot_id,))
@@ -120,10 +119,10 @@ class _Verification:
         asked = [self._metadata.snapshot_by_id(i) for i in snapshots]
         return [s for s in asked if s.snapshot_id in usable]
 
-    def _manifests(self, snapshots: Sequence[Snapshot]) -> dict[int, LiveFiles]:
-        """Check manifest lists, manifests and entries; the live files of each snapshot, by its id."""
+    def _manifests(self, snapshots: Sequence[Snapshot]) -> dict[int, SnapshotFiles]:
+        """Check manifest lists, manifests and entries. Return the live files of each snapshot, by its id."""
         rows: dict[int, tuple[ManifestFile, ...]] = {}
-        lists = self._engine.map(partial(_read_list, self._io, self._metadata), snapshots)
+        lists = self._engine.map(partial(read_list, self._io, self._metadata), snapshots)
         for snapshot, (listed, findings) in zip(snapshots, lists, strict=True):
             rows[snapshot.snapshot_id] = listed
             self._findings.add(findings, (snapshot.snapshot_id,))
@@ -134,7 +133,8 @@ class _Verification:
         live = {}
         for snapshot in snapshots:
             mine = [stored[row] for row in rows[snapshot.snapshot_id]]
-            live[snapshot.snapshot_id] = live_files(mine, self._metadata)
+            entries = (e for manifest in mine for e in manifest.entries if e.is_live)
+            live[snapshot.snapshot_id] = SnapshotFiles(self._metadata, entries)
             found = check_snapshot(snapshot, mine, live[snapshot.snapshot_id], self._metadata)
             self._findings.add(guarded(found, snapshot.manifest_list, "manifest-list"), (snapshot.snapshot_id,))
         self._checked["snapshots"] = len(snapshots)
@@ -155,17 +155,10 @@ class _Verification:
         return stored
 
     def _repairable(self) -> Iterable[Finding]:
-        """Findings, those of the past without a repair: a snapshot once committed is not changed."""
+        """Return the findings. Only those about the head of a branch keep their repair: a snapshot never changes."""
         for finding in self._findings:
-            if finding.repair is not None and self._branches.isdisjoint(finding.snapshot_ids):
-                finding = replace(finding, repair=None)  # noqa: PLW2901
-            yield finding
-
-
-def _read_list(
-    io: FileIO, metadata: TableMetadata, snapshot: Snapshot
-) -> tuple[tuple[ManifestFile, ...], list[Finding]]:
-    return read_list(io, metadata, snapshot)
+            is_past = self._branches.isdisjoint(finding.snapshot_ids)
+            yield replace(finding, repair=None) if is_past else finding
 
 
 def _read_manifest(io: FileIO, metadata: TableMetadata, listed: ManifestFile) -> tuple[StoredManifest, list[Finding]]:

@@ -1,60 +1,61 @@
-"""The live files of one snapshot, and what can be said of them together; verifying reports it and repairing acts on it.
+"""Describe the live files of one snapshot together. `verify` reports what is wrong with them, `repair` repairs it.
 
-Law: pure, and right for tables that readers refuse: two deletion vectors of a file are two entries here.
+It also works for tables that readers refuse: two deletion vectors of a data file are two entries here.
 Spec: "Scan Planning", "Deletion Vectors", https://iceberg.apache.org/spec/#scan-planning
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 from deletekit.deletes.which_apply import is_global, referenced_path
-from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry, partition_key
+from deletekit.formats.content_file import ContentFile, DataFile, DeleteFile, FileContent, ManifestEntry, partition_key
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.summary_counters import count_totals
 
-__all__ = ["LiveFiles", "dangling_kind", "scope"]
+__all__ = ["SnapshotFiles", "dangling_kind", "scope"]
 
 
-@dataclass(frozen=True)
-class LiveFiles:
-    """Live data and delete entries, with everything inherited."""
+class SnapshotFiles:
+    """The live data and delete entries of one snapshot, with everything inherited.
 
-    metadata: TableMetadata
-    data: tuple[ManifestEntry, ...]
-    deletes: tuple[ManifestEntry, ...]
-    by_path: dict[str, ManifestEntry] = field(init=False)
-    vectors: dict[str, list[ManifestEntry]] = field(init=False)
+    Attributes
+    ----------
+    by_path: the data entries by path.
+    vectors: the deletion vectors of each data file, live or not, by its path.
+    """
 
-    def __post_init__(self) -> None:
-        vectors: dict[str, list[ManifestEntry]] = defaultdict(list)
+    def __init__(self, metadata: TableMetadata, live: Iterable[ManifestEntry]) -> None:
+        entries = tuple(live)
+        self.metadata = metadata
+        self.data = tuple(e for e in entries if isinstance(e.data_file, DataFile))
+        self.deletes = tuple(e for e in entries if isinstance(e.data_file, DeleteFile))
+        self.by_path = {e.data_file.file_path: e for e in self.data}
+        self.vectors: dict[str, list[ManifestEntry]] = {}
         for entry, delete in self.delete_files():
             if delete.is_deletion_vector and delete.referenced_data_file is not None:
-                vectors[delete.referenced_data_file].append(entry)
-        object.__setattr__(self, "by_path", {e.data_file.file_path: e for e in self.data})
-        object.__setattr__(self, "vectors", dict(vectors))
+                self.vectors.setdefault(delete.referenced_data_file, []).append(entry)
 
     def delete_files(self) -> list[tuple[ManifestEntry, DeleteFile]]:
-        """Delete entries with their files."""
+        """Return the delete entries with their files."""
         return [(e, e.data_file) for e in self.deletes if isinstance(e.data_file, DeleteFile)]
 
     def duplicate_vectors(self) -> dict[str, list[ManifestEntry]]:
-        """Data files with more than one deletion vector, live or not."""
+        """Return the data files, live or not, that have more than one deletion vector."""
         return {path: entries for path, entries in self.vectors.items() if len(entries) > 1}
 
     def target(self, delete: DeleteFile) -> str | None:
-        """The one data file that a position delete or deletion vector is about."""
+        """Return the data file whose own delete this is; None for a delete of a partition or of keys."""
         if delete.content != FileContent.POSITION_DELETES:
             return None
         return delete.referenced_data_file if delete.is_deletion_vector else referenced_path(delete)
 
     def dangling(self) -> list[ManifestEntry]:
-        """Delete entries that apply to no live data file, by scope and sequence number alone.
+        """Return the deletes that apply to no live data file, judged by scope and sequence number alone.
 
-        A position delete is one too when every data file it could apply to has a deletion vector, which wins. A global
-        equality delete is judged over the whole table (Java's action looks at one spec only).
+        A position delete also dangles if every data file that it could apply to has a deletion vector, which wins. A
+        global equality delete is judged over the whole table; Java's action looks at one spec only.
         """
         oldest: dict[Any, int] = {}
         without_vector: dict[Any, int] = {}
@@ -84,20 +85,11 @@ class LiveFiles:
         return data is None or path in self.vectors or (data.sequence_number or 0) > number
 
     def totals(self) -> dict[str, int]:
-        """The totals of a snapshot summary, counted anew (Java SnapshotSummary; of a vector its blob's size counts)."""
-        deletes = [d for _, d in self.delete_files()]
-        return {
-            "total-records": _rows(e.data_file for e in self.data),
-            "total-files-size": sum(e.data_file.file_size_in_bytes for e in self.data)
-            + sum(d.content_bytes for d in deletes),
-            "total-data-files": len(self.data),
-            "total-delete-files": len(deletes),
-            "total-position-deletes": _rows(d for d in deletes if d.content == FileContent.POSITION_DELETES),
-            "total-equality-deletes": _rows(d for d in deletes if d.content == FileContent.EQUALITY_DELETES),
-        }
+        """Count the totals of the snapshot summary again."""
+        return count_totals(e.data_file for e in (*self.data, *self.deletes))
 
     def wrong_totals(self, summary: Any) -> dict[str, tuple[str, int]]:
-        """(found, expected) of totals that a summary has and that are not so; one it lacks says nothing wrong."""
+        """Return (found, expected) of each wrong total of a summary. A missing total is not wrong."""
         return {n: (summary[n], v) for n, v in self.totals().items() if n in summary and summary[n] != str(v)}
 
 
@@ -107,9 +99,5 @@ def scope(file: ContentFile) -> tuple[int, tuple[Any, ...]]:
 
 
 def dangling_kind(delete: DeleteFile) -> str:
-    """The kind of finding that a dangling delete is."""
+    """Return the kind of finding for a dangling delete."""
     return f"dangling-{delete.kind}"
-
-
-def _rows(files: Iterable[ContentFile]) -> int:
-    return sum(f.record_count for f in files)

@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 import deletekit as dk
 from deletekit.cli.workshop_bundle import workshop_bundle
 from deletekit.course.workshop import PLATFORMS, Target
-from deletekit.course.workshop.closure import closure
+from deletekit.course.workshop.dependencies import dependency_versions
 
 WINDOWS = Target("windows-x86_64", "3.12")
 
@@ -48,27 +48,27 @@ def test_the_command_knows_the_platforms() -> None:
     assert tuple(option.type.choices) == PLATFORMS  # type: ignore[attr-defined]
 
 
-def test_a_closure_follows_the_markers_of_the_target() -> None:
+def test_dependencies_follow_the_markers_of_the_target() -> None:
     asked = []
 
     def look_up(requirement: Requirement) -> Distribution:
         asked.append(requirement.name)
         return Distribution.from_name("six")  # stands for what only Windows has
 
-    for_windows = closure(["jupyterlab"], WINDOWS, look_up)
-    for_linux = closure(["jupyterlab"], Target("linux-x86_64", "3.12"))
+    for_windows = dependency_versions(["jupyterlab"], WINDOWS, look_up)
+    for_linux = dependency_versions(["jupyterlab"], Target("linux-x86_64", "3.12"))
     assert {"jupyter-server", "nbconvert", "tornado", "packaging"} <= set(for_windows) & set(for_linux)
     assert "pexpect" in for_linux
     assert "pexpect" not in for_windows
     assert "pywinpty" in asked
     assert set(asked) <= {"pywinpty", "colorama"}
     with pytest.raises(PackageNotFoundError):
-        closure(["jupyterlab"], WINDOWS)
+        dependency_versions(["jupyterlab"], WINDOWS)
 
 
 def test_extras_are_followed_and_versions_are_those_installed() -> None:
     here = Target.here()
-    plain, with_sql = closure(["pyspark"], here), closure(["pyspark[sql]"], here)
+    plain, with_sql = dependency_versions(["pyspark"], here), dependency_versions(["pyspark[sql]"], here)
     assert "pandas" not in plain
     assert with_sql["pandas"] == Distribution.from_name("pandas").version
 

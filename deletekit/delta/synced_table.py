@@ -1,0 +1,269 @@
+"""Describe an Iceberg table that follows a Delta table: its Delta version, its folders, its schema, and who else
+changed it.
+
+The snapshots of the table hold its Delta version, so that a rollback takes that back too. Data files belong to Delta:
+`gc.enabled` is false. A table that follows another Delta table, or that others changed, is refused with the reason.
+Spec: Iceberg, "Snapshots" (summary), "Schema Evolution"; Delta protocol, "Change Metadata" (`id`); Delta, VACUUM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+
+from deletekit.delta.actions import Metadata
+from deletekit.delta.log import DeltaLog
+from deletekit.delta.paths import is_hidden_below, path_below
+from deletekit.delta.schema_from_delta import DeltaSchema, delta_schema
+from deletekit.errors import InvalidInputError
+from deletekit.table.ancestry import ancestors
+from deletekit.table.locations import SpellingRules
+from deletekit.table.metadata import Snapshot, TableMetadata, new_metadata, spec_to_json
+from deletekit.table.types import schema_to_json
+
+__all__ = [
+    "DELETE_DIRECTORY",
+    "DELTA_LOCATION",
+    "DELTA_TABLE_ID",
+    "DELTA_VERSION",
+    "Watermark",
+    "check_folders",
+    "check_same_delta",
+    "checked_watermark",
+    "evolving_updates",
+    "known_spelling",
+    "schema_for",
+    "target_metadata",
+    "watermark_of",
+]
+
+DELTA_VERSION = "deletekit.delta-version"
+DELTA_TABLE_ID = "deletekit.delta-table-id"
+DELTA_TIMESTAMP = "deletekit.delta-timestamp-ms"
+DELTA_LOCATION = "deletekit.delta-location"
+DELETE_DIRECTORY = "deletekit.delta-delete-directory"
+"""Table property: where the delete files of `sync_delta` are; all but the first of these are in summaries."""
+NAME_MAPPING = "schema.name-mapping.default"
+_DELETE_CHANGES = {"added-delete-files", "removed-delete-files"}
+_CHANGES = {"added-data-files", "deleted-data-files"} | _DELETE_CHANGES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watermark:
+    """The Delta version that a table is at, and what others did to the table since.
+
+    Attributes
+    ----------
+    table_id, location: of the Delta table.
+    foreign: the first commit of someone else that may have changed rows.
+    rewritten: whether delete files were rewritten, so that their Delta vectors are not known.
+    """
+
+    version: int
+    table_id: str | None
+    location: str | None = None
+    foreign: Snapshot | None = None
+    rewritten: bool = False
+
+
+def watermark_of(metadata: TableMetadata, snapshot: Snapshot | None) -> Watermark | None:
+    """Return the Delta version that a table is at, or None if no snapshot in its history names one.
+
+    Snapshots that change no file do not count. Snapshots that only replace delete files by others of the same rows do
+    not count as foreign.
+    """
+    foreign: Snapshot | None = None
+    rewritten = False
+    for ancestor in ancestors(metadata, snapshot.snapshot_id if snapshot else None):
+        version = ancestor.summary.get(DELTA_VERSION, "")
+        if version.isdecimal():
+            return Watermark(
+                version=int(version),
+                table_id=ancestor.summary.get(DELTA_TABLE_ID),
+                location=ancestor.summary.get(DELTA_LOCATION) or metadata.properties.get(DELTA_LOCATION),
+                foreign=foreign,
+                rewritten=rewritten,
+            )
+        moved = {name for name in _CHANGES if ancestor.summary.get(name, "0") != "0"}
+        if moved and ancestor.operation == "replace" and moved <= _DELETE_CHANGES:
+            rewritten = True
+        elif moved:
+            foreign = ancestor
+    return None
+
+
+def known_spelling(root: str, metadata: TableMetadata) -> str:
+    """Return the table's own spelling of the folder `root`, if it is the same folder. Its files are named with it."""
+    found = watermark_of(metadata, metadata.current_snapshot)
+    known = metadata.properties.get(DELTA_LOCATION) if found is None else found.location
+    return known if known is not None and _is_same_folder(root, known) else root
+
+
+def _is_same_folder(one: str, other: str) -> bool:
+    rules = SpellingRules()
+    return rules.folder(one) == rules.folder(other)
+
+
+def checked_watermark(metadata: TableMetadata, log: DeltaLog, wanted: int, *, force: bool) -> Watermark | None:
+    """Return the Delta version that the table is at, or None if every file must be compared.
+
+    Raises InvalidInputError for a table that does not follow this Delta table, and for one that others changed.
+    """
+    if force:
+        return None
+    found = watermark_of(metadata, metadata.current_snapshot)
+    if found is None:
+        if metadata.current_snapshot is None and metadata.properties.get(DELTA_LOCATION) == log.root:
+            return None  # an empty Delta table was synced
+        raise InvalidInputError(
+            "the table was not made by sync_delta from this Delta table",
+            kind="delta-foreign-table",
+            field=DELTA_LOCATION,
+            found=metadata.properties.get(DELTA_LOCATION),
+            expected=f"{log.root}, or force",
+        )
+    check_same_delta(found, log, wanted)
+    if found.foreign is not None:
+        raise InvalidInputError(
+            "someone else has committed to the table since the last sync",
+            kind="delta-foreign-commit",
+            field="snapshot-id",
+            found=found.foreign.snapshot_id,
+            expected="none, or force",
+        )
+    if found.version > wanted:
+        newest = " than the newest of the Delta log" if found.version > log.latest else ""
+        raise InvalidInputError(
+            f"the table is at a later Delta version{newest}",
+            kind="delta-version-behind",
+            field="version",
+            found=wanted,
+            expected=f">= {found.version}; force would take the table back",
+        )
+    return found
+
+
+def check_same_delta(found: Watermark, log: DeltaLog, wanted: int) -> None:
+    """Raise InvalidInputError if the table follows another Delta table, or this one in another folder."""
+    table_id = log.state(min(wanted, log.latest)).metadata.id
+    if found.table_id not in (None, table_id):
+        raise InvalidInputError(
+            "the table follows another Delta table than the one in this folder",
+            kind="delta-table-replaced",
+            file=log.root,
+            field="metaData.id",
+            found=table_id,
+            expected=f"{found.table_id}, or force",
+        )
+    if found.location is not None and not _is_same_folder(log.root, found.location):
+        raise InvalidInputError(
+            "the table follows this Delta table in another folder: it was moved, or this is a copy",
+            kind="delta-moved",
+            field=DELTA_LOCATION,
+            found=log.root,
+            expected=f"{found.location}; or force, which makes the table refer to the data files in the new folder",
+        )
+
+
+def check_folders(root: str, location: str, directory: str) -> None:
+    """Refuse folders in which one table's maintenance would delete the other's files.
+
+    Raises InvalidInputError for a table or delete directory in a folder that Delta's VACUUM visits, or that holds the
+    Delta table.
+    """
+    for field, folder in (("location", location), ("delete_directory", directory)):
+        below = path_below(folder, root)
+        if below is not None and not is_hidden_below(below):
+            raise InvalidInputError(
+                "Delta's VACUUM would delete the files in this folder",
+                kind="delta-location",
+                field=field,
+                found=folder,
+                expected=f"a folder outside of {root}, or below it one whose name begins with _",
+            )
+        if path_below(root, folder) is not None:
+            raise InvalidInputError(
+                "the Delta table lies within the Iceberg table, whose maintenance would delete its files",
+                kind="delta-location",
+                field=field,
+                found=folder,
+                expected=f"a folder that does not hold {root}",
+            )
+
+
+def target_metadata(
+    schema: DeltaSchema, *, location: str, format_version: int, properties: Mapping[str, str]
+) -> TableMetadata:
+    """Make the metadata of a new table. Raise InvalidInputError for a format version without row-level deletes."""
+    if format_version not in (2, 3):
+        raise InvalidInputError(
+            "format version cannot hold deletes",
+            kind="format-version",
+            field="format_version",
+            found=format_version,
+            expected="2 or 3",
+        )
+    owned = {NAME_MAPPING: schema.name_mapping, "gc.enabled": "false"}
+    return new_metadata(
+        schema.schema,
+        schema.partition_spec,
+        location=location,
+        format_version=format_version,
+        properties={**properties, **owned},
+    )
+
+
+def schema_for(source: Metadata, metadata: TableMetadata) -> DeltaSchema:
+    """Convert the schema of a Delta version, with the ids and names that the Iceberg table has.
+
+    Raise as `delta_schema`.
+    """
+    mapping = metadata.properties.get(NAME_MAPPING, "[]")
+    return delta_schema(source, metadata.schema, set(metadata.all_fields), mapping)
+
+
+def evolving_updates(metadata: TableMetadata, schema: DeltaSchema, root: str) -> tuple[Mapping[str, Any], ...]:
+    """Return the updates that bring a table's schema, spec and name mapping to those of a Delta version.
+
+    `root` is where the Delta table is now.
+    """
+    updates: list[Mapping[str, Any]] = []
+    wanted = schema_to_json(schema.schema)
+    if schema_to_json(metadata.schema)["fields"] != wanted["fields"]:
+        last = max(int(metadata.raw["last-column-id"]), schema.schema.highest_field_id)
+        updates += [
+            {"action": "add-schema", "schema": wanted, "last-column-id": last},
+            {"action": "set-current-schema", "schema-id": -1},
+        ]
+    spec = _spec(metadata, schema)
+    if spec is not None:
+        updates += [
+            {"action": "add-spec", "spec": spec_to_json(spec)},
+            {"action": "set-default-spec", "spec-id": -1},
+        ]
+    properties = {NAME_MAPPING: schema.name_mapping, "gc.enabled": "false", DELTA_LOCATION: root}
+    changed = {k: v for k, v in properties.items() if metadata.properties.get(k) != v}
+    if changed:
+        updates.append({"action": "set-properties", "updates": changed})
+    return tuple(updates)
+
+
+def _spec(metadata: TableMetadata, schema: DeltaSchema) -> PartitionSpec | None:
+    """Return the spec to add, or None if the table's is right. A field keeps the id that it had in an earlier spec."""
+    wanted = schema.partition_spec
+    if [(f.source_id, f.name) for f in wanted.fields] == [(f.source_id, f.name) for f in metadata.spec.fields]:
+        return None
+    known = {f.source_id: f.field_id for s in metadata.specs.values() for f in s.fields}
+    next_id = int(metadata.raw["last-partition-id"]) + 1
+    fields = []
+    for field in wanted.fields:
+        field_id = known.get(field.source_id)
+        if field_id is None:
+            field_id, next_id = next_id, next_id + 1
+        fields.append(
+            PartitionField(source_id=field.source_id, field_id=field_id, transform=field.transform, name=field.name)
+        )
+    return PartitionSpec(*fields, spec_id=max(metadata.specs) + 1)

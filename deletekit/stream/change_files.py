@@ -1,0 +1,202 @@
+"""Find files of changes, put them in order, and read them; and make up changes for demonstrations.
+
+The same paths give the same batches in the same order, because a stream that starts again needs that. A value in a file
+gets the type of the table's column, whatever it looks like.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from glob import escape, glob
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
+import pyarrow.parquet as pq
+from pyiceberg.schema import Schema
+
+from deletekit.errors import InvalidInputError, NotFoundError
+from deletekit.table.types import arrow_type
+
+__all__ = [
+    "RATE_SCHEMA",
+    "change_files",
+    "highest_name",
+    "name_total",
+    "natural_key",
+    "rate_batches",
+    "read_changes_file",
+]
+
+RATE_SCHEMA = pa.schema(
+    [pa.field("value", pa.int64(), nullable=False), pa.field("timestamp", pa.timestamp("us", "UTC"))]
+)
+"""Of the table that `rate_batches` are for; the names are those of Spark's rate source."""
+_KEYS = 10_000
+_FIRST_TIME = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def change_files(paths: Sequence[str | Path], *, as_given: bool = False) -> list[str]:
+    """Return the files that paths stand for, absolute, in the order in which they must be applied.
+
+    Files come in the order of the paths. A folder stands for the files in it and below, a pattern (`*`, `?`, `[...]`)
+    for those that match, in natural order: `2.parquet` before `10.parquet`. Names that begin with `.` or `_` are left
+    out.
+
+    Parameters
+    ----------
+    as_given: also accept the order that a shell makes of a pattern, with `10.parquet` before `2.parquet`.
+
+    Raises NotFoundError for a missing path; InvalidInputError for a file named twice, for an unknown file format, and
+    for files in a shell's order.
+    """
+    files: list[str] = []
+    for path in map(os.path.abspath, map(str, paths)):
+        files += _files_of(path)
+    named_files = [path for path in paths if Path(path).is_file()]
+    if not as_given and len(named_files) == len(files):
+        _check_shell_order(files)
+    for number, file in enumerate(files):
+        if file in files[:number]:
+            raise InvalidInputError("a file comes twice in one stream", kind="file-twice", file=file)
+        _reader(file)
+    return files
+
+
+def read_changes_file(file: str, schema: Schema, change_type: str | None) -> pa.Table:
+    """Read the change rows of a file: Parquet, CSV with a header, or JSON lines.
+
+    In CSV a column of the table is read as its type, so `007` is text if the column is. Nothing between two commas is
+    null, and `""` is the empty text.
+
+    Raises InvalidInputError for another format, and for values that cannot be read as the table's types.
+    """
+    kinds = {f.name: arrow_type(f.field_type) for f in schema.fields if f.name != change_type}
+    if change_type is not None:
+        kinds[change_type] = pa.string()
+    try:
+        return _reader(file)(file, kinds)
+    except (pa.ArrowException, OSError) as e:
+        raise InvalidInputError("changes cannot be read", kind="rows", file=file, found=str(e)) from e
+
+
+def rate_batches(rows: int, batches: int) -> Iterator[pa.Table]:
+    """Make batches of random changes, one second apart. The same arguments give the same batches."""
+    for number in range(batches):
+        random = np.random.default_rng(number)
+        at = _FIRST_TIME + timedelta(seconds=number)
+        yield pa.table(
+            {
+                "value": random.integers(0, _KEYS, rows),
+                "timestamp": pa.array([at] * rows, pa.timestamp("us", "UTC")),
+                "_change_type": random.choice(["INSERT", "UPDATE_AFTER", "DELETE"], rows, p=[0.5, 0.3, 0.2]),
+            }
+        )
+
+
+# --- which files ------------------------------------------------------------------------------------------------------
+
+
+def _files_of(path: str) -> list[str]:
+    if Path(path).is_file():
+        return [path]
+    # pathlib's glob takes no absolute patterns and has no escapes.
+    found = glob(f"{escape(path)}/**" if Path(path).is_dir() else path, recursive=True)  # noqa: PTH207
+    files = [f for f in found if Path(f).is_file() and not _is_hidden(os.path.relpath(f, path))]
+    if not files:
+        raise NotFoundError("no files of changes here", kind="file-not-found", file=path)
+    return sorted(files, key=natural_key)
+
+
+def _is_hidden(relative: str) -> bool:
+    return any(part.startswith(("_", ".")) and part != ".." for part in Path(relative).parts)
+
+
+def _check_shell_order(files: Sequence[str]) -> None:
+    natural = sorted(files, key=natural_key)
+    if list(files) != natural and list(files) == sorted(files):
+        place = next(i for i, (a, b) in enumerate(zip(files, natural, strict=True)) if a != b)
+        raise InvalidInputError(
+            "the files are in the order in which a shell expands a pattern, which may not be the order of the changes",
+            kind="file-order",
+            found=f"{Path(files[place]).name} before {Path(natural[place]).name}",
+            expected="the folder, or the pattern in quotes, for natural order; or --as-given for this one",
+        )
+
+
+# --- what is in them --------------------------------------------------------------------------------------------------
+
+Kinds = dict[str, pa.DataType]
+
+
+def _reader(file: str) -> Callable[[str, Kinds], Any]:
+    readers = {".parquet": _read_parquet, ".csv": _read_csv, ".json": _read_json, ".jsonl": _read_json}
+    reader = readers.get(Path(file).suffix.lower())
+    if reader is None:
+        raise InvalidInputError(
+            "changes are read from Parquet, CSV and JSON lines",
+            kind="file-format",
+            file=file,
+            found=Path(file).suffix,
+            expected=", ".join(readers),
+        )
+    return reader
+
+
+def _read_parquet(file: str, kinds: Kinds) -> pa.Table:
+    del kinds
+    return pq.read_table(file)
+
+
+def _read_csv(file: str, kinds: Kinds) -> pa.Table:
+    options = pa_csv.ConvertOptions(
+        column_types=kinds, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+    )
+    return pa_csv.read_csv(file, parse_options=pa_csv.ParseOptions(newlines_in_values=True), convert_options=options)
+
+
+def _read_json(file: str, kinds: Kinds) -> pa.Table:
+    # Arrow adds columns of an explicit schema even if no row has them, so find the existing ones first.
+    names = pa_json.read_json(file).column_names
+    told = pa.schema([pa.field(n, kinds[n]) for n in names if n in kinds and _json_has(kinds[n])])
+    return pa_json.read_json(file, parse_options=pa_json.ParseOptions(explicit_schema=told))
+
+
+def _json_has(kind: pa.DataType) -> bool:
+    """Return whether Arrow can be told to read a type from JSON. It infers the others."""
+    if pa.types.is_nested(kind):
+        return all(_json_has(kind.field(i).type) for i in range(kind.num_fields))
+    without = (pa.types.is_date, pa.types.is_time, pa.types.is_fixed_size_binary)
+    return not isinstance(kind, pa.BaseExtensionType) and not any(is_kind(kind) for is_kind in without)
+
+
+# --- their order ------------------------------------------------------------------------------------------------------
+
+NaturalKey = tuple[tuple[tuple[int, int, str], ...], ...]
+
+
+def natural_key(path: str) -> NaturalKey:
+    """Return the sort key of a path: numbers in names count as numbers, folder by folder."""
+    return tuple(tuple(map(_piece, re.findall(r"[0-9]+|[^0-9]+", part))) for part in PurePath(path).parts)
+
+
+def highest_name(*paths: str | None) -> str | None:
+    """Return the path that comes last in natural order."""
+    return max((p for p in paths if p is not None), key=natural_key, default=None)
+
+
+def name_total(paths: Iterable[str], start: int = 0) -> int:
+    """Return a number for a set of paths: the sum of their hashes, to which more paths can be added."""
+    hashes = (hashlib.sha256(p.encode("utf-8", "surrogateescape")).digest()[:16] for p in paths)
+    return (start + sum(int.from_bytes(h, "big") for h in hashes)) % 2**128
+
+
+def _piece(text: str) -> tuple[int, int, str]:
+    return (0, int(text), text) if text[0] in "0123456789" else (1, 0, text)

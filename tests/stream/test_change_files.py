@@ -1,0 +1,310 @@
+"""Streams of files: each once, by its path, whatever is named again, expired, moved or given in another order."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import deletekit as dk
+from deletekit.stream.change_files import change_files, natural_key
+from tests.stream.replay import PEOPLE, Row, check, replay
+from tests.tables import make, refused, unchanged
+
+CHANGES = pa.schema([*PEOPLE, pa.field("_change_type", pa.string())])
+FAR = 2**62
+
+
+def people(catalog: dk.Catalog) -> dk.Table:
+    return make(catalog, schema=PEOPLE, format_version=3)
+
+
+def put(number: int, name: str) -> Row:
+    return {"id": number, "name": name, "score": 0.0, "_change_type": "INSERT"}
+
+
+class Stream:
+    """Files of one batch each, which all write the keys 0 and 1: an old one applied late or twice is seen."""
+
+    def __init__(self, table: dk.Table, folder: Path) -> None:
+        self.table, self.folder, self.applied = table, folder, []
+
+    def file(self, name: str) -> Path:
+        path = self.folder / name
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(pa.Table.from_pylist(self.rows(path.name), CHANGES), path)
+        return path
+
+    def rows(self, name: str) -> list[Row]:
+        return [put(0, name), put(1, name), put(int(natural_key(name)[0][0][1]) + 100, name)]
+
+    def run(self, *names: str, **options: Any) -> list[str]:
+        """Give files to a new sink; the status of each, and the table holds what the applied ones come to."""
+        with dk.stream.sink(self.table, "files", equality_fields=["id"], **options) as sink:
+            done = list(sink.run_files([self.file(n) for n in names]))
+        self.applied += [Path(p.file).name for p in done if p.status == "committed"]
+        check(self.table, replay([self.rows(name) for name in self.applied]))
+        return [p.status for p in done]
+
+    def refuses(self, kind: str, *names: str, **options: Any) -> None:
+        files = [self.file(n) for n in names]
+        sink = dk.stream.sink(self.table, "files", equality_fields=["id"], **options)
+        with sink, refused(self.table, dk.InvalidInputError, kind):
+            list(sink.run_files(files))
+
+    def expire(self) -> None:
+        dk.expire_snapshots(self.table, older_than=FAR, retain_last=1)
+
+
+@pytest.fixture
+def stream(catalog: dk.Catalog, tmp_path: Path) -> Stream:
+    return Stream(people(catalog), tmp_path / "changes")
+
+
+def test_later_files_may_be_given_alone(stream: Stream) -> None:
+    assert stream.run("0.parquet", "1.parquet") == ["committed"] * 2
+    assert stream.run("2.parquet") == ["committed"]
+    assert stream.run("1.parquet", "0.parquet") == ["skipped"] * 2
+    assert stream.run("0.parquet", "1.parquet", "2.parquet", "3.parquet") == ["skipped"] * 3 + ["committed"]
+    assert stream.run("1.parquet", "4.parquet") == ["skipped", "committed"]
+
+
+def test_files_after_an_expiry(stream: Stream) -> None:
+    names = [f"{n}.parquet" for n in range(4)]
+    stream.run(*names)
+    stream.expire()
+    with unchanged(stream.table):
+        assert stream.run(*names) == ["skipped"] * 4
+    assert stream.run(*names, "4.parquet") == ["skipped"] * 4 + ["committed"]
+    stream.expire()
+    assert stream.run("5.parquet") == ["committed"], "it comes after all of them"
+    stream.expire()
+    stream.refuses("file-unknown", "2.parquet")
+    stream.refuses("file-unknown", "elsewhere/6.parquet")
+    assert stream.run("5.parquet", "elsewhere/6.parquet") == ["skipped", "committed"]
+    stream.expire()
+    stream.refuses("file-unknown", "6.parquet")
+    stream.refuses("file-order", *names, "3.5.parquet", "4.parquet", "5.parquet", "elsewhere/6.parquet", "7.parquet")
+    stream.refuses("file-unknown", "elsewhere/6.parquet", "1.5.parquet")
+    assert stream.run("elsewhere/6.parquet", "elsewhere/7.parquet") == ["skipped", "committed"]
+
+
+def test_a_file_that_comes_late_is_refused_in_the_middle_and_applied_at_the_end(stream: Stream) -> None:
+    stream.run("0.parquet", "2.parquet")
+    stream.refuses("file-order", "0.parquet", "1.parquet", "2.parquet")
+    assert stream.run("1.parquet") == ["committed"]
+
+
+def test_a_file_that_was_changed_is_refused(stream: Stream) -> None:
+    stream.run("0.parquet", "1.parquet")
+    path = stream.file("0.parquet")
+    pq.write_table(pa.Table.from_pylist([put(0, "0.parquet"), put(1, "another"), put(100, "0.parquet")], CHANGES), path)
+    stream.refuses("batch-changed", "0.parquet", "1.parquet", "2.parquet")
+
+
+def test_a_folder_that_was_moved(stream: Stream, tmp_path: Path) -> None:
+    stream.run("0.parquet", "1.parquet")
+    stream.folder = stream.folder.rename(tmp_path / "moved")
+    stream.refuses("file-moved", "0.parquet", "1.parquet")
+    stream.refuses("file-moved", "1.parquet")
+    stream.expire()
+    stream.refuses("file-unknown", "0.parquet", "1.parquet")
+
+
+def test_files_of_one_name_in_several_folders(stream: Stream) -> None:
+    for day in range(3):
+        path = stream.file(f"day-{day}/part-0.parquet")
+        pq.write_table(pa.Table.from_pylist([put(0, f"day {day}")], CHANGES), path)
+    with dk.stream.sink(stream.table, "files", equality_fields=["id"]) as sink:
+        for _ in range(2):
+            done = list(sink.run_files([stream.folder]))
+    assert [(Path(p.file).parent.name, p.status) for p in done] == [(f"day-{n}", "skipped") for n in range(3)]
+    check(stream.table, replay([[put(0, "day 2")]]))
+
+
+def test_applying_again_is_asked_for(stream: Stream) -> None:
+    stream.run("0.parquet", "1.parquet", "2.parquet")
+    assert stream.run("0.parquet", "1.parquet", allow_rewind=True) == ["committed"] * 2
+    assert stream.run("0.parquet", "1.parquet", "2.parquet") == ["skipped"] * 3
+    assert stream.run("3.parquet") == ["committed"]
+
+
+def test_a_stream_of_files_without_names(stream: Stream) -> None:
+    """Batches of earlier versions, and of `write`, name no file: they are known by their place, once."""
+    names = [f"{n}.parquet" for n in range(4)]
+    with dk.stream.sink(stream.table, "files", equality_fields=["id"]) as sink:
+        list(sink.run([pq.read_table(stream.file(n)) for n in names[:3]]))
+    stream.applied += names[:3]
+    stream.refuses("file-unknown", "3.parquet")
+    stream.refuses("batch-changed", *names[1:])
+    assert stream.run(*names) == ["skipped"] * 3 + ["committed"]
+    stream.refuses("file-unknown", "1.parquet")
+    assert stream.run("4.parquet") == ["committed"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_is_given_no_file_is_applied_twice_and_none_is_lost(
+    catalog: dk.Catalog, tmp_path: Path, seed: int
+) -> None:
+    """Runs and expiries at random: a new file is applied or refused by name, and an old one never applied again.
+
+    In half of them files are given in one order and from where the stream is, so that none may be skipped but old ones.
+    """
+    chance = random.Random(seed)
+    stream = Stream(people(catalog), tmp_path / "changes")
+    names = [f"{chance.choice(['a', 'b'])}/{n}.parquet" for n in range(12)]
+    kinds: set[str] = set()
+    for _ in range(14):
+        start = chance.randrange(len(stream.applied) + 1 if seed % 2 else len(names))
+        given = names[start : start + chance.randrange(1, 5)]
+        if seed % 2 == 0:
+            chance.shuffle(given)
+        before = list(stream.applied)
+        try:
+            done = stream.run(*given)
+        except dk.InvalidInputError as error:
+            kinds.add(error.kind)
+        else:
+            for name, status in zip(given, done, strict=True):
+                assert status != "committed" or Path(name).name not in before
+                assert status == "committed" or Path(name).name in before or seed % 2 == 0
+        if chance.random() < 0.3 and stream.table.current_snapshot:
+            stream.expire()
+    assert kinds <= {"file-order", "file-unknown"}
+    assert len(stream.applied) >= 4
+
+
+def test_all_files_given_are_accounted_for_whatever_their_names(stream: Stream) -> None:
+    """Names in no order, snapshots expired: what is not among the files that were applied is new."""
+    names = ["9-c.parquet", "3-x.parquet", "7-a.parquet", "1-b.parquet"]
+    stream.run(*names)
+    stream.expire()
+    assert stream.run(*names, "2-z.parquet") == ["skipped"] * 4 + ["committed"]
+    stream.expire()
+    assert stream.run(*names) == ["skipped"] * 4
+    stream.refuses("file-order", *names[:2], "5-new.parquet", *names[2:], "2-z.parquet")
+
+
+# --- which files ------------------------------------------------------------------------------------------------------
+
+
+def touch(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+
+
+def chosen(folder: Path, *paths: str, **options: bool) -> list[str]:
+    found = change_files([str(folder / p) for p in paths], **options)
+    return [str(Path(p).relative_to(folder)) for p in found]
+
+
+def test_files_are_taken_as_given_and_folders_in_natural_order(tmp_path: Path) -> None:
+    touch(tmp_path, *(f"{n}.parquet" for n in (1, 2, 10)), "_SUCCESS", ".1.parquet.crc", "_temporary/3.parquet")
+    touch(tmp_path, "sub/b2.csv", "sub/b10.csv", "sub/a.jsonl")
+    natural = ["1.parquet", "2.parquet", "10.parquet", "sub/a.jsonl", "sub/b2.csv", "sub/b10.csv"]
+    assert chosen(tmp_path, "2.parquet", "10.parquet") == ["2.parquet", "10.parquet"]
+    assert chosen(tmp_path, "2.parquet", "1.parquet", "10.parquet") == ["2.parquet", "1.parquet", "10.parquet"]
+    assert chosen(tmp_path, ".") == natural
+    assert chosen(tmp_path, "sub", "*.parquet") == [*natural[3:], *natural[:3]]
+    assert chosen(tmp_path, "**/*.csv") == natural[4:]
+    for shell in (["1.parquet", "10.parquet", "2.parquet"], ["10.parquet", "2.parquet"]):
+        with pytest.raises(dk.InvalidInputError, match=r"10.parquet before 2.parquet; .*--as-given") as error:
+            chosen(tmp_path, *shell)
+        assert error.value.kind == "file-order"
+        assert chosen(tmp_path, *shell, as_given=True) == shell
+    for paths, kind in ((("1.parquet", "*.parquet"), "file-twice"), ((".", "notes.txt"), "file-format")):
+        touch(tmp_path, "notes.txt")
+        with pytest.raises(dk.InvalidInputError) as error:
+            chosen(tmp_path, *paths)
+        assert error.value.kind == kind
+    for nothing in ("no.parquet", "no*.parquet", "_temporary"):
+        (tmp_path / "_temporary" / "3.parquet").unlink(missing_ok=True)
+        with pytest.raises(dk.NotFoundError):
+            chosen(tmp_path, nothing)
+
+
+def test_natural_order() -> None:
+    names = ["a", "a/1", "a/2/x", "a/10", "a/10.csv", "a/x01y1", "a/x1y2", "a/x1y10", "a/x2", "b"]
+    for _ in range(20):
+        assert sorted(random.sample(names, len(names)), key=natural_key) == names
+
+
+# --- what is in them --------------------------------------------------------------------------------------------------
+
+TYPED = pa.schema(
+    [
+        pa.field("id", pa.string()),
+        pa.field("text", pa.string()),
+        pa.field("n", pa.int64()),
+        pa.field("cost", pa.decimal128(20, 2)),
+        pa.field("real", pa.float64()),
+        pa.field("flag", pa.bool_()),
+        pa.field("at", pa.timestamp("us", "UTC")),
+    ]
+)
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+ROWS = [
+    {"id": "007", "text": "2026-01-02", "n": 1, "cost": Decimal("1234567890.25"), "real": 1.0, "flag": True, "at": AT},
+    {"id": "7", "text": "", "n": None, "cost": None, "real": None, "flag": None, "at": None},
+    {"id": "NA", "text": None, "n": 0, "cost": Decimal("0.10"), "real": 2.5, "flag": False, "at": AT},
+    {"id": "1e3", "text": "a,\"b\"\nc", "n": -5, "cost": Decimal("5.00"), "real": -0.5, "flag": True, "at": AT},
+    {"id": "true", "text": "null", "n": 9, "cost": Decimal("1.00"), "real": 3.0, "flag": True, "at": AT},
+]  # fmt: skip
+
+
+def write_csv(path: Path, rows: Sequence[Row]) -> None:
+    """Write nothing for null, and quotes around every value: its type is the column's, whatever it looks like."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for line in [list(rows[0]), *(list(map(cell, row.values())) for row in rows)]:
+            file.write(",".join("" if v is None else '"' + v.replace('"', '""') + '"' for v in line) + "\n")
+    with path.open(encoding="utf-8", newline="") as file:
+        assert len(list(csv.reader(file))) == len(rows) + 1
+
+
+def cell(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return None if value is None else value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_values_have_the_types_of_the_table(catalog: dk.Catalog, tmp_path: Path, suffix: str) -> None:
+    table = make(catalog, schema=TYPED, format_version=3)
+    path = tmp_path / f"0.{suffix}"
+    rows = [{**row, "_change_type": "INSERT"} for row in ROWS]
+    if suffix == "csv":
+        write_csv(path, rows)
+    elif suffix == "jsonl":
+        lines = [{k: cell(v) if k in ("cost", "at") else v for k, v in row.items()} for row in rows]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    else:
+        pq.write_table(pa.Table.from_pylist(rows, TYPED.append(pa.field("_change_type", pa.string()))), path)
+    with dk.stream.sink(table, "s", equality_fields=["id"]) as sink:
+        assert [p.status for p in sink.run_files([path])] == ["committed"]
+    found = dk.scan(table).to_arrow().to_pylist()
+    assert sorted(found, key=lambda r: r["id"]) == sorted(ROWS, key=lambda r: r["id"])
+
+
+def test_nothing_between_commas_is_null_and_two_quotes_are_the_empty_text(catalog: dk.Catalog, tmp_path: Path) -> None:
+    table = make(catalog, schema=PEOPLE, format_version=3)
+    path = tmp_path / "0.csv"
+    path.write_text('id,name,score,_change_type\n1,,1.5,INSERT\n2,"",,INSERT\n3,NULL,2,INSERT\n', encoding="utf-8")
+    with dk.stream.sink(table, "s", equality_fields=["id"]) as sink:
+        list(sink.run_files([path]))
+    expected = {1: (None, 1.5), 2: ("", None), 3: ("NULL", 2.0)}
+    assert {r["id"]: (r["name"], r["score"]) for r in dk.scan(table).to_arrow().to_pylist()} == expected
+    path.write_text("id,name,score,_change_type\n1x,a,1.5,INSERT\n", encoding="utf-8")
+    other = dk.stream.sink(table, "other", equality_fields=["id"])
+    with other, refused(table, dk.InvalidInputError, "rows"):
+        list(other.run_files([path]))
