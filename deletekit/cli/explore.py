@@ -10,7 +10,7 @@ import click
 from deletekit.cli.options import TableSource, table_options, traceback_option
 from deletekit.cli.table_argument import open_table
 from deletekit.cli.text import plain
-from deletekit.course.views.messages import LANGUAGES, Messages
+from deletekit.course.translations import LANGUAGES, Messages
 from deletekit.course.views.page_text import page_text
 from deletekit.errors import InvalidInputError
 

@@ -12,7 +12,7 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from deletekit.course.printing import lines
-from deletekit.course.views.aliases import Aliases as Names
+from deletekit.course.views.short_names import ShortNames
 from deletekit.errors import NotFoundError
 from deletekit.formats.content_file import ContentFile
 from deletekit.formats.manifest_list import ManifestFile
@@ -108,7 +108,7 @@ class Aliases:
         self._seen = self._table.metadata_location
         metadata = self._table.metadata
         reader = SnapshotReader(self._table.io, metadata)
-        names = Names(metadata, reader)
+        names = ShortNames(metadata, reader)
         self._snapshots = {names.snapshot(s.snapshot_id): s.snapshot_id for s in names.snapshots}
         manifests = {m.manifest_path: m for s in names.snapshots for m in reader.manifests(s)}
         files = {e.data_file.identity: e.data_file for m in manifests.values() for e in reader.entries(m)}

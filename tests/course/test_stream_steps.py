@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import deletekit as dk
-from deletekit.course.recordings.stream_crashes import CRASHES
-from deletekit.course.recordings.stream_steps import BATCHES, STREAM_MODES, StreamRecord, record_stream
-from deletekit.course.recordings.temporary_table import trial_table
+from deletekit.course.recordings.stream_steps import record_stream
+from deletekit.course.recordings.temporary_table import temporary_table
+from deletekit.course.views.stream_record import BATCHES, CRASHES, STREAM_MODES, StreamRecord
 from tests.invariants import check_table, reachable
 from tests.stream.replay import replay
 from tests.tables import files_of
@@ -156,7 +156,7 @@ def test_a_table_that_cannot_be_made_leaves_nothing(tmp_path: Path, monkeypatch:
         raise AssertionError("a schema is no dict")
 
     with pytest.raises(dk.InvalidInputError):
-        trial_table(make)
+        temporary_table(make)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from deletekit.course.recordings.delta_tables import synced_table
 from deletekit.course.views.bitmap_bytes import bitmap_bytes
 from deletekit.course.views.byte_layout import delta_layout
 from deletekit.course.views.delta_bridge import delta_bridge
@@ -38,7 +39,7 @@ def marks(source: DeltaView, version: int, mark: str) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize("name", HISTORIES)
 def test_both_sides_have_the_same_at_each_version(delta_table: Callable[[str], DeltaTable], name: str) -> None:
     delta = delta_table(name)
-    source = DeltaView(delta.path)
+    source = DeltaView(delta.path, None, synced_table)
     for version, rows in delta.rows.items():
         page = delta_bridge(source, version=version)
         assert not page.error, page.sentence
@@ -61,7 +62,7 @@ def test_a_log_of_which_the_beginning_is_gone(
 ) -> None:
     """Checkpoints of Spark's, classic and V2 with sidecars, in place of the commits before them."""
     delta = delta_table(name)
-    whole, cut = DeltaView(delta.path), tmp_path / name
+    whole, cut = DeltaView(delta.path, None, synced_table), tmp_path / name
     shutil.copytree(delta.path, cut)
     versions = {
         int(f.name[:20]) for f in (cut / "_delta_log").iterdir() if f.name[0] == "0" and ".checkpoint." in f.name
@@ -70,7 +71,7 @@ def test_a_log_of_which_the_beginning_is_gone(
     for commit in (cut / "_delta_log").glob("*.json"):
         if ".checkpoint." not in commit.name and int(commit.stem) <= min(versions):
             commit.unlink()
-    source = DeltaView(cut)
+    source = DeltaView(cut, None, synced_table)
     for version in range(min(versions), delta.latest + 1):
         page = delta_bridge(source, version=version)
         assert not page.error

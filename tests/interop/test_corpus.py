@@ -136,7 +136,7 @@ def all_fates(view: TableView) -> Iterator[tuple[dict[str, Any], bool]]:
         return
     live = view.live(snapshot, ManifestContent.DATA)
     fields = view.metadata.schema.fields
-    for entry in live.some(0, len(live)):
+    for entry in live:
         count = entry.data_file.record_count
         rows = fates(view, snapshot, entry, fields, 0, count, Rules()).rows
         assert [fate.position for fate in rows] == list(range(count))

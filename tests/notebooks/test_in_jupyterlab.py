@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import nbformat
 import pytest
 
-from deletekit.course.views.messages import Messages
+from deletekit.course.translations import Messages
 from tests.tools.build_notebooks import notebook_file
 
 pytest.importorskip("playwright", reason="playwright is not installed: pip install 'deletekit[test]'")

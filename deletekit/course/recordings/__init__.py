@@ -1,1 +1,1 @@
-"""Recordings: the real writers run on temporary tables, for widgets to show."""
+"""Recordings: run the real writers on temporary tables, so that widgets can show what they do."""

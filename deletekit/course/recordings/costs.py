@@ -1,18 +1,17 @@
-"""COSTS: the same rows deleted in each mode from the same table, and what each mode wrote and has to read afterwards.
+"""Measure deletes: the same rows deleted in each mode, and what each mode wrote and has to read afterwards.
 
-Law: measured, not modelled; on tables of its own in a temporary directory, which is removed. Every mode must leave the
-same rows.
+Nothing is modelled. The tables are in a temporary directory, which is removed. Every mode must leave the same rows.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from deletekit.course.views.cost_meter import ModeCost
 from deletekit.engines.current import local
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DeleteFile
@@ -22,7 +21,7 @@ from deletekit.verbs.append import append, create_table
 from deletekit.verbs.delete import delete, delete_keys
 from deletekit.verbs.scan import scan
 
-__all__ = ["ModeCost", "measure_costs"]
+__all__ = ["measure_costs"]
 
 MOST_ROWS = 1_000_000
 _FOLDER_LENGTH = 80
@@ -34,50 +33,27 @@ _MODES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModeCost:
-    """What deleting cost in one mode.
-
-    Attributes
-    ----------
-    files_written, bytes_written: data files and deletes of the commit; of a deletion vector its blob.
-    files_read, bytes_read: data files and deletes that a full scan opens afterwards.
-    delete_seconds, read_seconds: wall time of the verb and of a full scan.
-    rows_left: rows of the table afterwards, the same for every mode.
-    """
-
-    mode: str
-    format_version: int
-    files_written: int
-    bytes_written: int
-    files_read: int
-    bytes_read: int
-    delete_seconds: float
-    read_seconds: float
-    rows_left: int
-
-
 def measure_costs(rows: int = 20_000, files: int = 4, percent: int = 1) -> tuple[ModeCost, ...]:
-    """Delete the same rows in each mode.
+    """Delete the same rows in each mode and return what each cost.
 
     Parameters
     ----------
     rows: of the table, spread over `files` data files.
-    percent: how many of a hundred rows are deleted, all over the table.
+    percent: how many of a hundred rows are deleted, spread over the table.
 
-    Raises InvalidInputError for numbers out of range.
+    Raises InvalidInputError if a number is out of range.
     """
     for name, value, most in (("rows", rows, MOST_ROWS), ("files", files, 100), ("percent", percent, 100)):
         if not 1 <= value <= most:
             raise InvalidInputError("out of range", kind="costs", field=name, found=value, expected=f"1 .. {most}")
     ids = np.arange(rows, dtype=np.int64)
     doomed = ids[(ids * 61) % 100 < percent]
-    # Position delete files hold paths: of one length on every machine, they cost the same on each.
+    # Position delete files hold paths. Paths of one length on every machine cost the same on each.
     prefix = "deletekit-costs-".ljust(_FOLDER_LENGTH - len(tempfile.gettempdir()), "-")
     with tempfile.TemporaryDirectory(prefix=prefix) as folder:
         catalog = local_catalog(folder)
         try:
-            with local(threads=1):  # each task writes a file of its own, and there are as many tasks as threads
+            with local(threads=1):  # each task writes one file, and there are as many tasks as threads
                 return tuple(_measure(catalog, mode, version, ids, doomed, files) for version, mode in _MODES)
         finally:
             catalog.pyiceberg.close()
@@ -115,9 +91,6 @@ def _measure(catalog: Catalog, mode: str, version: int, ids: np.ndarray, doomed:
 
 
 def _content(table: Table) -> dict[tuple[object, ...], int]:
-    """What a full scan opens: bytes by file or vector."""
-    found: dict[tuple[object, ...], int] = {}
-    for task in scan(table).plan():
-        for file in (task.data_file, *task.delete_files):
-            found[file.identity] = file.content_bytes if isinstance(file, DeleteFile) else file.file_size_in_bytes
-    return found
+    """Return the bytes that a full scan opens, by file or vector."""
+    files = [file for task in scan(table).plan() for file in (task.data_file, *task.delete_files)]
+    return {f.identity: f.content_bytes if isinstance(f, DeleteFile) else f.file_size_in_bytes for f in files}

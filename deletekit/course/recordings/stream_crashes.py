@@ -1,43 +1,33 @@
-"""Where a sink can be stopped while it writes a batch, and a catalog in which it is.
+"""Stop a sink while it writes a batch: a catalog and storage that let nothing through after a chosen point.
 
-Law: whoever is stopped reaches neither storage nor catalog any more, not even to clean up: what lies there is what a
-killed process leaves.
+A stopped sink cannot even clean up, so the storage holds what a killed process leaves behind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import pyarrow as pa
 
+from deletekit.course.views.stream_record import Crash
 from deletekit.errors import CommitStateUnknownError
 from deletekit.table.catalog import Catalog, Identifier, TableState
 from deletekit.table.file_io import FileInfo, FileIO
 from deletekit.table.metadata import TableMetadata
 
-__all__ = ["CRASHES", "Crash", "SinkStopped", "StoppingCatalog"]
+__all__ = ["SinkStopped", "StoppingCatalog"]
 
-Crash = Literal[
-    "before-files",
-    "before-manifests",
-    "before-commit",
-    "answer-lost",
-    "after-commit",
-    "in-conversion",
-    "markers-expired",
-]
-CRASHES: tuple[Crash, ...] = get_args(Crash)
 Json = Mapping[str, Any]
 
 
-class SinkStopped(BaseException):  # no error: as with KeyboardInterrupt, nothing may answer it
+class SinkStopped(BaseException):  # not an Exception: as with KeyboardInterrupt, no handler may catch it
     """The process that ran the sink is gone."""
 
 
 class _Gate:
-    """Lets calls through until the chosen point is reached, and none from then on."""
+    """Lets calls through until the chosen point is reached, and none afterwards."""
 
     def __init__(self) -> None:
         self.point = ""
@@ -53,9 +43,9 @@ class _Gate:
 
 
 class StoppingCatalog(Catalog):
-    """A catalog, and its tables' storage, for a sink that is stopped at `crash_at`.
+    """A catalog and its tables' storage that stop a sink at `crash_at`.
 
-    `in-conversion` and `markers-expired` are no points of a batch: see `record_stream`.
+    `in-conversion` and `markers-expired` are not points of a batch: see `record_stream`.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -64,7 +54,7 @@ class StoppingCatalog(Catalog):
         self._gate = _Gate()
 
     def crash_at(self, point: Crash | Literal[""]) -> None:
-        """Arm the gate; "" lets everything through."""
+        """Choose the point where the sink stops; "" lets everything through."""
         self._gate.point = point
 
     def load(self, identifier: Identifier) -> TableState:

@@ -1,21 +1,30 @@
-"""STREAM STEPS: a change stream applied by the real sink to a table of its own, stopped at a point, and started again.
+"""Record a change stream: the real sink applies it to a temporary table, is stopped at a point, and starts again.
 
-Law: recorded, not modelled. What a reader ought to see is told by a dict that the changes are replayed into, which
-knows nothing of tables.
+Nothing is modelled. The rows that a reader should see come from replaying the changes into a dict, without any table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import pyarrow as pa
 
-from deletekit.course.recordings.stream_crashes import CRASHES, Crash, SinkStopped, StoppingCatalog
-from deletekit.course.recordings.temporary_table import trial_table
+from deletekit.course.recordings.stream_crashes import SinkStopped, StoppingCatalog
+from deletekit.course.recordings.temporary_table import temporary_table
+from deletekit.course.views.stream_record import (
+    BATCHES,
+    CRASHES,
+    STREAM_MODES,
+    Change,
+    Crash,
+    Row,
+    StreamCall,
+    StreamRecord,
+)
 from deletekit.engines.local import LocalEngine
 from deletekit.errors import InvalidInputError
 from deletekit.maintenance.compact import compact
@@ -32,80 +41,12 @@ from deletekit.verbs.append import append, create_table
 from deletekit.verbs.delete import delete_keys
 from deletekit.verbs.scan import scan
 
-__all__ = ["BATCHES", "STREAM_MODES", "StreamCall", "StreamRecord", "record_stream"]
+__all__ = ["record_stream"]
 
-Change = Mapping[str, Any]
-Row = tuple[int, str]
-
-STREAM_MODES: tuple[SinkMode, ...] = get_args(SinkMode)
 _NAME = "stream.steps"
 _SINK = "steps"
 _LATER = 2**62
 _SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("value", pa.string())])
-
-
-def _change(kind: str, number: int, value: str | None = None) -> Change:
-    return {"id": number, "value": value, "_change_type": kind}
-
-
-BATCHES: tuple[tuple[Change, ...], ...] = (
-    (_change("INSERT", 1, "a"), _change("INSERT", 2, "b"), _change("INSERT", 3, "c"), _change("INSERT", 6, "f")),
-    (_change("UPDATE_BEFORE", 2, "b"), _change("UPDATE_AFTER", 2, "b2"), _change("DELETE", 3)),
-    (_change("INSERT", 4, "d"), _change("UPDATE_AFTER", 4, "d2"), _change("UPDATE_AFTER", 1, "a2")),
-    (_change("DELETE", 2), _change("INSERT", 5, "e")),
-)
-"""The stream: change rows, batch by batch. The key is `id`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamCall:
-    """One call on a sink, or one of maintenance between two sinks.
-
-    Attributes
-    ----------
-    process: 1, or 2 after the first one was stopped.
-    name: `write`, `convert`, `compact` or `expire_snapshots`.
-    batch_id: of a write.
-    progress: what a write answered; None for other calls, and for one that was stopped.
-    snapshot: what `main` came to point to by this call; None when it did not move.
-    stopped: the process ended in it.
-    """
-
-    process: int
-    name: Literal["write", "convert", "compact", "expire_snapshots"]
-    batch_id: int | None = None
-    progress: BatchProgress | None = None
-    snapshot: Snapshot | None = None
-    stopped: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamRecord:
-    """What became of the first `steps` batches.
-
-    Attributes
-    ----------
-    table: the table, read-only; its files are there as long as it is.
-    calls: in order.
-    orphans: paths that nothing leads to, as `remove_orphan_files` finds them.
-    rows: what a reader sees, sorted; expected: what the changes come to, replayed into a dict.
-    """
-
-    table: Table = field(repr=False)
-    calls: tuple[StreamCall, ...]
-    orphans: tuple[str, ...]
-    rows: tuple[Row, ...]
-    expected: tuple[Row, ...]
-
-    @property
-    def stopped(self) -> bool:
-        """Whether the sink came to the point where it was to be stopped, and was."""
-        return any(call.stopped for call in self.calls)
-
-    @property
-    def waits(self) -> bool:
-        """Whether the sink was stopped and has not been started again."""
-        return self.stopped and all(call.process == 1 for call in self.calls)
 
 
 def record_stream(
@@ -117,21 +58,21 @@ def record_stream(
     resumed: bool = False,
     checkpoint_check: bool = True,
 ) -> StreamRecord:
-    """Apply the first `steps` of `BATCHES`.
+    """Apply the first `steps` of `BATCHES` and return what each call did.
 
     Parameters
     ----------
     mode, format_version: of the sink and the table.
-    crash: where the sink is stopped in the last batch. `before-files`: nothing is written; `before-manifests`: data and
-        deletes are; `before-commit`: manifests too; `answer-lost`: it goes on, but is not told that its commit landed;
-        `after-commit`: before anybody was told of the commit; `in-conversion`: the batch is there, and its equality
-        deletes are being converted. `markers-expired`: as `after-commit`, then the table is compacted and its old
-        snapshots expire. "": it is not stopped.
-    resumed: another process goes on: the source sends the batch again, for nobody told it that it has arrived.
-    checkpoint_check: False for a writer that is no sink and leaves no marker: it deletes the keys of updates and
-        deletes by value, then appends, in two commits, and does not look which batch was the last.
+    crash: where the sink is stopped in the last batch. `before-files`: nothing is written yet. `before-manifests`: data
+        files and deletes are written. `before-commit`: manifests are written too. `answer-lost`: the sink goes on, but
+        is not told that its commit landed. `after-commit`: the commit landed, and nothing was told so. `in-conversion`:
+        the batch is committed, and its equality deletes are being converted. `markers-expired`: as `after-commit`, then
+        the table is compacted and its old snapshots expire. "": the sink is not stopped.
+    resumed: another process goes on. The source sends the batch again, because nothing told it that the batch arrived.
+    checkpoint_check: False for a writer that is not a sink and leaves no marker. It deletes the keys of updates and
+        deletes by value, then appends, in two commits, and does not check which batch was the last.
 
-    Raises InvalidInputError for a step, mode, version or crash that there is not.
+    Raises InvalidInputError if the step, mode, version or crash does not exist.
     """
     _check(steps, mode, format_version, crash)
     calls: list[StreamCall] = []
@@ -148,7 +89,7 @@ def record_stream(
         orphans.extend(found.orphan_files)
         return table
 
-    table = trial_table(make)
+    table = temporary_table(make)
     landed = steps - (crash in ("before-files", "before-manifests", "before-commit") and not resumed)
     seen = scan(table).to_arrow()
     return StreamRecord(
@@ -161,7 +102,7 @@ def record_stream(
 
 
 class _Recording:
-    """Calls the sink, and notes what came of it."""
+    """Calls the sink, and notes what each call did."""
 
     def __init__(self, catalog: Catalog, mode: SinkMode, calls: list[StreamCall]) -> None:
         self._catalog, self._mode, self._calls = catalog, mode, calls
@@ -235,16 +176,9 @@ class _Recording:
         finally:
             after = self._head()
             moved = after is not None and (before is None or after.snapshot_id != before.snapshot_id)
-            self._calls.append(
-                StreamCall(
-                    process=call.process,
-                    name=call.name,
-                    batch_id=call.batch_id,
-                    progress=answer if isinstance(answer, BatchProgress) else None,
-                    snapshot=after if moved else None,
-                    stopped=stopped,
-                )
-            )
+            progress = answer if isinstance(answer, BatchProgress) else None
+            noted = replace(call, progress=progress, snapshot=after if moved else None, stopped=stopped)
+            self._calls.append(noted)
 
     def _head(self) -> Snapshot | None:
         return load_table(self._catalog, _NAME).current_snapshot
@@ -255,7 +189,7 @@ def _crash_in_batch(crash: Crash | Literal[""]) -> Crash | Literal[""]:
 
 
 def _replayed(batches: Sequence[Sequence[Change]]) -> tuple[Row, ...]:
-    """The rows that changes come to: a later change of a key takes the place of an earlier one."""
+    """Return the rows after some changes: a later change of a key replaces an earlier one."""
     state: dict[int, str] = {}
     for change in (change for batch in batches for change in batch):
         if change["_change_type"] in ("INSERT", "UPDATE_AFTER"):

@@ -1,6 +1,6 @@
-"""A TABLE ON TRIAL: made by the real verbs in a temporary directory, then opened read-only.
+"""Make a table in a temporary directory with the real verbs, then open it read-only.
 
-Law: the directory goes when nobody holds the table any more, and at the latest with the process.
+The directory is removed with the last reference to the table, and at the latest when the process ends.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Callable
 from deletekit.table.catalog import Catalog, local_catalog
 from deletekit.table.table import Table, from_metadata
 
-__all__ = ["trial_table"]
+__all__ = ["temporary_table"]
 
 
-def trial_table(make: Callable[[Catalog], Table]) -> Table:
-    """The table that `make` leaves in the embedded catalog it is given. Raises what `make` raises."""
+def temporary_table(make: Callable[[Catalog], Table]) -> Table:
+    """Return, read-only, the table that `make` makes in an embedded catalog. Raises what `make` raises."""
     folder = tempfile.mkdtemp(prefix="deletekit-trial-")
     try:
         catalog = local_catalog(folder)

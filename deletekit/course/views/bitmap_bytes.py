@@ -1,18 +1,29 @@
 """BitmapBytes: every byte of a Puffin or Delta `.bin` file, and a map of the positions in one of its vectors.
 
-Law: what is edited is a copy in memory; the bytes shown for it are those a new deletion vector would have. A table's
-Puffin file has paths in its footer: what depends on their length is shown as `…`, in full with `raw`.
+Edits change a copy in memory; the bytes shown for it are those of a new deletion vector. A table's Puffin file has
+paths in its footer: what depends on their length is shown as `…`, and in full with `raw`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from deletekit.course.views.build import code_line, error_facts, error_sentence, paging, words
+from deletekit.course.translations import Messages
+from deletekit.course.views.build import (
+    button,
+    check,
+    error_facts,
+    error_sentence,
+    first_bytes,
+    line,
+    make_page,
+    number,
+    paging,
+    select,
+)
 from deletekit.course.views.byte_layout import ByteRange, blob_layout
-from deletekit.course.views.messages import Messages
-from deletekit.course.views.page import Block, Cells, Control, Facts, Grid, Line, Mark, Page
+from deletekit.course.views.page import Block, Cells, Control, Facts, Grid, Mark, Page
 from deletekit.course.views.vector_file import VectorFile, open_vector_file
 from deletekit.errors import InvalidInputError
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
@@ -22,9 +33,7 @@ __all__ = ["bitmap_bytes"]
 MAP_WIDTH, MAP_LINES = 32, 8
 ZOOMS = (1, 16, 256, 4_096, 65_536, 1 << 20, 1 << 24)
 MOST_EDITS = 10_000
-_HEX_BYTES = 12
 _MASK = "…"
-_DEFAULTS = {"zoom": 0, "edits": (), "raw": False}
 
 
 def bitmap_bytes(
@@ -40,61 +49,62 @@ def bitmap_bytes(
     snapshot: str | None = None,
     lang: str | None = None,
 ) -> Page:
-    """The page of one file of deletion vectors.
+    """Make the page of one file of deletion vectors.
 
     Parameters
     ----------
     source: a table, or the bytes or path of a `.puffin` or `.bin` file.
     delete_file: of a table, the deletion vector as `V1`; of a file, its number as `0`. None is the first.
     byte: offset of the selected byte.
-    start: number of the first byte range shown; ignored where `byte` is given.
-    position: the selected row position, which the map is drawn around.
+    start: number of the first byte range shown; ignored if `byte` is given.
+    position: the selected row position; the map is drawn around it.
     zoom: how many positions a cell of the map stands for: 1 for 0, 16 for 1, and so on to 16,777,216 for 6.
-    edits: positions to take out of the vector, or put in where they are not in it.
-    raw: show the size of the footer, and what follows from it, of a table's file too.
+    edits: positions to remove from the vector, or to add if they are not in it.
+    raw: show the size of a table file's footer, and what depends on it.
     snapshot: as `S2`; None is the current one.
 
-    A vector that is laid out right and says wrong things is shown with its bytes, and with what is wrong.
+    A vector whose bytes can be laid out but whose content is wrong is shown, with what is wrong.
 
     Raises FormatError naming what is wrong in the file, InvalidInputError for a byte, position or edit out of range,
-    UnsupportedError for a file above 256 MB, or one of more parts than can be shown.
+    UnsupportedError for a file above 256 MB or with too many parts to show.
     """
     messages = Messages(lang)
     shown = open_vector_file(source, delete_file, snapshot)
-    state: dict[str, Any] = {"delete_file": delete_file, "byte": byte, "position": position, "zoom": zoom}
-    state |= {"edits": tuple(edits), "raw": raw, "snapshot": snapshot}
     if shown is None:
-        return _empty(messages)
+        return make_page(messages, bitmap_bytes, messages("no-vectors"))
     ranges, data, bitmap = _laid_out(shown, edits)
     selected = _range_at(ranges, byte, len(data))
     first, stop, more = paging(messages, "start", ranges.index(selected) if selected else start, len(ranges))
-    state |= {"start": first} if byte is None and first else {}
-    known = _known_bytes(shown, ranges, raw=raw)
+    state: dict[str, Any] = {"delete_file": shown.name, "byte": byte, "position": position, "zoom": zoom}
+    state |= {"edits": tuple(edits), "raw": raw, "snapshot": snapshot} | ({"start": first} if byte is None else {})
+    footer = _footer_payload(shown, ranges)
+    known = None if raw else footer
     size = f"{len(data):,}" if known is None else _MASK
-    blocks: list[Block] = [*_problem(messages, shown), _facts(messages, shown, bitmap, shown.bitmap, size, ranges)]
+    blocks: list[Block] = []
+    if shown.problem is not None:
+        blocks.append(error_facts(shown.problem, messages, shown.location))
+    blocks.append(_facts(messages, shown, bitmap, size, ranges))
     if bitmap is not None:
         blocks.append(_map(messages, bitmap, position, zoom, shown.limit))
     blocks.append(_bytes(messages, data, ranges[first:stop], known, selected, more))
-    return Page(
-        view="BitmapBytes",
-        title=messages("title-BitmapBytes"),
-        sentence=_sentence(messages, shown, selected, bitmap, position, size),
+    controls = list(_controls(messages, shown, bitmap, position, zoom, edits))
+    if footer is not None:
+        controls.append(check("raw", messages("raw"), raw))
+    return make_page(
+        messages,
+        bitmap_bytes,
+        _sentence(messages, shown, selected, bitmap, position, size),
+        source=shown.source,
+        state=state,
+        chosen={"delete_file": shown.name, "start": first},
+        blocks=blocks,
+        controls=controls,
         error=shown.problem is not None,
-        lang=messages.lang,
-        code=code_line("BitmapBytes", shown.source, state | {"delete_file": shown.name}, _DEFAULTS),
-        blocks=tuple(blocks),
-        controls=_controls(messages, shown, bitmap, position, zoom, edits) + _raw_control(messages, shown, ranges, raw),
-        state={"delete_file": shown.name, "start": first},
-        words=words(messages),
     )
 
 
-def _problem(messages: Messages, shown: VectorFile) -> list[Block]:
-    return [] if shown.problem is None else [error_facts(shown.problem, messages, shown.location)]
-
-
 def _laid_out(shown: VectorFile, edits: Sequence[int]) -> tuple[Sequence[ByteRange], bytes, PositionBitmap | None]:
-    """The file as it is, or the blob that its vector would be with the edits."""
+    """Return the parts of the file, or of the blob that its vector would be with the edits."""
     if not edits or shown.bitmap is None:
         return shown.ranges, shown.data, shown.bitmap
     bitmap = _edited(shown.bitmap, edits)
@@ -118,13 +128,9 @@ def _range_at(ranges: Sequence[ByteRange], byte: int | None, size: int) -> ByteR
 
 
 def _facts(
-    messages: Messages,
-    shown: VectorFile,
-    bitmap: PositionBitmap | None,
-    base: PositionBitmap | None,
-    size: str,
-    ranges: Sequence[ByteRange],
+    messages: Messages, shown: VectorFile, bitmap: PositionBitmap | None, size: str, ranges: Sequence[ByteRange]
 ) -> Facts:
+    base = shown.bitmap
     kinds = {kind: sum(r.field == f"{kind} container" for r in ranges) for kind in ("array", "bitmap", "run")}
     items = [
         (messages("bytes"), size),
@@ -183,27 +189,21 @@ def _bytes(
     selected: ByteRange | None,
     more: dict[str, Any],
 ) -> Grid:
-    """The byte ranges of the page; behind `known`, offsets and sizes are not told."""
+    """Show some byte ranges; offsets and sizes after `known` are hidden."""
     lines = []
     for r in ranges:
         start = f"{r.start:,}" if known is None or r.start <= known else _MASK
-        length, value, some = f"{r.length:,}", _value(messages, r), _hex(data, r)
+        length, value, some = f"{r.length:,}", _value(messages, r), first_bytes(data, r.start, r.length)
         if known is not None and r.field == "payload":
             length = _MASK
         elif known is not None and r.field == "payload size":
             value, some = _MASK, _MASK
-        lines.append(Line(key=r.start, cells=(start, length, r.part, r.field, value, some), mark=_mark(r)))
+        mark: Mark = "wrong" if r.is_wrong else "unused" if r.field == "unused" else ""
+        lines.append(line(r.start, start, length, r.part, r.field, value, some, mark=mark))
     return Grid(
         name="bytes",
         caption=messages("ranges-caption"),
-        columns=(
-            messages("offset"),
-            messages("length"),
-            messages("part"),
-            messages("field"),
-            messages("meaning"),
-            "hex",
-        ),
+        columns=(*map(messages, ("offset", "length", "part", "field", "meaning")), "hex"),
         lines=tuple(lines),
         select="byte",
         selected=selected.start if selected is not None else None,
@@ -211,12 +211,6 @@ def _bytes(
         figure={"lengths": [r.length for r in ranges], "fields": [r.field for r in ranges]},
         **more,
     )
-
-
-def _mark(found: ByteRange) -> Mark:
-    if found.field in ("crc", "length") and ", but " in found.value:
-        return "wrong"
-    return "unused" if found.field == "unused" else ""
 
 
 def _value(messages: Messages, found: ByteRange) -> str:
@@ -228,11 +222,6 @@ def _value(messages: Messages, found: ByteRange) -> str:
         first=f"{found.first_position:,}",
         last=f"{found.first_position + 65_535:,}",
     )
-
-
-def _hex(data: bytes, found: ByteRange) -> str:
-    some = data[found.start : found.start + min(found.length, _HEX_BYTES)].hex(" ")
-    return some + (" …" if found.length > _HEX_BYTES else "")
 
 
 def _sentence(
@@ -265,51 +254,23 @@ def _controls(
     position: int | None,
     zoom: int,
     edits: Sequence[int],
-) -> tuple[Control, ...]:
-    names = shown.names or [shown.name]
-    names = names if shown.name in names else [shown.name, *names]
-    out = [
-        Control(
-            kind="select",
-            trait="delete_file",
-            label=messages("vector"),
-            value=shown.name,
-            options=tuple((n, n) for n in names),
-        )
-    ]
+) -> Iterator[Control]:
+    names = shown.names if shown.name in shown.names else [shown.name, *shown.names]
+    yield select("delete_file", messages("vector"), shown.name, names)
     if bitmap is None:
-        return tuple(out)
-    zooms = tuple((i, f"{step:,}") for i, step in enumerate(ZOOMS))
-    out.append(Control(kind="select", trait="zoom", label=messages("zoom"), value=zoom, options=zooms))
-    out.append(Control(kind="number", trait="position", label=messages("position"), value=position, maximum=1 << 62))
+        return
+    yield select("zoom", messages("zoom"), zoom, range(len(ZOOMS)), (f"{step:,}" for step in ZOOMS))
+    yield number("position", messages("position"), position, 1 << 62)
     if position is not None:
         toggled = [p for p in edits if p != position] if position in edits else [*edits, position]
         label = messages("edit-remove" if position in bitmap else "edit-add", position=f"{position:,}")
-        out.append(Control(kind="button", trait="edits", label=label, value=toggled))
+        yield button("edits", label, toggled)
     if edits:
-        out.append(Control(kind="button", trait="edits", label=messages("edit-undo"), value=[]))
-    return tuple(out)
+        yield button("edits", messages("edit-undo"), [])
 
 
-def _raw_control(messages: Messages, shown: VectorFile, ranges: Sequence[ByteRange], raw: bool) -> tuple[Control, ...]:
-    if _known_bytes(shown, ranges, raw=False) is None:
-        return ()
-    return (Control(kind="check", trait="raw", label=messages("raw"), value=raw),)
-
-
-def _known_bytes(shown: VectorFile, ranges: Sequence[ByteRange], *, raw: bool) -> int | None:
-    """Where what depends on the length of paths begins: the payload of a table's Puffin footer; None without one."""
-    if raw or shown.source != "table":
+def _footer_payload(shown: VectorFile, ranges: Sequence[ByteRange]) -> int | None:
+    """Return the offset of a table file's footer payload, which has paths in it; None for other files."""
+    if shown.source != "table":
         return None
     return next((r.start for r in ranges if r.part == "footer" and r.field == "payload"), None)
-
-
-def _empty(messages: Messages) -> Page:
-    return Page(
-        view="BitmapBytes",
-        title=messages("title-BitmapBytes"),
-        sentence=messages("no-vectors"),
-        lang=messages.lang,
-        code=code_line("BitmapBytes", "table", {}, {}),
-        words=words(messages),
-    )

@@ -1,45 +1,118 @@
-"""What all views build their pages with."""
+"""Build pages: what all views share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from inspect import signature
 from typing import Any
 
-from deletekit.course.views.messages import Messages
-from deletekit.course.views.page import Facts, Page
+from deletekit.course.translations import Messages
+from deletekit.course.views.page import Block, Control, Facts, Line, Mark, Page
 from deletekit.course.views.table_view import window
 from deletekit.errors import DeletekitError
-from deletekit.formats.safe_text import literal, plain
+from deletekit.formats.safe_text import brief, literal, plain
 
 __all__ = [
-    "PAGE_LINES",
-    "code_line",
+    "button",
+    "check",
     "error_facts",
     "error_page",
     "error_sentence",
+    "first_bytes",
+    "line",
+    "make_page",
+    "number",
     "paging",
+    "select",
+    "view_name",
     "without_columns",
-    "words",
 ]
 
 PAGE_LINES = 50
 """Lines of a grid that are sent at once."""
+MOST_OPTIONS = 200
+"""Choices that a select control offers."""
 
 _LONGEST = 400
+_HEX_BYTES = 12
 _WORDS = ("more-lines", "previous", "next", "code", "copy", "copied", "loading", "error-title", "state")
 
 
-def code_line(view: str, source: str, state: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
-    """The Python that makes this view again: `source` and what differs from the defaults."""
+def view_name(view: Callable[..., Page]) -> str:
+    """Return the name of a view function's widget: `RowFate` for `row_fate`."""
+    return "".join(word.capitalize() for word in view.__name__.split("_"))
+
+
+def make_page(
+    messages: Messages,
+    view: Callable[..., Page],
+    sentence: str,
+    *,
+    source: str = "table",
+    state: Mapping[str, Any] | None = None,
+    chosen: Mapping[str, Any] | None = None,
+    blocks: Iterable[Block] = (),
+    controls: Iterable[Control] = (),
+    error: bool = False,
+) -> Page:
+    """Make the page of a view.
+
+    Parameters
+    ----------
+    view: the function that makes the page; its defaults are left out of the page's line of Python.
+    source: what stands first in that line: `table`, `path`, or nothing.
+    state: the arguments that make the page again.
+    chosen: the traits that the view gave a value to where its caller left the choice to it.
+    """
+    defaults = {name: parameter.default for name, parameter in signature(view).parameters.items()}
     given = [source] if source else []
-    given += [f"{name}={value!r}" for name, value in state.items() if value != defaults.get(name)]
-    return f"dk.widgets.{view}({', '.join(given)})"
+    given += [f"{name}={value!r}" for name, value in (state or {}).items() if value != defaults[name]]
+    name = view_name(view)
+    return Page(
+        view=name,
+        title=messages("title-" + name),
+        sentence=sentence,
+        lang=messages.lang,
+        code=f"dk.widgets.{name}({', '.join(given)})",
+        blocks=tuple(blocks),
+        controls=tuple(controls),
+        error=error,
+        state=chosen or {},
+        words=messages.raw(*_WORDS),
+    )
+
+
+def line(key: str | int, *cells: object, mark: Mark = "") -> Line:
+    """Make a line of a grid; a cell that is None is shown as `-`."""
+    return Line(key=key, cells=tuple("-" if cell is None else str(cell) for cell in cells), mark=mark)
+
+
+def check(trait: str, label: str, value: bool) -> Control:  # it is the control's value
+    """Make a control that switches a trait on and off."""
+    return Control(kind="check", trait=trait, label=label, value=value)
+
+
+def number(trait: str, label: str, value: int | None, maximum: int, minimum: int = 0) -> Control:
+    """Make a control for a number."""
+    return Control(kind="number", trait=trait, label=label, value=value, minimum=minimum, maximum=maximum)
+
+
+def button(trait: str, label: str, value: Any, *, disabled: bool = False) -> Control:
+    """Make a control that sets a trait to a value."""
+    return Control(kind="button", trait=trait, label=label, value=value, disabled=disabled)
+
+
+def select(trait: str, label: str, value: Any, values: Iterable[Any], labels: Iterable[str] | None = None) -> Control:
+    """Make a control that chooses one of some values; None is shown as `-`, others as they are or by their labels."""
+    values = list(values)
+    shown = ["-" if v is None else str(v) for v in values] if labels is None else labels
+    return Control(kind="select", trait=trait, label=label, value=value, options=tuple(zip(values, shown, strict=True)))
 
 
 def paging(
     messages: Messages, trait: str, start: int, total: int, size: int = PAGE_LINES
 ) -> tuple[int, int, dict[str, Any]]:
-    """The lines to show, first and one behind the last, and what a grid says and offers of the others."""
+    """Return the lines to show, the first and the one after the last, and a grid's arguments for the other lines."""
     first, stop = window(start, total, size)
     if stop - first == total:
         return first, stop, {}
@@ -56,57 +129,52 @@ def paging(
 
 
 def without_columns(messages: Messages, more: dict[str, Any], left_out: int) -> dict[str, Any]:
-    """What `paging` said, and how many columns are left out."""
+    """Add to what `paging` returned how many columns are not shown."""
     if left_out <= 0:
         return more
     said = messages("columns-left-out", count=f"{left_out:,}")
     return {**more, "shown": f"{more['shown']} {said}" if more else said}
 
 
-def words(messages: Messages) -> dict[str, str]:
-    """What every widget's own buttons are called."""
-    return messages.raw(*_WORDS)
+def first_bytes(data: bytes, start: int, length: int) -> str:
+    """Return the first bytes of a range in hexadecimal digits."""
+    some = data[start : start + min(length, _HEX_BYTES)].hex(" ")
+    return some + (" …" if length > _HEX_BYTES else "")
 
 
-def error_page(view: str, error: Exception, messages: Messages, location: str = "") -> Page:
-    """The page shown in place of one that cannot be made: what is wrong, in which file and field.
+def error_page(name: str, error: Exception, messages: Messages, location: str = "") -> Page:
+    """Make the page shown instead of one that failed: what is wrong, in which file and field.
 
     Parameters
     ----------
-    location: the table's, which is left out of file names: it differs from machine to machine.
+    name: the view's name, as `RowFate`.
+    location: the table's; it is left out of file names, because it differs from machine to machine.
     """
     return Page(
-        view=view,
-        title=messages("title-" + view),
+        view=name,
+        title=messages("title-" + name),
         sentence=error_sentence(error, messages, location),
         lang=messages.lang,
         blocks=(error_facts(error, messages, location),),
         error=True,
-        words=words(messages),
+        words=messages.raw(*_WORDS),
     )
 
 
 def error_sentence(error: Exception, messages: Messages, location: str = "") -> str:
-    """What is wrong, without the values."""
+    """Say what is wrong, without the values."""
     message = error.message if isinstance(error, DeletekitError) else f"{type(error).__name__}: {error}"
-    return messages("error", message=_cut(_shown(message, location)))
+    return messages("error", message=_shown(message, location))
 
 
 def error_facts(error: Exception, messages: Messages, location: str = "", name: str = "error") -> Facts:
-    """What is wrong, in which file and field, what was found and what expected."""
-    items = []
-    if isinstance(error, DeletekitError):
-        for attribute in ("kind", "file", "field", "found", "expected"):
-            value = getattr(error, attribute)
-            if value is not None:
-                items.append((attribute, _cut(_shown(value, location))))
-    return Facts(name=name, caption=messages("error-title"), items=tuple(items), mark="wrong")
+    """Say what is wrong, in which file and field, what was found and what was expected."""
+    attributes = ("kind", "file", "field", "found", "expected") if isinstance(error, DeletekitError) else ()
+    values = ((attribute, getattr(error, attribute)) for attribute in attributes)
+    items = tuple((attribute, _shown(value, location)) for attribute, value in values if value is not None)
+    return Facts(name=name, caption=messages("error-title"), items=items, mark="wrong")
 
 
 def _shown(value: Any, location: str) -> str:
     text = plain(value) if isinstance(value, str) else literal(value)
-    return text.replace(location.rstrip("/") + "/", "") if location else text
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return brief(text.replace(location.rstrip("/") + "/", "") if location else text, _LONGEST)

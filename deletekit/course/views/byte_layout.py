@@ -1,7 +1,7 @@
 """What each byte of a file of deletion vectors is: a Puffin file, or a Delta Lake `.bin` file.
 
-Law: bytes -> ranges in order that cover the file, each byte exactly once. Opens nothing, decodes no positions, and
-does no more work than the file has bytes, whatever its numbers say.
+The ranges are in order and cover each byte of the file exactly once. Nothing is opened and no positions are decoded.
+The work is bounded by the size of the file, whatever its numbers say.
 
 Delta's file is a version byte and frames of size (i32 BE), vector and CRC-32 (u32 BE); the vector is Iceberg's, or in
 Delta's older "native" form, which has another magic (in either byte order) and a length before each bitmap.
@@ -26,12 +26,12 @@ from deletekit.formats.roaring import RUN_COOKIE, Container, containers
 __all__ = ["MOST_RANGES", "ByteRange", "blob_layout", "delta_layout", "layout", "puffin_layout"]
 
 MOST_RANGES = 1 << 18
-"""A vector of as many containers is about a file of 17 billion rows, and no writer makes such."""
+"""A vector with so many containers is of a file of 17 billion rows; no writer makes one."""
 _LARGEST_FOOTER = 1 << 24
 _DELTA_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ByteRange:
     """Consecutive bytes with one meaning.
 
@@ -39,8 +39,8 @@ class ByteRange:
     ----------
     part: which part of the file they belong to: `file`, `footer`, or the number of a blob as `blob 0`.
     field: what they are, in the specifications' words: `magic`, `length`, `array container`, ...
-    value: what they say, for people; empty where that is the positions themselves.
-    first_position, cardinality: of a container: the lowest position it could hold, and how many it does.
+    value: their meaning, for people; empty if that is the positions themselves.
+    first_position, cardinality: of a container: the lowest position it could hold, and how many it holds.
     """
 
     start: int
@@ -53,16 +53,22 @@ class ByteRange:
 
     @property
     def stop(self) -> int:
+        """The offset after the last byte."""
         return self.start + self.length
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether a stored length or checksum is not that of the bytes."""
+        return self.field in ("crc", "length") and ", but " in self.value
 
 
 def layout(data: bytes) -> tuple[ByteRange, ...]:
-    """Every byte of a Puffin or Delta `.bin` file. Raises FormatError for what is neither."""
+    """Lay out a Puffin or Delta `.bin` file. Raises FormatError for any other file."""
     return delta_layout(data) if data[:1] == bytes((_DELTA_VERSION,)) else puffin_layout(data)
 
 
 def puffin_layout(data: bytes) -> tuple[ByteRange, ...]:
-    """Every byte of a Puffin file; blobs of other types than deletion vectors are one range each.
+    """Lay out a Puffin file. A blob that is not a deletion vector is one range.
 
     Raises FormatError as `read_puffin` does, for a footer of more than 16 MB, blobs that overlap, and a vector whose
     parts do not fit its blob; UnsupportedError for more than `MOST_RANGES`.
@@ -83,16 +89,16 @@ def puffin_layout(data: bytes) -> tuple[ByteRange, ...]:
     payload = footer + len(PUFFIN_MAGIC)
     out += [
         _magic(footer, "footer", PUFFIN_MAGIC),
-        ByteRange(start=payload, length=size, part="footer", field="payload", value=f"{len(metadata.blobs)} blobs"),
-        ByteRange(start=payload + size, length=4, part="footer", field="payload size", value=str(size)),
-        ByteRange(start=payload + size + 4, length=4, part="footer", field="flags", value=f"{flags:#010x}"),
+        ByteRange(payload, size, "footer", "payload", f"{len(metadata.blobs)} blobs"),
+        ByteRange(payload + size, 4, "footer", "payload size", str(size)),
+        ByteRange(payload + size + 4, 4, "footer", "flags", f"{flags:#010x}"),
         _magic(payload + size + 8, "footer", PUFFIN_MAGIC),
     ]
     return _covering(out, len(data))
 
 
 def delta_layout(data: bytes) -> tuple[ByteRange, ...]:
-    """Every byte of a Delta `.bin` file.
+    """Lay out a Delta `.bin` file.
 
     Raises FormatError for another version, and for frames that do not fit; UnsupportedError as `puffin_layout`.
     """
@@ -105,7 +111,7 @@ def delta_layout(data: bytes) -> tuple[ByteRange, ...]:
             expected="01",
         )
     view = memoryview(data)
-    out = [ByteRange(start=0, length=1, part="file", field="version", value=str(_DELTA_VERSION))]
+    out = [ByteRange(0, 1, "file", "version", str(_DELTA_VERSION))]
     number = 0
     while out[-1].stop < len(data):
         at = out[-1].stop
@@ -123,14 +129,14 @@ def delta_layout(data: bytes) -> tuple[ByteRange, ...]:
 
 
 def blob_layout(blob: bytes) -> tuple[ByteRange, ...]:
-    """Every byte of one `deletion-vector-v1` blob, counted from its beginning. Raises as `puffin_layout`."""
+    """Lay out one `deletion-vector-v1` blob, with offsets from its beginning. Raises as `puffin_layout`."""
     out: list[ByteRange] = []
     _take(out, _framed(memoryview(blob), 0, len(blob), "blob 0"))
     return _covering(out, len(blob))
 
 
 def _take(out: list[ByteRange], more: Iterator[ByteRange]) -> None:
-    """Append ranges as they are found, so that what is damaged or endless is stopped where it is, and named."""
+    """Append ranges as they are found, so that the error for too many names where they are."""
     for found in more:
         out.append(found)
         if len(out) > MOST_RANGES:
@@ -147,11 +153,11 @@ def _blob(view: memoryview, blob: BlobMetadata, part: str) -> Iterator[ByteRange
         yield from _framed(view, blob.offset, blob.length, part)
     elif blob.length:
         codec = f", {blob.compression_codec}" if blob.compression_codec else ""
-        yield ByteRange(start=blob.offset, length=blob.length, part=part, field="data", value=f"{blob.type}{codec}")
+        yield ByteRange(blob.offset, blob.length, part, "data", f"{blob.type}{codec}")
 
 
 def _framed(view: memoryview, start: int, length: int, part: str) -> Iterator[ByteRange]:
-    """Length, magic, vector, CRC-32."""
+    """Lay out length, magic, vector and CRC-32."""
     if length < 16:
         raise FormatError(
             "deletion vector too short",
@@ -163,9 +169,9 @@ def _framed(view: memoryview, start: int, length: int, part: str) -> Iterator[By
     stop = start + length
     said = int.from_bytes(view[start : start + 4])
     verdict = "" if said == length - 8 else f", but there are {length - 8}"
-    yield ByteRange(start=start, length=4, part=part, field="length", value=f"{said}{verdict}")
+    yield ByteRange(start, 4, part, "length", f"{said}{verdict}")
     magic = bytes(view[start + 4 : start + 8])
-    yield ByteRange(start=start + 4, length=4, part=part, field="magic", value=magic.hex(" "))
+    yield ByteRange(start + 4, 4, part, "magic", magic.hex(" "))
     if magic == VECTOR_MAGIC:
         yield from _vector(view[: stop - 4], start + 8, part)
     elif magic in (NATIVE_MAGIC, NATIVE_MAGIC[::-1]):
@@ -180,40 +186,40 @@ def _framed(view: memoryview, start: int, length: int, part: str) -> Iterator[By
         )
     stored, computed = int.from_bytes(view[stop - 4 : stop]), zlib.crc32(view[start + 4 : stop - 4])
     verdict = "" if stored == computed else f", but the bytes give {computed:#010x}"
-    yield ByteRange(start=stop - 4, length=4, part=part, field="crc", value=f"{stored:#010x}{verdict}")
+    yield ByteRange(stop - 4, 4, part, "crc", f"{stored:#010x}{verdict}")
 
 
 def _vector(view: memoryview, start: int, part: str) -> Iterator[ByteRange]:
-    """Count of bitmaps, then key and bitmap of each."""
+    """Lay out the count of bitmaps, then key and bitmap of each."""
     count = _number("<q", view, start, part, "bitmap count")
-    yield ByteRange(start=start, length=8, part=part, field="bitmap count", value=str(count))
+    yield ByteRange(start, 8, part, "bitmap count", str(count))
     at = start + 8
     for _ in range(count):
         key = _number("<i", view, at, part, "key")
         if not 0 <= key <= MAX_KEY:
             where = f"{part}, byte {at:,}: key"
             raise FormatError("bad bitmap key", kind="deletion-vector-keys", field=where, found=key)
-        yield ByteRange(start=at, length=4, part=part, field="key", value=str(key))
+        yield ByteRange(at, 4, part, "key", str(key))
         yield from (found := _bitmap(view, at + 4, key, part))
         at = found[-1].stop
     yield from _rest(at, len(view), part)
 
 
 def _native(view: memoryview, start: int, part: str, order: str) -> Iterator[ByteRange]:
-    """Delta's older form: count (i32), then length and bitmap of each; the key is the bitmap's ordinal."""
+    """Lay out Delta's older form: count (i32), then length and bitmap of each; the key is the bitmap's ordinal."""
     count = _number(f"{order}i", view, start, part, "bitmap count")
-    yield ByteRange(start=start, length=4, part=part, field="bitmap count", value=str(count))
+    yield ByteRange(start, 4, part, "bitmap count", str(count))
     at = start + 4
     for key in range(count):
         size = _number(f"{order}i", view, at, part, "bitmap length")
-        yield ByteRange(start=at, length=4, part=part, field="bitmap length", value=str(size))
+        yield ByteRange(at, 4, part, "bitmap length", str(size))
         yield from (found := _bitmap(view, at + 4, key, part))
         at = found[-1].stop
     yield from _rest(at, len(view), part)
 
 
 def _bitmap(view: memoryview, start: int, key: int, part: str) -> tuple[ByteRange, ...]:
-    """Cookie, container count or run flags, descriptors, offsets, containers."""
+    """Lay out cookie, container count or run flags, descriptors, offsets and containers."""
     try:
         held = containers(view, start)
     except FormatError as e:
@@ -232,23 +238,14 @@ def _bitmap(view: memoryview, start: int, key: int, part: str) -> tuple[ByteRang
     at = start
     for field, length, value in fields:
         if length:
-            out.append(ByteRange(start=at, length=length, part=part, field=field, value=value))
+            out.append(ByteRange(at, length, part, field, value))
         at += length
     first = held[0].offset if held else at
     if first > at:
-        out.append(ByteRange(start=at, length=first - at, part=part, field="offsets", value=f"{len(held)} containers"))
-    out += (
-        ByteRange(
-            start=c.offset,
-            length=c.length,
-            part=part,
-            field=f"{c.kind} container",
-            value=str(c.cardinality),
-            first_position=key << 32 | c.key << 16,
-            cardinality=c.cardinality,
-        )
-        for c in held
-    )
+        out.append(ByteRange(at, first - at, part, "offsets", f"{len(held)} containers"))
+    for c in held:
+        first = key << 32 | c.key << 16
+        out.append(ByteRange(c.offset, c.length, part, f"{c.kind} container", str(c.cardinality), first, c.cardinality))
     return tuple(out)
 
 
@@ -272,7 +269,7 @@ def _number(form: str, view: memoryview, at: int, part: str, field: str) -> int:
 
 
 def _magic(start: int, part: str, magic: bytes) -> ByteRange:
-    return ByteRange(start=start, length=4, part=part, field="magic", value=magic.decode())
+    return ByteRange(start, 4, part, "magic", magic.decode())
 
 
 def _gap(start: int, stop: int) -> list[ByteRange]:
@@ -281,11 +278,11 @@ def _gap(start: int, stop: int) -> list[ByteRange]:
 
 def _rest(start: int, stop: int, part: str) -> Iterator[ByteRange]:
     if start < stop:
-        yield ByteRange(start=start, length=stop - start, part=part, field="unused")
+        yield ByteRange(start, stop - start, part, "unused")
 
 
 def _covering(ranges: Sequence[ByteRange], size: int) -> tuple[ByteRange, ...]:
-    """The ranges in order. Raises FormatError where two overlap, as blobs of a hostile footer may."""
+    """Return the ranges. Raises FormatError if two overlap, as blobs of a hostile footer may."""
     ranges = [r for r in ranges if r.length]
     at = 0
     for found in ranges:

@@ -3,99 +3,112 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from deletekit.course.recordings.costs import ModeCost, measure_costs
-from deletekit.course.views.build import code_line, words
-from deletekit.course.views.messages import Messages
-from deletekit.course.views.page import Control, Grid, Line, Page
+from deletekit.course.translations import Messages
+from deletekit.course.views.build import check, line, make_page, number
+from deletekit.course.views.page import Grid, Page
 
-__all__ = ["cost_meter"]
+__all__ = ["ModeCost", "cost_meter"]
 
 MOST_ROWS = 200_000
 _MANY = 10_000
-"""Bytes of which two digits are shown, not one: what names of files add to them is little."""
+"""Bytes from which on two digits are shown, not one: the names of files are a small part of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeCost:
+    """What deleting cost in one mode.
+
+    Attributes
+    ----------
+    files_written, bytes_written: data files and deletes of the commit; of a deletion vector its blob.
+    files_read, bytes_read: data files and deletes that a full scan opens afterwards.
+    delete_seconds, read_seconds: wall time of the verb and of a full scan.
+    rows_left: rows of the table afterwards, the same for every mode.
+    """
+
+    mode: str
+    format_version: int
+    files_written: int
+    bytes_written: int
+    files_read: int
+    bytes_read: int
+    delete_seconds: float
+    read_seconds: float
+    rows_left: int
 
 
 def cost_meter(
-    *, rows: int = 20_000, files: int = 4, percent: int = 1, times: bool = False, lang: str | None = None
+    costs: Sequence[ModeCost],
+    *,
+    rows: int = 20_000,
+    files: int = 4,
+    percent: int = 1,
+    times: bool = False,
+    lang: str | None = None,
 ) -> Page:
-    """The page of one workload, measured now on tables of its own.
+    """Make the page of one workload.
 
     Parameters
     ----------
-    rows, files, percent: see `measure_costs`.
+    costs: what the workload cost in each mode, as `measure_costs` returns it.
+    rows, files, percent: the workload: see `measure_costs`.
     times: show seconds too; they differ from run to run.
-
-    Raises InvalidInputError for numbers out of range.
     """
     messages = Messages(lang)
-    costs = _measured(rows, files, percent)
     least = min(costs, key=lambda c: c.bytes_written)
     most = max(costs, key=lambda c: c.bytes_written)
-    state = {"rows": rows, "files": files, "percent": percent, "times": times}
-    columns = ["mode", "v", messages("files-written"), messages("bytes-written"), messages("files-read")]
-    columns += [messages("bytes-read"), *((messages("seconds-delete"), messages("seconds-read")) if times else ())]
-    return Page(
-        view="CostMeter",
-        title=messages("title-CostMeter"),
-        sentence=messages(
+    columns = ["mode", "v", *map(messages, ("files-written", "bytes-written", "files-read", "bytes-read"))]
+    columns += map(messages, ("seconds-delete", "seconds-read") if times else ())
+    return make_page(
+        messages,
+        cost_meter,
+        messages(
             "cost-sentence",
-            percent=str(percent),
+            percent=percent,
             rows=f"{rows:,}",
-            files=str(files),
+            files=files,
             least=least.mode,
             least_bytes=_about(least.bytes_written),
             most=most.mode,
             most_bytes=_about(most.bytes_written),
         ),
-        lang=messages.lang,
-        code=code_line("CostMeter", "", state, {"rows": 20_000, "files": 4, "percent": 1, "times": False}),
-        blocks=(
+        source="",
+        state={"rows": rows, "files": files, "percent": percent, "times": times},
+        blocks=[
             Grid(
                 name="costs",
                 caption=messages("cost-caption"),
                 columns=tuple(columns),
-                lines=tuple(Line(key=c.mode, cells=_cells(c, times=times)) for c in costs),
+                lines=tuple(line(c.mode, *_cells(c, times=times)) for c in costs),
                 numbers=tuple(range(1, len(columns))),
                 figure={
                     "bars": [[c.mode, c.bytes_written, c.bytes_read] for c in costs],
                     "names": [messages("bytes-written"), messages("bytes-read")],
                     "texts": [[_about(c.bytes_written), _about(c.bytes_read)] for c in costs],
                 },
-            ),
-        ),
-        controls=(
-            Control(kind="number", trait="rows", label=messages("rows"), value=rows, minimum=1, maximum=MOST_ROWS),
-            Control(kind="number", trait="files", label=messages("files"), value=files, minimum=1, maximum=100),
-            Control(kind="number", trait="percent", label=messages("percent"), value=percent, minimum=1, maximum=100),
-            Control(kind="check", trait="times", label=messages("times"), value=times),
-        ),
-        words=words(messages),
+            )
+        ],
+        controls=[
+            number("rows", messages("rows"), rows, MOST_ROWS, 1),
+            number("files", messages("files"), files, 100, 1),
+            number("percent", messages("percent"), percent, 100, 1),
+            check("times", messages("times"), times),
+        ],
     )
 
 
-@lru_cache(maxsize=16)
-def _measured(rows: int, files: int, percent: int) -> tuple[ModeCost, ...]:
-    return measure_costs(rows, files, percent)
-
-
-def _cells(cost: ModeCost, *, times: bool) -> tuple[str, ...]:
+def _cells(cost: ModeCost, *, times: bool) -> tuple[object, ...]:
     seconds = (f"{cost.delete_seconds:.3f}", f"{cost.read_seconds:.3f}") if times else ()
-    return (
-        cost.mode,
-        str(cost.format_version),
-        str(cost.files_written),
-        _about(cost.bytes_written),
-        str(cost.files_read),
-        _about(cost.bytes_read),
-        *seconds,
-    )
+    written, read = _about(cost.bytes_written), _about(cost.bytes_read)
+    return (cost.mode, cost.format_version, cost.files_written, written, cost.files_read, read, *seconds)
 
 
-def _about(number: int) -> str:
-    """The first digits of a number of bytes: the names of files are in them, and so some bytes differ every time."""
-    if number < 10:
-        return str(number)
-    step = 10 ** (int(math.log10(number)) - (number >= _MANY))
-    return f"~{round(number / step) * step:,}"
+def _about(count: int) -> str:
+    """Round a number of bytes to its first digits: file names are in them, so some bytes differ every time."""
+    if count < 10:
+        return str(count)
+    step = 10 ** (int(math.log10(count)) - (count >= _MANY))
+    return f"~{round(count / step) * step:,}"

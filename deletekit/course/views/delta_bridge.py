@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from deletekit.course.views.build import code_line, error_facts, error_sentence, paging, words
+from deletekit.course.translations import Messages
+from deletekit.course.views.build import (
+    MOST_OPTIONS,
+    error_facts,
+    error_sentence,
+    first_bytes,
+    line,
+    make_page,
+    number,
+    paging,
+    select,
+)
 from deletekit.course.views.byte_layout import ByteRange
-from deletekit.course.views.delta_bytes import Part, VectorPair, aligned, deletes_of, vector_pair
-from deletekit.course.views.delta_view import DeltaAction, DeltaVersion, DeltaView, Following, as_delta_view
-from deletekit.course.views.messages import Messages
-from deletekit.course.views.page import Block, Control, Facts, Grid, Line, Mark, Page
+from deletekit.course.views.delta_bytes import Part, Side, VectorPair, aligned, deletes_of, vector_pair
+from deletekit.course.views.delta_view import DeltaAction, DeltaVersion, DeltaView, Following
+from deletekit.course.views.page import Block, Facts, Grid, Line, Mark, Page
+from deletekit.delta.paths import plain_path
 from deletekit.errors import DeletekitError, NotFoundError
-from deletekit.formats.content_file import DeleteFile, ManifestEntry
+from deletekit.formats.content_file import ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.formats.safe_text import brief
 
 __all__ = ["delta_bridge"]
 
-_DEFAULTS = {"version": None, "vector": None, "start": 0, "entry_start": 0, "part_start": 0}
 _ENTRIES = 25
-_HEX_BYTES = 12
 _LONGEST_DETAIL = 1_000
 
 
 def delta_bridge(
-    path: str | Path | DeltaView,
-    table: Any = None,
+    source: DeltaView,
     *,
     version: int | None = None,
     vector: str | None = None,
@@ -36,22 +43,20 @@ def delta_bridge(
     part_start: int = 0,
     lang: str | None = None,
 ) -> Page:
-    """The page of a Delta table.
+    """Make the page of a Delta table.
 
     Parameters
     ----------
-    path: the Delta table's folder.
-    table: an Iceberg table that `sync_delta` made of it; None: one is made now, on trial, and removed afterwards.
-    version: of the Delta table; None is the one that `table` is at, or the newest.
+    source: the Delta table, and the Iceberg table that follows it.
+    version: of the Delta table; None is the one that the Iceberg table is at, or the newest.
     vector: the selected vector, as `V1`; None is the first live one.
     start, entry_start, part_start: first action, data file and part of the vector shown.
 
-    What keeps the Iceberg side from being made, or a vector from being read, is shown beside the rest. Raises
-    NotFoundError for what is not there, FormatError naming what is damaged in the log, UnsupportedError naming a table
-    feature that is not known.
+    What prevents the sync to Iceberg, or reading a vector, is shown beside the rest. Raises NotFoundError for a version
+    or vector that does not exist, FormatError naming what is damaged in the log, UnsupportedError naming an unknown
+    table feature.
     """
     messages = Messages(lang)
-    source = as_delta_view(path, table)
     shown = source.at(source.version(version))
     name = vector or shown.first_live_vector()
     if name is not None and name not in shown.adds:
@@ -59,22 +64,24 @@ def delta_bridge(
     pair = vector_pair(source, shown, shown.adds[name]) if name is not None else None
     problems = _problems(shown, pair)
     state = {"version": version, "vector": name, "start": start, "entry_start": entry_start, "part_start": part_start}
-    return Page(
-        view="DeltaBridge",
-        title=messages("title-DeltaBridge"),
-        sentence=_sentence(messages, shown, name, pair, problems),
-        lang=messages.lang,
-        code=code_line("DeltaBridge", "path" if source.table is None else "path, table", state, _DEFAULTS),
-        blocks=tuple(_blocks(messages, shown, name, pair, problems, state)),
-        controls=_controls(messages, source, shown, name),
+    return make_page(
+        messages,
+        delta_bridge,
+        _sentence(messages, shown, name, pair, problems),
+        source="path" if source.table is None else "path, table",
+        state=state,
+        chosen={"vector": name},
+        blocks=_blocks(messages, shown, name, pair, problems, state),
+        controls=[
+            select("vector", messages("vector"), name, list(shown.adds)[:MOST_OPTIONS] or [None]),
+            number("version", messages("version"), shown.state.version, source.log.latest),
+        ],
         error=bool(problems),
-        state={"vector": name},
-        words=words(messages),
     )
 
 
 def _problems(shown: DeltaVersion, pair: VectorPair | None) -> list[DeletekitError]:
-    """What is wrong, each thing once: a damaged vector stops the sync, too."""
+    """Return what is wrong, each thing once: a damaged vector stops the sync, too."""
     found = [shown.following] if isinstance(shown.following, DeletekitError) else []
     known = {str(e) for e in found}
     return found + [e for e in (pair.problems if pair else ()) if str(e) not in known]
@@ -106,11 +113,11 @@ def _sentence(
     if problems:
         return error_sentence(problems[0], messages, shown.root)
     if pair is None:
-        return messages("delta-summary", version=str(shown.state.version), actions=str(len(shown.actions)))
+        return messages("delta-summary", version=shown.state.version, actions=len(shown.actions))
     parts = aligned(pair)
     same = sum(_is_same(pair, part) for part in parts)
     verdict = messages(_verdict(pair.same_positions))
-    return messages("delta-sentence", vector=name, positions=verdict, same=str(same), parts=str(len(parts)))
+    return messages("delta-sentence", vector=name, positions=verdict, same=same, parts=len(parts))
 
 
 def _actions(messages: Messages, shown: DeltaVersion, start: int) -> Grid:
@@ -136,20 +143,18 @@ def _actions(messages: Messages, shown: DeltaVersion, start: int) -> Grid:
     )
 
 
-def _action(shown: DeltaVersion, number: int, action: DeltaAction) -> Line:
+def _action(shown: DeltaVersion, key: int, action: DeltaAction) -> Line:
     mark: Mark = "live" if action.live else "removed" if action.action == "remove" else ""
     if not action.path:
-        cells = (str(action.version), action.action, brief(action.detail or "-", _LONGEST_DETAIL), *("-",) * 6)
-        return Line(key=number, cells=cells, mark=mark)
+        detail = brief(action.detail or "-", _LONGEST_DETAIL)
+        return line(key, action.version, action.action, detail, *(None,) * 6, mark=mark)
     descriptor = action.add.deletion_vector if action.add is not None else None
-    facts = ("-",) * 4
+    facts: tuple[object, ...] = (None,) * 4
     if descriptor is not None:
-        offset = "-" if descriptor.offset is None else str(descriptor.offset)
-        facts = (descriptor.storage_type, offset, str(descriptor.size_in_bytes), str(descriptor.cardinality))
-    records = action.add.num_records if action.add is not None else None
+        facts = (descriptor.storage_type, descriptor.offset, descriptor.size_in_bytes, descriptor.cardinality)
     name, vector = shown.file(action.path), shown.vector(action.path, action.vector_id)
-    cells = (str(action.version), action.action, name, vector, *facts, "-" if records is None else str(records))
-    return Line(key=number, cells=cells, mark=mark)
+    records = action.add.num_records if action.add is not None else None
+    return line(key, action.version, action.action, name, vector, *facts, records, mark=mark)
 
 
 def _entries(messages: Messages, shown: DeltaVersion, following: Following, start: int) -> Grid:
@@ -168,45 +173,35 @@ def _entries(messages: Messages, shown: DeltaVersion, following: Following, star
     if following.snapshot is not None:
         live = following.view.live(following.snapshot, ManifestContent.DATA)
         first, stop, more = paging(messages, "entry_start", start, len(live), _ENTRIES)
-        for entry in live.some(first, stop):
+        for entry in live[first:stop]:
             lines += _entry(shown, following, entry)
     caption = messages("delta-entries")
     return Grid(name="entries", caption=caption, columns=columns, lines=tuple(lines), numbers=(4, 5, 6, 7), **more)
 
 
 def _entry(shown: DeltaVersion, following: Following, entry: ManifestEntry) -> Iterator[Line]:
-    """A data file by Delta's name for it, and the deletes that apply to it."""
-    file, number = entry.data_file, str(entry.sequence_number or 0)
-    add = shown.live.get(shown.key_at(file.file_path))
+    """Make the lines of a data file, by Delta's name for it, and of the deletes that apply to it."""
+    file = entry.data_file
+    add = shown.live.get(plain_path(file.file_path))
     name = shown.file(add.path) if add is not None else following.view.shown_path(file.file_path)
     records = add.num_records if add is not None else None
     wrong = add is None or (records is not None and records != file.record_count)
-    cells = (name, "0 DATA", file.file_format, "-", "-", "-", str(file.record_count), number)
-    yield Line(key=name, cells=cells, mark="wrong" if wrong else "live")
+    cells = (name, "0 DATA", file.file_format, None, None, None, file.record_count, entry.sequence_number or 0)
+    yield line(name, *cells, mark="wrong" if wrong else "live")
     vector = shown.vector(add.path, add.vector_id) if add is not None else "-"
     deletes = deletes_of(following, entry)
     for i, delete in enumerate(deletes):
         own = vector if len(deletes) == 1 and add is not None and delete.record_count == add.deleted else "?"
-        yield Line(
-            key=f"{name}:{i}",
-            cells=(own, *_delete(delete, name), str(delete.record_count), "-"),
+        yield line(
+            f"{name}:{i}",
+            *(own, f"{int(delete.content)} {delete.content.name}", delete.file_format, name),
+            *(delete.content_offset, delete.content_size_in_bytes, delete.record_count, None),
             mark="wrong" if own == "?" else "hidden",
         )
 
 
-def _delete(delete: DeleteFile, data: str) -> tuple[str, ...]:
-    offset, size = delete.content_offset, delete.content_size_in_bytes
-    return (
-        f"{int(delete.content)} {delete.content.name}",
-        delete.file_format,
-        data,
-        "-" if offset is None else str(offset),
-        "-" if size is None else str(size),
-    )
-
-
 def _counters(messages: Messages, shown: DeltaVersion, following: Following) -> Grid:
-    """What both sides have in all, counted anew on each."""
+    """Compare the totals of both sides, counted on each side."""
     adds = list(shown.state.files.values())
     records = [add.num_records for add in adds]
     known = [r for r in records if r is not None]
@@ -217,15 +212,16 @@ def _counters(messages: Messages, shown: DeltaVersion, following: Following) -> 
     lines = []
     for name, left, right in zip(names, delta, (*data, *deletes), strict=True):
         same = left is None or left == right
-        cells = (messages(name), "-" if left is None else f"{left:,}", f"{right:,}", messages(_verdict(same)))
-        lines.append(Line(key=name, cells=cells, mark="" if same else "wrong"))
+        shown_left = None if left is None else f"{left:,}"
+        cells = (messages(name), shown_left, f"{right:,}", messages(_verdict(same)))
+        lines.append(line(name, *cells, mark="" if same else "wrong"))
     columns = (messages("counter"), "Delta", "Iceberg", messages("verdict"))
     caption = messages("delta-counters")
     return Grid(name="counters", caption=caption, columns=columns, lines=tuple(lines), numbers=(1, 2))
 
 
 def _count(following: Following, content: ManifestContent) -> tuple[int, int]:
-    """Live files, and their records."""
+    """Return the number of live files, and of their records."""
     if following.snapshot is None:
         return 0, 0
     columns = list(following.view.reader.live_columns(following.snapshot, content))
@@ -234,16 +230,13 @@ def _count(following: Following, content: ManifestContent) -> tuple[int, int]:
 
 
 def _vector(messages: Messages, name: str, pair: VectorPair) -> Facts:
-    counts = [side.positions for side in (pair.delta, pair.iceberg)]
-    shown = ["-" if positions is None else f"{len(positions):,}" for positions in counts]
-    items = (
-        (f"Delta: {messages('positions')}", shown[0]),
-        (f"Iceberg: {messages('positions')}", shown[1]),
-        (messages("verdict"), messages(_verdict(pair.same_positions))),
-    )
-    wrong = pair.same_positions is False
+    sides = (("Delta", pair.delta.positions), ("Iceberg", pair.iceberg.positions))
+    counts = ((f"{side}: {messages('positions')}", "-" if p is None else f"{len(p):,}") for side, p in sides)
     return Facts(
-        name="vector", caption=messages("delta-positions", vector=name), items=items, mark="wrong" if wrong else ""
+        name="vector",
+        caption=messages("delta-positions", vector=name),
+        items=(*counts, (messages("verdict"), messages(_verdict(pair.same_positions)))),
+        mark="wrong" if pair.same_positions is False else "",
     )
 
 
@@ -251,14 +244,14 @@ def _bytes(messages: Messages, name: str, pair: VectorPair, start: int) -> Grid:
     parts = aligned(pair)
     first, stop, more = paging(messages, "part_start", start, len(parts))
     lines = []
-    for number, part in enumerate(parts[first:stop], first):
+    for key, part in enumerate(parts[first:stop], first):
         same = _is_same(pair, part)
         both = part.delta is not None and part.iceberg is not None
         verdict = messages(_verdict(same if both else None))
-        cells = (part.field, *_place(pair.delta, part.delta), *_place(pair.iceberg, part.iceberg), verdict)
-        damaged = part.delta is not None and ", but " in part.delta.value
+        damaged = part.delta is not None and part.delta.is_wrong
         wrong = damaged or (bool(pair.iceberg.ranges) and not same)
-        lines.append(Line(key=number, cells=cells, mark="wrong" if wrong else ""))
+        places = (*_place(pair.delta, part.delta), *_place(pair.iceberg, part.iceberg))
+        lines.append(line(key, part.field, *places, verdict, mark="wrong" if wrong else ""))
     offset, length = messages("offset"), messages("length")
     columns = (messages("field"), f"Delta: {offset}", length, "hex", f"Iceberg: {offset}", length, "hex")
     return Grid(
@@ -271,12 +264,11 @@ def _bytes(messages: Messages, name: str, pair: VectorPair, start: int) -> Grid:
     )
 
 
-def _place(side: Any, found: ByteRange | None) -> tuple[str, str, str]:
-    """Where the part is in its file, its length, and its first bytes."""
+def _place(side: Side, found: ByteRange | None) -> tuple[str | None, str | None, str | None]:
+    """Return where the part is in its file, its length, and its first bytes."""
     if found is None:
-        return "-", "-", "-"
-    text = side.data[found.start : min(found.stop, found.start + _HEX_BYTES)].hex(" ")
-    return f"{side.offset + found.start:,}", f"{found.length:,}", text + (" …" if found.length > _HEX_BYTES else "")
+        return None, None, None
+    return f"{side.offset + found.start:,}", f"{found.length:,}", first_bytes(side.data, found.start, found.length)
 
 
 def _is_same(pair: VectorPair, part: Part) -> bool:
@@ -288,17 +280,3 @@ def _is_same(pair: VectorPair, part: Part) -> bool:
 
 def _verdict(same: bool | None) -> str:
     return "none-to-compare" if same is None else "same" if same else "different"
-
-
-def _controls(messages: Messages, source: DeltaView, shown: DeltaVersion, name: str | None) -> tuple[Control, ...]:
-    options: tuple[tuple[Any, str], ...] = tuple((n, n) for n in list(shown.adds)[:200])
-    return (
-        Control(kind="select", trait="vector", label=messages("vector"), value=name, options=options or ((None, "-"),)),
-        Control(
-            kind="number",
-            trait="version",
-            label=messages("version"),
-            value=shown.state.version,
-            maximum=source.log.latest,
-        ),
-    )

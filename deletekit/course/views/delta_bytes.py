@@ -1,6 +1,6 @@
 """A Delta table's deletion vector beside the Iceberg delete made of it: positions compared, bytes aligned part by part.
 
-Law: each side is read where it lies; what a descriptor promises of a frame is checked, and said where it does not hold.
+Each side is read from its own file. What a descriptor promises about a frame is checked, and reported if it is wrong.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from deletekit.course.views.table_view import delete_of
 from deletekit.course.views.vector_file import LARGEST_FILE
 from deletekit.delta.actions import AddFile
 from deletekit.delta.deletion_vector import blob_of_frame, decode_body, read_frame
-from deletekit.delta.paths import storage_path
+from deletekit.delta.paths import plain_path, storage_path
 from deletekit.errors import DeletekitError, UnsupportedError
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
@@ -25,7 +25,7 @@ __all__ = ["Part", "Side", "VectorPair", "aligned", "deletes_of", "vector_pair"]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The bytes of a vector on one side: where they begin in their file, and what each is. `data` is empty for none."""
+    """The bytes of a vector on one side: where they begin in their file, and what each is. `data` may be empty."""
 
     data: bytes = b""
     offset: int = 0
@@ -35,7 +35,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the frame and its counterpart in the blob; None where one of them has no such part."""
+    """A part of the frame and its counterpart in the blob; None if one of them has no such part."""
 
     field: str
     delta: ByteRange | None
@@ -44,7 +44,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorPair:
-    """Both sides; `problems` is what is wrong with either."""
+    """Both sides of a vector; `problems` is what is wrong with either."""
 
     delta: Side = field(default_factory=Side)
     iceberg: Side = field(default_factory=Side)
@@ -52,14 +52,14 @@ class VectorPair:
 
     @property
     def same_positions(self) -> bool | None:
-        """None where one side has none."""
+        """Whether both sides have the same positions; None if one side has none."""
         if self.delta.positions is None or self.iceberg.positions is None:
             return None
         return self.delta.positions == self.iceberg.positions
 
 
 def vector_pair(source: DeltaView, version: DeltaVersion, add: AddFile) -> VectorPair:
-    """The vector of an add action, and the Iceberg delete of its data file, if the vector is the live one."""
+    """Return the vector of an add action, and the Iceberg delete of its data file if the vector is live."""
     problems: list[DeletekitError] = []
     delta = iceberg = Side()
     try:
@@ -70,21 +70,22 @@ def vector_pair(source: DeltaView, version: DeltaVersion, add: AddFile) -> Vecto
     following = version.following
     if isinstance(following, Following) and live is not None and live.vector_id == add.vector_id:
         try:
-            iceberg = _iceberg_side(following, storage_path(add.path, version.root), version)
+            iceberg = _iceberg_side(following, storage_path(add.path, version.root))
         except DeletekitError as e:
             problems.append(e)
     return VectorPair(delta=delta, iceberg=iceberg, problems=tuple(problems))
 
 
 def deletes_of(following: Following, entry: ManifestEntry) -> list[DeleteFile]:
-    """The deletes that apply to a live data file of the Iceberg table."""
+    """Return the deletes that apply to a live data file of the Iceberg table."""
     assert following.snapshot is not None
     return [delete_of(e) for e in following.view.index(following.snapshot).for_data_file(entry)]
 
 
 def aligned(pair: VectorPair) -> list[Part]:
-    """The parts of both sides in order, those of one meaning beside each other: containers by the positions they are
-    for, other parts by their name and bitmap.
+    """Return the parts of both sides in order, parts with the same meaning side by side.
+
+    Containers are matched by their positions, other parts by their name and bitmap.
     """
     left, right = (dict(_labelled(side.ranges)) for side in (pair.delta, pair.iceberg))
     parts: list[Part] = []
@@ -141,15 +142,15 @@ def _delta_side(source: DeltaView, version: DeltaVersion, add: AddFile, problems
         return Side(frame, offset)
 
 
-def _iceberg_side(following: Following, location: str, version: DeltaVersion) -> Side:
+def _iceberg_side(following: Following, location: str) -> Side:
     view, snapshot = following.view, following.snapshot
     if snapshot is None:
         return Side()
     live = view.live(snapshot, ManifestContent.DATA)
     found = live.find((location,))
     if found is None:  # the table may have been made by another spelling of the Delta table's folder
-        key = version.key_at(location)
-        found = next((e for e in live.some(0, len(live)) if version.key_at(e.data_file.file_path) == key), None)
+        key = plain_path(location)
+        found = next((e for e in live if plain_path(e.data_file.file_path) == key), None)
     if found is None:
         return Side()
     for delete in deletes_of(following, found):

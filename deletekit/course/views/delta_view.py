@@ -1,28 +1,26 @@
-"""A Delta table as DeltaBridge looks at it: the actions of its log, and the Iceberg table that follows it.
-
-Law: read-only. Both sides are read by what syncs tables: the log by `table.delta_log`, the Iceberg table by its own
-metadata, whether it was given or is on trial.
-"""
+"""A Delta table for DeltaBridge: the actions of its log, and the Iceberg table that follows it. Read-only."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from deletekit.course.recordings.delta_tables import followed_version, following_snapshot, synced_trial
 from deletekit.course.views.table_view import TableView, as_table_view
 from deletekit.delta.actions import Actions, AddFile
 from deletekit.delta.log import DeltaLog, DeltaState
 from deletekit.delta.paths import plain_path, storage_path
-from deletekit.errors import DeletekitError
+from deletekit.delta.synced_table import watermark_of
+from deletekit.errors import DeletekitError, NotFoundError
+from deletekit.table.ancestry import ancestors
 from deletekit.table.file_io import PyIcebergIO
 from deletekit.table.locations import normalised
-from deletekit.table.metadata import Snapshot
+from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.table import Table
 
-__all__ = ["DeltaAction", "DeltaVersion", "DeltaView", "Following", "as_delta_view"]
+__all__ = ["DeltaAction", "DeltaVersion", "DeltaView", "Following"]
 
 _VERSIONS_KEPT = 4
 
@@ -33,11 +31,11 @@ class DeltaAction:
 
     Attributes
     ----------
-    path: of the data file, as the log has it; "" for actions about none.
-    vector_id: of the deletion vector it names; None for none.
-    add: the add action, or None for others.
-    detail: what other actions say.
-    live: no later action takes its place.
+    path: of the data file, as in the log; "" if the action is not about a data file.
+    vector_id: of the action's deletion vector; None without one.
+    add: the add action; None for other actions.
+    detail: what the other actions say.
+    live: no later action replaces it.
     """
 
     version: int
@@ -51,14 +49,14 @@ class DeltaAction:
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """The Iceberg table at a Delta version; `snapshot` is None where the version has no file."""
+    """The Iceberg table at a Delta version; `snapshot` is None if the version has no file."""
 
     view: TableView
     snapshot: Snapshot | None
 
 
 class DeltaVersion:
-    """A version: its state, the actions that lead to it, and names for its files (D1) and vectors (V1).
+    """A version of a Delta table: its state, the actions that lead to it, and names for its files and vectors.
 
     Attributes
     ----------
@@ -85,39 +83,37 @@ class DeltaVersion:
         self.live: dict[str, AddFile] = {self.key(add.path): add for add in state.files.values()}
 
     def key(self, path: str) -> str:
-        """What two spellings of a log's path have in common."""
+        """Return one spelling for all spellings of a path of the log."""
         return plain_path(storage_path(path, self.root))
 
-    def key_at(self, location: str) -> str:
-        """The same of a storage path."""
-        return plain_path(location)
-
     def file(self, path: str) -> str:
-        """The name of a data file by the log's path."""
+        """Return the name of a data file, as `D1`, by its path in the log."""
         return self._files.get(path, "-")
 
     def vector(self, path: str, vector_id: str | None) -> str:
-        """The name of a vector; `-` for none, `V?` for one that was there before the log begins."""
+        """Return the name of a vector, as `V1`; `-` without one, `V?` if it is older than the log."""
         return "-" if vector_id is None else self._vectors.get((path, vector_id), "V?")
 
     def first_live_vector(self) -> str | None:
-        """The first vector, in the order of names, that is live."""
+        """Return the name of the first live vector; None without one."""
         return next((n for n, add in self.adds.items() if _is_live(add, self.state.files)), None)
 
 
 class DeltaView:
-    """A Delta table, as it was when this was made.
+    """A Delta table, as it was when this object was made.
 
     Parameters
     ----------
     path: the table's folder.
-    table: an Iceberg table that `sync_delta` made of it; None: one is made on trial for each version looked at.
+    table: an Iceberg table that `sync_delta` made of it, or None.
+    sync: makes an Iceberg table of a folder and a version; called for each version shown if `table` is None.
 
     Raises NotFoundError without a Delta log, and what opening `table` raises.
     """
 
-    def __init__(self, path: str | Path, table: Any = None) -> None:
+    def __init__(self, path: str | Path, table: Any, sync: Callable[[str, int], Table]) -> None:
         self.table = None if table is None else as_table_view(table)
+        self._sync = sync
         root = normalised(str(path), "delta")
         io = self.table.table.io if self.table is not None else PyIcebergIO({}, root)
         self.io = io
@@ -126,11 +122,10 @@ class DeltaView:
         self.at = lru_cache(maxsize=_VERSIONS_KEPT)(self._at)
 
     def version(self, wanted: int | None) -> int:
-        """The version to show: the table's own, or Delta's newest, unless one is asked for."""
-        if wanted is not None:
-            return wanted
-        followed = None if self.table is None else followed_version(self.table.metadata)
-        return self.log.latest if followed is None else followed
+        """Return the version to show: the wanted one, else the one that the Iceberg table is at, else the newest."""
+        metadata = self.table.metadata if self.table is not None else None
+        followed = watermark_of(metadata, metadata.current_snapshot) if metadata is not None else None
+        return wanted if wanted is not None else self.log.latest if followed is None else followed.version
 
     def _at(self, version: int) -> DeltaVersion:
         state = self.log.state(version)
@@ -145,8 +140,8 @@ class DeltaView:
 
     def _following(self, version: int) -> Following:
         if self.table is not None:
-            return Following(self.table, following_snapshot(self.table.metadata, version))
-        view = TableView(synced_trial(self.root, version))
+            return Following(self.table, _following_snapshot(self.table.metadata, version))
+        view = TableView(self._sync(self.root, version))
         return Following(view, view.metadata.current_snapshot)
 
     def _actions(self, version: int, state: DeltaState) -> Iterator[DeltaAction]:
@@ -163,9 +158,23 @@ class DeltaView:
             yield replace(action, live=live)
 
 
-def as_delta_view(source: Any, table: Any = None) -> DeltaView:
-    """`source` itself when it is a DeltaView, or a new one of a path."""
-    return source if isinstance(source, DeltaView) else DeltaView(source, table)
+def _following_snapshot(metadata: TableMetadata, version: int) -> Snapshot:
+    """Return the newest snapshot of `main` that is at a Delta version, or before it if no file has changed since.
+
+    Raises NotFoundError if `sync_delta` did not make the table, or made it at a later version.
+    """
+    head = metadata.current_snapshot
+    for snapshot in ancestors(metadata, head.snapshot_id if head else None):
+        found = watermark_of(metadata, snapshot)
+        if found is not None and found.version <= version:
+            return snapshot
+    raise NotFoundError(
+        "no snapshot of the table is at this Delta version",
+        kind="delta-version-not-found",
+        field="version",
+        found=version,
+        expected="a version that sync_delta brought the table to",
+    )
 
 
 def _of_commit(version: int, actions: Actions) -> Iterator[DeltaAction]:

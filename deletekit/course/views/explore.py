@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from deletekit.course.translations import Messages
 from deletekit.course.views.bitmap_bytes import bitmap_bytes
-from deletekit.course.views.build import error_page
-from deletekit.course.views.messages import Messages
+from deletekit.course.views.build import error_page, view_name
 from deletekit.course.views.page import Page
 from deletekit.course.views.page_html import document_html
 from deletekit.course.views.row_fate import row_fate
@@ -22,18 +22,15 @@ from deletekit.errors import DeletekitError
 __all__ = ["EXPLORED", "explore_html", "explore_pages"]
 
 EXPLORED: dict[str, Callable[..., Page]] = {
-    "TableTree": table_tree,
-    "RowFate": row_fate,
-    "BitmapBytes": bitmap_bytes,
-    "SnapshotDiff": snapshot_diff,
-    "SequenceTimeline": sequence_timeline,
+    view_name(view): view for view in (table_tree, row_fate, bitmap_bytes, snapshot_diff, sequence_timeline)
 }
+"""The views of a table, by the names of their widgets."""
 
 
 def explore_pages(table: Any, *, snapshot: str | None = None, lang: str | None = None) -> list[Page]:
-    """Each view's page of a snapshot; a view that fails has a page that says why.
+    """Return each view's page of a snapshot; the page of a view that fails says why.
 
-    Raises NotFoundError or FormatError when the table cannot be opened at all.
+    Raises NotFoundError or FormatError if the table cannot be opened.
     """
     view = as_table_view(table)
     messages = Messages(lang)
@@ -48,6 +45,6 @@ def explore_pages(table: Any, *, snapshot: str | None = None, lang: str | None =
 
 
 def explore_html(view: TableView, messages: Messages, pages: Sequence[Page]) -> str:
-    """One document of pages; it loads nothing from anywhere."""
+    """Return the pages as one HTML document that loads nothing."""
     title = messages("title-explore", table=view.name)
     return document_html(title, messages.lang, messages("contents"), [(page.view, page) for page in pages])

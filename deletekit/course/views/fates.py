@@ -114,7 +114,7 @@ def _candidates(
     live = view.live(snapshot, ManifestContent.DELETES)
     others: list[tuple[ManifestEntry, Reason]] = []
     looked = 0
-    for entry in live.some(0, len(live)) if len(live) <= MOST_OTHERS * 50 else ():
+    for entry in live if len(live) <= MOST_OTHERS * 50 else ():
         if entry.data_file.identity in known or not _about(delete_of(entry), data):
             continue
         looked += 1

@@ -1,6 +1,6 @@
-"""A page: what a view shows, once, as blocks of which text, HTML and the widgets' data are made.
+"""A page: what a view shows, as blocks. Text, HTML and the widgets' data are made of it, so they cannot disagree.
 
-Law: values only, and every value a text. A fact is in a block or it is nowhere, so the three forms cannot disagree.
+A page has values only, and every value is a text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Literal
 __all__ = ["Block", "Cells", "Control", "Facts", "Grid", "Line", "Mark", "Node", "Page", "Tree"]
 
 Mark = Literal["", "live", "hidden", "added", "removed", "wrong", "unused"]
-"""How a line is drawn; what it means stands in its cells too, because not everybody sees colours."""
+"""How a line is drawn. Its cells say what it means too, because not everybody sees colours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +30,12 @@ class Grid:
 
     Attributes
     ----------
-    select: trait that holds the selected line's key; empty where lines cannot be selected.
+    select: trait that holds the selected line's key; empty if lines cannot be selected.
     selected: the key it holds.
-    numbers: columns that are set to the right.
-    shown: `showing 1-50 of 12,340`, empty where all are shown.
-    page, previous, next: trait that holds the first line shown, and what it is on the pages beside; None at the ends.
-    figure: what a widget draws beside the grid, of the facts that stand in it; text and HTML do without.
+    numbers: columns that are aligned to the right.
+    shown: `showing 1-50 of 12,340`; empty if all are shown.
+    page, previous, next: trait that holds the first line shown, and its value on the pages beside; None at the ends.
+    figure: what a widget draws beside the grid, from facts in the grid; text and HTML do not show it.
     """
 
     name: str
@@ -97,7 +97,7 @@ class Cells:
     ----------
     first: the first position of the first cell; `width` cells are in a line.
     counts: positions of the set in each cell; the last cell may stand for fewer positions than the others.
-    limit: the first position that is none any more.
+    limit: the first position after the last row.
     """
 
     name: str
@@ -113,11 +113,11 @@ class Cells:
     labels: tuple[str, ...]
 
     def signs(self) -> str:
-        """One character for each cell: `.` none, `+` some, `#` all."""
+        """Return one character for each cell: `.` none, `+` some, `#` all."""
         return "".join("." if not n else "#" if n >= self._room(i) else "+" for i, n in enumerate(self.counts))
 
     def lines(self) -> list[tuple[int, str]]:
-        """The first position of each line, and its cells' characters."""
+        """Return the first position of each line, and its cells' characters."""
         signs = self.signs()
         step = self.width * self.per_cell
         return [
@@ -134,7 +134,7 @@ Block = Grid | Tree | Facts | Cells
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """Something a widget offers to change a trait with; text and HTML show the state it has led to.
+    """An input of a widget that changes a trait; text and HTML show the resulting state.
 
     `kind` is `select`, `check`, `number`, `text` or `button` (which sets the trait to `value`).
     """
@@ -156,9 +156,9 @@ class Page:
     Attributes
     ----------
     view: the view's name, as `RowFate`.
-    sentence: what is selected and what that means, in one sentence; widgets have it read aloud.
-    code: the line of Python that gives this page again.
-    state: the traits as the view understood them: a default becomes what it stands for.
+    sentence: what is selected and what that means, in one sentence; screen readers read it aloud.
+    code: the line of Python that makes this page again.
+    state: the traits that the view chose a value for.
     words: what a widget's own buttons are called.
     """
 
@@ -174,18 +174,18 @@ class Page:
     words: Mapping[str, str] = field(default_factory=dict)
 
     def block(self, name: str) -> Block:
-        """The block of this name. Raises KeyError."""
+        """Return the block of this name. Raises KeyError."""
         return {b.name: b for b in self.blocks}[name]
 
     def to_json(self) -> dict[str, Any]:
-        """The page as the widgets' JavaScript takes it."""
+        """Return the page as the widgets' JavaScript reads it."""
         raw = asdict(replace(self, blocks=(), state={}))
         raw["blocks"] = [{"type": type(b).__name__.lower(), **asdict(b)} for b in self.blocks]
         del raw["state"]
         return raw
 
     def facts(self) -> list[str]:
-        """Every text that stands on the page, controls left out."""
+        """Return every text of the page, without the controls."""
         found = [self.title, self.sentence, self.code]
         for block in self.blocks:
             found += [block.caption, *_texts(block)]

@@ -1,6 +1,6 @@
-"""A page as HTML that needs no style and no script: tables, lists and captions, as GitHub and nbviewer leave them.
+"""A page as HTML that needs no style and no script: tables, lists and captions, as GitHub and nbviewer show them.
 
-Law: every text goes through `_t`; what a table holds is text here and never markup.
+Every text goes through `_t`: what a table holds must never become markup.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from deletekit.course.views.page import Block, Cells, Facts, Grid, Node, Page, T
 
 __all__ = ["document_html", "page_html"]
 
-# Nothing is loaded, nothing runs: what the page says even if a browser is told otherwise.
+# Nothing is loaded and nothing runs.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _STYLE = """
 :root { color-scheme: light dark; --line: #767676; --soft: #eef1f5; --head: #1a4f8b; --back: #ffffff; --text: #1b1b1b; }
@@ -34,16 +34,16 @@ pre { background: var(--soft); padding: .6rem; overflow-x: auto; } ul { padding-
 
 
 def page_html(page: Page) -> str:
-    """The page as one section without style."""
+    """Return the page as one section without style."""
     return "\n".join(_section(page, "h3"))
 
 
 def document_html(title: str, lang: str, contents: str, pages: Sequence[tuple[str, Page]]) -> str:
-    """A whole document of several pages, each under the id it is given with; it loads nothing from anywhere.
+    """Return a document of several pages, each with its id. It loads nothing.
 
     Parameters
     ----------
-    contents: what the list of the pages is called.
+    contents: the title of the list of the pages.
     """
     items = "".join(f'<li><a href="#{_t(anchor)}">{_t(page.title)}</a></li>' for anchor, page in pages)
     body = "\n".join("\n".join(_section(page, "h2", anchor)) for anchor, page in pages)
@@ -99,7 +99,7 @@ def _grid(grid: Grid) -> Iterator[str]:
 
 
 def _tree(tree: Tree) -> Iterator[str]:
-    """Nested lists; the nodes come in order, each with its level."""
+    """Make nested lists of the nodes, which come in order, each with its level."""
     level = 0
     for node in tree.nodes:
         while level < node.level:

@@ -17,12 +17,12 @@ _SIGNS: dict[Mark, str] = {"hidden": "x ", "live": ". ", "added": "+ ", "removed
 
 
 def page_text(page: Page) -> str:
-    """The whole page."""
+    """Return the whole page as text."""
     return "\n".join(_lines(page))
 
 
 def short_page_text(page: Page) -> str:
-    """The page in at most `LONGEST` lines; what is left out is said."""
+    """Return the page in at most `LONGEST` lines; the last line says how many are left out."""
     lines = list(_lines(page))
     if len(lines) <= LONGEST:
         return "\n".join(lines)

@@ -1,17 +1,18 @@
 """SequenceTimeline: data files and deletes on the axis of sequence numbers, and which delete applies to which file.
 
-Law: what applies is what `DeleteFileIndex` says, also of a delete that was moved in time to see what would change.
+`DeleteFileIndex` decides what applies, also for a delete that was moved to another sequence number to see what changes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from deletekit.course.views.aliases import alias_number
-from deletekit.course.views.build import code_line, paging, words
-from deletekit.course.views.messages import Messages
-from deletekit.course.views.page import Block, Control, Grid, Line, Page
+from deletekit.course.translations import Messages
+from deletekit.course.views.build import MOST_OPTIONS, line, make_page, number, paging, select
+from deletekit.course.views.page import Block, Control, Grid, Page
+from deletekit.course.views.short_names import alias_number
 from deletekit.course.views.table_view import TableView, as_table_view, delete_of
 from deletekit.deletes.which_apply import DeleteFileIndex
 from deletekit.errors import FormatError, InvalidInputError
@@ -36,16 +37,16 @@ def sequence_timeline(
     moved_to: int | None = None,
     lang: str | None = None,
 ) -> Page:
-    """The page of a snapshot's sequence numbers.
+    """Make the page of a snapshot's sequence numbers.
 
     Parameters
     ----------
     snapshot: as `S2`; None is the current one.
     data_file: the selected data file, as `D1`.
     start: first data file shown.
-    moved, moved_to: a delete, as `E1`, and the sequence number it is to be thought of as having.
+    moved, moved_to: a delete, as `E1`, and the sequence number that it is moved to.
 
-    Raises NotFoundError for what is not there, InvalidInputError for a negative sequence number.
+    Raises NotFoundError for a name that does not exist, InvalidInputError for a negative sequence number.
     """
     view = as_table_view(table)
     messages = Messages(lang)
@@ -53,30 +54,23 @@ def sequence_timeline(
     if moved_to is not None and moved_to < 0:
         raise InvalidInputError("negative sequence number", kind="sequence", field="moved_to", found=moved_to)
     state = {"snapshot": snapshot, "data_file": data_file, "start": start, "moved": moved, "moved_to": moved_to}
-    blocks: tuple[Block, ...] = ()
-    controls: tuple[Control, ...] = ()
-    sentence = messages("no-rows", table=view.name)
-    if at is not None:
-        if data_file is not None:
-            view.data_file(at, data_file)
-        line = _Line(view, at, moved, moved_to)
-        blocks, applying = line.blocks(messages, data_file, start)
-        controls = line.controls(messages, moved, moved_to)
-        sentence = line.sentence(messages, data_file, applying)
-    defaults = {"snapshot": None, "data_file": None, "start": 0, "moved": None, "moved_to": None}
-    return Page(
-        view="SequenceTimeline",
-        title=messages("title-SequenceTimeline"),
-        sentence=sentence,
-        lang=messages.lang,
-        code=code_line("SequenceTimeline", "table", state, defaults),
+    if at is None:
+        return make_page(messages, sequence_timeline, messages("no-rows", table=view.name), state=state)
+    if data_file is not None:
+        view.data_file(at, data_file)
+    timeline = _Timeline(view, at, moved, moved_to)
+    blocks, applying = timeline.blocks(messages, data_file, start)
+    return make_page(
+        messages,
+        sequence_timeline,
+        timeline.sentence(messages, data_file, applying),
+        state=state,
         blocks=blocks,
-        controls=controls,
-        words=words(messages),
+        controls=timeline.controls(messages, moved, moved_to),
     )
 
 
-class _Line:
+class _Timeline:
     """The files of one snapshot, one delete perhaps moved."""
 
     def __init__(self, view: TableView, snapshot: Snapshot, moved: str | None, moved_to: int | None) -> None:
@@ -88,75 +82,65 @@ class _Line:
         if moved is not None:
             view.delete_file(snapshot, moved)
         if self._moved is None:
-            self._deletes = deletes.some(0, MOST_DELETES)
+            self._deletes = deletes[:MOST_DELETES]
             self._index = view.index(snapshot)
         else:
-            every = [self._at(e, moved_to) for e in deletes.some(0, len(deletes))]
+            every = [self._at(e, moved_to) for e in deletes]
             self._deletes = every[:MOST_DELETES]
             self._index = _index_of(view, every)
 
     def _at(self, entry: ManifestEntry, moved_to: int | None) -> ManifestEntry:
         return replace(entry, sequence_number=moved_to) if self._view.aliases.file(entry) == self._moved else entry
 
-    def blocks(self, messages: Messages, selected: str | None, start: int) -> tuple[tuple[Block, ...], dict[str, str]]:
-        """The grids of data files and of deletes, and what applies to each data file shown."""
+    def blocks(self, messages: Messages, selected: str | None, start: int) -> tuple[list[Block], dict[str, str]]:
+        """Return the grids of data files and of deletes, and what applies to each data file shown."""
         if selected is not None and not start:
             start = max(alias_number(selected) - 1, 0)
         first, stop, more = paging(messages, "start", start, len(self._data), PAGE_FILES)
-        names = self._view.aliases
-        whole = len(self._data) <= MOST_DELETES
-        entries = self._data.some(0, len(self._data)) if whole else self._data.some(first, stop)
-        entries.sort(key=names.order)
-        entries = entries[first:stop] if whole else entries
-        applying = {names.file(e): self._applying(e) for e in entries}
-        points = [{"name": names.file(e), "at": e.sequence_number or 0, "row": "data"} for e in entries]
-        used = {n for text in applying.values() for n in text.split(" ")}
-        shown = sorted(self._deletes, key=lambda e: (e.sequence_number or 0, names.order(e)))
-        shown = [e for e in shown if names.file(e) in used or len(self._deletes) <= PAGE_FILES][:PAGE_FILES]
-        points += [{"name": names.file(e), "at": e.sequence_number or 0, "row": delete_of(e).kind} for e in shown]
-        arrows = [
-            [n, d] for d, text in applying.items() for n in text.split(" ") if n in {names.file(e) for e in shown}
-        ]
-        data = Grid(
+        name = self._view.aliases.file
+        if len(self._data) <= MOST_DELETES:
+            entries = sorted(self._data, key=self._view.aliases.order)[first:stop]
+        else:
+            entries = sorted(self._data[first:stop], key=self._view.aliases.order)
+        applying = {name(e): self._applying(e) for e in entries}
+        arrows = [[delete, data] for data, text in applying.items() for delete in text.split(" ")]
+        used = {delete for delete, _ in arrows}
+        deletes = [e for e in self._sorted(self._deletes) if name(e) in used or len(self._deletes) <= PAGE_FILES]
+        deletes = deletes[:PAGE_FILES]
+        rows = [(e, "data") for e in entries] + [(e, delete_of(e).kind) for e in deletes]
+        shown = {name(e) for e in deletes}
+        data_grid = Grid(
             name="files",
             caption=messages("timeline-files"),
             columns=(messages("file"), "sequence_number", messages("timeline-applying")),
-            lines=tuple(
-                Line(
-                    key=names.file(e),
-                    cells=(names.file(e), str(e.sequence_number or 0), applying[names.file(e)] or "-"),
-                )
-                for e in entries
-            ),
+            lines=tuple(line(name(e), name(e), e.sequence_number or 0, applying[name(e)] or None) for e in entries),
             select="data_file",
             selected=selected,
             numbers=(1,),
-            figure={"points": points, "arrows": arrows},
+            figure={
+                "points": [{"name": name(e), "at": e.sequence_number or 0, "row": row} for e, row in rows],
+                "arrows": [arrow for arrow in arrows if arrow[0] in shown],
+            },
             **more,
         )
-        left = len(self._deletes) + self._left_out - len(shown)
-        deletes = Grid(
+        left = len(self._deletes) + self._left_out - len(deletes)
+        delete_grid = Grid(
             name="deletes",
             caption=messages("timeline-deletes"),
             columns=(messages("delete"), messages("kind"), "sequence_number"),
             lines=tuple(
-                Line(key=names.file(e), cells=(names.file(e), messages("kind-" + delete_of(e).kind), self._number(e)))
-                for e in shown
+                line(name(e), name(e), messages("kind-" + delete_of(e).kind), self._number(e)) for e in deletes
             ),
             numbers=(2,),
             shown=messages("timeline-more", count=f"{left:,}") if left else "",
         )
-        return (data, deletes), applying
+        return [data_grid, delete_grid], applying
 
-    def controls(self, messages: Messages, moved: str | None, moved_to: int | None) -> tuple[Control, ...]:
-        named = self._view.aliases
-        names = [named.file(e) for e in sorted(self._deletes, key=named.order)][:200]
-        options: tuple[tuple[Any, str], ...] = ((None, "-"), *((n, n) for n in names))
-        highest = self._view.metadata.last_sequence_number + 1
-        return (
-            Control(kind="select", trait="moved", label=messages("timeline-move"), value=moved, options=options),
-            Control(kind="number", trait="moved_to", label=messages("timeline-to"), value=moved_to, maximum=highest),
-        )
+    def controls(self, messages: Messages, moved: str | None, moved_to: int | None) -> Iterator[Control]:
+        aliases = self._view.aliases
+        names = [aliases.file(e) for e in sorted(self._deletes, key=aliases.order)][:MOST_OPTIONS]
+        yield select("moved", messages("timeline-move"), moved, [None, *names])
+        yield number("moved_to", messages("timeline-to"), moved_to, self._view.metadata.last_sequence_number + 1)
 
     def sentence(self, messages: Messages, selected: str | None, applying: dict[str, str]) -> str:
         if selected in applying:
@@ -168,12 +152,13 @@ class _Line:
         return text if self._moved is None else f"{messages('timeline-moved', delete=self._moved)} {text}"
 
     def _applying(self, entry: ManifestEntry) -> str:
-        names = self._view.aliases
         try:
-            found = sorted(self._index.for_data_file(entry), key=lambda e: (e.sequence_number or 0, names.order(e)))
-            return " ".join(map(names.file, found))
-        except FormatError as e:  # a vector moved to before its data file
+            return " ".join(map(self._view.aliases.file, self._sorted(self._index.for_data_file(entry))))
+        except FormatError as e:  # a vector was moved to before its data file
             return e.message
+
+    def _sorted(self, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+        return sorted(entries, key=lambda e: (e.sequence_number or 0, self._view.aliases.order(e)))
 
     def _number(self, entry: ManifestEntry) -> str:
         mark = " *" if self._view.aliases.file(entry) == self._moved else ""

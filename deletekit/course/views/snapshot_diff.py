@@ -1,6 +1,6 @@
 """SnapshotDiff: files, deletes and rows in and out between two snapshots, and the summary's counters recomputed.
 
-Law: rows are compared by value, as many times as they occur; what was only rewritten is no change.
+Rows are compared by value, as many times as they occur. A row that was only rewritten has not changed.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from deletekit.course.views.build import code_line, paging, without_columns, words
-from deletekit.course.views.messages import Messages
-from deletekit.course.views.page import Block, Control, Grid, Line, Mark, Page
-from deletekit.course.views.table_view import TableView, as_table_view
+from deletekit.course.translations import Messages
+from deletekit.course.views.build import MOST_OPTIONS, line, make_page, paging, select, without_columns
+from deletekit.course.views.page import Grid, Mark, Page
+from deletekit.course.views.table_view import TableView, as_table_view, kind_of
 from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import ReadRequest, read_task
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
@@ -25,10 +25,10 @@ from deletekit.table.summary_counters import count_entries, count_totals
 __all__ = ["snapshot_diff"]
 
 MOST_ROWS = 200_000
-"""Rows of changed files that are compared; above that only files are."""
+"""Rows of changed files that are compared. If there are more, only files are compared."""
 
 _MOST_COLUMNS = 12
-_MOST_OPTIONS = 200
+_LONGEST_VALUE = 120
 
 Files = dict[tuple[Any, ...], ManifestEntry]
 Row = tuple[str, ...]
@@ -43,7 +43,7 @@ def snapshot_diff(
     row_start: int = 0,
     lang: str | None = None,
 ) -> Page:
-    """The page of two snapshots.
+    """Make the page of two snapshots.
 
     Parameters
     ----------
@@ -51,24 +51,25 @@ def snapshot_diff(
     after: as `S2`; None is the current snapshot.
     start, row_start: first file and first row shown.
 
-    Raises NotFoundError for a snapshot that is not there, FormatError naming a damaged file.
+    Raises NotFoundError if a snapshot does not exist, FormatError naming a damaged file.
     """
     view = as_table_view(table)
     messages = Messages(lang)
     new = view.snapshot(after)
     old = view.snapshot(before) if before else _parent(view, new)
+    names = [view.aliases.snapshot(s.snapshot_id) for s in view.aliases.snapshots[-MOST_OPTIONS:]]
     state = {"before": before, "after": after, "start": start, "row_start": row_start}
-    blocks: list[Block] = []
+    blocks: list[Grid] = []
     sentence = messages("diff-nothing", table=view.name)
     if new is not None:
         change = _Change(view, old, new)
         came, went, compared = change.rows()
-        names = {"before": _name(view, old), "after": _name(view, new)}
         sentence = messages(
             "diff-sentence",
-            **names,
-            added=str(len(change.added)),
-            removed=str(len(change.removed)),
+            before=_name(view, old),
+            after=_name(view, new),
+            added=len(change.added),
+            removed=len(change.removed),
             rows_in=f"{came.total():,}" if compared else "?",
             rows_out=f"{went.total():,}" if compared else "?",
         )
@@ -77,19 +78,13 @@ def snapshot_diff(
             _rows(messages, view, came, went, row_start, compared=compared),
             _counters(messages, view, new),
         ]
-    defaults = {"before": None, "after": None, "start": 0, "row_start": 0}
-    return Page(
-        view="SnapshotDiff",
-        title=messages("title-SnapshotDiff"),
-        sentence=sentence,
-        lang=messages.lang,
-        code=code_line("SnapshotDiff", "table", state, defaults),
-        blocks=tuple(blocks),
-        controls=tuple(
-            Control(kind="select", trait=t, label=messages(t), value=v, options=_options(view))
-            for t, v in (("before", before), ("after", after))
-        ),
-        words=words(messages),
+    return make_page(
+        messages,
+        snapshot_diff,
+        sentence,
+        state=state,
+        blocks=blocks,
+        controls=[select(t, messages(t), state[t], [None, *names]) for t in ("before", "after")],
     )
 
 
@@ -111,10 +106,10 @@ class _Change:
         if snapshot is None:
             return {}
         parts = [self._view.live(snapshot, content) for content in ManifestContent]
-        return {e.data_file.identity: e for part in parts for e in part.some(0, len(part))}
+        return {e.data_file.identity: e for part in parts for e in part}
 
     def rows(self) -> tuple[Counter[Row], Counter[Row], bool]:
-        """Rows that came and rows that went; False as the third where there are too many to compare."""
+        """Return the rows that came and the rows that went; the third is False if there are too many to compare."""
         data = [e.data_file for e in (*self.added, *self.removed) if not isinstance(e.data_file, DeleteFile)]
         if sum(f.record_count for f in data) > MOST_ROWS:
             return Counter(), Counter(), False
@@ -148,26 +143,19 @@ class _Change:
 
 
 def _files(messages: Messages, view: TableView, change: _Change, start: int) -> Grid:
-    entries = [("added", e) for e in change.added] + [("removed", e) for e in change.removed]
+    entries: list[tuple[Mark, ManifestEntry]] = [("added", e) for e in change.added]
+    entries += [("removed", e) for e in change.removed]
     first, stop, more = paging(messages, "start", start, len(entries))
+    lines = []
+    for mark, entry in entries[first:stop]:
+        name, kind = view.aliases.file(entry), messages("kind-" + kind_of(entry))
+        cells = (f"{entry.data_file.record_count:,}", entry.sequence_number or 0)
+        lines.append(line(name, name, messages(mark), kind, *cells, mark=mark))
     return Grid(
         name="files",
         caption=messages("diff-files"),
         columns=(messages("file"), messages("change"), messages("kind"), "record_count", "sequence_number"),
-        lines=tuple(
-            Line(
-                key=view.aliases.file(e),
-                cells=(
-                    view.aliases.file(e),
-                    messages(word),
-                    messages("kind-" + (e.data_file.kind if isinstance(e.data_file, DeleteFile) else "data-file")),
-                    f"{e.data_file.record_count:,}",
-                    str(e.sequence_number or 0),
-                ),
-                mark="added" if word == "added" else "removed",
-            )
-            for word, e in entries[first:stop]
-        ),
+        lines=tuple(lines),
         numbers=(3, 4),
         **more,
     )
@@ -176,28 +164,23 @@ def _files(messages: Messages, view: TableView, change: _Change, start: int) -> 
 def _rows(
     messages: Messages, view: TableView, came: Counter[Row], went: Counter[Row], start: int, *, compared: bool
 ) -> Grid:
-    changed: list[tuple[str, Row]] = [("removed", r) for r in sorted(went.elements())]
+    changed: list[tuple[Mark, Row]] = [("removed", r) for r in sorted(went.elements())]
     changed += [("added", r) for r in sorted(came.elements())]
     first, stop, more = paging(messages, "row_start", start, len(changed))
     if not compared:
         more = {"shown": messages("diff-too-many", most=f"{MOST_ROWS:,}")}
     more = without_columns(messages, more, len(view.metadata.schema.fields) - _MOST_COLUMNS)
-    marks: dict[str, Mark] = {"added": "added", "removed": "removed"}
     columns = [brief(f.name) for f in view.metadata.schema.fields[:_MOST_COLUMNS]]
-    return Grid(
-        name="rows",
-        caption=messages("diff-rows"),
-        columns=(messages("change"), *columns),
-        lines=tuple(
-            Line(key=i, cells=(messages(word), *(_cut(v) for v in row[:_MOST_COLUMNS])), mark=marks[word])
-            for i, (word, row) in enumerate(changed[first:stop], first)
-        ),
-        **more,
-    )
+    lines = []
+    for i, (mark, row) in enumerate(changed[first:stop], first):
+        values = (brief(v, _LONGEST_VALUE) for v in row[:_MOST_COLUMNS])
+        lines.append(line(i, messages(mark), *values, mark=mark))
+    columns = [messages("change"), *columns]
+    return Grid(name="rows", caption=messages("diff-rows"), columns=tuple(columns), lines=tuple(lines), **more)
 
 
 def _counters(messages: Messages, view: TableView, snapshot: Snapshot) -> Grid:
-    """Counters of the summary, as written and as the manifests say."""
+    """Compare the counters of the summary with those that the manifests give."""
     manifests = (view.reader.columns(m) for m in view.reader.manifests(snapshot))
     entries = [e for columns in manifests for e in columns.entries(np.arange(len(columns)))]
     found = {k: n for k, n in count_entries(snapshot.snapshot_id, entries).items() if n}
@@ -208,8 +191,8 @@ def _counters(messages: Messages, view: TableView, snapshot: Snapshot) -> Grid:
         written = brief(snapshot.summary.get(name, "-"))
         same = written == str(number)
         verdict = messages("same") if same else messages("missing" if written == "-" else "different")
-        cells = (name, *(("…", "…") if name.endswith("files-size") and same else (written, str(number))), verdict)
-        lines.append(Line(key=name, cells=cells, mark="" if same or written == "-" else "wrong"))
+        shown = ("…", "…") if name.endswith("files-size") and same else (written, number)
+        lines.append(line(name, name, *shown, verdict, mark="" if same or written == "-" else "wrong"))
     return Grid(
         name="counters",
         caption=messages("diff-counters", snapshot=_name(view, snapshot)),
@@ -225,12 +208,3 @@ def _parent(view: TableView, snapshot: Snapshot | None) -> Snapshot | None:
 
 def _name(view: TableView, snapshot: Snapshot | None) -> str:
     return view.aliases.snapshot(snapshot.snapshot_id) if snapshot is not None else "-"
-
-
-def _options(view: TableView) -> tuple[tuple[Any, str], ...]:
-    names = [view.aliases.snapshot(s.snapshot_id) for s in view.aliases.snapshots[-_MOST_OPTIONS:]]
-    return ((None, "-"), *((n, n) for n in names))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= 120 else f"{text[:120]}…"

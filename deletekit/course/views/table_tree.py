@@ -1,22 +1,23 @@
-"""TableTree: metadata, refs and snapshots, each down to manifests, entries and files, by the names they are stored by.
+"""TableTree: metadata, refs and snapshots, each down to manifests, entries and files, by their names in the files.
 
-Law: what is stored is shown. Ids, paths, times and sizes that differ from one run or engine to the next are shown by
-alias or as `…`, in full with `raw`; selecting such a line shows its value in full as well.
+Ids, paths, times and sizes that differ from one run or engine to the next are shown by alias or as `…`, and in full
+with `raw`. Selecting such a line shows its value in full too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from deletekit.course.views.build import code_line, words
-from deletekit.course.views.messages import Messages
-from deletekit.course.views.page import Control, Mark, Node, Page, Tree
-from deletekit.course.views.table_view import TableView, as_table_view
+from deletekit.course.translations import Messages
+from deletekit.course.views.build import check, make_page
+from deletekit.course.views.page import Mark, Node, Page, Tree
+from deletekit.course.views.table_view import TableView, as_table_view, kind_of
 from deletekit.course.views.tree_items import Item, Items, visible
-from deletekit.formats.content_file import DeleteFile, EntryStatus, FileContent, ManifestEntry
+from deletekit.formats.content_file import EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 from deletekit.formats.safe_text import brief, literal, plain
 from deletekit.table.metadata import Snapshot
@@ -24,22 +25,12 @@ from deletekit.verbs.inspect import to_json
 
 __all__ = ["table_tree"]
 
-_SNAPSHOT_IDS = frozenset(
-    (
-        "snapshot-id",
-        "parent-snapshot-id",
-        "current-snapshot-id",
-        "snapshot_id",
-        "added_snapshot_id",
-        "source-snapshot-id",
-    )
-)
+_SNAPSHOT_IDS = re.compile("((parent|current|source)-)?snapshot-id|(added_)?snapshot_id")
 _PATHS = frozenset(("file_path", "referenced_data_file"))
 _VARYING = frozenset(
-    ("timestamp-ms", "last-updated-ms", "table-uuid", "manifest_length", "location", "metadata-file", "manifest_path")
+    ["timestamp-ms", "last-updated-ms", "table-uuid", "manifest_length", "location", "metadata-file", "manifest_path"]
 )
 _MASK = "…"
-_DEFAULTS = {"node": "", "snapshot": None, "deletes_only": False, "raw": False}
 _STATUS_MARKS: dict[EntryStatus, Mark] = {EntryStatus.ADDED: "added", EntryStatus.DELETED: "removed"}
 
 
@@ -53,17 +44,17 @@ def table_tree(
     raw: bool = False,
     lang: str | None = None,
 ) -> Page:
-    """The page of a table's metadata.
+    """Make the page of a table's metadata.
 
     Parameters
     ----------
-    node: key of the selected line, as `snapshots/S2/manifest-list/1`; what it lies in is unfolded.
+    node: key of the selected line, as `snapshots/S2/manifest-list/1`; its parents are unfolded.
     expanded: keys of the unfolded lines; None unfolds the snapshot down to its manifests.
     snapshot: the snapshot unfolded by default, as `S2`; None is the current one.
     deletes_only: list delete manifests only.
     raw: show ids, paths, times and sizes in full.
 
-    Raises NotFoundError for a node that is not there; FormatError naming the file that cannot be read.
+    Raises NotFoundError if the snapshot does not exist, FormatError naming a file that cannot be read.
     """
     view = as_table_view(table)
     messages = Messages(lang)
@@ -76,37 +67,34 @@ def table_tree(
     state: dict[str, Any] = {"node": node, "snapshot": snapshot, "deletes_only": deletes_only, "raw": raw}
     state |= {} if expanded is None else {"expanded": tuple(expanded)}
     if selected is None:
-        sentence = messages("tree-of", table=view.name, snapshots=str(len(view.aliases.snapshots)))
+        sentence = messages("tree-of", table=view.name, snapshots=len(view.aliases.snapshots))
     else:
         value = brief(selected.secret or selected.value or "-", 2_000)
         sentence = messages("tree-line", label=brief(selected.label), value=value)
-    return Page(
-        view="TableTree",
-        title=messages("title-TableTree"),
-        sentence=sentence,
-        lang=messages.lang,
-        code=code_line("TableTree", "table", state, _DEFAULTS),
-        blocks=(
-            Tree(
-                name="tree",
-                caption=messages("tree-caption", table=view.name),
-                nodes=tuple(n for n, _ in found),
-                select="node",
-                selected=node,
-                expand="expanded",
-            ),
-        ),
-        controls=(
-            Control(kind="check", trait="deletes_only", label=messages("deletes-only"), value=deletes_only),
-            Control(kind="check", trait="raw", label=messages("raw"), value=raw),
-        ),
-        state={"node": node},
-        words=words(messages),
+    tree = Tree(
+        name="tree",
+        caption=messages("tree-caption", table=view.name),
+        nodes=tuple(n for n, _ in found),
+        select="node",
+        selected=node,
+        expand="expanded",
+    )
+    return make_page(
+        messages,
+        table_tree,
+        sentence,
+        state=state,
+        chosen={"node": node},
+        blocks=[tree],
+        controls=[
+            check("deletes_only", messages("deletes-only"), deletes_only),
+            check("raw", messages("raw"), raw),
+        ],
     )
 
 
 def _selected(found: Sequence[tuple[Node, Item]], parts: Sequence[str]) -> tuple[str, Item | None]:
-    """The node meant; of one that is folded up or gone with another snapshot, what remains of the way there."""
+    """Return the selected node or its nearest visible parent: it may be folded, or gone with another snapshot."""
     items = {n.key: item for n, item in found}
     ways = ("/".join(parts[:i]) for i in range(len(parts), 0, -1))
     node = next((way for way in ways if way in items), "")
@@ -121,7 +109,7 @@ def _default(view: TableView, snapshot: Snapshot | None) -> tuple[str, ...]:
 
 
 class _Roots:
-    """Makes the items of one table."""
+    """Makes the items of one table's tree."""
 
     def __init__(self, view: TableView, messages: Messages, *, raw: bool, deletes_only: bool) -> None:
         self._view = view
@@ -181,11 +169,8 @@ class _Roots:
         return Items(len(listed), lambda a, b: [self._manifest(i, m) for i, m in listed[a:b]])
 
     def _manifest(self, number: int, listed: ManifestFile) -> Item:
-        counts = {
-            "added": listed.added_files_count,
-            "existing": listed.existing_files_count,
-            "deleted": listed.deleted_files_count,
-        }
+        names = ("added", "existing", "deleted")
+        counts = {name: getattr(listed, f"{name}_files_count") for name in names}
         kind = self._say("manifest-deletes" if listed.content == ManifestContent.DELETES else "manifest-data")
         value = ", ".join([kind, *(f"{k} {n:,}" for k, n in counts.items() if n)])
 
@@ -203,8 +188,7 @@ class _Roots:
     def _entry(self, entry: ManifestEntry) -> Item:
         name = self._view.aliases.file(entry)
         file = entry.data_file
-        kind = file.kind if isinstance(file, DeleteFile) else "data-file"
-        value = f"{entry.status.name}, {self._say('kind-' + kind)}, record_count {file.record_count:,}"
+        value = f"{entry.status.name}, {self._say('kind-' + kind_of(entry))}, record_count {file.record_count:,}"
 
         def children() -> Items:
             fields = {k: v for k, v in to_json(entry).items() if k != "data_file"}
@@ -221,20 +205,20 @@ class _Roots:
         )
 
     def _without_sizes(self, file: dict[str, Any], *, bounds: bool) -> dict[str, Any]:
-        """Sizes are the Parquet writer's own; and a position delete's bounds are the paths in it."""
+        """Hide the sizes, which the Parquet writer decides, and a position delete's bounds, which are paths."""
         varying = {"file_size_in_bytes", "column_sizes", "split_offsets"}
         varying |= {"lower_bounds", "upper_bounds"} if bounds else set()
         return file if self._raw else {k: _MASK if k in varying else v for k, v in file.items()}
 
     def _json(self, name: str, value: Any, field: str) -> Item:
-        """An item of a JSON value, whatever is in it."""
-        safe = brief(name).replace("/", "%2F")  # the slash divides keys
+        """Make the item of a JSON value."""
+        safe = brief(name).replace("/", "%2F")  # the slash separates keys
         if isinstance(value, Mapping) and value:
             pairs = list(value.items())
             return Item(
                 name=safe,
                 label=plain(name),
-                value=f"{{{len(pairs) if self._raw else _MASK}}}",  # writers keep more or fewer properties
+                value=f"{{{len(pairs) if self._raw else _MASK}}}",  # the number of properties depends on the writer
                 children=lambda: Items(len(pairs), lambda a, b: [self._json(str(k), v, str(k)) for k, v in pairs[a:b]]),
             )
         if isinstance(value, list | tuple) and value:
@@ -254,7 +238,7 @@ class _Roots:
     def _masked(self, field: str, value: Any, full: str) -> str:
         if value is None:
             return full
-        if field in _SNAPSHOT_IDS:
+        if _SNAPSHOT_IDS.fullmatch(field):
             return self._view.aliases.snapshot(value if isinstance(value, int) else None)
         if field in _PATHS:
             return self._view.aliases.path(str(value)) or _MASK

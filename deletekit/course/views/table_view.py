@@ -1,19 +1,18 @@
-"""A table as the views look at it: anyone's, read-only, its manifests decoded once.
+"""A table as the views see it: read-only, its manifests decoded once.
 
-Law: nothing here or above it writes. What a view is given is opened by its metadata file, never by a catalog that
-could commit.
+Nothing here or in the views may write. A table is opened by its metadata file, never by a catalog that could commit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
-from deletekit.course.views.aliases import Aliases
+from deletekit.course.views.short_names import ShortNames
 from deletekit.deletes.plan import delete_index
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.which_apply import DeleteFileIndex
@@ -26,27 +25,27 @@ from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table, from_metadata
 
-__all__ = ["LiveFiles", "TableView", "as_table_view", "delete_of", "window"]
+__all__ = ["LiveEntries", "TableView", "as_table_view", "delete_of", "kind_of", "window"]
 
 
 class TableView:
-    """What the views of one table share.
+    """A table, opened once for all views of it.
 
     Parameters
     ----------
     source: a deletekit or pyiceberg table, or the path of a metadata file or table directory.
 
-    Raises NotFoundError, FormatError, and InvalidInputError for what is no table.
+    Raises NotFoundError, FormatError, and InvalidInputError if `source` is not a table.
     """
 
     def __init__(self, source: Any) -> None:
         self.table = _open(source)
         self.metadata: TableMetadata = self.table.metadata
         self.reader = SnapshotReader(self.table.io, self.metadata)
-        self.aliases = Aliases(self.metadata, self.reader)
+        self.aliases = ShortNames(self.metadata, self.reader)
         self.context = ReadContext(self.table.io, self.metadata)
         self._indexes: dict[int, DeleteFileIndex] = {}
-        self._live: dict[tuple[int, ManifestContent], LiveFiles] = {}
+        self._live: dict[tuple[int, ManifestContent], LiveEntries] = {}
 
     @cached_property
     def name(self) -> str:
@@ -54,32 +53,32 @@ class TableView:
         return brief(self.table.identifier[-1])
 
     def snapshot(self, name: str | None) -> Snapshot | None:
-        """By alias; None is the head of main, and None when there is none. Raises NotFoundError."""
+        """Return a snapshot by alias; None is the head of main, if there is one. Raises NotFoundError."""
         return self.aliases.snapshot_of(name) if name else self.metadata.current_snapshot
 
     def index(self, snapshot: Snapshot) -> DeleteFileIndex:
-        """The snapshot's delete file index."""
+        """Return the snapshot's delete file index."""
         if snapshot.snapshot_id not in self._indexes:
             self._indexes[snapshot.snapshot_id] = delete_index(self.metadata, snapshot, self.reader)
         return self._indexes[snapshot.snapshot_id]
 
-    def live(self, snapshot: Snapshot, content: ManifestContent) -> LiveFiles:
-        """The snapshot's live data files, or delete files."""
+    def live(self, snapshot: Snapshot, content: ManifestContent) -> LiveEntries:
+        """Return the snapshot's live data files, or delete files."""
         key = snapshot.snapshot_id, content
         if key not in self._live:
-            self._live[key] = LiveFiles(list(self.reader.live_columns(snapshot, content)))
+            self._live[key] = LiveEntries(list(self.reader.live_columns(snapshot, content)))
         return self._live[key]
 
     def data_file(self, snapshot: Snapshot, name: str) -> ManifestEntry:
-        """A live data file by alias. Raises NotFoundError."""
+        """Return a live data file by alias. Raises NotFoundError."""
         return self._entry(snapshot, name, ManifestContent.DATA)
 
     def delete_file(self, snapshot: Snapshot, name: str) -> ManifestEntry:
-        """A live delete file or deletion vector by alias. Raises NotFoundError."""
+        """Return a live delete file or deletion vector by alias. Raises NotFoundError."""
         return self._entry(snapshot, name, ManifestContent.DELETES)
 
     def shown_path(self, path: str) -> str:
-        """A path below the table's location without it."""
+        """Return a path, relative to the table's location if it is inside."""
         return short(path, self.metadata.location)
 
     def _entry(self, snapshot: Snapshot, name: str, content: ManifestContent) -> ManifestEntry:
@@ -90,28 +89,36 @@ class TableView:
         return found
 
 
-class LiveFiles:
-    """Live files of a snapshot, in manifest order; an entry is made when it is asked for."""
+class LiveEntries(Sequence[ManifestEntry]):
+    """The manifest entries of a snapshot's live files, in manifest order; an entry is made when it is asked for."""
 
     def __init__(self, manifests: Sequence[ManifestColumns]) -> None:
         self._parts = [(columns, np.flatnonzero(columns.is_live)) for columns in manifests]
-        self._ends = np.cumsum([len(rows) for _, rows in self._parts], dtype=np.int64)
 
     def __len__(self) -> int:
-        return int(self._ends[-1]) if len(self._ends) else 0
+        return sum(len(rows) for _, rows in self._parts)
 
-    def some(self, start: int, stop: int) -> list[ManifestEntry]:
-        """Entries `start .. stop - 1`."""
+    @overload
+    def __getitem__(self, at: int) -> ManifestEntry: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[ManifestEntry]: ...
+    def __getitem__(self, at: int | slice) -> ManifestEntry | list[ManifestEntry]:
+        if isinstance(at, int):
+            place = range(len(self))[at]
+            return self[place : place + 1][0]
+        start, stop, _ = at.indices(len(self))
         found: list[ManifestEntry] = []
         first = 0
         for columns, rows in self._parts:
-            low, high = max(start - first, 0), max(stop - first, 0)
-            found += columns.entries(rows[low:high])
+            found += columns.entries(rows[max(start - first, 0) : max(stop - first, 0)])
             first += len(rows)
         return found
 
+    def __iter__(self) -> Iterator[ManifestEntry]:
+        return iter(self[:])
+
     def find(self, identity: tuple[Any, ...]) -> ManifestEntry | None:
-        """The entry of a file or deletion vector."""
+        """Return the entry of a file or deletion vector; None without one."""
         for columns, rows in self._parts:
             at = np.flatnonzero(np.asarray(columns.paths(rows).to_numpy(zero_copy_only=False) == identity[0]))
             for entry in columns.entries(rows[at]):
@@ -121,12 +128,12 @@ class LiveFiles:
 
 
 def as_table_view(source: Any) -> TableView:
-    """`source` itself when it is a TableView, or a new one of it."""
+    """Return `source` itself if it is a TableView, else a new one of it."""
     return source if isinstance(source, TableView) else TableView(source)
 
 
 def window(start: int, total: int, size: int) -> tuple[int, int]:
-    """The part of `total` things to show, beginning at or before `start`: first and one behind the last."""
+    """Return the part of `total` things to show that has `start` in it: the first and the one after the last."""
     first = min(max(start, 0), max(total - 1, 0)) // size * size
     return first, min(first + size, total)
 
@@ -146,6 +153,11 @@ def _open(source: Any) -> Table:
 
 
 def delete_of(entry: ManifestEntry) -> DeleteFile:
-    """The delete file of an entry of a delete manifest."""
+    """Return the delete file of an entry of a delete manifest."""
     assert isinstance(entry.data_file, DeleteFile)
     return entry.data_file
+
+
+def kind_of(entry: ManifestEntry) -> str:
+    """Return `data-file`, or the kind of a delete: `deletion-vector`, `position-delete` or `equality-delete`."""
+    return entry.data_file.kind if isinstance(entry.data_file, DeleteFile) else "data-file"

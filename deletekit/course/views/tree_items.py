@@ -1,4 +1,4 @@
-"""What can be unfolded: items with children that are made when they are looked at, a hundred at a time."""
+"""The items of a tree: children are made when they are shown, a hundred at a time."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ __all__ = ["Item", "Items", "visible"]
 
 AT_ONCE = 100
 MOST_NODES = 1_000
-"""Nodes of one page; what lies behind them is reached by folding others up."""
+"""Nodes of one page; the next ones are reached by folding others up."""
 LONGEST_SHOWN = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Children: how many, and those of some places."""
+    """Children: how many, and those in a range."""
 
     total: int
     some: Callable[[int, int], Sequence[Item]]
 
     @classmethod
     def of(cls, items: Sequence[Item]) -> Items:
-        """Children that are there already."""
+        """Return children that exist already."""
         return cls(len(items), lambda start, stop: items[start:stop])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One thing in a tree; `name` tells it from its siblings and has no slash."""
+    """One thing in a tree; `name` is unique among its siblings and has no slash."""
 
     name: str
     label: str
@@ -40,11 +40,11 @@ class Item:
     mark: Mark = ""
     children: Callable[[], Items] | None = None
     secret: str = ""
-    """The value in full, where `value` is short or masked."""
+    """The value in full, if `value` is short or masked."""
 
 
 def visible(roots: Items, expanded: frozenset[str]) -> Iterator[tuple[Node, Item]]:
-    """The nodes that are to be seen, in order, at most `MOST_NODES`; more than a hundred siblings come in groups."""
+    """Return the visible nodes in order, at most `MOST_NODES`. More than a hundred siblings come in groups."""
     return islice(_walk(roots, expanded, "", 1), MOST_NODES)
 
 
@@ -70,7 +70,7 @@ def _walk(items: Items, expanded: frozenset[str], prefix: str, level: int) -> It
 
 
 def _grouped(items: Items, start: int, stop: int) -> Sequence[Item]:
-    """The children of some places; more than a hundred as groups of a hundred, of ten thousand, ..."""
+    """Return the children in a range; more than a hundred as groups of a hundred, of ten thousand, ..."""
     if stop - start <= AT_ONCE:
         return items.some(start, stop)
     step = AT_ONCE
@@ -80,8 +80,5 @@ def _grouped(items: Items, start: int, stop: int) -> Sequence[Item]:
 
 
 def _group(items: Items, start: int, stop: int) -> Item:
-    def children() -> Items:
-        inside = _grouped(items, start, stop)
-        return Items.of(inside)
-
-    return Item(name=f"{start + 1}-{stop}", label=f"{start + 1:,}-{stop:,}", children=children)
+    label = f"{start + 1:,}-{stop:,}"
+    return Item(name=f"{start + 1}-{stop}", label=label, children=lambda: Items.of(_grouped(items, start, stop)))

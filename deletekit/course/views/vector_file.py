@@ -1,6 +1,6 @@
-"""What BitmapBytes shows: a file of deletion vectors, and the one vector of it that is mapped.
+"""Open what BitmapBytes shows: a file of deletion vectors, and the vector of it that is mapped.
 
-Law: the bytes are laid out before anything is decoded; a vector that cannot be decoded leaves its bytes to be seen.
+The bytes are laid out before anything is decoded, so the bytes of a vector that cannot be decoded are shown too.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from deletekit.course.views.aliases import alias_number
+from deletekit.course.views.build import MOST_OPTIONS
 from deletekit.course.views.byte_layout import layout
 from deletekit.course.views.table_view import TableView, as_table_view, delete_of
 from deletekit.delta.deletion_vector import decode_body
@@ -19,14 +19,14 @@ from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.metadata import Snapshot
 
-__all__ = ["LARGEST_FILE", "VectorFile", "open_vector_file"]
+__all__ = ["LARGEST_FILE", "VectorFile", "is_vector_file", "open_vector_file"]
 
 LARGEST_FILE = 1 << 28
 _FILES_LOOKED_AT = 2_000
 
 
 class VectorFile:
-    """The file and the one vector of it that is mapped; `problem` is why it cannot be."""
+    """A file of deletion vectors and the vector of it that is mapped; `problem` is why it cannot be mapped."""
 
     def __init__(self, data: bytes, name: str, names: Sequence[str], source: str, location: str = "") -> None:
         self.data = data
@@ -40,7 +40,7 @@ class VectorFile:
         self.problem: DeletekitError | None = None
 
     def map_blob(self, number: str) -> None:
-        """Decode a vector of the file by its number; a blob of another type has no positions."""
+        """Decode a vector of the file by its number. A blob of another type has no positions."""
         parts = [r for r in self.ranges if r.part == f"blob {number}"]
         if parts and parts[0].field == "length":
             try:
@@ -49,11 +49,16 @@ class VectorFile:
                 self.problem = e
 
 
+def is_vector_file(source: Any) -> bool:
+    """Return whether a source is the bytes or path of a file, not a table."""
+    return isinstance(source, bytes) or (isinstance(source, str | Path) and str(source).endswith((".puffin", ".bin")))
+
+
 def open_vector_file(source: Any, delete_file: str | None, snapshot: str | None) -> VectorFile | None:
-    """See `bitmap_bytes`; None for a table without vectors."""
+    """Open a source of `bitmap_bytes`. Return None for a table without vectors."""
     if isinstance(source, bytes):
         return _of_bytes(source, delete_file)
-    if isinstance(source, str | Path) and str(source).endswith((".puffin", ".bin")):
+    if is_vector_file(source):
         return _of_path(Path(str(source).removeprefix("file://")), delete_file)
     view = as_table_view(source)
     at = view.snapshot(snapshot)
@@ -87,7 +92,7 @@ def _of_bytes(data: bytes, name: str | None) -> VectorFile:
     if name is not None and name not in names:
         expected = f"{names[0]} .. {names[-1]}" if names else "none"
         raise InvalidInputError("no such blob", kind="blob", field="delete_file", found=name, expected=expected)
-    shown.names = names[:200]
+    shown.names = names[:MOST_OPTIONS]
     shown.map_blob(shown.name)
     return shown
 
@@ -98,9 +103,7 @@ def _of_entry(view: TableView, snapshot: Snapshot, entry: ManifestEntry) -> Vect
     if size > LARGEST_FILE:
         raise _too_large(delete.file_path, size)
     data = view.table.io.read(delete.file_path)
-    live = view.live(snapshot, ManifestContent.DELETES).some(0, _FILES_LOOKED_AT)
-    vectors = [view.aliases.file(e) for e in live if delete_of(e).is_deletion_vector]
-    names = sorted(vectors, key=alias_number)[:200]
+    names = [view.aliases.file(e) for e in _vectors(view, snapshot)[:MOST_OPTIONS]]
     shown = VectorFile(data, view.aliases.file(entry), names, "table", view.metadata.location)
     try:
         shown.bitmap = view.context.loader.vector(delete)
@@ -111,10 +114,7 @@ def _of_entry(view: TableView, snapshot: Snapshot, entry: ManifestEntry) -> Vect
 
 
 def _rows_of(view: TableView, snapshot: Snapshot, delete: DeleteFile) -> int | None:
-    """Rows of the data file that a vector is about."""
-    name = view.aliases.path(delete.referenced_data_file or "")
-    if name is None:
-        return None
+    """Return the row count of a vector's data file."""
     found = view.live(snapshot, ManifestContent.DATA).find((delete.referenced_data_file,))
     return found.data_file.record_count if found is not None else None
 
@@ -125,9 +125,13 @@ def _vector(view: TableView, snapshot: Snapshot, name: str | None) -> ManifestEn
         if not delete_of(entry).is_deletion_vector:
             raise InvalidInputError("not a deletion vector", kind="delete-kind", field="delete_file", found=name)
         return entry
-    live = view.live(snapshot, ManifestContent.DELETES).some(0, _FILES_LOOKED_AT)
-    vectors = (e for e in live if delete_of(e).is_deletion_vector)
-    return min(vectors, key=lambda e: alias_number(view.aliases.file(e)), default=None)
+    return next(iter(_vectors(view, snapshot)), None)
+
+
+def _vectors(view: TableView, snapshot: Snapshot) -> list[ManifestEntry]:
+    """Return the first deletion vectors of a snapshot, by the number in their names."""
+    live = view.live(snapshot, ManifestContent.DELETES)[:_FILES_LOOKED_AT]
+    return sorted((e for e in live if delete_of(e).is_deletion_vector), key=view.aliases.number)
 
 
 def _too_large(path: str, size: int) -> UnsupportedError:

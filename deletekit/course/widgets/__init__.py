@@ -1,4 +1,4 @@
-"""Widgets for notebooks: each shows one thing of a table, and with `explore` they are shown together, linked."""
+"""Widgets for notebooks: each shows one aspect of a table, and `explore` shows all of a table together, linked."""
 
 from deletekit.course.widgets.explore import Explorer, explore
 from deletekit.course.widgets.tables import BitmapBytes, RowFate, SequenceTimeline, SnapshotDiff, TableTree

@@ -1,19 +1,20 @@
-"""What every widget is: traits in, a page out.
+"""The base of the widgets: traits in, a page out.
 
-Law: Python answers, JavaScript draws. A widget is read-only; its state is in its traits, which can be set from either
-side and linked; whatever goes wrong is shown inside it.
+Python makes the page, JavaScript draws it. A widget is read-only. Its state is in its traits, which can be set from
+both sides and linked. Every error is shown inside the widget.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
-from typing import Any, ClassVar
+from inspect import signature
+from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
 
+from deletekit.course.translations import Messages
 from deletekit.course.views.build import error_page
-from deletekit.course.views.messages import Messages
 from deletekit.course.views.page import Control, Page
 from deletekit.course.views.page_html import document_html, page_html
 from deletekit.course.views.page_text import page_text, short_page_text
@@ -30,14 +31,14 @@ except ImportError as e:
 __all__ = ["PageWidget", "Resets", "esm_of"]
 
 Resets = Mapping[str, Mapping[str, Any]]
-"""Traits that mean nothing once another one has changed, and what they become: a row, in another file."""
+"""Traits that lose their meaning when another trait changes, and what they become: a row, in another file."""
 
 _SHARED_IMPORT = 'import { show } from "./shared.js";\n'
 
 
 @cache
 def esm_of(name: str) -> str:
-    """A widget's module with what all share in place of its import: a notebook has no address to import from."""
+    """Return a widget's script with the shared script in it: a notebook has no address to import that from."""
     folder = files("deletekit.course.widgets").joinpath("static")
     own = folder.joinpath(f"{name}.js").read_text(encoding="utf-8")
     shared = folder.joinpath("shared.js").read_text(encoding="utf-8")
@@ -50,20 +51,36 @@ def _css() -> str:
 
 
 class PageWidget(anywidget.AnyWidget):
-    """Base of the widgets: keeps `page` up to date with the traits a subclass tags `state=True`.
+    """Base of the widgets: keeps `page` up to date with the traits.
+
+    A subclass names its view function: `class RowFate(TableWidget, view=row_fate)`. The keyword parameters of the
+    function, with their types and defaults, become traits; its name is that of the script in `static/`.
 
     Attributes
     ----------
-    lang: one of `en`, `ko`, `ja`, `zh-CN`, `es`; without it DELETEKIT_LANG, or that of the notebook's folder.
+    lang: one of `en`, `ko`, `ja`, `zh-CN`, `es`; None is DELETEKIT_LANG, or the language of the notebook's folder.
 
-    Raises TypeError for a trait the widget does not have. What goes wrong with the table is shown inside.
+    Raises TypeError for an unknown trait. Errors of the table are shown inside.
     """
 
+    _make_page: ClassVar[Callable[..., Page]]
     module: ClassVar[str]
     resets: ClassVar[Resets] = {}
 
     page = traitlets.Dict(read_only=True).tag(sync=True)
     lang = traitlets.Unicode(allow_none=True, default_value=None).tag(sync=True, state=True)
+
+    def __init_subclass__(cls, view: Callable[..., Page] | None = None, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if view is not None:
+            cls._make_page, cls.module = staticmethod(view), view.__name__
+            for name, trait in _traits(view).items():
+                trait.class_init(cls, name)
+                setattr(cls, name, trait)
+
+    if TYPE_CHECKING:  # the traits
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __init__(self, **state: Any) -> None:
         unknown = sorted(set(state) - set(self.trait_names(state=True)) - set(self.trait_names(state=None)))
@@ -79,17 +96,25 @@ class PageWidget(anywidget.AnyWidget):
         self.observe(self._changed, names=self.trait_names(state=True))
 
     def view(self) -> Page:
-        """The page of the present state. Subclasses say how it is made; what they raise is shown."""
+        """Make the page of the present state. What this raises is shown."""
+        return self._make_page(*self._sources(), **self._state())
+
+    def _sources(self) -> tuple[Any, ...]:
+        """Return the view's positional arguments: the table or record to show."""
         raise NotImplementedError
+
+    def _state(self) -> dict[str, Any]:
+        """Return the traits that the page is made of."""
+        return {name: getattr(self, name) for name in self.trait_names(state=True)}
 
     @property
     def shown(self) -> Page:
-        """The page as it is shown now."""
+        """The page that is shown now."""
         assert self._page is not None
         return self._page
 
     def to_html(self) -> str:
-        """The present state as one HTML document that needs nothing else."""
+        """Return the present state as one HTML document that loads nothing."""
         page = self.shown
         return document_html(page.title, page.lang, page.words.get("state", ""), [(page.view, page)])
 
@@ -106,9 +131,6 @@ class PageWidget(anywidget.AnyWidget):
         data["text/html"] = page_html(self.shown)
         return data, metadata
 
-    def _state(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.trait_names(state=True)}
-
     def _changed(self, change: Any) -> None:
         if self._drawing:
             return
@@ -121,10 +143,10 @@ class PageWidget(anywidget.AnyWidget):
         self._draw()
 
     def _draw(self) -> None:
-        """Make the page anew; where the view chose a default, the trait shall say which."""
+        """Make the page again, and set the traits that the view chose a value for."""
         try:
             page = self.view()
-        except Exception as e:  # noqa: BLE001  # a handler's error is seen by nobody, and the page would be an old one
+        except Exception as e:  # noqa: BLE001  # an error in a handler is not shown, and the page would be an old one
             page = self._failed(e)
         self._drawing = True
         try:
@@ -144,12 +166,32 @@ class PageWidget(anywidget.AnyWidget):
         except DeletekitError:
             messages = Messages("en")
         page = error_page(type(self).__name__, error, messages, self._location())
-        # Whoever chose what cannot be shown must be able to choose something else.
+        # After a choice that cannot be shown, another choice must be possible.
         return replace(page, controls=tuple(map(self._now, self._page.controls)) if self._page else ())
 
     def _now(self, control: Control) -> Control:
         return control if control.kind == "button" else replace(control, value=getattr(self, control.trait))
 
     def _location(self) -> str:
-        """The table's location, which messages leave out."""
+        """Return the table's location, which messages leave out."""
         return ""
+
+
+def _traits(view: Callable[..., Page]) -> dict[str, Any]:
+    """Return a trait for each keyword parameter of a view but `lang`, which every widget has."""
+    hints = get_type_hints(view)
+    keywords = (p for p in signature(view).parameters.values() if p.kind == p.KEYWORD_ONLY and p.name != "lang")
+    return {p.name: _trait(hints[p.name], p.default).tag(sync=True, state=True) for p in keywords}
+
+
+def _trait(hint: Any, default: Any) -> Any:
+    """Return the trait of a type: `int`, `str`, `bool` or a sequence of them, each perhaps `| None`."""
+    optional = type(None) in get_args(hint)
+    plain = next(kind for kind in get_args(hint) if kind is not type(None)) if optional else hint
+    if plain in _SIMPLE_TRAITS:
+        return _SIMPLE_TRAITS[plain](default_value=default, allow_none=optional)
+    items = _SIMPLE_TRAITS[get_args(plain)[0]]()
+    return traitlets.List(items, default_value=None if default is None else list(default), allow_none=optional)
+
+
+_SIMPLE_TRAITS: Mapping[Any, Any] = {int: traitlets.Int, str: traitlets.Unicode, bool: traitlets.Bool}

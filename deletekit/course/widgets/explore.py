@@ -7,8 +7,8 @@ from typing import Any
 import traitlets
 from ipywidgets import VBox
 
+from deletekit.course.translations import Messages
 from deletekit.course.views.explore import EXPLORED, explore_html
-from deletekit.course.views.messages import Messages
 from deletekit.course.views.page_html import page_html
 from deletekit.course.views.table_view import as_table_view
 from deletekit.course.widgets.base import PageWidget
@@ -23,7 +23,7 @@ class Explorer(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     Attributes
     ----------
-    tree, rows, bytes, diff, timeline: the widgets; a snapshot or file chosen in one is chosen in all.
+    tree, rows, bytes, diff, timeline: the widgets. A snapshot or file chosen in one is chosen in all.
     """
 
     def __init__(self, table: Any, lang: str | None = None, **state: Any) -> None:
@@ -44,7 +44,7 @@ class Explorer(VBox):  # type: ignore[misc]  # ipywidgets has no types
         super().__init__([self.tree, self.rows, self.bytes, self.diff, self.timeline])
 
     def to_html(self) -> str:
-        """The widgets' present pages as one HTML document that needs nothing else."""
+        """Return the widgets' present pages as one HTML document that loads nothing."""
         messages = Messages(self.tree.lang)
         return explore_html(self._source, messages, [w.shown for w in self.widgets])
 
@@ -64,18 +64,18 @@ class Explorer(VBox):  # type: ignore[misc]  # ipywidgets has no types
         return data, {}
 
     def _chosen(self, change: Any) -> None:
-        """A snapshot or entry chosen in the tree is chosen in the others."""
+        """Choose in the other widgets the snapshot or entry that was chosen in the tree."""
         parts = change["new"].split("/")
         if len(parts) > 1 and parts[0] == "snapshots":
             self.tree.snapshot = parts[1]
         name = next((p for p in reversed(parts) if p[:1] in "DV" and p[1:].isdigit()), "")
         if name.startswith("D"):
-            self._show_file(name)
+            self.rows.data_file = name
         elif name:
             self.bytes.delete_file = name
 
     def _row(self, change: Any) -> None:
-        """The row chosen is shown in its file's deletion vector, if it has one, and its file on the timeline."""
+        """Show the chosen row in its file's deletion vector, if there is one, and its file on the timeline."""
         del change
         self.timeline.data_file = self.rows.data_file
         vectors = (line.cells for b in self.rows.shown.blocks if b.name == "deletes" for line in b.lines)  # type: ignore[union-attr]
@@ -86,10 +86,7 @@ class Explorer(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def _file(self, change: Any) -> None:
         if change["new"] is not None:
-            self._show_file(change["new"])
-
-    def _show_file(self, name: str) -> None:
-        self.rows.data_file = name
+            self.rows.data_file = change["new"]
 
 
 @public
@@ -98,10 +95,10 @@ def explore(table: Any, *, lang: str | None = None) -> Explorer:
 
     Parameters
     ----------
-    table: a deletekit or pyiceberg table, or the path of a metadata file or table directory; of anyone's table.
-    lang: one of `en`, `ko`, `ja`, `zh-CN`, `es`; without it DELETEKIT_LANG, or that of the notebook's folder.
+    table: a deletekit or pyiceberg table, or the path of a metadata file or table directory.
+    lang: one of `en`, `ko`, `ja`, `zh-CN`, `es`; None is DELETEKIT_LANG, or the language of the notebook's folder.
 
-    Raises NotFoundError or FormatError when the table cannot be opened at all; what is wrong further in is shown inside
-    the widgets. EnvironmentMissingError without anywidget.
+    Raises NotFoundError or FormatError if the table cannot be opened. Other errors are shown inside the widgets. Raises
+    EnvironmentMissingError without anywidget.
     """
     return Explorer(table, lang=lang)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
+from deletekit.course.recordings.delta_tables import synced_table
 from deletekit.course.views.delta_bridge import delta_bridge
 from deletekit.course.views.delta_view import DeltaView
 from deletekit.course.views.page import Facts, Grid, Page
@@ -33,6 +34,10 @@ def catalog(tmp_path: Path) -> Iterator[dk.Catalog]:
         yield opened
 
 
+def bridge(path: Any, table: Any = None, **state: Any) -> Page:
+    return delta_bridge(DeltaView(path, table, synced_table), **state)
+
+
 def grid(page: Page, name: str) -> Grid:
     found = page.block(name)
     assert isinstance(found, Grid)
@@ -49,7 +54,7 @@ def test_actions_entries_and_bytes(delta: HandMade) -> None:
     delta.commit(one, two)
     vector = delta.vector([1, 3])
     delta.commit(remove(one), with_vector(one, vector))
-    page = delta_bridge(delta.path)
+    page = bridge(delta.path)
     assert [(line.cells[0], line.cells[1], *line.cells[3:9], line.mark) for line in grid(page, "actions").lines] == [
         ("0", "protocol", "-", "-", "-", "-", "-", "-", ""),
         ("0", "metaData", "-", "-", "-", "-", "-", "-", ""),
@@ -69,7 +74,7 @@ def test_actions_entries_and_bytes(delta: HandMade) -> None:
     assert {c[-1] for c in parts(page)} == {"same"}
     assert parts(page)[0][1] == "1"  # behind the version byte
     assert parts(page)[0][4] == "4"  # behind Puffin's magic
-    earlier = delta_bridge(delta.path, version=0)
+    earlier = bridge(delta.path, version=0)
     assert "bytes" not in {b.name for b in earlier.blocks}
     assert [line.mark for line in grid(earlier, "actions").lines] == ["", "", "live", "live"]
 
@@ -84,7 +89,7 @@ def test_every_kind_of_vector(delta: HandMade, place: str, order: str) -> None:
     else:
         vector = {**delta.vector_file(body)[0], "cardinality": len(positions)}
     delta.commit(with_vector(delta.data(range(80_000)), vector))
-    page = delta_bridge(delta.path)
+    page = bridge(delta.path)
     assert not page.error
     facts = page.block("vector")
     assert isinstance(facts, Facts)
@@ -103,7 +108,7 @@ def test_files_of_vectors_two_data_files_share(delta: HandMade) -> None:
     """The same inline vector, letter by letter, on two data files: two vectors."""
     vector = inline(body_of([2]), 1)
     delta.commit(with_vector(delta.data(range(5)), vector), with_vector(delta.data(range(5)), vector))
-    page = delta_bridge(delta.path, vector="V2")
+    page = bridge(delta.path, vector="V2")
     assert sorted(line.cells[3] for line in grid(page, "actions").lines)[-2:] == ["V1", "V2"]
     assert {line.cells[0] for line in grid(page, "entries").lines} == {"D1", "V1", "D2", "V2"}
     assert {c[-1] for c in parts(page)} == {"same"}
@@ -126,7 +131,7 @@ def test_a_log_that_begins_with_a_checkpoint(delta: HandMade, count: int) -> Non
     checkpointed(delta, count)
     for version in (0, 1, 2):
         delta.log(version).unlink()
-    page = delta_bridge(delta.path)
+    page = bridge(delta.path)
     shown = [(line.cells[:2], line.mark) for line in grid(page, "actions").lines]
     assert sorted(s for s in shown if s[0][1] == "checkpoint: add") == [
         (("2", "checkpoint: add"), ""),
@@ -137,7 +142,7 @@ def test_a_log_that_begins_with_a_checkpoint(delta: HandMade, count: int) -> Non
     assert {line.cells[3] for line in grid(page, "counters").lines} == {"same"}
     assert {c[-1] for c in parts(page)} == {"same"}
     with pytest.raises(dk.NotFoundError, match="does not reach"):
-        delta_bridge(delta.path, version=1)
+        bridge(delta.path, version=1)
 
 
 @pytest.mark.parametrize("format_version", [2, 3])
@@ -150,7 +155,7 @@ def test_beside_a_table_that_follows(delta: HandMade, catalog: dk.Catalog, forma
     table = dk.sync_delta(delta.path, catalog, "t.d").table
     delta.commit(delta.data(range(3)))  # nobody has synced that
     before = files_of(table)
-    page = delta_bridge(delta.path, table)
+    page = bridge(delta.path, table)
     assert not page.error
     assert next(c for c in page.controls if c.trait == "version").value == 1
     assert {line.cells[3] for line in grid(page, "counters").lines} == {"same"}
@@ -163,8 +168,8 @@ def test_beside_a_table_that_follows(delta: HandMade, catalog: dk.Catalog, forma
     assert {c[-1] for c in parts(page)} == ({"same"} if format_version == 3 else {"not compared"})
     if format_version == 3:
         assert int(parts(page)[0][4]) == stored["content_offset"]
-    assert "entries" in {b.name for b in delta_bridge(delta.path, table, version=0).blocks}
-    assert delta_bridge(f"file://{delta.path}", table).block("counters") == page.block("counters")
+    assert "entries" in {b.name for b in bridge(delta.path, table, version=0).blocks}
+    assert bridge(f"file://{delta.path}", table).block("counters") == page.block("counters")
     assert eval(page.code, {"dk": Widgets, "path": delta.path, "table": table}) == page.code  # noqa: S307
     assert files_of(table) == before
 
@@ -175,20 +180,20 @@ class Widgets:
     class widgets:  # noqa: N801
         @staticmethod
         def DeltaBridge(path: Any, table: Any = None, **state: Any) -> str:  # noqa: N802
-            return delta_bridge(path, table, **state).code
+            return bridge(path, table, **state).code
 
 
 def test_a_table_that_others_changed_is_seen_to_differ(delta: HandMade, catalog: dk.Catalog) -> None:
     delta.commit(with_vector(delta.data(range(20)), delta.vector([4])))
     table = dk.sync_delta(delta.path, catalog, "t.d").table
     dk.delete(table, "id = 7", mode="deletion-vector")
-    page = delta_bridge(delta.path, table)
+    page = bridge(delta.path, table)
     wrong = {line.key for line in grid(page, "counters").lines if line.mark == "wrong"}
     assert wrong == {"counter-deleted-rows"}
     assert "different" in page.sentence
     assert any(c[-1] == "different" for c in parts(page))
     other = dk.create_table(catalog, "t.other", dk.datasets.users().schema)
-    shown = delta_bridge(delta.path, other)
+    shown = bridge(delta.path, other)
     assert shown.error
     assert "delta-version-not-found" in page_text(shown)
 
@@ -196,7 +201,7 @@ def test_a_table_that_others_changed_is_seen_to_differ(delta: HandMade, catalog:
 def shown_or_raised(path: Path) -> tuple[Page | None, dk.DeletekitError | None]:
     """A widget shows either; what the log itself breaks leaves no page."""
     try:
-        return delta_bridge(path), None
+        return bridge(path), None
     except dk.DeletekitError as error:
         return None, error
 
@@ -235,7 +240,7 @@ def test_whatever_the_bytes_are_nothing_breaks(delta: HandMade) -> None:
             data[choose.randrange(len(data))] = choose.randrange(256)
         file.write_bytes(data[: choose.choice([len(data), choose.randrange(len(data))])])
         try:
-            page = delta_bridge(delta.path)
+            page = bridge(delta.path)
             page_text(page)
             pages += 1
         except (dk.DeletekitError, OSError, pa.ArrowException):
@@ -247,14 +252,14 @@ def test_whatever_the_bytes_are_nothing_breaks(delta: HandMade) -> None:
 def test_large_logs_are_paged(delta: HandMade) -> None:
     adds = [delta.data(range(3), name=f"{n}.parquet") for n in range(130)]
     delta.commit(*(with_vector(a, inline(body_of([1]), 1)) for a in adds))
-    source = DeltaView(delta.path)
+    source = DeltaView(delta.path, None, synced_table)
     page = delta_bridge(source, start=100, entry_start=125)
     assert grid(page, "actions").shown == "showing 101-132 of 132"
     assert grid(page, "entries").shown == "showing 126-130 of 130"
     assert len(grid(page, "entries").lines) == 10
     positions = range(0, 65_536 * 120, 65_536)
     delta.commit(with_vector(delta.data(range(65_536 * 120), name="big.parquet"), delta.vector(positions)))
-    big = delta_bridge(delta.path, vector="V131", part_start=100)
+    big = bridge(delta.path, vector="V131", part_start=100)
     assert grid(big, "bytes").shown == "showing 101-129 of 129"
 
 
@@ -262,14 +267,14 @@ def test_large_logs_are_paged(delta: HandMade) -> None:
 def test_a_vector_that_is_not_there(delta: HandMade, vector: str) -> None:
     delta.commit(delta.data(range(3)))
     if not vector:
-        assert delta_bridge(delta.path, vector=vector).sentence.startswith("Version 0")
+        assert bridge(delta.path, vector=vector).sentence.startswith("Version 0")
         return
     with pytest.raises(dk.NotFoundError) as caught:
-        delta_bridge(delta.path, vector=vector)
+        bridge(delta.path, vector=vector)
     assert (caught.value.field, caught.value.found) == ("vector", vector)
 
 
 def test_no_delta_table_here(tmp_path: Path) -> None:
     with pytest.raises(dk.NotFoundError) as caught:
-        delta_bridge(tmp_path)
+        bridge(tmp_path)
     assert caught.value.file == str(tmp_path)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import deletekit as dk
 from deletekit.course.recordings import stream_steps
-from deletekit.course.recordings.stream_crashes import CRASHES
-from deletekit.course.recordings.stream_steps import BATCHES, STREAM_MODES
+from deletekit.course.views import stream_stepper as view
 from deletekit.course.views.page import Facts, Grid, Page
-from deletekit.course.views.stream_stepper import stream_stepper, stream_table
+from deletekit.course.views.stream_record import BATCHES, CRASHES, STREAM_MODES
+from deletekit.stream.sink_state import SinkMode
 from tests.stream.replay import replay
 from tests.tables import entries, position_deletes, snapshots_json, vectors
+
+
+def stream_stepper(step: int = 1, **state: Any) -> Page:
+    return view.stream_stepper(stream_steps.record_stream(step, **state), step=step, **state)
 
 
 def grid(page: Page, name: str) -> Grid:
@@ -23,13 +27,17 @@ def grid(page: Page, name: str) -> Grid:
     return found
 
 
+def test_the_modes_are_those_of_the_sink() -> None:
+    assert get_args(SinkMode) == STREAM_MODES
+
+
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("mode", STREAM_MODES)
 def test_what_is_shown_is_in_the_table(mode: str, version: int) -> None:
     for step in range(1, len(BATCHES) + 1):
         state: dict[str, Any] = {"step": step, "mode": mode, "format_version": version}
-        page = stream_stepper(**state)
-        table = stream_table(**state).table
+        record = stream_steps.record_stream(step, mode=mode, format_version=version)  # type: ignore[arg-type]
+        page, table = view.stream_stepper(record, **state), record.table
         live = sorted(line.cells[1:3] for line in grid(page, "rows").lines if line.mark == "live")
         rows = sorted((str(r["id"]), r["value"]) for r in dk.scan(table).to_arrow().to_pylist())
         assert live == rows == sorted((str(r["id"]), r["value"]) for r in replay(BATCHES[:step]).values())
@@ -91,7 +99,7 @@ def test_pages_are_small_and_other_views_open_the_table() -> None:
     assert len(json.dumps(page.to_json())) < 50_000
     from deletekit.course.views.explore import explore_pages  # noqa: PLC0415
 
-    pages = explore_pages(stream_table(step=2))
+    pages = explore_pages(stream_steps.record_stream(2).table)
     assert [p.error for p in pages] == [False] * len(pages)
 
 

@@ -127,7 +127,9 @@ def test_every_mode_leaves_the_same_rows_and_costs_as_it_should() -> None:
 def test_no_figure_is_near_where_it_would_be_rounded_otherwise() -> None:
     # What committed notebooks show: a few bytes more or less must not change it.
     exact = [n for c in measure_costs() for n in (c.bytes_written, c.bytes_read)]
-    shown = [cell for line in grid(cost_meter(), "costs").lines for cell in (line.cells[3], line.cells[5])]
+    shown = [
+        cell for line in grid(cost_meter(measure_costs()), "costs").lines for cell in (line.cells[3], line.cells[5])
+    ]
     assert shown == ["~180,000", "~180,000", "~2,000", "~120,000", "~600", "~120,000", "~1,000", "~120,000"]
     for number, about in zip(exact, shown, strict=True):
         middle = int(about.strip("~").replace(",", ""))

@@ -14,7 +14,7 @@ import traitlets
 
 import deletekit as dk
 from deletekit.course import widgets
-from deletekit.course.views.messages import LANGUAGES
+from deletekit.course.translations import LANGUAGES
 from deletekit.course.views.page_html import page_html
 from deletekit.course.views.page_text import LONGEST
 from deletekit.course.widgets.base import PageWidget, esm_of

@@ -1,5 +1,5 @@
 // What all widgets share: a page (deletekit/course/views/page.py) drawn as elements, and the keyboard.
-// Law: whatever a page holds is text. Nothing here makes markup of it, and nothing is loaded from anywhere.
+// Everything on a page is text: nothing here may make markup of it, and nothing may be loaded.
 
 /** Make an element: attributes that are false or null are left out, children that are strings become text. */
 function el(tag, attributes = {}, ...children) {

@@ -1,9 +1,9 @@
-"""Short names for what a table consists of: S1 a snapshot, D1 a data file, E1 an equality delete file, P1 a position
+"""Number what a table consists of: S1 a snapshot, D1 a data file, E1 an equality delete file, P1 a position
 delete file, V1 a deletion vector.
 
-Law: numbered in the order in which the table came to have them, so that the same steps give the same names whatever
-engine wrote them and whatever ids and paths were drawn. Snapshots count by sequence number, files by the first snapshot
-that still lists them; files of one commit by what is in them, never by random names.
+The order is that in which the table got them, so the same steps give the same names whatever the engine, the ids and
+the paths. Snapshots are ordered by sequence number, files by the first snapshot that still lists them. Files of one
+commit are ordered by their content, never by their random names.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 
-__all__ = ["Aliases", "alias_number"]
+__all__ = ["ShortNames", "alias_number"]
 
 MOST_ORDERED = 1_000
-"""Files of one commit that are put in order; of more, the manifest's order is the names'."""
+"""Files of one commit that are ordered by content. If there are more, the manifest's order counts."""
 
 Identity = tuple[Any, ...]
 
 
-class Aliases:
-    """The short names of one table's metadata; files are named at the first question, which reads each manifest."""
+class ShortNames:
+    """The short names of one table's metadata. The first question about a file reads each manifest."""
 
     def __init__(self, metadata: TableMetadata, reader: SnapshotReader) -> None:
         self._reader = reader
@@ -42,11 +42,11 @@ class Aliases:
         self._names: dict[Identity, str] = {}
 
     def snapshot(self, snapshot_id: int | None) -> str:
-        """The name of a snapshot; `S?` of one that expired or never was."""
+        """Return the name of a snapshot; `S?` if it is unknown or has expired."""
         return self._snapshot.get(snapshot_id or 0, "S?")
 
     def snapshot_of(self, name: str) -> Snapshot:
-        """Raises NotFoundError."""
+        """Return the snapshot of a name. Raises NotFoundError."""
         for snapshot in self.snapshots:
             if self._snapshot[snapshot.snapshot_id] == name:
                 return snapshot
@@ -59,27 +59,31 @@ class Aliases:
         )
 
     def file(self, entry: ManifestEntry) -> str:
-        """The name of a file or deletion vector."""
+        """Return the name of a file or deletion vector."""
         return self._known().get(entry.data_file.identity, f"{_letter(entry)}?")
 
+    def number(self, entry: ManifestEntry) -> int:
+        """Return the number in a file's name, to sort files of one letter by."""
+        return alias_number(self.file(entry))
+
     def order(self, entry: ManifestEntry) -> tuple[str, int]:
-        """What to sort files by: letter and number of the name."""
+        """Return the letter and number of a file's name, to sort by."""
         name = self.file(entry)
         return name[0], alias_number(name)
 
     def path(self, path: str) -> str | None:
-        """The name of a data file by its path; None where no manifest has it."""
+        """Return the name of a data file by its path; None if no manifest has it."""
         return self._known().get((path,))
 
     def identity(self, name: str) -> Identity:
-        """Raises NotFoundError."""
+        """Return the identity of the file of a name. Raises NotFoundError."""
         self._known()
         if name not in self._by_name:
             raise NotFoundError("no such file", kind="file-not-found", field="file", found=name, expected="D1, E1, ...")
         return self._by_name[name]
 
     def files(self) -> list[str]:
-        """Every name of a file, data files first."""
+        """Return the names of all files, data files first."""
         return sorted(self._known().values(), key=lambda name: name[0] != "D")
 
     def _known(self) -> dict[Identity, str]:
@@ -98,7 +102,7 @@ class Aliases:
         return self._names
 
     def _in_order(self, new: list[ManifestColumns]) -> Iterator[tuple[str, Identity]]:
-        """Letter and identity of each file, data files first: the names of deletes follow those of their data files."""
+        """Return letter and identity of each file, data files first: the order of deletes follows their data files."""
         entries = [e for columns in new for e in columns.entries(np.arange(len(columns)))]
         for of_data in (True, False):
             some = [e for e in entries if isinstance(e.data_file, DeleteFile) != of_data]
@@ -108,15 +112,15 @@ class Aliases:
     def _order(self, entry: ManifestEntry) -> tuple[Any, ...]:
         file = entry.data_file
         place, bounds = 0, tuple[tuple[int, bytes], ...]()
-        with suppress(DeletekitError):  # what is wrong with a file says who shows it
+        with suppress(DeletekitError):  # the view that shows the file reports what is wrong with it
             path = referenced_path(file) if isinstance(file, DeleteFile) else None
             place = alias_number(self._names.get((path,), ""))
-            if file.content != FileContent.POSITION_DELETES:  # whose bounds are paths
+            if file.content != FileContent.POSITION_DELETES:  # their bounds are paths
                 bounds = tuple(sorted((file.lower_bounds or {}).items()))
         return (entry.sequence_number or 0, place, repr(file.partition), bounds, file.record_count, file.identity)
 
     def _new(self, snapshot: Snapshot, seen: set[str]) -> Iterator[ManifestColumns]:
-        """Manifests that no earlier snapshot lists. One that cannot be read names nothing: who shows it says why."""
+        """Return the manifests that no earlier snapshot lists. A damaged one is left out."""
         with suppress(DeletekitError):
             for listed in self._reader.manifests(snapshot):
                 if listed.manifest_path not in seen:
@@ -126,18 +130,18 @@ class Aliases:
 
 
 def alias_number(name: str) -> int:
-    """The number in a short name, to sort by; 0 where there is none."""
+    """Return the number in a short name, to sort by; 0 without one."""
     return int(name[1:]) if name[1:].isdecimal() and len(name) < 20 else 0
 
 
 def _as_listed(new: list[ManifestColumns]) -> list[tuple[str, Identity]]:
-    """Letter and identity of each file by sequence number, and then as the manifests have them."""
+    """Return letter and identity of each file by sequence number, then in the order of the manifests."""
     found = [item for columns in new for item in _files(columns)]
     return [(letter, identity) for _, letter, identity in sorted(found, key=lambda item: item[0])]
 
 
 def _files(columns: ManifestColumns) -> Iterator[tuple[int, str, Identity]]:
-    """Sequence number, letter and identity of each file of a manifest."""
+    """Return sequence number, letter and identity of each file of a manifest."""
     if columns.given is not None:
         yield from ((e.sequence_number or 0, _letter(e), e.data_file.identity) for e in columns.given)
         return

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from deletekit.course.views.messages import LANGUAGES, Messages
+from deletekit.course import translations
+from deletekit.course.translations import LANGUAGES, Messages
 from deletekit.errors import InvalidInputError
 
-VIEWS = Path(__file__).parents[3] / "deletekit" / "course" / "views"
+COURSE = Path(__file__).parents[2] / "deletekit" / "course"
 
 
 def texts(lang: str) -> dict[str, str]:
-    found: dict[str, str] = json.loads((VIEWS / "locale" / f"{lang}.json").read_text(encoding="utf-8"))
+    found: dict[str, str] = json.loads((COURSE / "locale" / f"{lang}.json").read_text(encoding="utf-8"))
     return found
 
 
@@ -43,8 +44,8 @@ def test_messages_are_translated(lang: str) -> None:
 
 
 def test_every_message_is_used() -> None:
-    sources = "\n".join(p.read_text(encoding="utf-8") for p in VIEWS.glob("*.py"))
-    scripts = (VIEWS.parent / "widgets" / "static").glob("*.js")
+    sources = "\n".join(p.read_text(encoding="utf-8") for p in (COURSE / "views").glob("*.py"))
+    scripts = (COURSE / "widgets" / "static").glob("*.js")
     sources += "\n".join(p.read_text(encoding="utf-8") for p in scripts)
     prefixes = ("title-", "kind-", "reason-", "spared-", "because-", "rule-", "containers-", "crash-")
     unused = [k for k in texts("en") if not re.search(f"[\"']{k}[\"']", sources) and not k.startswith(prefixes)]
@@ -56,3 +57,8 @@ def test_the_environment_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Messages()("live") == texts("ko")["live"]
     with pytest.raises(InvalidInputError, match="xx"):
         Messages("xx")
+
+
+def test_a_message_without_a_translation_is_english(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translations, "_messages", lambda lang: {"en": {"new": "new {n}"}}.get(lang, {}))
+    assert Messages("ko")("new", n=1) == "new 1"

@@ -1,0 +1,85 @@
+"""What the program says in five languages: find the language, load its catalog, and fall back to English.
+
+The catalogs are in `locale/`. A `.json` file has messages by key, for views and widgets; the English one has every key.
+A `.po` file has translations by the English text, for checks and exercises. Fields, properties and codes of the
+specifications are not translated, and a sentence is never built from parts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from deletekit.course.lessons import LANGUAGES
+from deletekit.errors import InvalidInputError
+
+__all__ = ["ENGLISH", "LANGUAGES", "Messages", "language", "translations"]
+
+ENGLISH = "en"
+
+
+def language() -> str:
+    """Return the language: that of DELETEKIT_LANG, else of the notebook's folder (`notebooks/ko`), else English."""
+    notebook = Path(os.environ.get("JPY_SESSION_NAME", ""))  # Jupyter's server says which notebook a kernel is for
+    folders = (name for name in (notebook.parent.name, Path.cwd().name) if name in LANGUAGES)
+    return _known(os.environ.get("DELETEKIT_LANG", "")) or next(folders, ENGLISH)
+
+
+class Messages:
+    """The messages of one language: `messages("page-shown", first="1", last="50", total="100")`.
+
+    Parameters
+    ----------
+    lang: one of `LANGUAGES`; None is what `language` finds.
+
+    Raises InvalidInputError for another language.
+    """
+
+    def __init__(self, lang: str | None = None) -> None:
+        self.lang = lang or language()
+        if self.lang not in LANGUAGES:
+            raise InvalidInputError(
+                "no such language", kind="lang", field="lang", found=self.lang, expected=", ".join(LANGUAGES)
+            )
+        self._texts = {**_messages(ENGLISH), **_messages(self.lang)}
+
+    def __call__(self, key: str, **values: object) -> str:
+        return self._texts[key].format_map(values)
+
+    def raw(self, *keys: str) -> dict[str, str]:
+        """Return messages by key, without values in their places."""
+        return {key: self._texts[key] for key in keys}
+
+
+@cache
+def translations(lang: str) -> Mapping[str, str]:
+    """Return the finished translations of a language by their English text. English, and a missing file, have none."""
+    import polib  # noqa: PLC0415  # only the course's extra has it, and views do without
+
+    try:
+        entries = polib.pofile(_read(f"{lang}.po"))
+    except FileNotFoundError:
+        return {}
+    return {entry.msgid: entry.msgstr for entry in entries.translated_entries()}
+
+
+@cache
+def _messages(lang: str) -> Mapping[str, str]:
+    texts: dict[str, str] = json.loads(_read(f"{lang}.json"))
+    return texts
+
+
+def _read(name: str) -> str:
+    return files("deletekit.course").joinpath("locale", name).read_text(encoding="utf-8")
+
+
+def _known(name: str) -> str | None:
+    """Return the language of a locale: `ko_KR.UTF-8` is `ko`, and every Chinese is `zh-CN`."""
+    plain = name.partition(".")[0].replace("_", "-").lower()
+    exact = {known.lower(): known for known in LANGUAGES}
+    by_first_part = {known.partition("-")[0]: known for known in LANGUAGES}
+    return exact.get(plain) or by_first_part.get(plain.partition("-")[0])
