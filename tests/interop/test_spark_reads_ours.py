@@ -30,6 +30,7 @@ def spark_rows(spark: SparkSession, query: str) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.first_tier
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
 def test_spark_reads_the_live_rows(spark: SparkSession, catalog: dk.Catalog, scenario: Scenario) -> None:
     table, expected = scenario.make(catalog, f"ours.{scenario.name}")
@@ -162,6 +163,7 @@ def test_spark_goes_on_writing_and_deletekit_goes_on_reading(
     same_rows(dk.scan(table.refresh(), columns=["id", "value"]).to_arrow().to_pylist(), values)
 
 
+@pytest.mark.first_tier
 def test_branches_and_tags_are_spark_s_too(spark: SparkSession, catalog: dk.Catalog) -> None:
     table = dk.create_table(catalog, "ours.refs", dk.datasets.users().schema, format_version=3)
     dk.append(table, dk.datasets.users())

@@ -1,4 +1,4 @@
-"""Run a notebook's cells in this process, around the Spark session that is there."""
+"""Run a notebook's cells in this process, without a kernel, and judge what they give."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
+import nbformat
 from nbformat import NotebookNode
 
 from deletekit.course import checking
+from deletekit.course.checking import CHECK_TYPE, Verdict
+from tests.notebooks.lesson_runs import all_right
+from tests.tools.build_notebooks import notebook_file
+from tests.tools.lessons import learner, read_source, solved
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,23 @@ class Ran:
         """What it printed, and its value as text and as HTML."""
         shown = [] if self.value is None else [repr(self.value)]
         return [*([self.printed] if self.printed else []), *shown, *_html(self.value)]
+
+
+def blank_gives_what_is_committed(language: str, name: str) -> None:
+    """Run a lesson as learners get it, and compare what its cells print with the committed notebook."""
+    wanted = {
+        cell.id: [text for output in cell.outputs for text in texts_of(output)]
+        for cell in nbformat.read(notebook_file(language, name), as_version=4).cells
+        if cell.cell_type == "code" and "nbval-ignore-output" not in cell.metadata.get("tags", ())
+    }
+    found = run_in_process(learner(read_source(name)))
+    assert {cell: found[cell].texts for cell in wanted} == wanted, (language, name)
+
+
+def solved_is_all_right(name: str) -> None:
+    """Run a lesson with its solutions, and hold that every check says so."""
+    values = [ran.value for ran in run_in_process(solved(read_source(name))).values()]
+    all_right(name, [v._repr_mimebundle_()[CHECK_TYPE] for v in values if isinstance(v, Verdict)])
 
 
 def run_in_process(notebook: NotebookNode) -> dict[str, Ran]:
@@ -52,3 +74,10 @@ def _html(value: Any) -> list[str]:
     bundle = value._repr_mimebundle_() if hasattr(value, "_repr_mimebundle_") else {}
     data = bundle[0] if isinstance(bundle, tuple) else bundle
     return [data["text/html"]] if "text/html" in data else []
+
+
+def texts_of(output: nbformat.NotebookNode) -> list[str]:
+    """What an output prints; of a value its text and, if it has one, its HTML."""
+    if output.output_type == "stream":
+        return [output.text]
+    return ["".join(output.data[kind]) for kind in ("text/plain", "text/html") if kind in output.data]

@@ -40,7 +40,9 @@ def with_kernels(command: list[str], folder: Path, environment: dict[str, str]) 
     return done
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+# Code cells are equal in all languages (test_sources.py), so one language is solved in CI and the others at a release.
+@pytest.mark.slow
+@pytest.mark.parametrize("language", [pytest.param(n, marks=() if n == "en" else pytest.mark.long) for n in LANGUAGES])
 def test_solved_lessons_are_right_without_network_and_java(
     language: str, tmp_path: Path, no_network: list[str]
 ) -> None:
@@ -93,6 +95,7 @@ def test_blank_nothing_fails_and_nothing_is_correct(name: str) -> None:
     assert "error" not in {output.output_type for output in outputs}
 
 
+@pytest.mark.slow
 @plain_lessons
 def test_two_runs_are_the_same_to_the_byte(name: str) -> None:
     made = execute(generate("en", name).notebook, "en")
@@ -107,6 +110,7 @@ def test_two_runs_on_spark_are_the_same_to_the_byte(name: str, own_spark: None) 
     assert as_text(made) == notebook_file("en", name).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @lessons_with_spark
 def test_without_java_a_lesson_on_spark_runs_to_its_end_and_says_so(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -118,6 +122,7 @@ def test_without_java_a_lesson_on_spark_runs_to_its_end_and_says_so(
     assert "Passed over, because it needs Spark: " in "".join(said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_nbval_finds_the_committed_outputs(language: str, tmp_path: Path) -> None:
     environment = {

@@ -169,6 +169,7 @@ def history(spark: SparkSession, catalog: dk.Catalog) -> dk.Table:
     return table
 
 
+@pytest.mark.first_tier
 def test_states_of_the_table(spark: SparkSession, history: dk.Table) -> None:
     def found(**options: Any) -> list[int]:
         return sorted(r["id"] for r in rows(read(spark, history.name, columns="id", **options)))
