@@ -118,7 +118,7 @@ class _Rows:
             (LAST_UPDATED_FIELD, self._metadata.last_sequence_number),
         )
         for field, most in limits:
-            if field.field_id not in self._columns.by_id or self._metadata.format_version < 3:
+            if field.field_id not in self._columns.by_id or not self._metadata.version.has_row_lineage:
                 continue
             column = project(table, self._columns, field)
             extremes = pc.min_max(column).as_py()
