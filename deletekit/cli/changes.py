@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from inspect import signature
+from types import MappingProxyType
 from typing import Any
 
 from rich.console import RenderableType
@@ -47,12 +48,25 @@ def change(
 
 
 def change_answer(
-    table: dk.Table, result: Any, headline: str, *parts: Iterable[RenderableType], exit_code: int = 0, **more: Any
+    table: dk.Table,
+    result: Any,
+    headline: str,
+    *parts: Iterable[RenderableType],
+    files: Mapping[tuple[str, str], Sequence[str]] = MappingProxyType({}),
+    exit_code: int = 0,
+    **more: Any,
 ) -> Answer:
-    """Return a verb's result as JSON, with `more` members, and as text: a headline and further parts."""
+    """Return a verb's result as JSON and as text.
+
+    Parameters
+    ----------
+    headline, files, parts: the text. `files` are lists by title and by what was done with them, such as `removed`.
+    more: further members of the JSON.
+    """
 
     def text() -> Iterator[RenderableType]:
         yield bold(headline)
+        yield from file_lists(files, table.location, dry_run=result.dry_run)
         for part in parts:
             yield from part
         yield from nothing_changed(result.dry_run)

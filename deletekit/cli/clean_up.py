@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 import deletekit as dk
-from deletekit.cli.changes import change, change_answer, failures, file_lists, kept_files
+from deletekit.cli.changes import change, change_answer, failures, kept_files
 from deletekit.cli.options import (
     TableAnswerCommand,
     branch_option,
@@ -70,9 +70,9 @@ def expire_snapshots(argument: TableArgument, output: Output, *, dry_run: bool, 
         result,
         f"{count(len(result.snapshot_ids), 'snapshot')}{refs} of {table.name} "
         + ("would expire" if dry_run else "expired"),
-        file_lists(files, table.location, dry_run=dry_run),
         kept_files(result.kept_files, table.location, dry_run=dry_run),
         failures(result.failed_files, table.location),
+        files=files,
     )
 
 
@@ -147,13 +147,9 @@ def rewrite_manifests(argument: TableArgument, output: Output, *, dry_run: bool,
     table, result = change(dk.rewrite_manifests, argument, output, "Rewriting manifests", dry_run=dry_run, **options)
     old = count(len(result.rewritten_manifests), "manifest")
     headline = f"{old} of {table.name} {'would become' if dry_run else 'became'} {result.added_manifests_count:,}"
-    files = {
-        ("Manifests", "replaced"): result.rewritten_manifests,
-        ("Manifests", "added"): result.added_manifests,
-    }
     return change_answer(
         table,
         result,
         headline if result.rewritten_manifests else f"No manifest of {table.name} needs rewriting",
-        file_lists(files, table.location, dry_run=dry_run),
+        files={("Manifests", "replaced"): result.rewritten_manifests, ("Manifests", "added"): result.added_manifests},
     )

@@ -134,8 +134,8 @@ def clean_up_delta(argument: TableArgument, output: Output, *, dry_run: bool, **
         table,
         result,
         f"{count(len(result.snapshot_ids), 'snapshot')} of {table.name} {verb}",
-        file_lists({("Files", "removed"): result.deleted_files}, table.location, dry_run=dry_run),
         failures(result.failed_files, table.location),
+        files={("Files", "removed"): result.deleted_files},
     )
 
 

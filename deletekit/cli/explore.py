@@ -1,4 +1,4 @@
-"""`deletekit explore`."""
+"""The command `explore`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def explore(
         raise InvalidInputError(
             "file exists already", kind="output-exists", file=str(target), expected="another name, or --overwrite"
         )
-    # By name: the views import everything, and no other command needs them.
+    # Imported by name: the views import everything, and no other command needs them.
     views = import_module("deletekit.course.views.explore")
     view = views.as_table_view(argument.open())
     pages = views.explore_pages(view, snapshot=snapshot, lang=lang)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -23,6 +23,8 @@ from deletekit.cli.terminal import Answer, Output
 from deletekit.formats.safe_text import count, plain
 
 __all__ = ["compact", "convert_equality_deletes", "erase", "remove_dangling_deletes", "rewrite_position_deletes"]
+
+_LEFT = "Left unchanged"
 
 _where_option = click.option("--where", metavar="FILTER", help="Only files that may hold rows of this filter.")
 
@@ -70,16 +72,16 @@ def compact(argument: TableArgument, output: Output, *, dry_run: bool, **options
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     table, result = change(dk.compact, argument, output, "Compacting", dry_run=dry_run, **options)
     verb = f"would be rewritten, in {count(result.file_groups, 'group')}" if dry_run else "rewritten"
-    return _answer(
+    return change_answer(
         table,
         result,
         f"{count(len(result.rewritten_data_files), 'data file')} of {table.name} {verb}",
-        {
+        failures(result.failed_data_files, table.location, _LEFT),
+        files={
             ("Data files", "replaced"): result.rewritten_data_files,
             ("Data files", "added"): result.added_data_files,
             ("Delete files", "removed"): result.removed_delete_files,
         },
-        left=result.failed_data_files,
     )
 
 
@@ -99,11 +101,11 @@ def rewrite_position_deletes(argument: TableArgument, output: Output, *, dry_run
         dk.rewrite_position_deletes, argument, output, "Rewriting deletes", dry_run=dry_run, **options
     )
     files = count(len(result.rewritten_delete_files), "position delete file")
-    return _answer(
+    return change_answer(
         table,
         result,
         f"{files} of {table.name} {'would be rewritten' if dry_run else 'rewritten'}",
-        {
+        files={
             ("Delete files", "replaced"): result.rewritten_delete_files,
             ("Delete files", "added"): result.added_delete_files,
         },
@@ -124,11 +126,11 @@ def convert_equality_deletes(argument: TableArgument, output: Output, *, dry_run
     table, result = change(dk.convert_equality_deletes, argument, output, "Converting", dry_run=dry_run, **options)
     files = count(len(result.converted_delete_files), "equality delete file")
     verb = "would be converted" if dry_run else "converted"
-    return _answer(
+    return change_answer(
         table,
         result,
         f"{files} of {table.name} {verb}, for {count(result.data_files, 'data file')}",
-        {
+        files={
             ("Equality delete files", "removed"): result.converted_delete_files,
             ("Delete files", "added"): result.added_delete_files,
         },
@@ -155,7 +157,8 @@ def remove_dangling_deletes(argument: TableArgument, output: Output, *, dry_run:
     }
     deletes = count(sum(map(len, files.values())), "dangling delete")
     verb = "would be removed" if dry_run else "removed"
-    return _answer(table, result, f"{deletes} of {table.name} {verb}", files, left=result.refused)
+    left = failures(result.refused, table.location, _LEFT)
+    return change_answer(table, result, f"{deletes} of {table.name} {verb}", left, files=files)
 
 
 @click.command(cls=TableAnswerCommand, short_help="Remove rows from storage, and prove it.")
@@ -195,21 +198,4 @@ def erase(argument: TableArgument, output: Output, where: str, *, dry_run: bool,
         [heading("Not looked into"), *(Text(plain(f"  {place}")) for place in result.not_inspected)],
         exit_code=0 if result.is_erased or dry_run else 1,
         is_erased=result.is_erased,
-    )
-
-
-def _answer(
-    table: dk.Table,
-    result: Any,
-    headline: str,
-    files: Mapping[tuple[str, str], Sequence[str]],
-    left: Mapping[str, str] | None = None,
-) -> Answer:
-    """Return the result with its files; `left` names files that were not changed, and why."""
-    return change_answer(
-        table,
-        result,
-        headline,
-        file_lists(files, table.location, dry_run=result.dry_run),
-        failures(left or {}, table.location, "Left unchanged"),
     )
