@@ -11,25 +11,25 @@ from rich.text import Text
 from deletekit.cli.printer import bold, grid, heading, more, pairs
 from deletekit.formats.safe_text import first, literal, moment, short
 
-__all__ = ["metadata_text"]
+__all__ = ["column_names", "metadata_text"]
 
 Json = Mapping[str, Any]
 
 
-def metadata_text(name: str, shown: Json, column_names: Mapping[int, str], limit: int) -> Iterator[RenderableType]:
+def metadata_text(name: str, shown: Json, names: Mapping[int, str], limit: int) -> Iterator[RenderableType]:
     """Yield the sections of the metadata file in what `deletekit.inspect` returned.
 
     Parameters
     ----------
-    column_names: by field id.
+    names: of columns, by field id.
     limit: show at most so many snapshots; 0 shows all.
     """
     metadata = shown["metadata"]
     yield bold(name)
     yield _table(metadata, shown["metadata-location"])
     yield from _schema(metadata)
-    yield from _specs(metadata, column_names)
-    yield from _sort_order(metadata, column_names)
+    yield from _specs(metadata, names)
+    yield from _sort_order(metadata, names)
     if metadata.get("properties"):
         yield heading("Properties")
         yield pairs(dict(sorted(metadata["properties"].items())))
@@ -155,3 +155,22 @@ def _retention(ref: Json) -> Iterator[str]:
     for key, value in ref.items():
         if key not in ("type", "snapshot-id"):
             yield f"{key} {value}"
+
+
+def column_names(metadata: Json) -> dict[int, str]:
+    """Return dotted names, by field id, of every column that any schema has; the current schema's names win.
+
+    pyiceberg's own index refuses a schema in which a dotted name means two columns.
+    """
+    current = metadata["current-schema-id"]
+    names: dict[int, str] = {}
+    for schema in sorted(metadata["schemas"], key=lambda s: s.get("schema-id", 0) == current):
+        _add_names(schema["fields"], "", names)
+    return names
+
+
+def _add_names(fields: Sequence[Json], prefix: str, names: dict[int, str]) -> None:
+    for field in fields:
+        names[field["id"]] = prefix + str(field["name"])
+        if not isinstance(field["type"], str):
+            _add_names(_nested(field["type"]), f"{names[field['id']]}.", names)

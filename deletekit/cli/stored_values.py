@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 from pyiceberg.conversions import from_bytes
-from pyiceberg.schema import index_name_by_id
 from pyiceberg.transforms import IdentityTransform, Transform
 from pyiceberg.types import (
     BinaryType,
@@ -22,6 +21,7 @@ from pyiceberg.types import (
 )
 from rich.console import RenderableType
 
+from deletekit.cli.metadata_text import column_names
 from deletekit.cli.printer import grid
 from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.formats.safe_text import count, literal, plain, size
@@ -47,8 +47,7 @@ class StoredValues:
 
     def __init__(self, metadata: TableMetadata) -> None:
         self._metadata = metadata
-        schemas = [*metadata.schemas.values(), metadata.schema]
-        self.column_names = {id_: name for schema in schemas for id_, name in index_name_by_id(schema).items()}
+        self.column_names = column_names(metadata.raw)
 
     def file_facts(self, file: Mapping[str, Any]) -> Iterator[str]:
         """Yield what a data file or delete file holds, and its size, from its fields as JSON."""
