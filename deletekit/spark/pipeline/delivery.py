@@ -150,10 +150,11 @@ def deliver(directory: Path, days: int, flights: pa.Table) -> Delivery:
 
 
 def raw_schema(delivery: Delivery, feed: str) -> pa.Schema:
-    """Return the columns of a raw file of `flights` or of a feed."""
+    """Return the columns of a raw file of `flights` or of a feed; a file does not say which are required."""
+    flights = pa.schema([(field.name, field.type) for field in delivery.schema])
     if feed == CORRECTIONS:
-        return delivery.schema.insert(0, pa.field(REVISION, pa.int32()))
-    return delivery.schema if feed == "flights" else pa.schema([delivery.schema.field(FEEDS[feed])])
+        return flights.insert(0, pa.field(REVISION, pa.int32()))
+    return flights if feed == "flights" else pa.schema([flights.field(FEEDS[feed])])
 
 
 def _check_directory(directory: Path) -> None:

@@ -57,7 +57,7 @@ def _without(rows: pa.Table, column: str, gone: pa.Array | pa.ChunkedArray) -> p
 
 
 def _read(delivery: Delivery, feed: str, file: RawFile) -> pa.Table:
-    schema = pa.schema([pa.field(f.name, f.type) for f in raw_schema(delivery, feed)])
+    schema = raw_schema(delivery, feed)
     if file.path.endswith(".parquet"):
         return pq.read_table(delivery.path(file), partitioning=None).cast(schema)
     return pyarrow.csv.read_csv(
