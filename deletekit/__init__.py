@@ -10,20 +10,14 @@ import ast
 from pathlib import Path
 from typing import Any
 
-
-def _modules_of_names() -> dict[str, tuple[str, str]]:
-    """Return for each public name the module or package that it is imported from, and its name there."""
-    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-    names = {
-        a.asname or a.name: (n.module, a.name) for n in stub.body if isinstance(n, ast.ImportFrom) for a in n.names
-    }
-    for node in stub.body:
-        if isinstance(node, ast.Assign):  # new = old
-            names[node.targets[0].id] = names.pop(node.value.id)
-    return names
-
-
-_MODULE_OF = _modules_of_names()
+_STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+_MODULE_OF = {
+    alias.asname or alias.name: (node.module, alias.name)
+    for node in _STUB.body
+    if isinstance(node, ast.ImportFrom)
+    for alias in node.names
+}
+_MODULE_OF["engine"] = _MODULE_OF.pop("current")  # see the last line of the stub
 
 __all__ = sorted(_MODULE_OF.keys() - {"__version__"})  # noqa: PLE0605  # sorted() makes a list
 

@@ -88,12 +88,8 @@ def session(
         from pyspark.sql import SparkSession  # noqa: PLC0415  # pyspark is an extra
     except ImportError as e:
         raise EnvironmentMissingError("pyspark is not installed: pip install 'deletekit[spark]'", kind="pyspark") from e
-    if catalog is None:
-        properties: Mapping[str, str] = {"warehouse": normalised(str(warehouse), "warehouse")}
-        Path(properties["warehouse"]).mkdir(parents=True, exist_ok=True)
-        opened = embedded_spark_catalog(catalog_name, Path(properties["warehouse"]))
-    else:
-        properties, opened = catalog, spark_catalog(catalog_name, catalog)
+    properties = catalog if catalog is not None else {"warehouse": normalised(str(warehouse), "warehouse")}
+    opened = spark_catalog(catalog_name, catalog) if catalog is not None else _embedded(catalog_name, properties)
     running = running_session()
     if running is not None:
         _add_catalog(running, opened.settings, catalog_name)
@@ -138,6 +134,12 @@ def fetch_jars(folder: str | Path) -> tuple[Path, ...]:
     root = Path(folder)
     root.mkdir(parents=True, exist_ok=True)
     return tuple(Path(shutil.copy(jar, root / jar.name)) for jar in jars)
+
+
+def _embedded(name: str, properties: Mapping[str, str]) -> SparkCatalog:
+    warehouse = Path(properties["warehouse"])
+    warehouse.mkdir(parents=True, exist_ok=True)
+    return embedded_spark_catalog(name, warehouse)
 
 
 def _add_catalog(running: SparkSession, catalog: Mapping[str, str], name: str) -> None:
