@@ -191,7 +191,11 @@ class TableCommand(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         names = ("table", "warehouse", "catalog", "catalog_name", "properties")
-        ctx.params["argument"] = TableArgument(**{name: ctx.params.pop(name) for name in names})
+        try:
+            ctx.params["argument"] = TableArgument(**{name: ctx.params.pop(name) for name in names})
+        except click.UsageError as e:
+            e.ctx = ctx  # so that the message names the command's help
+            raise
         return super().invoke(ctx)
 
 
