@@ -15,7 +15,7 @@ from deletekit.cli.options import when_interrupted
 from deletekit.cli.printer import Unbroken, bold, heading, nothing_changed, some
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
-from deletekit.formats.safe_text import short
+from deletekit.safe_text import short
 
 __all__ = ["change", "change_answer", "failures", "file_lists", "kept_files", "result_fields"]
 

@@ -19,7 +19,7 @@ from deletekit.cli.options import (
 from deletekit.cli.printer import Unbroken, some
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
-from deletekit.formats.safe_text import count, short
+from deletekit.safe_text import count, short
 
 __all__ = ["expire_snapshots", "remove_orphan_files", "rewrite_manifests"]
 

@@ -15,7 +15,7 @@ from deletekit.cli.options import TableAnswerCommand, branch_option
 from deletekit.cli.printer import Facts, Unbroken, bold, heading, pairs, some
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
-from deletekit.formats.safe_text import count, json_ready, short
+from deletekit.safe_text import count, json_ready, short
 
 if TYPE_CHECKING:
     from deletekit.cli.stored_values import StoredValues

@@ -20,7 +20,7 @@ from deletekit.cli.options import (
 from deletekit.cli.printer import bold, pairs
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
-from deletekit.formats.safe_text import count
+from deletekit.safe_text import count
 
 __all__ = ["clean_up_delta", "repack", "sync_delta"]
 

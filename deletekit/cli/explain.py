@@ -15,7 +15,7 @@ from deletekit.cli.options import TableAnswerCommand, limit_option, snapshot_opt
 from deletekit.cli.printer import Prose, Unbroken
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
-from deletekit.formats.safe_text import count, first, literal, plain, short
+from deletekit.safe_text import count, first, literal, plain, short
 
 if TYPE_CHECKING:
     from deletekit.verbs.explain import HidingDelete, RowVersion, UnreadFile

@@ -12,7 +12,7 @@ from deletekit.cli.table_argument import TableArgument
 from deletekit.course.translations import LANGUAGES, Messages
 from deletekit.course.views.page_text import page_text
 from deletekit.errors import InvalidInputError
-from deletekit.formats.safe_text import plain
+from deletekit.safe_text import plain
 
 __all__ = ["explore"]
 

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from deletekit.cli.printer import bold, grid, heading, more, pairs
-from deletekit.formats.safe_text import first, literal, moment, short
+from deletekit.safe_text import first, literal, moment, short
 
 __all__ = ["column_names", "metadata_text"]
 

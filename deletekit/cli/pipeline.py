@@ -10,7 +10,7 @@ from rich.text import Text
 
 from deletekit.cli.options import AnswerCommand, catalog_property_option
 from deletekit.cli.terminal import Answer, Output
-from deletekit.formats.safe_text import plain
+from deletekit.safe_text import plain
 
 __all__ = ["pipeline"]
 

@@ -17,7 +17,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from deletekit.formats.safe_text import first, plain
+from deletekit.safe_text import first, plain
 
 __all__ = [
     "Facts",

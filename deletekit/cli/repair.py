@@ -16,7 +16,7 @@ from deletekit.cli.printer import Prose, bold, heading, indented, pairs
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.cli.verify import finding
-from deletekit.formats.safe_text import plain
+from deletekit.safe_text import plain
 
 __all__ = ["repair"]
 

@@ -20,7 +20,7 @@ from deletekit.cli.options import (
 from deletekit.cli.printer import heading
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
-from deletekit.formats.safe_text import count, plain
+from deletekit.safe_text import count, plain
 
 __all__ = ["compact", "convert_equality_deletes", "erase", "remove_dangling_deletes", "rewrite_position_deletes"]
 

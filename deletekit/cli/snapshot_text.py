@@ -11,7 +11,7 @@ from rich.tree import Tree
 
 from deletekit.cli.printer import Facts, Unbroken, grid, heading, more, pairs
 from deletekit.cli.stored_values import StoredValues
-from deletekit.formats.safe_text import count, first, moment, plain, runs, short, size
+from deletekit.safe_text import count, first, moment, plain, runs, short, size
 
 __all__ = ["SnapshotText"]
 

@@ -24,7 +24,7 @@ from rich.console import RenderableType
 from deletekit.cli.metadata_text import column_names
 from deletekit.cli.printer import grid
 from deletekit.formats.decimals import decimal_of_bytes
-from deletekit.formats.safe_text import count, literal, plain, size
+from deletekit.safe_text import count, literal, plain, size
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.reserved_fields import POSITION_DELETE_FIELDS
 

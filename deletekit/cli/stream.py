@@ -17,7 +17,7 @@ from deletekit.cli.options import TableAnswerCommand, branch_option, when_interr
 from deletekit.cli.printer import bold, pairs
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output, show
-from deletekit.formats.safe_text import count, plain
+from deletekit.safe_text import count, plain
 
 __all__ = ["promote", "sinks", "stream"]
 

@@ -22,7 +22,7 @@ from rich.text import Text
 from deletekit.cli.printer import Unfolded, pairs
 from deletekit.engines.local import Engine, LocalEngine
 from deletekit.errors import DeletekitError
-from deletekit.formats.safe_text import json_ready, literal, plain
+from deletekit.safe_text import json_ready, literal, plain
 
 __all__ = ["Answer", "Output", "console", "show", "show_error"]
 

@@ -14,7 +14,7 @@ from deletekit.cli.options import TableAnswerCommand, limit_option
 from deletekit.cli.printer import Prose, Unbroken, heading, indented, pairs
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
-from deletekit.formats.safe_text import count, first, json_ready, plain, short
+from deletekit.safe_text import count, first, json_ready, plain, short
 
 __all__ = ["finding", "verify"]
 
