@@ -1,7 +1,7 @@
-"""The sample tables of the course and of `deletekit tour`, as Arrow tables.
+"""Read the sample tables of the course and of `deletekit tour` as Arrow tables.
 
-Law: reads the package's own Parquet files and nothing else. data/PROVENANCE.md tells where the rows are from and how
-the files were made.
+Only the package's own Parquet files are read. data/PROVENANCE.md says where the rows are from and how the files were
+made.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def animals() -> pa.Table:
 
 @public
 def path(name: str) -> Path:
-    """The Parquet file of a sample table: `flights`, `users` or `animals`.
+    """Return the path of a sample table's Parquet file: `flights`, `users` or `animals`.
 
-    Raises NotFoundError where this installation does not have it.
+    Raises NotFoundError if this installation does not have it.
     """
     for folder in _FOLDERS:
         file = folder / f"{name}.parquet"

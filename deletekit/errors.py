@@ -94,7 +94,7 @@ class DeletekitError(Exception):
         return "; ".join(parts)
 
     def in_file(self, file: str) -> DeletekitError:
-        """The same error naming `file`, when the code that found it knew only bytes."""
+        """Return the same error with `file`, for code that found it and knew only bytes."""
         if self.file is not None:
             return self
         return type(self)(
@@ -177,7 +177,7 @@ def is_storage_failure(error: BaseException) -> bool:
 
 
 def storage_error(error: Exception, file: str | None = None) -> StorageError:
-    """What a storage's library raised, as a StorageError that names the file where it is known."""
+    """Return what a storage library raised as a StorageError, which names the file if it is known."""
     number, text = getattr(error, "errno", None), f"{type(error).__name__}: {error}"
     words = _CLIENT.search(text)
     kind, message = "storage", "storage failed"

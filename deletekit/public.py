@@ -1,7 +1,7 @@
-"""The door of every public function: its arguments have the types that its signature names, and its errors are ours.
+"""Wrap every public function: check its arguments against its signature, and raise only errors of deletekit.
 
-Law: a wrong request, a missing package and a storage that fails leave a public function as a DeletekitError. Types are
-checked here, before anything is done; what a value may be is checked by the verb that knows it.
+A wrong request, a missing package and failing storage must leave a public function as a DeletekitError. Types are
+checked here, before anything is done. Each verb checks the values itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _NO = object()
-"""What `_fit` says of a value that does not fit; None may be one that does."""
+"""What `_fit` returns for a value that does not fit; None may fit."""
 
 _PLAIN = (str, bytes, int, float, list, tuple, dict, set)
 _SHOWN = Repr()
@@ -46,18 +46,18 @@ _WORDS = {
 
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
-    """The same function behind the door; `help`, `inspect.signature` and type checkers see it as it is."""
+    """Wrap a function. `help`, `inspect.signature` and type checkers see no difference."""
     name = function.__name__
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        with _ours():
+        with _own_errors():
             call = _checked(function, name, args, kwargs)
             return function(*call.args, **call.kwargs)
 
     @wraps(function)
     def checked_rows(*args: P.args, **kwargs: P.kwargs) -> Any:
-        with _ours():
+        with _own_errors():
             call = _checked(function, name, args, kwargs)
             yield from function(*call.args, **call.kwargs)  # type: ignore[misc]
 
@@ -65,26 +65,24 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @cache
-def load(home: str, name: str | None = None) -> Any:
-    """What `deletekit.<name>` is: a module, or a name of one; a function is behind the door.
+def load(package: str, name: str) -> Any:
+    """Import what `deletekit.<name>` is: a module of the package, or a name in it. A function is wrapped by `public`.
 
-    Raises EnvironmentMissingError when a package of an extra is missing.
+    Raise EnvironmentMissingError if a package of an extra is missing.
     """
-    with _ours():
-        module = import_module(home)
-    if name is None:
-        return module
-    found = getattr(module, name)
+    with _own_errors():
+        names = vars(import_module(package))
+        found = names[name] if name in names else import_module(f"{package}.{name}")
     if not inspect.isfunction(found):
         return found
-    behind = public(found)
-    behind.__module__, behind.__qualname__ = "deletekit", name  # where pickle finds this one
-    return behind
+    wrapped = public(found)
+    wrapped.__module__, wrapped.__qualname__ = "deletekit", name  # where pickle finds it
+    return wrapped
 
 
 @contextmanager
-def _ours() -> Iterator[None]:
-    """What the machine and its storage raise, as our errors. Other errors are bugs, and stay what they are."""
+def _own_errors() -> Iterator[None]:
+    """Turn errors of the machine and its storage into deletekit's. Other errors are bugs and stay unchanged."""
     try:
         yield
     except DeletekitError:
@@ -100,7 +98,7 @@ def _ours() -> Iterator[None]:
 
 
 def _extra_of(module: str) -> str:
-    """How to get a package: by the extra that has it, if there is one."""
+    """Return the command that installs a package: by the extra that has it, if there is one."""
     name = module.partition(".")[0].replace("_", "-").lower()
     with suppress(PackageNotFoundError):
         for need in requires("deletekit") or ():
@@ -113,7 +111,7 @@ def _extra_of(module: str) -> str:
 
 
 def _checked(function: Any, name: str, args: Any, kwargs: Any) -> inspect.BoundArguments:
-    """The arguments, each fitted to its annotation. Raises InvalidInputError that names the argument."""
+    """Return the arguments, each fitted to its annotation. Raise InvalidInputError that names the argument."""
     signature, hints = _signature(function)
     try:
         call = signature.bind(*args, **kwargs)
@@ -134,7 +132,7 @@ def _checked(function: Any, name: str, args: Any, kwargs: Any) -> inspect.BoundA
 
 @cache
 def _signature(function: Any) -> tuple[inspect.Signature, dict[str, Any]]:
-    """A function's signature, and its annotations as types; Any for one that only type checkers can resolve."""
+    """Return a function's signature, and its annotations as types; Any if only type checkers can resolve one."""
     signature = inspect.signature(function)
     hints: dict[str, Any] = {}
     for name, parameter in signature.parameters.items():
@@ -149,7 +147,7 @@ def _signature(function: Any) -> tuple[inspect.Signature, dict[str, Any]]:
 
 
 def _options(name: str, given: Mapping[str, Any], hint: Any) -> dict[str, Any]:
-    """Keyword options: those of a TypedDict, where None asks for the default, or any names of one type."""
+    """Check keyword options: those of a TypedDict, where None asks for the default, or any names of one type."""
     if get_origin(hint) is not Unpack:
         return {option: _argument(name, option, value, hint) for option, value in given.items()}
     known = get_type_hints(get_args(hint)[0])
@@ -175,14 +173,14 @@ def _argument(name: str, parameter: str, value: Any, hint: Any) -> Any:
 
 
 def _fit(value: Any, hint: Any) -> Any:
-    """The value as the type a hint names, or `_NO`. Numbers of numpy become Python's, and any iterable a tuple."""
+    """Return the value as the type of the hint, or `_NO`. numpy's numbers become Python's, and any iterable a tuple."""
     kind = get_origin(hint) or hint
     if kind in (Union, UnionType):
         return next((fit for fit in (_fit(value, each) for each in get_args(hint)) if fit is not _NO), _NO)
     if kind is Literal:
         return value if isinstance(value, tuple(type(each) for each in get_args(hint))) else _NO
     if kind is Mapping:
-        return value if isinstance(value, Mapping) else _NO  # its entries have names, by which the verb refuses them
+        return value if isinstance(value, Mapping) else _NO  # the verb checks its entries, which have names
     if kind in (Sequence, Iterable):
         return _several(value, kind, get_args(hint)[0])
     if kind is Callable:
@@ -194,7 +192,7 @@ def _several(value: Any, kind: Any, each: Any) -> Any:
     if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
         return _NO
     if kind is Iterable and each is Any:
-        return value  # may be endless, and is read as it comes
+        return value  # it may be endless; the verb reads it
     try:
         items = list(value)
     except (TypeError, ValueError, OSError):  # a 0-dimensional array, a closed file
@@ -224,7 +222,7 @@ def _single(value: Any, kind: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value's type, and of plain values the value, cut short."""
+    """Return a value's type as text, and for plain values also the value, shortened."""
     kind = type(value)
     name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     if value is None or kind is type:
@@ -233,7 +231,7 @@ def _shown(value: Any) -> str:
 
 
 def _wanted(hint: Any) -> str:
-    """What a hint asks for, in words."""
+    """Return in words what a hint asks for."""
     kind, args = get_origin(hint) or hint, get_args(hint)
     if kind in (Union, UnionType):
         return " or ".join(_wanted(each) for each in args)

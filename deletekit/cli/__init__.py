@@ -1,7 +1,6 @@
-"""The command line: `deletekit inspect`, `delete`, `explain`, `doctor` and `tour`.
+"""The command line: parse arguments, call verbs, print their results.
 
-Law: it parses arguments and shows what operations answer. Whatever comes from a table, a path or an error is text to
-show, never markup and never a terminal's command (`text.py`).
+Text from a table, a path or an error is printed as text only: never as markup, never as a terminal's command.
 """
 
 from deletekit.cli.app import main

@@ -1,4 +1,4 @@
-"""`python -m deletekit.cli`, for where the script `deletekit` is not on the PATH."""
+"""Run the command line as `python -m deletekit.cli`, if the script `deletekit` is not on the PATH."""
 
 from deletekit.cli.app import main
 

@@ -1,4 +1,4 @@
-"""The command `deletekit`: its subcommands, and what becomes of whatever goes wrong in them."""
+"""The program `deletekit`: its commands, and how their errors are printed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ INTERRUPTED = 130
 
 
 class _Program(click.Group):
-    """Turns errors into one block on standard error: exit code 1; 2 for wrong usage (click's own), 130 for Ctrl-C."""
+    """Prints an error as one block on standard error. Exit code 1; 2 for wrong usage (by click), 130 for Ctrl-C."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -54,7 +54,7 @@ class _Program(click.Group):
             raise
         except Exception as e:
             if isinstance(e, OSError) and e.errno == errno.EPIPE:
-                raise  # `| head` has seen enough; click ends quietly
+                raise  # `| head` closed the pipe; click ends without a message
             show_error(e, with_traceback=with_traceback(ctx))
             ctx.exit(1)
 
@@ -75,16 +75,16 @@ def main() -> None:
       deletekit expire-snapshots --warehouse DIR demo.users --dry-run
       deletekit doctor
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    # To a user of commands, the line of code that warns says nothing.
+    # The line of code that warns does not help a user of commands.
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
 
 
 @click.command(short_help="See every kind of delete on real rows.")
 @click.argument("directory", required=False, type=click.Path(file_okay=False, path_type=Path))
-@click.option("--keep/--no-keep", default=True, show_default=True, help="Leave the tables there to look at.")
+@click.option("--keep/--no-keep", default=True, show_default=True, help="Keep the tables to look at.")
 @traceback_option
 def tour(directory: Path | None, *, keep: bool) -> None:
-    """Walk through every kind of delete on real rows, in tables made in DIRECTORY or in a temporary one.
+    """Walk through every kind of delete on real rows, in tables created in DIRECTORY or in a temporary directory.
 
     \b
     Examples:
@@ -95,7 +95,7 @@ def tour(directory: Path | None, *, keep: bool) -> None:
         raise click.UsageError(
             f"--no-keep would remove what is in {directory} already; give a directory that is empty."
         )
-    # By name: the tour imports everything, and no other command needs it.
+    # Imported by name: the tour imports everything, and no other command needs it.
     module = import_module("deletekit.course.tour")
     module.run_tour(directory, console=Console(highlight=False), keep=keep)
 
@@ -107,6 +107,6 @@ _REWRITING = (compact, rewrite_position_deletes, convert_equality_deletes, remov
 _DELTA = (sync_delta, clean_up_delta, repack)
 
 for command in (*_LOOKING, *_CHANGING, *_CLEANING_UP, *_REWRITING, *_DELTA):
-    # click keeps a command's help option from its first context, which need not be one below `main`.
+    # click keeps a command's help option from its first context, which may be one without `main`.
     command.context_settings = {**main.context_settings, **command.context_settings}
     main.add_command(command)

@@ -1,34 +1,33 @@
-"""`deletekit delete`."""
+"""The command `delete`."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 import deletekit as dk
-from deletekit.cli.files_view import file_facts
-from deletekit.cli.metadata_view import column_names
-from deletekit.cli.options import TableSource, output_options, table_options, when_interrupted
-from deletekit.cli.printer import Facts, Unbroken, heading, pairs
-from deletekit.cli.table_argument import open_table
-from deletekit.cli.terminal import Output, show, show_json
-from deletekit.cli.text import count, first, json_ready, plain, short
-from deletekit.engines.local import Engine
+from deletekit.cli.changes import change
+from deletekit.cli.options import TableAnswerCommand, branch_option
+from deletekit.cli.printer import Facts, Unbroken, bold, heading, pairs, some
+from deletekit.cli.table_argument import TableArgument
+from deletekit.cli.terminal import Answer, Output
+from deletekit.safe_text import count, json_ready, short
+
+if TYPE_CHECKING:
+    from deletekit.cli.stored_values import StoredValues
+    from deletekit.engines.local import Engine
 
 __all__ = ["delete"]
 
 _MODES = ("copy-on-write", "merge-on-read", "equality-delete", "position-delete", "deletion-vector")
-_MOST_FILES = 20
 
 
-@click.command(short_help="Delete rows in one commit, in any mode.")
-@table_options
+@click.command(cls=TableAnswerCommand, short_help="Delete rows in one commit, in any mode.")
 @click.argument("where")
 @click.option(
     "--mode",
@@ -36,32 +35,22 @@ _MOST_FILES = 20
     metavar="MODE",
     help=f"{', '.join(_MODES[:-1])} or {_MODES[-1]}.  [default: the table's write.delete.mode]",
 )
-@click.option("--ref", default="main", show_default=True, metavar="BRANCH", help="Branch to commit to.")
+@branch_option("commit to")
 @click.option(
     "--equality-field",
     "equality_fields",
     multiple=True,
     metavar="COLUMN",
-    help="Key column of equality deletes; repeatable.  [default: those that WHERE looks at]",
+    help="Key column of equality deletes; repeatable.  [default: the columns in WHERE]",
 )
 @click.option(
     "--granularity",
     type=click.Choice(("file", "partition")),
-    help="One position delete file for each of these.  [default: the table's write.delete.granularity]",
+    help="Write one position delete file for each of these.  [default: the table's write.delete.granularity]",
 )
 @click.option("--with-rows", is_flag=True, help="Store the deleted rows in position delete files too.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, as slowly, and write nothing.")
-@output_options
-def delete(
-    source: TableSource,
-    where: str,
-    *,
-    ref: str,
-    equality_fields: tuple[str, ...],
-    dry_run: bool,
-    output: Output,
-    **how: Any,
-) -> None:
+@click.option("--dry-run", is_flag=True, help="Plan the whole delete, say what would be done, and write nothing.")
+def delete(argument: TableArgument, output: Output, where: str, *, dry_run: bool, **options: Any) -> Answer:
     """Delete the rows for which WHERE is true, in one commit, and show what was written.
 
     WHERE is as in SQL: "id in (1, 3)", "name is null and value > 10"; "true" means every row.
@@ -75,46 +64,44 @@ def delete(
       deletekit delete --warehouse wh demo.users "id = 2" --mode equality-delete
       deletekit delete --catalog prod demo.users "value > 10" --dry-run
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    table = open_table(source)
-    how |= {"ref": ref, "equality_fields": equality_fields or None}
     if dry_run:
-        _rehearse(table, where, how, output)
-        return
-    when_interrupted("Whether the delete was committed is not known: look with `deletekit inspect`.")
-    with output.engine("Deleting") as engine:
-        commit = dk.delete(table, where, engine=engine, **how)
-    if output.as_json:
-        show_json({"table": table.name, "ref": ref, **_document(commit)})
-    else:
-        show(*_done(table.name, ref, commit), *_changes(table, commit, done=True))
+        return _dry_run(argument.open(), where, options, output)
+    warning = "Whether the delete was committed is not known: look with `deletekit inspect`."
+    table, commit = change(dk.delete, argument, output, "Deleting", where, interrupted=warning, **options)
+    document = {"table": table.name, "ref": options["ref"], **_document(commit)}
+    return Answer(document=document, text=_text(table, options["ref"], commit))
 
 
-def _rehearse(table: dk.Table, where: str, how: Mapping[str, Any], output: Output) -> None:
+def _dry_run(table: dk.Table, where: str, options: Mapping[str, Any], output: Output) -> Answer:
     # They import the table layer, which the help of this command does not need.
     from deletekit.commit.swap import would_commit  # noqa: PLC0415
     from deletekit.verbs.delete import plan_delete  # noqa: PLC0415
 
     with output.engine("Trying the delete") as engine:
-        commit = would_commit(plan_delete(table, where, engine=engine, dry_run=True, **how))
+        commit = would_commit(plan_delete(table, where, engine=engine, dry_run=True, **options))
     with output.engine("Counting rows") as engine:
-        rows = _matching_rows(table, where, how["ref"], engine)
-    # Ids, paths and times of a commit that nobody makes would only mislead.
-    named = {k: v for k, v in _document(commit).items() if k in ("operation", "summary", "removed_data_files")}
-    document = {"table": table.name, "ref": how["ref"], "dry_run": True, "rows": rows.total(), "data_files": len(rows)}
-    if output.as_json:
-        show_json({**document, "rows_by_data_file": rows, **named, "read_only": table.catalog is None})
-        return
-    head = f"{count(rows.total(), 'row')} in {count(len(rows), 'data file')} of {table.name} would be deleted"
-    note = (
-        "The table was opened by its path: to delete, name it by --warehouse or --catalog." if not table.catalog else ""
-    )
-    show(
-        Text(plain(head), style="bold"),
-        *_some([Unbroken(f"{count(n, 'row')} of {short(path, table.location)}") for path, n in rows.items()]),
-        *_changes(table, commit, done=False),
-        *([Text(f"\n{note}")] if note else []),
-        Text("\nNothing was written.", style="bold"),
-    )
+        rows = _matching_rows(table, where, options["ref"], engine)
+    document = {
+        "table": table.name,
+        "ref": options["ref"],
+        "dry_run": True,
+        "rows": rows.total(),
+        "data_files": len(rows),
+        "rows_by_data_file": rows,
+        # Not the ids, paths and times: this commit is not made.
+        **{name: getattr(commit, name) for name in ("operation", "summary", "removed_data_files")},
+        "read_only": table.catalog is None,
+    }
+
+    def text() -> Iterator[RenderableType]:
+        yield bold(f"{count(rows.total(), 'row')} in {count(len(rows), 'data file')} of {table.name} would be deleted")
+        yield from some([Unbroken(f"{count(n, 'row')} of {short(path, table.location)}") for path, n in rows.items()])
+        yield from _changes(table, commit, done=False)
+        if table.catalog is None:
+            yield Text("\nThe table was opened by its path: to delete, name it by --warehouse or --catalog.")
+        yield Text("\nNothing was written.", style="bold")
+
+    return Answer(document=document, text=text())
 
 
 def _matching_rows(table: dk.Table, where: str, ref: str, engine: Engine) -> Counter[str]:
@@ -132,11 +119,11 @@ def _document(commit: dk.Commit) -> dict[str, Any]:
     return {name: getattr(commit, name) for name in (*names, *files)}
 
 
-def _done(table: str, ref: str, commit: dk.Commit) -> Iterator[RenderableType]:
+def _text(table: dk.Table, ref: str, commit: dk.Commit) -> Iterator[RenderableType]:
     if commit.snapshot_id is None:
-        yield Text(f"No row of {plain(table)} matches: nothing was committed.", style="bold")
+        yield bold(f"No row of {table.name} matches: nothing was committed.")
         return
-    yield Text.assemble(("Deleted from ", "bold"), (plain(table), "bold"))
+    yield bold(f"Deleted from {table.name}")
     rows = {
         "snapshot": f"{commit.snapshot_id} on {ref}",
         "sequence": commit.sequence_number,
@@ -145,12 +132,15 @@ def _done(table: str, ref: str, commit: dk.Commit) -> Iterator[RenderableType]:
     if commit.attempts > 1:
         rows["attempts"] = f"{commit.attempts}: other commits came first"
     yield pairs(rows)
+    yield from _changes(table, commit, done=True)
 
 
 def _changes(table: dk.Table, commit: dk.Commit, *, done: bool) -> Iterator[RenderableType]:
-    """The files of a commit; those that were only tried have no path that anyone will find."""
+    """Yield the files of a commit. Files of a dry run have no path that anybody could find."""
+    from deletekit.cli.stored_values import StoredValues  # noqa: PLC0415  # imports pyiceberg, which help does not need
+
     mood = "" if done else "would be "
-    columns = column_names(table.metadata.raw)
+    stored = StoredValues(table.metadata)
     for title, files, named in (
         (f"Delete files {mood}added", commit.added_delete_files, done),
         (f"Delete files {mood}removed", commit.removed_delete_files, True),
@@ -159,20 +149,16 @@ def _changes(table: dk.Table, commit: dk.Commit, *, done: bool) -> Iterator[Rend
     ):
         if files:
             yield heading(f"{title} ({len(files)})")
-            yield from _some([_file(json_ready(f), table.location, columns, named=named) for f in files])
+            yield from some([_file(json_ready(f), table.location, stored, named=named) for f in files])
     if commit.summary:
         yield heading("Summary")
         yield pairs({k: v for k, v in commit.summary.items() if k != "operation"})
 
 
-def _some(lines: Sequence[RenderableType]) -> Iterator[RenderableType]:
-    shown, left = first(lines, _MOST_FILES)
-    yield from (Padding(line, (0, 0, 0, 2), expand=False) for line in shown)
-    if left:
-        yield Text(f"  … and {left:,} more; --json lists all", style="dim")
-
-
-def _file(file: Mapping[str, Any], location: str, columns: Mapping[int, str], *, named: bool) -> RenderableType:
-    path = [Unbroken(short(file["file_path"], location))] if named else []
-    of = [Unbroken("of " + short(file["referenced_data_file"], location))] if "referenced_data_file" in file else []
-    return Group(*path, Facts(*file_facts(file, columns), style="dim" if named else ""), *of)
+def _file(file: Mapping[str, Any], location: str, stored: StoredValues, *, named: bool) -> RenderableType:
+    lines: list[RenderableType] = [Facts(*stored.file_facts(file), style="dim" if named else "")]
+    if named:
+        lines.insert(0, Unbroken(short(file["file_path"], location)))
+    if "referenced_data_file" in file:
+        lines.append(Unbroken("of " + short(file["referenced_data_file"], location)))
+    return Group(*lines)

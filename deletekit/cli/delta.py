@@ -1,70 +1,79 @@
-"""`deletekit sync-delta`, `clean-up-delta` and `repack`."""
+"""The commands `sync-delta`, `clean-up-delta` and `repack`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
-from rich.text import Text
+from rich.console import RenderableType
 
 import deletekit as dk
-from deletekit.cli.clean_up import document, failures, lists
+from deletekit.cli.changes import change, change_answer, failures, file_lists
 from deletekit.cli.options import (
-    TableSource,
+    TableAnswerCommand,
+    branch_option,
     dry_run_option,
-    output_options,
-    table_options,
-    time_of,
+    older_than_option,
     when_interrupted,
 )
-from deletekit.cli.printer import nothing_changed, pairs
-from deletekit.cli.table_argument import open_catalog, open_table
-from deletekit.cli.terminal import Output, show, show_json
-from deletekit.cli.text import count, plain
+from deletekit.cli.printer import bold, pairs
+from deletekit.cli.table_argument import TableArgument
+from deletekit.cli.terminal import Answer, Output
+from deletekit.safe_text import count
 
-__all__ = ["READERS", "clean_up_delta", "repack", "sync_delta"]
+__all__ = ["clean_up_delta", "repack", "sync_delta"]
 
-READERS = {
+_READERS = {
     "Iceberg Java (Spark, Flink, ...)": "reads them by their offset",
     "deletekit": "reads them",
     "pyiceberg, polars": "do not: these files have no Puffin footer; `deletekit repack` copies them",
-    "Delta's VACUUM": "deletes them once Delta no longer needs them: repack or sync before",
+    "Delta's VACUUM": "deletes them when Delta no longer needs them: repack or sync before",
 }
-"""Who reads vectors that lie in Delta's own files."""
+"""Which programs read vectors that lie in Delta's own files."""
 
 
-@click.command("sync-delta", short_help="Follow a Delta table, deletes included.")
-@click.argument("source_location", metavar="SOURCE")
-@table_options
+class _SyncCommand(TableAnswerCommand):
+    """A command with SOURCE before TABLE."""
+
+    def __init__(self, name: str | None, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        self.params.insert(0, click.Argument(["source"], metavar="SOURCE"))
+
+
+@click.command(cls=_SyncCommand, short_help="Follow a Delta table, deletes included.")
 @click.option("--version", type=click.IntRange(min=0), metavar="N", help="Delta version.  [default: the latest]")
-@click.option("--format-version", type=click.IntRange(2, 3), metavar="N", help="Of a new table.  [default: 3]")
+@click.option(
+    "--format-version", type=click.IntRange(2, 3), metavar="N", help="Format version of a new table.  [default: 3]"
+)
 @click.option(
     "--deletion-vectors",
     type=click.Choice(("copy", "reference")),
     default="copy",
     show_default=True,
-    help="Copy Delta's vectors into Puffin files, or point at them where they are (format version 3).",
+    help="Copy Delta's vectors into Puffin files, or refer to them where they are (format version 3).",
 )
 @click.option(
     "--commits",
     type=click.Choice(("coalesce", "each")),
     default="coalesce",
     show_default=True,
-    help="One snapshot for all that is new, or one for each Delta version.",
+    help="Make one snapshot for all new versions, or one for each.",
 )
-@click.option("--location", metavar="DIR", help="Where a new table's files go.  [default: below the warehouse]")
-@click.option("--delete-directory", metavar="DIR", help="Where delete files go.  [default: deletion-vectors below it]")
-@click.option("--time-zone", metavar="ZONE", help="Of partition timestamps that name none.  [default: UTC]")
+@click.option("--location", metavar="DIR", help="Folder of a new table.  [default: below the warehouse]")
+@click.option(
+    "--delete-directory", metavar="DIR", help="Folder of delete files.  [default: deletion-vectors below the table's]"
+)
+@click.option("--time-zone", metavar="ZONE", help="Zone of partition timestamps that name none.  [default: UTC]")
 @click.option(
     "--check-data-files/--trust-log",
     default=True,
     show_default=True,
-    help="Compare the size of each new data file with the log; its rows and ids always are.",
+    help="Compare the size of each new data file with the log; its rows and ids are always checked.",
 )
-@click.option("--force", is_flag=True, help="Make the table what Delta has, though someone else changed it.")
-@output_options
-def sync_delta(source: TableSource, *, force: bool, output: Output, **how: Any) -> None:
-    """Bring TABLE to the newest version of the Delta table in the folder SOURCE; create it the first time.
+@click.option("--force", is_flag=True, help="Sync even if someone else changed the table; their changes are undone.")
+def sync_delta(argument: TableArgument, output: Output, source: str, **options: Any) -> Answer:
+    """Bring TABLE to the newest version of the Delta table in the folder SOURCE; create TABLE the first time.
 
     No data file is copied or rewritten: TABLE refers to Delta's.
 
@@ -73,87 +82,79 @@ def sync_delta(source: TableSource, *, force: bool, output: Output, **how: Any) 
       deletekit sync-delta path/to/delta --warehouse wh demo.users
       deletekit sync-delta s3://b/delta --catalog prod demo.users --commits each
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    given = {name: value for name, value in how.items() if value is not None}
-    catalog = open_catalog(source)
+    catalog = argument.open_catalog()
     when_interrupted("Files may be left that nothing needs: `deletekit clean-up-delta` finds them.")
     with output.waiting("Syncing"):
-        done = dk.sync_delta(given.pop("source_location"), catalog, source.table, force=force, **given)
+        done = dk.sync_delta(source, catalog, argument.table, **options)
     summary = {name: value for name, value in done.commit.summary.items() if name.startswith(("added-", "removed-"))}
-    if output.as_json:
-        ids = [c.snapshot_id for c in done.commits]
-        before = {"previous_version": done.previous_version, "version": done.version}
-        show_json({"table": source.table, **before, "snapshot_ids": ids, "summary": summary})
-        return
-    verb = "is at" if done.commits else "was already at" if done.previous_version == done.version else "is at"
-    snapshots = count(len(done.commits), "snapshot")
-    show(
-        Text(plain(f"{source.table} {verb} Delta version {done.version}, by {snapshots}"), style="bold"),
-        pairs(summary),
-    )
-    if how["deletion_vectors"] == "reference" and done.table.metadata.version.has_deletion_vectors:
-        show(Text("Vectors that lie in Delta's own files", style="bold"), pairs(READERS))
+
+    def text() -> Iterator[RenderableType]:
+        verb = "was already at" if not done.commits and done.previous_version == done.version else "is at"
+        snapshots = count(len(done.commits), "snapshot")
+        yield bold(f"{argument.table} {verb} Delta version {done.version}, by {snapshots}")
+        yield pairs(summary)
+        if options["deletion_vectors"] == "reference" and done.table.metadata.version.has_deletion_vectors:
+            yield bold("Vectors that lie in Delta's own files")
+            yield pairs(_READERS)
+
+    document = {
+        "table": argument.table,
+        "previous_version": done.previous_version,
+        "version": done.version,
+        "snapshot_ids": [commit.snapshot_id for commit in done.commits],
+        "summary": summary,
+    }
+    return Answer(document=document, text=text())
 
 
-@click.command("clean-up-delta", short_help="Remove what syncs left behind.")
-@table_options
-@click.option(
-    "--older-than", metavar="TIME", help="ISO 8601 (UTC unless it says otherwise), or milliseconds since 1970."
-)
+@click.command(cls=TableAnswerCommand, short_help="Remove what syncs left behind.")
+@older_than_option
 @click.option(
     "--orphan-hours",
     type=float,
     default=72,
     show_default=True,
     metavar="N",
-    help="Age of files that broken-off syncs left; a running sync must be younger.",
+    help="Remove files of failed syncs that are older; a running sync must be younger.",
 )
 @dry_run_option
-@output_options
-def clean_up_delta(
-    source: TableSource, *, older_than: str | None, orphan_hours: float, dry_run: bool, output: Output
-) -> None:
-    """Expire old snapshots of a table that sync-delta made, and remove its own files; never one of Delta's.
+def clean_up_delta(argument: TableArgument, output: Output, *, dry_run: bool, **options: Any) -> Answer:
+    """Expire old snapshots of a table that sync-delta made, and remove its own files, never Delta's files.
 
     \b
     Examples:
       deletekit clean-up-delta --warehouse wh demo.users --dry-run
       deletekit clean-up-delta --catalog prod demo.users --older-than 2026-01-31
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    table = open_table(source)
-    with output.waiting("Cleaning up"):
-        done = dk.clean_up_delta(table, older_than=time_of(older_than), orphan_hours=orphan_hours, dry_run=dry_run)
-    if output.as_json:
-        show_json({"table": table.name, **document(done)})
-        return
+    table, result = change(
+        dk.clean_up_delta, argument, output, "Cleaning up", interrupted="", dry_run=dry_run, **options
+    )
     verb = "would expire" if dry_run else "expired"
-    show(
-        Text(plain(f"{count(len(done.snapshot_ids), 'snapshot')} of {table.name} {verb}"), style="bold"),
-        *lists({"Files": done.deleted_files}, table.location, dry_run),
-        *failures(done.failed_files, table.location),
-        *nothing_changed(dry_run),
+    return change_answer(
+        table,
+        result,
+        f"{count(len(result.snapshot_ids), 'snapshot')} of {table.name} {verb}",
+        failures(result.failed_files, table.location),
+        files={("Files", "removed"): result.deleted_files},
     )
 
 
-@click.command("repack", short_help="Copy vectors into true Puffin files.")
-@table_options
-@click.option("--ref", default="main", show_default=True, metavar="BRANCH", help="Branch to commit to.")
-@output_options
-def repack(source: TableSource, *, ref: str, output: Output) -> None:
+@click.command(cls=TableAnswerCommand, short_help="Copy vectors into true Puffin files.")
+@branch_option("commit to")
+def repack(argument: TableArgument, output: Output, **options: Any) -> Answer:
     """Copy deletion vectors that lie in files without a Puffin footer (Delta's, UniForm's) into Puffin files.
 
     \b
     Examples:
       deletekit repack --warehouse wh demo.users
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    table = open_table(source)
-    when_interrupted("Whether it was committed is not known: look with `deletekit inspect`.")
-    with output.waiting("Repacking"):
-        done = dk.repack(table, ref=ref)
-    if output.as_json:
-        snapshot_id = done.commit.snapshot_id if done.commit else None
-        show_json({"table": table.name, "vectors": done.vectors, "files": done.files, "snapshot_id": snapshot_id})
-        return
-    show(
-        Text(plain(f"{count(done.vectors, 'deletion vector')} of {table.name} copied"), style="bold"),
-        *lists({"Files": done.files}, table.location, dry_run=False, verb="no longer needed"),
-    )
+    table, result = change(dk.repack, argument, output, "Repacking", **options)
+    document = {
+        "table": table.name,
+        "vectors": result.vectors,
+        "files": result.files,
+        "snapshot_id": result.commit.snapshot_id if result.commit else None,
+    }
+    files = file_lists({("Files", "no longer needed"): result.files}, table.location, dry_run=False)
+    headline = bold(f"{count(result.vectors, 'deletion vector')} of {table.name} copied")
+    return Answer(document=document, text=[headline, *files])

@@ -1,4 +1,4 @@
-"""`deletekit doctor`."""
+"""The command `doctor`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
-from deletekit.cli.options import output_options
-from deletekit.cli.printer import Prose, Unfolded, grid, heading
-from deletekit.cli.terminal import Output, show, show_json
-from deletekit.cli.text import plain
+from deletekit.cli.options import AnswerCommand
+from deletekit.cli.printer import Prose, Unfolded, grid, heading, indented
+from deletekit.cli.terminal import Answer, Output
+from deletekit.safe_text import plain
 from deletekit.version import __version__
 
 if TYPE_CHECKING:
@@ -32,32 +31,31 @@ _PARTS = {
 _STYLE = {"ok": "green", "warning": "yellow", "missing": "bold red"}
 
 
-@click.command(short_help="Say what works on this machine, and what fixes it.")
-@output_options
-def doctor(output: Output) -> None:
-    """Say what works on this machine, what does not, what is left without it, and the command that fixes it.
+@click.command(cls=AnswerCommand, short_help="Say what works on this machine, and what fixes it.")
+def doctor(output: Output) -> Answer:
+    """Say what works on this machine, what does not, what that means, and which command fixes it.
 
-    Nothing is installed or changed, and no network is asked. The exit code is 0 when tables can be read and written,
-    whatever is missing for Spark and the course; else 1.
+    Nothing is installed or changed, and the network is not used. The exit code is 0 if tables can be read and written,
+    even if something is missing for Spark and the course; else 1.
 
     \b
     Examples:
       deletekit doctor
       deletekit doctor --json
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    # Imports what looks at packages and programs, which no help does.
+    # Imports what examines packages and programs, which help does not need.
     from deletekit.course.diagnosis import base_works, diagnose  # noqa: PLC0415
 
     with output.waiting("Looking around, and trying a small table"):
         checks = diagnose()
     works = base_works(checks)
-    if output.as_json:
-        show_json({"deletekit": __version__, "base_works": works, "checks": checks})
-    else:
-        machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
-        head = Text.assemble((f"deletekit {__version__}", "bold"), f" on {plain(machine)}")
-        show(head, *_sections(checks), Text(), _verdict(checks, works=works))
-    click.get_current_context().exit(0 if works else 1)
+    machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    title = Text.assemble((f"deletekit {__version__}", "bold"), f" on {plain(machine)}")
+    return Answer(
+        document={"deletekit": __version__, "base_works": works, "checks": checks},
+        text=[title, *_sections(checks), Text(), _verdict(checks, works=works)],
+        exit_code=0 if works else 1,
+    )
 
 
 def _sections(checks: Sequence[Check]) -> Iterator[RenderableType]:
@@ -69,11 +67,11 @@ def _sections(checks: Sequence[Check]) -> Iterator[RenderableType]:
 
 
 def _check(check: Check) -> Iterator[RenderableType]:
-    """One line when all is well; else what it means, and the command on a line of its own, to copy."""
+    """Yield one line if all is well; else also what it means, and the command that fixes it on a line of its own."""
     status = Text(f"{check.status:<7}", _STYLE[check.status])
     yield grid(["", "", ""], [(status, f"{check.name:<15}", Prose(check.found))])
     if check.meaning:
-        yield Padding(Prose(check.meaning), (0, 0, 0, 11), expand=False)
+        yield indented(Prose(check.meaning), 11)
     if check.fix:
         yield Unfolded(check.fix, style="cyan", indent=11)
 

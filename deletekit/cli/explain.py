@@ -1,8 +1,8 @@
-"""`deletekit explain`."""
+"""The command `explain`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,11 +11,11 @@ from rich.text import Text
 from rich.tree import Tree
 
 import deletekit as dk
-from deletekit.cli.options import SnapshotChoice, TableSource, output_options, snapshot_options, table_options
+from deletekit.cli.options import TableAnswerCommand, limit_option, snapshot_options
 from deletekit.cli.printer import Prose, Unbroken
-from deletekit.cli.table_argument import open_table
-from deletekit.cli.terminal import Output, show, show_json
-from deletekit.cli.text import count, first, literal, plain, short
+from deletekit.cli.table_argument import TableArgument
+from deletekit.cli.terminal import Answer, Output
+from deletekit.safe_text import count, first, literal, plain, short
 
 if TYPE_CHECKING:
     from deletekit.verbs.explain import HidingDelete, RowVersion, UnreadFile
@@ -23,22 +23,18 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 
-@click.command(short_help="Show row versions, and what hides each.")
-@table_options
+@click.command(cls=TableAnswerCommand, short_help="Show row versions, and what hides each.")
 @click.argument("where")
 @snapshot_options
-@click.option("--columns", metavar="A,B", help="Columns to show; the others are not read.  [default: all]")
-@click.option(
-    "--limit", type=click.IntRange(min=0), default=50, show_default=True, metavar="N", help="Versions shown; 0 is all."
-)
-@output_options
+@click.option("--columns", metavar="A,B", help="Columns to read and show.  [default: all]")
+@limit_option("Versions")
 def explain(
-    source: TableSource, where: str, at: SnapshotChoice, *, columns: str | None, limit: int, output: Output
-) -> None:
+    argument: TableArgument, output: Output, where: str, *, limit: int, columns: str | None = None, **snapshot: Any
+) -> Answer:
     """Show every version of rows, live or hidden, which delete hides each, and by which rule.
 
-    WHERE says which rows, deleted ones too, as SQL would: "id = 1", "name is null and id in (1, 3)". A file that cannot
-    be read is named, and the exit code is 1.
+    WHERE is a filter as in SQL, and finds deleted rows too: "id = 1", "name is null and id in (1, 3)". If a file cannot
+    be read, it is named, and the exit code is 1.
 
     TABLE is a *.metadata.json file or a table's directory; with --warehouse or --catalog it is namespace.table.
 
@@ -48,20 +44,12 @@ def explain(
       deletekit explain --warehouse wh demo.users "id = 1" --columns id,value
       deletekit explain --warehouse wh demo.users true --as-of 2026-01-31 --json
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    table = open_table(source)
+    table = argument.open()
     chosen = [name.strip() for name in columns.split(",")] if columns is not None else None
     with output.engine("Reading data files") as engine:
-        found = dk.explain(table, where, columns=chosen, engine=engine, **at.arguments())
-    if output.as_json:
-        show_json(_document(found))
-        click.get_current_context().exit(1 if found.unread else 0)
-    some, left = first(found.versions, limit)
-    more = [Text(f"\n… and {count(left, 'more version', 'more versions')}; --limit 0 shows all")] if left else []
-    show(_head(found), *(part for v in some for part in (Text(), _version(v, table.location))), *more)
-    for file in found.unread:
-        path = short(file.file_path, table.location)
-        show(Text(), Unbroken(("cannot be read", "red"), "  " + path), Prose(str(file.error)))
-    click.get_current_context().exit(1 if found.unread else 0)
+        found = dk.explain(table, where, columns=chosen, engine=engine, **snapshot)
+    text = _text(found, table.location, limit)
+    return Answer(document=_document(found), text=text, exit_code=1 if found.unread else 0)
 
 
 def _document(found: dk.Explanation) -> dict[str, Any]:
@@ -91,14 +79,23 @@ def _unread(files: Sequence[UnreadFile]) -> list[dict[str, str]]:
     return [{"file_path": file.file_path, "kind": file.error.kind, "error": str(file.error)} for file in files]
 
 
-def _head(found: dk.Explanation) -> Text:
+def _text(found: dk.Explanation, location: str, limit: int) -> Iterator[RenderableType]:
     what = f"{len(found.live):,} live, {len(found.hidden):,} hidden" if len(found) else "no version of such a row"
     snapshot = f"snapshot {found.snapshot_id}" if found.snapshot_id is not None else "no snapshot yet"
-    return Text.assemble((plain(found.table), "bold"), "  ", snapshot, "  ", (what, "bold"), overflow="fold")
+    yield Text.assemble((plain(found.table), "bold"), "  ", snapshot, "  ", (what, "bold"), overflow="fold")
+    shown, left = first(found.versions, limit)
+    for version in shown:
+        yield from (Text(), _version(version, location))
+    if left:
+        yield Text(f"\n… and {count(left, 'more version')}; --limit 0 shows all")
+    for file in found.unread:
+        yield Text()
+        yield Unbroken(("cannot be read", "red"), "  " + short(file.file_path, location))
+        yield Prose(str(file.error))
 
 
 def _version(version: RowVersion, location: str) -> RenderableType:
-    """A row, where it is, and each delete that has its key or position."""
+    """Return a row, where it is, and each delete that has its key or position."""
     word, style = ("live", "bold green") if version.live else ("HIDDEN", "bold red")
     if version.unknown:
         word, style = "UNKNOWN", "bold yellow"

@@ -1,4 +1,4 @@
-"""`deletekit explore`."""
+"""The command `explore`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from pathlib import Path
 
 import click
 
-from deletekit.cli.options import TableSource, table_options, traceback_option
-from deletekit.cli.table_argument import open_table
-from deletekit.cli.text import plain
+from deletekit.cli.options import TableCommand, traceback_option
+from deletekit.cli.table_argument import TableArgument
 from deletekit.course.translations import LANGUAGES, Messages
 from deletekit.course.views.page_text import page_text
 from deletekit.errors import InvalidInputError
+from deletekit.safe_text import plain
 
 __all__ = ["explore"]
 
 
-@click.command(short_help="Write what a table consists of as one HTML page.")
-@table_options
+@click.command(cls=TableCommand, short_help="Write what a table consists of as one HTML page.")
 @click.option(
     "--html",
     "target",
@@ -33,7 +32,7 @@ __all__ = ["explore"]
 @click.option("--overwrite", is_flag=True, help="Replace FILE where it exists.")
 @traceback_option
 def explore(
-    source: TableSource, target: Path | None, *, snapshot: str | None, lang: str | None, overwrite: bool
+    argument: TableArgument, target: Path | None, *, snapshot: str | None, lang: str | None, overwrite: bool
 ) -> None:
     """Show what a table consists of, down to the bytes of a deletion vector, and why rows are hidden.
 
@@ -48,9 +47,9 @@ def explore(
         raise InvalidInputError(
             "file exists already", kind="output-exists", file=str(target), expected="another name, or --overwrite"
         )
-    # By name: the views import everything, and no other command needs them.
+    # Imported by name: the views import everything, and no other command needs them.
     views = import_module("deletekit.course.views.explore")
-    view = views.as_table_view(open_table(source))
+    view = views.as_table_view(argument.open())
     pages = views.explore_pages(view, snapshot=snapshot, lang=lang)
     if target is None:
         click.echo("\n\n".join(page_text(page) for page in pages))

@@ -1,28 +1,27 @@
-"""`deletekit inspect`."""
+"""The command `inspect`."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
+from rich.console import RenderableType
 
 import deletekit as dk
-from deletekit.cli.metadata_view import column_names, metadata_view
-from deletekit.cli.options import SnapshotChoice, TableSource, output_options, snapshot_options, table_options
-from deletekit.cli.snapshot_view import SnapshotView
-from deletekit.cli.table_argument import open_table
-from deletekit.cli.terminal import Output, show, show_json
+from deletekit.cli.options import TableAnswerCommand, snapshot_options
+from deletekit.cli.table_argument import TableArgument
+from deletekit.cli.terminal import Answer, Output
 
 __all__ = ["inspect"]
 
 _LINES = 20
 _POSITIONS_READ = 100_000
-"""Enough for the runs that are shown, without holding every position of a large vector."""
+"""Enough for the runs that are shown, without reading every position of a large vector."""
 
 
-@click.command(short_help="Show what a table is made of, down to its deletes.")
-@table_options
+@click.command(cls=TableAnswerCommand, short_help="Show what a table is made of, down to its deletes.")
 @snapshot_options
 @click.option("--deletes", is_flag=True, help="Open the live delete files: keys, positions, Puffin footers.")
 @click.option("--metrics", is_flag=True, help="Show each file's counts and bounds by column.")
@@ -30,15 +29,15 @@ _POSITIONS_READ = 100_000
     "--limit",
     type=click.IntRange(min=0),
     metavar="N",
-    help="At most N lines per list, 0 for all; in JSON, positions and keys per delete file.  [default: 20, JSON 10000]",
+    help="Show at most N lines per list; in JSON, N positions or keys per delete file; 0 shows all.  "
+    "[default: 20, JSON 10000]",
 )
-@output_options
 def inspect(
-    source: TableSource, at: SnapshotChoice, *, deletes: bool, metrics: bool, limit: int | None, output: Output
-) -> None:
+    argument: TableArgument, output: Output, *, deletes: bool, metrics: bool, limit: int | None = None, **snapshot: Any
+) -> Answer:
     """Show what a table is made of, down to the positions that its deletion vectors hold.
 
-    A file that cannot be read is named in its place, and the exit code is 1.
+    If a file cannot be read, it is named in its place, and the exit code is 1.
 
     TABLE is the path or address of a *.metadata.json file, or a table's directory on this machine (its newest metadata
     file is taken). With --warehouse or --catalog it is namespace.table.
@@ -50,32 +49,27 @@ def inspect(
       deletekit inspect s3://bucket/users/metadata/00002-….metadata.json \\
           -p s3.endpoint=http://localhost:9000 --json
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    table = open_table(source)
+    table = argument.open()
     with output.waiting("Reading manifests and delete files" if deletes else "Reading manifests"):
-        shown = dk.inspect(table, deletes=deletes, **at.arguments(), **_positions(limit, as_json=output.as_json))
+        shown = dk.inspect(table, deletes=deletes, **snapshot, **_positions(limit, as_json=output.as_json))
     damaged = any("error" in item for item in (*shown["manifests"], *shown.get("deletes", ())))
-    if output.as_json:
-        show_json(shown)
-        click.get_current_context().exit(1 if damaged else 0)
-    # Imports pyiceberg's types, which the help of this command does without.
+    text = _text(table, shown, metrics=metrics, limit=_LINES if limit is None else limit)
+    return Answer(document=shown, text=text, exit_code=1 if damaged else 0)
+
+
+def _text(table: dk.Table, shown: Mapping[str, Any], *, metrics: bool, limit: int) -> Iterator[RenderableType]:
+    # These import pyiceberg's types, which the help of this command does not need.
+    from deletekit.cli.metadata_text import metadata_text  # noqa: PLC0415
+    from deletekit.cli.snapshot_text import SnapshotText  # noqa: PLC0415
     from deletekit.cli.stored_values import StoredValues  # noqa: PLC0415
 
-    lines = _LINES if limit is None else limit
     stored = StoredValues(table.metadata)
-    view = SnapshotView(
-        shown,
-        columns=column_names(shown["metadata"]),
-        partition=stored.partition,
-        key=stored.key,
-        metrics=stored.metrics if metrics else None,
-        limit=lines,
-    )
-    show(*metadata_view(table.name, shown, lines), *view.sections())
-    click.get_current_context().exit(1 if damaged else 0)
+    yield from metadata_text(table.name, shown, stored.column_names, limit)
+    yield from SnapshotText(shown, stored, metrics=metrics, limit=limit).sections()
 
 
 def _positions(limit: int | None, *, as_json: bool) -> dict[str, Any]:
-    """How many positions or keys of a delete file to ask for; text needs more than it shows, to know where runs end."""
+    """Return how many positions or keys to read per delete file. Text needs more than it shows: whole runs."""
     if limit is None:
         return {} if as_json else {"positions": _POSITIONS_READ}
     return {"positions": limit or sys.maxsize if as_json or not limit else max(_POSITIONS_READ, limit)}

@@ -1,11 +1,11 @@
-"""Pieces of an answer: headings, names and values, tables, and lines that know where they may be folded.
+"""The parts of printed text: headings, names with values, tables, and lines that fold at different places.
 
-Law: every string is made safe here, whatever it is. Nothing is cut off: what does not fit is folded.
+Every string is made safe to print here. Nothing is cut off: text that does not fit is folded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -17,33 +17,69 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from deletekit.cli.text import plain
+from deletekit.safe_text import first, plain
 
-__all__ = ["Facts", "Prose", "Unbroken", "Unfolded", "grid", "heading", "nothing_changed", "pairs"]
+__all__ = [
+    "Facts",
+    "Prose",
+    "Unbroken",
+    "Unfolded",
+    "bold",
+    "grid",
+    "heading",
+    "indented",
+    "more",
+    "nothing_changed",
+    "pairs",
+    "some",
+]
 
 _PROSE_WIDTH = 88
 
 
 def heading(text: str, note: str = "") -> RenderableType:
-    """A line that begins a section, with an empty one above it."""
+    """Return a line that begins a section, with an empty line above it."""
     return Group(Text(), Unbroken((text, "bold"), ("  " + note if note else "", "dim")))
 
 
+def bold(text: str) -> Text:
+    """Return a line of bold text."""
+    return Text(plain(text), style="bold")
+
+
+def indented(part: RenderableType, by: int = 2) -> RenderableType:
+    """Return the part with so many spaces before each line."""
+    return Padding(part, (0, 0, 0, by), expand=False)
+
+
+def more(number: int, what: str = "more", how: str = "--limit 0 shows all", *, indent: int = 0) -> Text:
+    """Return the line that says how many items are not shown, and how to see them."""
+    return Text(f"{' ' * indent}… and {number:,} {what}; {how}", style="dim")
+
+
+def some(lines: Sequence[RenderableType], most: int = 20) -> Iterator[RenderableType]:
+    """Yield at most so many lines, indented, and then how many are left out; JSON has all."""
+    shown, left = first(lines, most)
+    yield from map(indented, shown)
+    if left:
+        yield more(left, how="--json lists all", indent=2)
+
+
 def pairs(rows: Mapping[str, Any], indent: int = 2) -> RenderableType:
-    """Names and values, one a line."""
+    """Return names and values, one pair a line."""
     table = Table.grid(padding=(0, 2), pad_edge=False)
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in rows.items():
         table.add_row(Text(plain(name)), value if isinstance(value, Text) else Text(plain(value)))
-    return Padding(table, (0, 0, 0, indent), expand=False)
+    return indented(table, indent)
 
 
 def grid(columns: Iterable[str], rows: Iterable[Iterable[Any]], indent: int = 2) -> RenderableType:
-    """A table without lines; a column whose name begins with `#` holds numbers."""
+    """Return a table without rules; a column whose name begins with `#` holds numbers."""
     names = list(columns)
     cells = [[_cell(value) for value in row] for row in rows]
-    # rich takes room from the others for a column in which nothing is.
+    # rich takes room from other columns for an empty one.
     used = [i for i, name in enumerate(names) if name or any(row[i] for row in cells)]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(names))
     for i in used:
@@ -51,7 +87,7 @@ def grid(columns: Iterable[str], rows: Iterable[Iterable[Any]], indent: int = 2)
         table.add_column(Text(plain(names[i].removeprefix("#"))), justify=justify, overflow="fold")
     for row in cells:
         table.add_row(*(row[i] for i in used))
-    return Padding(table, (0, 0, 0, indent), expand=False)
+    return indented(table, indent)
 
 
 def _cell(value: Any) -> Text | Prose:
@@ -59,12 +95,12 @@ def _cell(value: Any) -> Text | Prose:
 
 
 def nothing_changed(dry_run: bool) -> list[RenderableType]:
-    """The last line of a dry run."""
+    """Return the last line of a dry run, or no line."""
     return [Text("\nNothing was changed.", style="bold")] if dry_run else []
 
 
 class Facts:
-    """Short facts in one line; where they are too many for it, a line ends between two of them."""
+    """Short facts in one line; if they do not fit, the line is folded between two facts."""
 
     def __init__(self, *facts: str, style: str = "") -> None:
         self._facts = [plain(fact) for fact in facts if fact]
@@ -87,7 +123,7 @@ class Facts:
 
 
 class Unbroken:
-    """A line that is folded where the terminal ends and not at a space: what is in it stays as whole as it can."""
+    """A line that is folded where the terminal ends, not at a space: a path in it stays in one piece if it can."""
 
     def __init__(self, *parts: str | tuple[str, str]) -> None:
         self._text = Text.assemble(*(plain(p) if isinstance(p, str) else (plain(p[0]), p[1]) for p in parts))
@@ -103,7 +139,7 @@ class Unbroken:
 
 
 class Unfolded:
-    """A line that only the terminal folds, so that it can be copied: a command."""
+    """A line that only the terminal folds, so that it can be copied, such as a command."""
 
     def __init__(self, text: str, *, style: str = "", indent: int = 0) -> None:
         self._text = plain(text)
@@ -118,7 +154,7 @@ class Unfolded:
 
 
 class Prose:
-    """Sentences, in lines no longer than one reads with ease, also where a pipe folds nothing."""
+    """Sentences in lines of a readable length, even in a pipe, where nothing else is folded."""
 
     def __init__(self, text: str, *, style: str = "") -> None:
         self._text = Text(plain(text), style=style, overflow="fold")

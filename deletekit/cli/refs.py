@@ -1,32 +1,32 @@
-"""`deletekit rollback`, `set-current-snapshot`, `cherry-pick` and `fast-forward`."""
+"""The commands that move a branch: `rollback`, `set-current-snapshot`, `cherry-pick` and `fast-forward`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import click
-from rich.text import Text
 
 import deletekit as dk
-from deletekit.cli.options import TableSource, dry_run_option, output_options, table_options, time_of
-from deletekit.cli.printer import nothing_changed, pairs
-from deletekit.cli.table_argument import open_table
-from deletekit.cli.terminal import Output, show, show_json
-from deletekit.cli.text import json_ready, plain
+from deletekit.cli.changes import change, change_answer
+from deletekit.cli.options import TableAnswerCommand, branch_option, dry_run_option, time_of
+from deletekit.cli.printer import pairs
+from deletekit.cli.table_argument import TableArgument
+from deletekit.cli.terminal import Answer, Output
 
 __all__ = ["cherry_pick", "fast_forward", "rollback", "set_current_snapshot"]
 
 
-@click.command(short_help="Make an earlier snapshot current again.")
-@table_options
-@click.argument("snapshot", type=int, required=False)
-@click.option("--as-of", metavar="TIME", help="Instead of SNAPSHOT: the last one made before, as ISO 8601 or in ms.")
-@click.option("--ref", default="main", show_default=True, metavar="BRANCH", help="Branch to roll back.")
+@click.command(cls=TableAnswerCommand, short_help="Make an earlier snapshot current again.")
+@click.argument("snapshot_id", metavar="[SNAPSHOT]", type=int, required=False)
+@click.option(
+    "--as-of",
+    type=time_of,
+    metavar="TIME",
+    help="Instead of SNAPSHOT: the last one made before this time, as ISO 8601 or in ms.",
+)
+@branch_option("roll back")
 @dry_run_option
-@output_options
-def rollback(
-    source: TableSource, *, snapshot: int | None, as_of: str | None, ref: str, dry_run: bool, output: Output
-) -> None:
+def rollback(argument: TableArgument, output: Output, **options: Any) -> Answer:
     """Make SNAPSHOT, an ancestor of the branch's head, its head again.
 
     \b
@@ -34,22 +34,17 @@ def rollback(
       deletekit rollback --warehouse wh demo.users 4532178932145
       deletekit rollback --warehouse wh demo.users --as-of 2026-01-31T12:00
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    if (snapshot is None) == (as_of is None):
+    if ("snapshot_id" in options) == ("as_of" in options):
         raise click.UsageError("give SNAPSHOT or --as-of, one of them.")
-    table = open_table(source)
-    _show_move(table, dk.rollback(table, snapshot, as_of=time_of(as_of), ref=ref, dry_run=dry_run), output)
+    return _move(dk.rollback, argument, output, **options)
 
 
-@click.command("set-current-snapshot", short_help="Make any snapshot current.")
-@table_options
-@click.argument("snapshot", type=int, required=False)
+@click.command(cls=TableAnswerCommand, short_help="Make any snapshot current.")
+@click.argument("snapshot_id", metavar="[SNAPSHOT]", type=int, required=False)
 @click.option("--ref", metavar="NAME", help="Instead of SNAPSHOT: the head of this branch or tag.")
-@click.option("--branch", default="main", show_default=True, metavar="BRANCH", help="Branch that changes.")
+@click.option("--branch", default="main", show_default=True, metavar="BRANCH", help="Branch to change.")
 @dry_run_option
-@output_options
-def set_current_snapshot(
-    source: TableSource, *, snapshot: int | None, ref: str | None, branch: str, dry_run: bool, output: Output
-) -> None:
+def set_current_snapshot(argument: TableArgument, output: Output, **options: Any) -> Answer:
     """Make SNAPSHOT, an ancestor or not, the head of a branch.
 
     \b
@@ -57,65 +52,50 @@ def set_current_snapshot(
       deletekit set-current-snapshot --warehouse wh demo.users 4532178932145
       deletekit set-current-snapshot --warehouse wh demo.users --ref audited
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    if (snapshot is None) == (ref is None):
+    if ("snapshot_id" in options) == ("ref" in options):
         raise click.UsageError("give SNAPSHOT or --ref, one of them.")
-    table = open_table(source)
-    _show_move(table, dk.set_current_snapshot(table, snapshot, ref=ref, branch=branch, dry_run=dry_run), output)
+    return _move(dk.set_current_snapshot, argument, output, **options)
 
 
-@click.command("fast-forward", short_help="Move a branch up to another.")
-@table_options
+@click.command(cls=TableAnswerCommand, short_help="Move a branch up to another.")
 @click.argument("branch")
 @click.argument("to")
 @dry_run_option
-@output_options
-def fast_forward(source: TableSource, *, branch: str, to: str, dry_run: bool, output: Output) -> None:
+def fast_forward(argument: TableArgument, output: Output, **options: Any) -> Answer:
     """Move BRANCH to the head of TO, a branch or tag that descends from it.
 
     \b
     Examples:
       deletekit fast-forward --warehouse wh demo.users main audit
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    table = open_table(source)
-    _show_move(table, dk.fast_forward(table, branch, to, dry_run=dry_run), output)
+    return _move(dk.fast_forward, argument, output, **options)
 
 
-@click.command("cherry-pick", short_help="Do again what one snapshot did.")
-@table_options
-@click.argument("snapshot", type=int)
-@click.option("--ref", default="main", show_default=True, metavar="BRANCH", help="Branch to commit to.")
+@click.command(cls=TableAnswerCommand, short_help="Repeat on a branch what one snapshot did.")
+@click.argument("snapshot_id", metavar="SNAPSHOT", type=int)
+@branch_option("commit to")
 @dry_run_option
-@output_options
-def cherry_pick(source: TableSource, *, snapshot: int, ref: str, dry_run: bool, output: Output) -> None:
+def cherry_pick(argument: TableArgument, output: Output, *, snapshot_id: int, **options: Any) -> Answer:
     """Do on a branch what SNAPSHOT did elsewhere: publish a staged append, or a dynamic overwrite.
 
     \b
     Examples:
       deletekit cherry-pick --warehouse wh demo.users 4532178932145
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    table = open_table(source)
-    done = dk.cherry_pick(table, snapshot, ref=ref, dry_run=dry_run)
-    if output.as_json:
-        show_json({"table": table.name, **json_ready(done)})
-        return
-    how = "by fast-forward" if done.fast_forward else "as a new snapshot"
-    rows: dict[str, Any] = {"branch": ref, "snapshot": done.current_snapshot_id or "new"}
-    if not done.fast_forward:
-        rows |= {"data files added": done.added_data_files, "data files removed": done.removed_data_files}
-    verb = "would be picked" if dry_run else "picked"
-    show(Text(plain(f"{snapshot} {verb} {how}"), style="bold"), pairs(rows), *nothing_changed(dry_run))
+    table, result = change(dk.cherry_pick, argument, output, "Picking the snapshot", snapshot_id, **options)
+    rows = {"branch": result.ref, "snapshot": result.current_snapshot_id or "new"}
+    if not result.fast_forward:
+        rows |= {"data files added": result.added_data_files, "data files removed": result.removed_data_files}
+    how = "by fast-forward" if result.fast_forward else "as a new snapshot"
+    verb = "would be picked" if result.dry_run else "picked"
+    return change_answer(table, result, f"{snapshot_id} {verb} {how}", [pairs(rows)])
 
 
-def _show_move(table: dk.Table, move: dk.MovedRef, output: Output) -> None:
-    if output.as_json:
-        show_json({"table": table.name, **json_ready(move), "moved": move.moved})
-        return
-    if not move.moved:
-        show(Text(plain(f"{move.ref} of {table.name} is there already: {move.snapshot_id}"), style="bold"))
-        return
-    verb = "would move" if move.dry_run else "moved"
-    show(
-        Text(plain(f"{move.ref} of {table.name} {verb}"), style="bold"),
-        pairs({"from": move.previous_snapshot_id or "no snapshot", "to": move.snapshot_id}),
-        *nothing_changed(move.dry_run),
-    )
+def _move(verb: Any, argument: TableArgument, output: Output, **options: Any) -> Answer:
+    table, result = change(verb, argument, output, "Moving the branch", **options)
+    if not result.moved:
+        headline = f"{result.ref} of {table.name} is there already: {result.snapshot_id}"
+        return change_answer(table, result, headline, moved=False)
+    verb = "would move" if result.dry_run else "moved"
+    ends = pairs({"from": result.previous_snapshot_id or "no snapshot", "to": result.snapshot_id})
+    return change_answer(table, result, f"{result.ref} of {table.name} {verb}", [ends], moved=True)

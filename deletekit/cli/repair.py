@@ -1,25 +1,26 @@
-"""`deletekit repair`."""
+"""The command `repair`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 import deletekit as dk
-from deletekit.cli.options import TableSource, output_options, table_options, when_interrupted
-from deletekit.cli.printer import Prose, heading, pairs
-from deletekit.cli.table_argument import open_table
-from deletekit.cli.terminal import Output, show, show_json
-from deletekit.cli.text import plain
+from deletekit.cli.changes import change, result_fields
+from deletekit.cli.options import TableAnswerCommand, branch_option
+from deletekit.cli.printer import Prose, bold, heading, indented, pairs
+from deletekit.cli.table_argument import TableArgument
+from deletekit.cli.terminal import Answer, Output
 from deletekit.cli.verify import finding
+from deletekit.safe_text import plain
 
 __all__ = ["repair"]
 
-# Spelled out: the module that knows them imports the table libraries, and help does without.
+# Repeated here, because the module that defines them imports the table libraries, which help does not need.
 KINDS = (
     "duplicate-deletion-vector",
     "dangling-deletion-vector",
@@ -31,8 +32,7 @@ KINDS = (
 )
 
 
-@click.command(short_help="Repair what can be without changing a row.")
-@table_options
+@click.command(cls=TableAnswerCommand, short_help="Repair damage without changing a row.")
 @click.option(
     "--kind",
     "kinds",
@@ -41,16 +41,15 @@ KINDS = (
     metavar="KIND",
     help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}; repeatable.  [default: all but the last]",
 )
-@click.option("--ref", default="main", show_default=True, metavar="BRANCH", help="Branch to repair.")
+@branch_option("repair")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and write nothing.")
-@output_options
-def repair(source: TableSource, *, kinds: tuple[str, ...], ref: str, dry_run: bool, output: Output) -> None:
-    """Repair, in one commit, what `verify` found and has one safe repair: no row changes, unless you name
-    dropped-equality-delete, which hides rows again that a rewrite brought back.
+def repair(argument: TableArgument, output: Output, *, dry_run: bool, **options: Any) -> Answer:
+    """Repair, in one commit, each damage that `verify` found and that has one safe repair.
 
+    No row changes, unless you name dropped-equality-delete, which hides again the rows that a rewrite brought back.
     Two deletion vectors of a data file become one, deletes that apply to nothing are removed, a deletion vector without
-    a readable Puffin footer is written anew, and wrong totals are counted anew. Whatever leaves a doubt is refused and
-    named. Older snapshots keep what they have. The exit code is 1 when something is refused or stays broken, else 0.
+    a readable Puffin footer is written again, and wrong totals are counted again. Doubtful repairs are refused and
+    named. Older snapshots keep what they have. The exit code is 1 if something is refused or stays broken, else 0.
 
     TABLE is namespace.table of --warehouse or --catalog. A table opened by its path is read-only: it takes only
     --dry-run.
@@ -61,37 +60,23 @@ def repair(source: TableSource, *, kinds: tuple[str, ...], ref: str, dry_run: bo
       deletekit repair --warehouse wh demo.users
       deletekit repair --warehouse wh demo.users --kind duplicate-deletion-vector
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    table = open_table(source)
-    if not dry_run:
-        when_interrupted("Whether the repair was committed is not known: look with `deletekit inspect`.")
-    with output.engine("Reading delete files") as engine:
-        report = dk.repair(table, kinds or None, ref=ref, dry_run=dry_run, engine=engine)
-    if output.as_json:
-        document = {"table": table.name, "ref": ref, "dry_run": dry_run, "actions": report.actions}
-        left = {"refused": report.refused, "unrepaired": report.unrepaired}
-        show_json({**document, **left, "commit": _commit(report.commit)})
-    else:
-        show(*_text(table, report, dry_run=dry_run))
-    click.get_current_context().exit(1 if report.refused or report.unrepaired else 0)
-
-
-def _commit(commit: dk.Commit | None) -> dict[str, object] | None:
-    if commit is None:
-        return None
-    return {name: getattr(commit, name) for name in ("snapshot_id", "sequence_number", "operation", "summary")}
+    table, report = change(dk.repair, argument, output, "Reading delete files", dry_run=dry_run, **options)
+    document = {"table": table.name, "ref": options["ref"], "dry_run": dry_run, **result_fields(report)}
+    if report.commit is not None:
+        names = ("snapshot_id", "sequence_number", "operation", "summary")
+        document["commit"] = {name: getattr(report.commit, name) for name in names}
+    failed = bool(report.refused or report.unrepaired)
+    return Answer(document=document, text=_text(table, report, dry_run=dry_run), exit_code=int(failed))
 
 
 def _text(table: dk.Table, report: dk.RepairReport, *, dry_run: bool) -> Iterator[RenderableType]:
-    name = plain(table.name)
     if not report.actions and not report.refused and not report.unrepaired:
-        yield Text(f"Nothing to repair in {name}.", style="bold")
+        yield bold(f"Nothing to repair in {table.name}.")
         return
-    if report.actions:
-        yield heading("Would be done" if dry_run else "Done")
-        yield from _actions(report.actions, table.location)
-    if report.refused:
-        yield heading("Refused")
-        yield from _actions(report.refused, table.location)
+    for title, actions in (("Would be done" if dry_run else "Done", report.actions), ("Refused", report.refused)):
+        if actions:
+            yield heading(title)
+            yield from _actions(actions, table.location)
     if report.unrepaired:
         yield heading("Cannot be repaired")
         for error in report.unrepaired:
@@ -103,12 +88,11 @@ def _text(table: dk.Table, report: dk.RepairReport, *, dry_run: bool) -> Iterato
 
 
 def _actions(actions: Sequence[dk.RepairAction], location: str) -> Iterator[RenderableType]:
-    """Paths below the table's location are shown without it, inside of sentences too."""
+    """Yield what is done, or refused, and why; paths below the table's location are shortened, in sentences too."""
     prefix = location.rstrip("/") + "/"
     for action in actions:
         yield Text.assemble("  ", (plain(action.kind), "bold"))
-        yield Padding(Prose(action.action.replace(prefix, "")), (0, 0, 0, 4), expand=False)
-        if action.file is not None:
-            yield Padding(Prose(action.file.replace(prefix, "")), (0, 0, 0, 4), expand=False)
-        if action.refused is not None:
-            yield Padding(Prose("refused: " + action.refused.replace(prefix, "")), (0, 0, 0, 4), expand=False)
+        why = f"refused: {action.refused}" if action.refused is not None else None
+        for line in (action.action, action.file, why):
+            if line is not None:
+                yield indented(Prose(line.replace(prefix, "")), 4)

@@ -1,10 +1,10 @@
-"""Values as manifests store them, as text: partition tuples and column bounds."""
+"""Show what manifests store as text: partition tuples, column bounds, and what a file holds."""
 
 from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -21,27 +21,53 @@ from pyiceberg.types import (
 )
 from rich.console import RenderableType
 
+from deletekit.cli.metadata_text import column_names
 from deletekit.cli.printer import grid
-from deletekit.cli.text import literal, plain
 from deletekit.formats.decimals import decimal_of_bytes
+from deletekit.safe_text import count, literal, plain, size
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.reserved_fields import POSITION_DELETE_FIELDS
 
 __all__ = ["StoredValues"]
 
 _STORED_AS_BYTES = (DecimalType, UUIDType, FixedType, BinaryType)
+_COUNTS = ("value_counts", "null_value_counts", "nan_value_counts")
+_BOUNDS = ("lower_bounds", "upper_bounds")
 _TIME_PARTS = ("year", "month", "day", "hour")
 _LONGEST_BOUND = 40
 
 
 class StoredValues:
-    """Reads values by the types of a table's columns. What cannot be read is shown as it is stored."""
+    """Decodes values by the types of a table's columns. A value that cannot be decoded is shown as it is stored.
+
+    Attributes
+    ----------
+    column_names: dotted names, by field id, of every column that any schema has; the current schema's names win.
+    """
 
     def __init__(self, metadata: TableMetadata) -> None:
         self._metadata = metadata
+        self.column_names = column_names(metadata.raw)
+
+    def file_facts(self, file: Mapping[str, Any]) -> Iterator[str]:
+        """Yield what a data file or delete file holds, and its size, from its fields as JSON."""
+        number = file["record_count"]
+        if file["content"] == 1 and file["file_format"] == "PUFFIN":
+            yield f"deletion vector: {count(number, 'position')}"
+            yield f"{size(file.get('content_size_in_bytes'))} at offset {file.get('content_offset')}"
+            return
+        if file["content"] == 0:
+            yield count(number, "row")
+        elif file["content"] == 1:
+            yield f"position delete: {count(number, 'position')}"
+        else:
+            ids = file.get("equality_ids") or ()
+            keys = ", ".join(f"{self.column_names.get(i, 'unknown column')} ({i})" for i in ids)
+            yield f"equality delete: {count(number, 'key')} of {keys}"
+        yield f"{file['file_format'].lower()}, {size(file['file_size_in_bytes'])}"
 
     def partition(self, spec_id: int, values: Sequence[Any]) -> str:
-        """`month=2013-01, carrier='UA'`."""
+        """Return a partition tuple as text, such as `partition month=2013-01, carrier='UA'`."""
         spec = self._metadata.specs[spec_id]
         pairs = zip(spec.fields, values, strict=False)
         return "partition " + ", ".join(f"{plain(f.name)}={self._partition_value(f, v)}" for f, v in pairs)
@@ -56,7 +82,7 @@ class StoredValues:
         return _text(source.field_type, _decoded(source.field_type, value), None)
 
     def key(self, file: Mapping[str, Any], column: str, value: Any) -> str:
-        """A value of a column of an equality delete file, out of JSON."""
+        """Return a value of a column of an equality delete file as text; JSON holds bytes as base64."""
         fields = [self._metadata.all_fields.get(i) for i in file.get("equality_ids") or ()]
         kind = next((f.field_type for f in fields if f is not None and f.name == column), None)
         if isinstance(value, str) and isinstance(kind, PrimitiveType) and not isinstance(kind, StringType):
@@ -64,23 +90,16 @@ class StoredValues:
         return literal(value)
 
     def metrics(self, file: Mapping[str, Any]) -> RenderableType:
-        """A table with a line per column that has metrics."""
-        maps = {
-            name: {pair["key"]: pair["value"] for pair in file.get(name) or ()}
-            for name in ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
-        }
-        ids = sorted({i for values in maps.values() for i in values})
+        """Return a table with one line for each column that has metrics."""
+        maps = {name: {pair["key"]: pair["value"] for pair in file.get(name) or ()} for name in (*_COUNTS, *_BOUNDS)}
         rows = [
             (
                 i,
                 self._name(i),
-                maps["value_counts"].get(i, ""),
-                maps["null_value_counts"].get(i, ""),
-                maps["nan_value_counts"].get(i, ""),
-                self._bound(i, maps["lower_bounds"].get(i)),
-                self._bound(i, maps["upper_bounds"].get(i)),
+                *(maps[name].get(i, "") for name in _COUNTS),
+                *(self._bound(i, maps[name].get(i)) for name in _BOUNDS),
             )
-            for i in ids
+            for i in sorted(set().union(*maps.values()))
         ]
         return grid(["#id", "column", "#values", "#nulls", "#NaNs", "lower bound", "upper bound"], rows, indent=0)
 
@@ -102,11 +121,11 @@ class StoredValues:
         try:
             return _text(kind, from_bytes(kind, data), _LONGEST_BOUND)
         except (ValueError, TypeError, struct.error, OverflowError):
-            return literal(data, _LONGEST_BOUND)  # of an older type of the column, or damaged
+            return literal(data, _LONGEST_BOUND)  # written when the column had another type, or damaged
 
 
 def _decoded(kind: IcebergType, value: Any) -> Any:
-    """A value out of JSON, where bytes are base64."""
+    """Return a value from JSON, which holds bytes as base64."""
     if not isinstance(value, str) or not isinstance(kind, _STORED_AS_BYTES):
         return value
     data = base64.b64decode(value)
@@ -124,7 +143,7 @@ def _text(kind: IcebergType, value: Any, longest: int | None) -> str:
 
 
 def _human(transform: Transform[Any, Any], kind: IcebergType, value: Any) -> str:
-    """Days, months and microseconds since 1970 as dates and times; as they are where no calendar reaches."""
+    """Return days, months and microseconds since 1970 as dates and times, or as numbers if no calendar has them."""
     try:
         return plain(transform.to_human_string(kind, value))
     except (ValueError, OverflowError):

@@ -1,6 +1,6 @@
-"""Where text goes: standard output for answers, standard error for errors and progress.
+"""Print answers to standard output, and errors and progress to standard error.
 
-Law: strings are printed as they stand; a console here knows neither markup nor emoji codes.
+Strings are printed unchanged: these consoles know neither markup nor emoji codes.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.text import Text
 
 from deletekit.cli.printer import Unfolded, pairs
-from deletekit.cli.text import json_ready, literal, plain
 from deletekit.engines.local import Engine, LocalEngine
 from deletekit.errors import DeletekitError
+from deletekit.safe_text import json_ready, literal, plain
 
-__all__ = ["Output", "console", "show", "show_error", "show_json"]
+__all__ = ["Answer", "Output", "console", "show", "show_error"]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 _UNFOLDED = 100_000
-"""Width of what is piped: nothing is folded, so that a line stays a line for grep."""
+"""Width of a pipe: nothing is folded, so that grep sees whole lines."""
 
 _LONGEST_ERROR = 1_000
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that takes every string for what it is."""
+    """Return a console that prints every string unchanged."""
     stream = sys.stderr if stderr else sys.stdout
     if hasattr(stream, "reconfigure"):
-        stream.reconfigure(errors="backslashreplace")  # rather a `\u` than no answer at all
+        stream.reconfigure(errors="backslashreplace")  # a `\u` is better than no answer
     folds = stream.isatty() or "COLUMNS" in os.environ
     return Console(
         stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=False, width=None if folds else _UNFOLDED
@@ -47,7 +47,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def show(*parts: RenderableType) -> None:
-    """Print an answer; a pipe gets it without the spaces that fill up lines."""
+    """Print to standard output; a pipe gets no spaces at the ends of lines."""
     _print(parts, stderr=False)
 
 
@@ -64,20 +64,15 @@ def _print(parts: Iterable[RenderableType], *, stderr: bool) -> None:
     target.file.flush()
 
 
-def show_json(value: Any) -> None:
-    """Print strict JSON, in ASCII: nothing in it can act on a terminal."""
-    click.echo(json.dumps(json_ready(value), indent=2, allow_nan=False))
-
-
 def show_error(error: BaseException, *, with_traceback: bool) -> None:
-    """Say on standard error what is wrong: one block, after the traceback when that is asked for."""
+    """Print an error to standard error as one block, after the traceback if that is asked for."""
     lines = "".join(traceback.format_exception(error)).rstrip("\n").split("\n") if with_traceback else []
     if isinstance(error, DeletekitError):
         named = {n: getattr(error, n) for n in ("kind", "file", "field", "found", "expected")}
         rows = {k: _cut(v if isinstance(v, str) else literal(v)) for k, v in named.items() if v is not None}
         if error.retryable:
             rows["retry"] = "safe: nothing was committed"
-        # A filter is shown in lines of its own, with a caret below the place.
+        # The message has the filter in lines of its own, with a caret below the wrong place.
         messages = error.message.split("\n") if error.kind == "filter" else [error.message]
     else:
         messages = [_cut(" ".join(str(error).split())) or "no message"]
@@ -93,12 +88,35 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]}…"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The result of a command.
+
+    Attributes
+    ----------
+    document: for `--json`; `json_ready` makes it JSON.
+    text: the same for people; not made with `--json`.
+    exit_code: of the program.
+    """
+
+    document: Any
+    text: Iterable[RenderableType]
+    exit_code: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
-    """How an answer is wanted."""
+    """How the user wants to see the answer and the progress."""
 
     as_json: bool
     quiet: bool
+
+    def show(self, answer: Answer) -> None:
+        """Print the answer. JSON is strict and in ASCII: nothing in it can act on a terminal."""
+        if self.as_json:
+            click.echo(json.dumps(json_ready(answer.document), indent=2, allow_nan=False))
+        elif parts := list(answer.text):
+            show(*parts)
 
     @property
     def _animated(self) -> bool:
@@ -106,7 +124,7 @@ class Output:
 
     @contextmanager
     def waiting(self, label: str) -> Iterator[None]:
-        """Turn a wheel while one long step runs."""
+        """Show a spinner while one long step runs."""
         if not self._animated:
             yield
             return
@@ -114,23 +132,23 @@ class Output:
             yield
 
     def progress(self, text: str) -> None:
-        """Say on standard error what is being done, a line for each step of a long command."""
+        """Print one line for a step of a long command."""
         if not (self.as_json or self.quiet):
             _print([Text(plain(text))], stderr=True)
 
     @contextmanager
     def engine(self, label: str) -> Iterator[Engine]:
-        """The engine for a verb: threads of this process, whose finished tasks a bar counts."""
+        """Give a verb its engine: threads of this process, with a bar that counts finished tasks."""
         if not self._animated:
             yield LocalEngine()
             return
         columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
         with Progress(*columns, TimeElapsedColumn(), console=console(stderr=True), transient=True) as progress:
-            yield _Counted(LocalEngine(), progress, label)
+            yield _CountingEngine(LocalEngine(), progress, label)
 
 
-class _Counted:
-    """An engine whose tasks a progress bar counts."""
+class _CountingEngine:
+    """A local engine that counts its finished tasks on a progress bar."""
 
     def __init__(self, engine: LocalEngine, progress: Progress, label: str) -> None:
         self.threads = engine.threads

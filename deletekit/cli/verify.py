@@ -1,4 +1,4 @@
-"""`deletekit verify`."""
+"""The command `verify`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import Any
 
 import click
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 import deletekit as dk
-from deletekit.cli.options import TableSource, output_options, table_options
-from deletekit.cli.printer import Prose, Unbroken, heading, pairs
-from deletekit.cli.table_argument import open_table
-from deletekit.cli.terminal import Output, show, show_json
-from deletekit.cli.text import count, first, json_ready, plain, short
+from deletekit.cli.options import TableAnswerCommand, limit_option
+from deletekit.cli.printer import Prose, Unbroken, heading, indented, pairs
+from deletekit.cli.table_argument import TableArgument
+from deletekit.cli.terminal import Answer, Output
+from deletekit.safe_text import count, first, json_ready, plain, short
 
 __all__ = ["finding", "verify"]
 
@@ -23,30 +22,32 @@ _LEVELS = ("metadata", "deletes", "data")
 _STYLE = {"error": "bold red", "warning": "yellow"}
 
 
-@click.command(short_help="Check every rule of the specification.")
-@table_options
+@click.command(cls=TableAnswerCommand, short_help="Check every rule of the specification.")
 @click.option(
     "--level",
     type=click.Choice(_LEVELS),
     default="deletes",
     show_default=True,
     metavar="LEVEL",
-    help="metadata: manifests too; deletes: and delete files, and footers of data files; data: and every row.",
+    help="metadata also reads manifests; deletes also delete files and footers of data files; data also every row.",
 )
 @click.option(
     "--snapshot", "snapshot_ids", type=int, multiple=True, metavar="ID", help="Check this snapshot only; repeatable."
 )
 @click.option("--heads", is_flag=True, help="Check only what branches and tags point to.")
-@click.option(
-    "--limit", type=click.IntRange(min=0), default=50, show_default=True, metavar="N", help="Findings shown; 0 is all."
-)
-@output_options
+@limit_option("Findings")
 def verify(
-    source: TableSource, *, level: Any, snapshot_ids: tuple[int, ...], heads: bool, limit: int, output: Output
-) -> None:
-    """Check a table, whoever wrote it, against every rule of the specification. Nothing is changed.
+    argument: TableArgument,
+    output: Output,
+    *,
+    level: Any,
+    heads: bool,
+    limit: int,
+    snapshot_ids: tuple[int, ...] = (),
+) -> Answer:
+    """Check a table, by any writer, against every rule of the specification. Nothing is changed.
 
-    An error breaks a rule; a warning is legal, or hurts no reader. The exit code is 1 when there are errors, else 0.
+    An error breaks a rule; a warning is legal, or harms no reader. The exit code is 1 if there are errors, else 0.
 
     TABLE is a *.metadata.json file or a table's directory; with --warehouse or --catalog it is namespace.table.
 
@@ -58,16 +59,18 @@ def verify(
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     if heads and snapshot_ids:
         raise click.UsageError("--heads and --snapshot each choose snapshots; give one of them.")
-    table = open_table(source)
+    table = argument.open()
     chosen: Any = list(snapshot_ids) or ("heads" if heads else "all")
     with output.engine("Reading files") as engine:
         report = dk.verify(table, level=level, snapshots=chosen, engine=engine)
-    if output.as_json:
-        document = {"table": table.name, "ok": report.ok, "level": level, "checked": report.checked}
-        show_json({**document, "findings": report.findings})
-    else:
-        show(*_text(table, report, limit))
-    click.get_current_context().exit(0 if report.ok else 1)
+    document = {
+        "table": table.name,
+        "ok": report.ok,
+        "level": level,
+        "checked": report.checked,
+        "findings": report.findings,
+    }
+    return Answer(document=document, text=_text(table, report, limit), exit_code=0 if report.ok else 1)
 
 
 def _text(table: dk.Table, report: dk.VerifyReport, limit: int) -> Iterator[RenderableType]:
@@ -85,17 +88,17 @@ def _text(table: dk.Table, report: dk.VerifyReport, limit: int) -> Iterator[Rend
 
 
 def finding(found: dk.Finding, location: str) -> Iterator[RenderableType]:
-    """A finding, paths below the table's location without it."""
+    """Yield the parts of one finding; paths below the table's location are shortened."""
     yield Text.assemble((found.severity, _STYLE[found.severity]), "  ", (plain(found.kind), "bold"))
-    yield Padding(Prose(found.message), (0, 0, 0, 2), expand=False)
+    yield indented(Prose(found.message))
     if found.file is not None:
-        yield Padding(Unbroken(short(found.file, location)), (0, 0, 0, 2), expand=False)
+        yield indented(Unbroken(short(found.file, location)))
     named = {name: getattr(found, name) for name in ("field", "found", "expected", "repair")}
     rows = {name: _value(value, location) for name, value in named.items() if value is not None}
     if found.snapshot_ids:
         ids, left = first(found.snapshot_ids, 5)
         rows["snapshots"] = ", ".join(map(str, ids)) + (f" and {left} more" if left else "")
-    yield pairs(rows, indent=2)
+    yield pairs(rows)
 
 
 def _value(value: Any, location: str) -> str:

@@ -1,4 +1,4 @@
-"""`deletekit workshop-bundle`: the course in one folder, for rooms without a network."""
+"""The command `workshop-bundle`: pack the course into one folder, for rooms without a network."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deletekit.errors import EnvironmentMissingError
 
 __all__ = ["workshop_bundle"]
 
-# As in deletekit.course.workshop, which is imported only when it is used.
+# The same as in deletekit.course.workshop, which is imported only when it is used.
 _PLATFORMS = ("linux-x86_64", "linux-aarch64", "macos-arm64", "macos-x86_64", "windows-x86_64")
 _NEEDED = ("jupyterlab", "nbconvert", "packaging", "pip")
 
@@ -27,21 +27,21 @@ _NEEDED = ("jupyterlab", "nbconvert", "packaging", "pip")
     type=click.Choice(_PLATFORMS),
     metavar="MACHINE",
     multiple=True,
-    help=f"Machines to pack for, again and again for several: {', '.join(_PLATFORMS)}.  [default: this one]",
+    help=f"Machine to pack for: {', '.join(_PLATFORMS)}; repeatable.  [default: this one]",
 )
 @click.option(
     "pythons",
     "--python",
     metavar="3.N",
     multiple=True,
-    help="Versions of Python to pack for, again and again for several.  [default: this one]",
+    help="Version of Python to pack for; repeatable.  [default: this one]",
 )
 @traceback_option
 def workshop_bundle(directory: Path, *, spark: bool, platforms: tuple[str, ...], pythons: tuple[str, ...]) -> None:
     """Pack the course into DIRECTORY: packages, lessons in every language, sample tables, pages, and install.py.
 
-    Whoever gets a copy opens START_HERE.html, installs with `python3 install.py`, and needs no network. Packing needs
-    one. Packages have the versions that are installed here; Java is not packed.
+    A learner with a copy opens START_HERE.html and installs with `python3 install.py`, without a network. Packing needs
+    the network. Packages have the versions that are installed here; Java is not packed.
 
     \b
     Examples:

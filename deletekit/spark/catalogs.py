@@ -1,7 +1,7 @@
-"""Catalog properties in pyiceberg's words, as `load_catalog` takes them, and in those of Iceberg's catalogs in Spark.
+"""Translate catalog properties of pyiceberg, as `load_catalog` takes them, into Spark's settings for Iceberg's Java.
 
-Law: both open the same tables. What says how a catalog or its storage is reached is translated or refused by name; what
-concerns Python alone is left out; anything else goes on unchanged, for Iceberg ignores what it does not know.
+Both must open the same tables. A property that says how to reach the catalog or its storage is translated, or refused
+by name. One that concerns Python alone is left out. Any other is passed on: Iceberg ignores what it does not know.
 Source: Iceberg's `CatalogProperties`, `S3FileIOProperties`, `AwsClientProperties`, `OAuth2Properties`, `JdbcUtil`.
 """
 
@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.table.locations import normalised
 
-__all__ = ["AWS_JAR", "POSTGRESQL_JAR", "SparkCatalog", "spark_catalog"]
+__all__ = ["AWS_JAR", "POSTGRESQL_JAR", "SparkCatalog", "embedded_spark_catalog", "spark_catalog"]
 
 AWS_JAR = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
 POSTGRESQL_JAR = "org.postgresql:postgresql:42.7.7"
@@ -70,16 +70,16 @@ _VIRTUAL_ADDRESSING = "s3.force-virtual-addressing"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkCatalog:
-    """A catalog as Spark is told of it: `spark.sql.catalog.<name>` and below, and its jars beside `spark.JARS`."""
+    """Spark's settings for a catalog, `spark.sql.catalog.<name>` and below, and its jars beside `spark.JARS`."""
 
     settings: Mapping[str, str]
     jars: tuple[str, ...] = ()
 
 
 def spark_catalog(name: str, properties: Mapping[str, str]) -> SparkCatalog:
-    """The catalog of `load_catalog(name, **properties)` for Spark, on S3 too where the properties say so.
+    """Return the catalog of `load_catalog(name, **properties)` for Spark, on S3 too if the properties say so.
 
-    Raises UnsupportedError, naming it, for a kind of catalog or a property that Iceberg's Java has nothing for.
+    Raises UnsupportedError that names a kind of catalog, or a property, without a counterpart in Iceberg's Java.
     """
     kind = _kind(properties)
     refused = sorted(_REFUSED & properties.keys())
@@ -111,6 +111,12 @@ def spark_catalog(name: str, properties: Mapping[str, str]) -> SparkCatalog:
     return SparkCatalog(settings={prefix: "org.apache.iceberg.spark.SparkCatalog", **named}, jars=tuple(jars))
 
 
+def embedded_spark_catalog(name: str, warehouse: Path) -> SparkCatalog:
+    """Return the embedded catalog of a directory for Spark, which opens it as Iceberg's JdbcCatalog."""
+    uri = sa.URL.create("sqlite", database=str(warehouse / "catalog.db"))
+    return spark_catalog(name, {"uri": uri.render_as_string(), "warehouse": str(warehouse)})
+
+
 def _kind(properties: Mapping[str, str]) -> str:
     uri = properties.get("uri", "")
     starts = {"http": "rest", "thrift": "hive", "sqlite": "sql", "postgresql": "sql"}
@@ -133,7 +139,7 @@ def _kind(properties: Mapping[str, str]) -> str:
 
 
 def _jdbc(uri: str) -> dict[str, str]:
-    """A SQLAlchemy URL as JdbcCatalog's properties."""
+    """Return a SQLAlchemy URL as JdbcCatalog's properties."""
     try:
         url = sa.make_url(uri)
     except sa.exc.ArgumentError as e:
@@ -157,7 +163,7 @@ def _jdbc(uri: str) -> dict[str, str]:
 
 
 def _s3(plain: Mapping[str, str]) -> dict[str, str]:
-    """What S3FileIO needs: it puts the bucket into the host, pyiceberg into the path where the endpoint is named."""
+    """Return what S3FileIO needs. It puts the bucket into the host; pyiceberg, with an endpoint, into the path."""
     virtual = plain.get(_VIRTUAL_ADDRESSING, "").lower() == "true"
     path_style = {"s3.path-style-access": "true"} if "s3.endpoint" in plain and not virtual else {}
     return {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO", **path_style}

@@ -1,8 +1,8 @@
-"""The catalogs of the Spark session that `deletekit.spark.session` started, for the data source's planning processes.
+"""Tell the data source's planning processes which catalogs the session of `deletekit.spark.session` has.
 
-Law: those processes are children of the JVM and see nothing of the session's settings; they inherit its environment,
-which cannot change after it started. So a variable names a file, and the file says what the session has now. Imports
-neither pyspark nor pyiceberg.
+Those processes are children of the JVM. They do not see the session's settings. They inherit the JVM's environment,
+which cannot change after its start. So a variable names a file, and the file lists the session's catalogs of now. This
+module imports neither pyspark nor pyiceberg.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["VARIABLE", "announce", "inherited", "session_catalogs"]
+__all__ = ["VARIABLE", "add_session_catalog", "inherited", "session_catalogs"]
 
 VARIABLE = "DELETEKIT_SESSION_CATALOGS"
 
@@ -23,7 +23,7 @@ _files: dict[int, Path] = {}
 
 
 def session_catalogs() -> dict[str, dict[str, str]]:
-    """Properties, as `load_catalog` takes them, of the catalogs of this process's session, by name; often none."""
+    """Return the properties, as `load_catalog` takes them, of the catalogs of this process's session, by name."""
     named = os.environ.get(VARIABLE)
     if not named or not Path(named).is_file():
         return {}
@@ -31,16 +31,16 @@ def session_catalogs() -> dict[str, dict[str, str]]:
     return found
 
 
-def announce(name: str, properties: Mapping[str, str], *, alone: bool) -> None:
-    """Say that the session has this catalog; `alone`: and no other, for it has just started."""
+def add_session_catalog(name: str, properties: Mapping[str, str], *, new_session: bool = False) -> None:
+    """Add a catalog of the session; a new session has no others."""
     path = _file()
-    known = {} if alone or not path.stat().st_size else json.loads(path.read_text(encoding="utf-8"))
+    known = {} if new_session or not path.stat().st_size else json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**known, name: dict(properties)}), encoding="utf-8")
 
 
 @contextmanager
 def inherited() -> Iterator[None]:
-    """Around the start of the JVM: it inherits the variable, which this process itself does not keep."""
+    """Set the variable while the JVM starts: the JVM inherits it, and this process does not keep it."""
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = str(_file())
     try:
@@ -53,7 +53,7 @@ def inherited() -> Iterator[None]:
 
 
 def _file() -> Path:
-    """One file for this process, which only its user can read: it may hold keys."""
+    """Return the file of this process. Only its user can read it, as it may hold keys."""
     path = _files.get(os.getpid())
     if path is None:
         handle, name = tempfile.mkstemp(prefix="deletekit-", suffix=".json")

@@ -1,7 +1,6 @@
-"""A Spark session with Iceberg on the catalogs that deletekit opens.
+"""Start a Spark session with Iceberg on the catalogs that deletekit opens.
 
-Law: finds what is there, installs nothing but jars, and says in one sentence what is missing. Imports pyspark only when
-a session is asked for.
+Nothing is installed but jars; what is missing is named in one sentence. pyspark is imported only to start a session.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from urllib.request import url2pathname
 
 from deletekit.errors import EnvironmentMissingError, InvalidInputError
 from deletekit.public import public
-from deletekit.spark.catalogs import SparkCatalog, spark_catalog
-from deletekit.spark.session_catalogs import announce, inherited
+from deletekit.spark.catalogs import SparkCatalog, embedded_spark_catalog, spark_catalog
+from deletekit.spark.session_catalogs import add_session_catalog, inherited
 from deletekit.table.locations import normalised
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ OLDEST_JAVA = 17
 _JAVA_OPTIONS = "-Duser.timezone=UTC"
 _SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
 _ONE_THREAD = {
-    # Spark has workers of their own for planning, reading and writing, and keeps them all for a minute.
+    # Spark starts separate Python workers for planning, reading and writing, and keeps each for a minute.
     "spark.python.worker.reuse": "false",
     "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} {_SMALL_JVM}",
 }
@@ -57,27 +56,27 @@ def session(
     driver_memory: str = "1g",
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Start Spark with Iceberg, or reuse the session that runs, with a catalog that deletekit opens too.
+    """Start Spark with Iceberg, or reuse the running session, with a catalog that deletekit opens too.
 
     Parameters
     ----------
     warehouse: the directory of an embedded catalog, as in `deletekit.local_catalog(warehouse)`; `catalog.db` in it is
         opened by Iceberg's JdbcCatalog.
     catalog: instead of it, the properties of another catalog (REST, SQL, Hive, Glue), as in
-        `deletekit.load_catalog(catalog_name, **catalog)`. Those for S3 are translated with them; what Iceberg's Java
-        has nothing for is refused, and what it may know is passed on.
+        `deletekit.load_catalog(catalog_name, **catalog)`. They are translated for Iceberg's Java, those for S3 too. A
+        property that Java has no counterpart for is refused; an unknown one is passed on.
     catalog_name: Spark's name of the catalog, which must be deletekit's own name of it.
-    master, driver_memory: Spark's; a running session keeps those it started with. `local[1]` is for small machines: its
-        Python workers, some 200 MB each, end with what they were started for instead of waiting for more.
+    master, driver_memory: Spark's; a running session keeps its own. `local[1]` is for small machines: its Python
+        workers, some 200 MB each, end after their task instead of waiting for more.
     settings: further Spark properties.
 
     Jars are resolved by Maven coordinates, or taken from the folder that the variable DELETEKIT_JARS names (offline).
     The JVM's messages go to `spark.log` in the warehouse, or in a new temporary directory with `catalog`; no progress
-    bars are drawn. `spark.read.format("deletekit")` knows the catalog by its name, and takes the one that the session
-    was started with when none is named; in a session that something else started, its options must say.
+    bars are drawn. `spark.read.format("deletekit")` finds the catalog by its name; without a name it takes the one that
+    the session was started with. In a session that deletekit did not start, its options must name the catalog.
 
     Raises EnvironmentMissingError, in one sentence, without pyspark, Java 17, a jar in DELETEKIT_JARS, or Iceberg in a
-    running session; InvalidInputError when the running session has another catalog of this name; UnsupportedError for
+    running session; InvalidInputError if the running session has another catalog of this name; UnsupportedError for
     a catalog that Spark cannot open.
     """
     if (warehouse is None) == (catalog is None):
@@ -90,11 +89,11 @@ def session(
     except ImportError as e:
         raise EnvironmentMissingError("pyspark is not installed: pip install 'deletekit[spark]'", kind="pyspark") from e
     properties = catalog if catalog is not None else {"warehouse": normalised(str(warehouse), "warehouse")}
-    opened = spark_catalog(catalog_name, catalog) if catalog is not None else _embedded(properties, catalog_name)
+    opened = spark_catalog(catalog_name, catalog) if catalog is not None else _embedded(catalog_name, properties)
     running = running_session()
     if running is not None:
         _add_catalog(running, opened.settings, catalog_name)
-        announce(catalog_name, properties, alone=False)
+        add_session_catalog(catalog_name, properties)
         return running
     root = Path(tempfile.mkdtemp(prefix="deletekit-spark-") if warehouse is None else properties["warehouse"])
     # Python workers of another version than the driver's refuse to start.
@@ -106,19 +105,19 @@ def session(
         builder = builder.config(key, value)
     with _standard_error_into(root / "spark.log"), inherited():
         started: SparkSession = builder.getOrCreate()
-    announce(catalog_name, properties, alone=True)
+    add_session_catalog(catalog_name, properties, new_session=True)
     return started
 
 
 @public
 def fetch_jars(folder: str | Path) -> tuple[Path, ...]:
-    """Put the jars of `JARS` and what they need into a folder that DELETEKIT_JARS can name; returns their paths.
+    """Copy the jars of `JARS` and what they need into a folder that DELETEKIT_JARS can name; return their paths.
 
-    Spark is started once and stopped: it resolves the Maven coordinates as every session does, from the network only
-    where nothing has fetched them before, or from the folder that DELETEKIT_JARS names now. A session that runs already
-    is asked for its jars and left running.
+    Spark is started once and stopped. It resolves the Maven coordinates as every session does: from the network if
+    they were never fetched, or from the folder that DELETEKIT_JARS names now. If a session is running, its jars are
+    copied, and it is left running.
 
-    Raises EnvironmentMissingError as `session` does, or when the jars in use are not those of `JARS`.
+    Raises EnvironmentMissingError as `session` does, or if the jars in use are not those of `JARS`.
     """
     running = running_session()
     with tempfile.TemporaryDirectory(prefix="deletekit-jars-", ignore_cleanup_errors=True) as warehouse:
@@ -137,14 +136,14 @@ def fetch_jars(folder: str | Path) -> tuple[Path, ...]:
     return tuple(Path(shutil.copy(jar, root / jar.name)) for jar in jars)
 
 
-def _embedded(properties: Mapping[str, str], name: str) -> SparkCatalog:
-    root = Path(properties["warehouse"])
-    root.mkdir(parents=True, exist_ok=True)
-    return SparkCatalog(settings=catalog_settings(root, name))
+def _embedded(name: str, properties: Mapping[str, str]) -> SparkCatalog:
+    warehouse = Path(properties["warehouse"])
+    warehouse.mkdir(parents=True, exist_ok=True)
+    return embedded_spark_catalog(name, warehouse)
 
 
 def _add_catalog(running: SparkSession, catalog: Mapping[str, str], name: str) -> None:
-    """Add a catalog to a running session; Spark keeps a catalog it has opened, so another one is refused."""
+    """Add a catalog to a running session. Spark keeps a catalog once it is open, so another of this name is refused."""
     for key, value in catalog.items():
         there = running.conf.get(key, None)
         if there not in (None, value):
@@ -173,35 +172,20 @@ def _check_iceberg(running: SparkSession, name: str) -> None:
 
 
 def running_session() -> SparkSession | None:
-    """The Spark session of this process, or None; does not start one."""
+    """Return the Spark session of this process, or None; start none."""
     module = sys.modules.get("pyspark.sql")
     running: SparkSession | None = module.SparkSession.getActiveSession() if module is not None else None
     return running
 
 
-def catalog_settings(warehouse: Path, name: str) -> dict[str, str]:
-    """Spark properties that open the embedded catalog of a directory as Iceberg's JdbcCatalog."""
-    catalog = f"spark.sql.catalog.{name}"
-    return {
-        catalog: "org.apache.iceberg.spark.SparkCatalog",
-        f"{catalog}.type": "jdbc",
-        f"{catalog}.uri": f"jdbc:sqlite:{warehouse / 'catalog.db'}",
-        f"{catalog}.warehouse": str(warehouse),
-        # V1 has the column iceberg_type that pyiceberg's SqlCatalog writes and asks for.
-        f"{catalog}.jdbc.schema-version": "V1",
-        # Another writer, deletekit, commits to the same tables.
-        f"{catalog}.cache-enabled": "false",
-    }
-
-
 def java_program() -> str:
-    """The Java that Spark's own scripts would run: that of JAVA_HOME, else the one on the PATH."""
+    """Return the Java that Spark's own scripts would run: that of JAVA_HOME, else the one on the PATH."""
     home = os.environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else "java"
 
 
 def java_problem() -> str | None:
-    """Why Spark cannot start here, in one sentence; None when there is a Java that it can use."""
+    """Say in one sentence why Spark cannot start here. Return None if there is a Java that it can use."""
     java = java_program()
     wanted = f"Spark needs Java {OLDEST_JAVA} or later"
     if shutil.which(java) is None:
@@ -226,14 +210,14 @@ def _settings(root: Path, driver_memory: str, catalog: SparkCatalog) -> dict[str
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(root / "spark-warehouse"),
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        # The data source takes filters over only where this is on.
+        # The data source gets the filters of a query only if this is on.
         "spark.sql.python.filterPushdown.enabled": "true",
         **catalog.settings,
     }
 
 
 def _address(master: str) -> dict[str, str]:
-    """Where the driver listens: on loopback, unless executors on other machines must find it."""
+    """Let the driver listen on loopback, unless executors on other machines must find it."""
     if re.match(r"local\b|spark://(127\.0\.0\.1|localhost):", master):
         return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return {}
@@ -252,13 +236,13 @@ def _jars(coordinates: Sequence[str]) -> dict[str, str]:
 
 
 def _jar_name(coordinate: str) -> str:
-    """How the name of a jar ends: Ivy puts the group before it."""
+    """Return how the name of a jar ends; Ivy puts the group before it."""
     return "-".join(coordinate.split(":")[1:]) + ".jar"
 
 
 @contextmanager
 def _standard_error_into(log: Path) -> Iterator[None]:
-    """Point file descriptor 2 at `log`: the JVM started meanwhile keeps it, and its messages stay out of the way."""
+    """Point file descriptor 2 at `log` while the JVM starts: the JVM keeps it, and its messages go there."""
     sys.stderr.flush()
     kept = os.dup(2)
     with log.open("ab") as target:

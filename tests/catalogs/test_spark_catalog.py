@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
-from deletekit.spark.catalogs import catalog_settings
+from deletekit.spark.catalogs import embedded_spark_catalog
 from tests.catalogs.stores import leftovers, on_disk
 from tests.tables import MODES, Row, expected, items, live, new_catalog
 
@@ -187,7 +187,10 @@ def columns_of(folder: Path) -> list[str]:
 
 
 def open_in_spark(spark: SparkSession, folder: Path, name: str, schema_version: str) -> None:
-    settings = {**catalog_settings(folder, name), f"spark.sql.catalog.{name}.jdbc.schema-version": schema_version}
+    settings = {
+        **embedded_spark_catalog(name, folder).settings,
+        f"spark.sql.catalog.{name}.jdbc.schema-version": schema_version,
+    }
     for key, value in settings.items():
         spark.conf.set(key, value)
 

@@ -13,7 +13,7 @@ import pytest
 from rich.cells import cell_len
 
 import deletekit as dk
-from deletekit.cli.text import json_ready
+from deletekit.safe_text import json_ready
 from tests.cli.conftest import Run
 from tests.tables import new_catalog
 

@@ -43,7 +43,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     made = Calls()
 
     @contextmanager
-    def opening(directory: Path, **options: Any) -> Iterator[str]:
+    def session_opener(directory: Path, **options: Any) -> Iterator[str]:
         made.append({"directory": directory, **options})
         yield "session"
 
@@ -52,7 +52,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
         say(f"load {EVIL}")
         return report_of(directory, ok=made.ok)
 
-    monkeypatch.setattr(pipeline, "opening", opening)
+    monkeypatch.setattr(pipeline, "session_opener", session_opener)
     monkeypatch.setattr(pipeline, "run_pipeline", run_pipeline)
     return made
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import deletekit as dk
-from deletekit.spark.pipeline import opening, run_pipeline
+from deletekit.spark.pipeline import run_pipeline, session_opener
 from tests.spark.pipeline.flights import some_flights
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def run_verbs(session: SparkSession, catalog: dk.Catalog, version: int) -> list[
 def main(folder: str, *given: str) -> None:
     properties = dict(pair.split("=", 1) for pair in given)
     directory = Path(folder) / "run"
-    with opening(directory, catalog_name=NAME, properties=properties) as open_session:
+    with session_opener(directory, catalog_name=NAME, properties=properties) as open_session:
         session, catalog = open_session()
         wrong = [problem for version in (2, 3) for problem in run_verbs(session, catalog, version)]
         report = run_pipeline(directory, lambda: (session, catalog), days=1, flights=some_flights())

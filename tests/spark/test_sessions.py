@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
+from deletekit.spark import sessions
 from deletekit.spark.catalogs import spark_catalog
 from tests.s3 import S3
 
@@ -30,7 +31,7 @@ def test_one_catalog_is_named(tmp_path: Path) -> None:
 
 def test_missing_jars_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: str) -> None:
     pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'deletekit[spark]'")
-    monkeypatch.setattr(dk.spark, "running_session", lambda: None)
+    monkeypatch.setattr(sessions, "running_session", lambda: None)
     monkeypatch.setenv("DELETEKIT_JARS", str(tmp_path))
     (tmp_path / "org.xerial_sqlite-jdbc-3.50.3.0.jar").touch()  # as Ivy names what it fetched
     with pytest.raises(dk.EnvironmentMissingError) as caught:

@@ -1,8 +1,8 @@
-"""Spark's filters as deletekit's, where the two choose exactly the same rows.
+"""Translate Spark's filters into deletekit's, if both choose exactly the same rows.
 
-Law: a filter that is taken over is not evaluated by Spark again, so one that might choose other rows is left to it.
-In Spark values are compared with NaN, in deletekit a filter cannot say that; a uuid is text in Spark; and a name with a
-dot may mean two columns. Spark hands out conjunctions only, never an `or`.
+Spark does not evaluate a filter again that was taken over. So a filter that might choose other rows must be left to
+Spark: Spark can compare with NaN, and deletekit's filters cannot; a uuid is text in Spark; a name with a dot may mean
+two columns. Spark passes the parts of a conjunction, and never an `or`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from pyiceberg.expressions import (
     IsNull,
     LessThan,
     LessThanOrEqual,
-    NotEqualTo,
-    NotIn,
     NotNull,
     Or,
     Reference,
@@ -61,16 +59,15 @@ _COMPARISONS: dict[type[ds.Filter], Any] = {
 
 
 def translated(spark_filter: ds.Filter, schema: Schema) -> BooleanExpression | None:
-    """The filter as an expression on `schema` that is true for exactly the rows for which Spark's is; None if not."""
+    """Return an expression on `schema` that is true for exactly the rows for which Spark's filter is, or None."""
     inner = spark_filter.child if isinstance(spark_filter, ds.Not) else spark_filter
     field = _field(getattr(inner, "attribute", ()), schema)
     if field is None:
         return None
     term = Reference(schema.find_column_name(field.field_id) or "")
-    if isinstance(spark_filter, ds.Not):
-        made = _negated(inner, term, field.field_type)
-    else:
-        made = _plain(inner, term, field.field_type)
+    made = _expression(inner, term, field.field_type)
+    if made is not None and inner is not spark_filter:
+        made = _negated(inner, made, term)
     if made is None:
         return None
     try:
@@ -81,12 +78,12 @@ def translated(spark_filter: ds.Filter, schema: Schema) -> BooleanExpression | N
 
 
 def conjunction(parts: Sequence[BooleanExpression]) -> BooleanExpression | None:
-    """All of the expressions at once; None for none."""
+    """Return the conjunction of the expressions, or None if there is none."""
     return None if not parts else parts[0] if len(parts) == 1 else And(*parts)
 
 
 def _field(path: tuple[str, ...], schema: Schema) -> it.NestedField | None:
-    """The column that Spark means, when deletekit's name for it means no other one."""
+    """Return the column that Spark means, or None if its dotted name may mean another one."""
     fields: Sequence[it.NestedField] = schema.fields
     found: it.NestedField | None = None
     for name in path:
@@ -103,7 +100,7 @@ def _field(path: tuple[str, ...], schema: Schema) -> it.NestedField | None:
     return found if known.field_id == found.field_id and found.field_type.is_primitive else None
 
 
-def _plain(spark_filter: ds.Filter, term: Reference, kind: it.IcebergType) -> BooleanExpression | None:
+def _expression(spark_filter: ds.Filter, term: Reference, kind: it.IcebergType) -> BooleanExpression | None:
     if isinstance(spark_filter, ds.IsNull):
         return IsNull(term=term)
     if isinstance(spark_filter, ds.IsNotNull):
@@ -126,27 +123,16 @@ def _plain(spark_filter: ds.Filter, term: Reference, kind: it.IcebergType) -> Bo
     return made
 
 
-def _negated(spark_filter: ds.Filter, term: Reference, kind: it.IcebergType) -> BooleanExpression | None:
-    if isinstance(spark_filter, ds.IsNull):
-        return NotNull(term=term)
-    if isinstance(spark_filter, ds.IsNotNull):
-        return IsNull(term=term)
-    if isinstance(spark_filter, ds.EqualNullSafe) and spark_filter.value is None:
-        return NotNull(term=term)
-    value = _literal(getattr(spark_filter, "value", None), kind)
-    if value is None:
-        return None
-    if isinstance(spark_filter, ds.EqualTo):
-        return NotEqualTo(term=term, value=value)
-    if isinstance(spark_filter, ds.EqualNullSafe):
-        return Or(NotEqualTo(term=term, value=value), IsNull(term=term))
-    if isinstance(spark_filter, ds.In) and not isinstance(kind, _FLOATS):
-        return NotIn(term=term, values=value)
-    return None
+def _negated(spark_filter: ds.Filter, made: BooleanExpression, term: Reference) -> BooleanExpression | None:
+    """Negate an expression. The result leaves out NULL, except after a null-safe comparison with a value."""
+    if isinstance(spark_filter, ds.EqualNullSafe) and spark_filter.value is not None:
+        return Or(~made, IsNull(term=term))
+    exact = isinstance(spark_filter, ds.IsNull | ds.IsNotNull | ds.EqualTo | ds.EqualNullSafe | ds.In)
+    return ~made if exact else None
 
 
 def _literal(value: Any, kind: it.IcebergType) -> Any:
-    """A value as pyiceberg takes it, a tuple of them for `In`; None where the two might not mean the same."""
+    """Return a value as pyiceberg takes it, a tuple of them for `In`; None if it might mean something else there."""
     if isinstance(value, tuple | list):
         values = [_literal(v, kind) for v in value]
         return None if not values or any(v is None for v in values) else tuple(values)
@@ -163,7 +149,7 @@ def _literal(value: Any, kind: it.IcebergType) -> Any:
 
 
 def _moment(value: datetime, kind: it.IcebergType) -> str | None:
-    """A time as ISO 8601, which pyiceberg reads exactly: with a zone for `timestamptz`, without one for `timestamp`."""
+    """Return a time as ISO 8601, which pyiceberg reads exactly: with a zone for `timestamptz`, else without one."""
     if isinstance(kind, it.TimestamptzType):
         return value.astimezone(UTC).isoformat() if value.tzinfo else None
     return value.isoformat() if value.tzinfo is None and isinstance(kind, it.TimestampType) else None

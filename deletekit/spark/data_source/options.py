@@ -1,7 +1,7 @@
-"""The options of the data source: which catalog, which table, which state of it.
+"""Parse the options of the data source: which catalog, which table, which snapshot.
 
-Law: an option that is not known is refused by name, for a misspelt `snapshot-id` would read another state of the table.
-Names are Iceberg's own for Spark where it has one. Spark hands option names over in lower case.
+An unknown option must be refused by name: with a misspelt `snapshot-id` another snapshot would be read. The names are
+those of Iceberg's own Spark source, if it has one. Spark passes option names in lower case.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from deletekit.errors import InvalidInputError
 from deletekit.spark.session_catalogs import session_catalogs
-from deletekit.table.catalog import load_catalog, local_catalog
+from deletekit.table.catalog import load_catalog
+from deletekit.table.embedded_catalog import existing_catalog
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table, from_metadata, load_table
 
-__all__ = ["SourceOptions", "TimeTravel", "names_of"]
+__all__ = ["SourceOptions", "names_of"]
 
 READ_OPTIONS = frozenset({"as-of-timestamp", "branch", "columns", "ref", "snapshot-id", "split-size", "tag", "where"})
 WRITE_OPTIONS = frozenset({"branch", "delete-mode", "key"})
@@ -34,17 +34,8 @@ _CATALOG_PREFIXES = (
 _DEFAULT_CATALOG = "local"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeTravel:
-    """What `deletekit.scan` is told about the state to read."""
-
-    snapshot_id: int | None = None
-    ref: str = MAIN
-    as_of: int | str | None = None
-
-
 class SourceOptions:
-    """The options of one read or write, as Spark hands them over: text, names in lower case."""
+    """The options of one read or write, as Spark passes them: text, with names in lower case."""
 
     def __init__(self, given: Mapping[str, str], known: frozenset[str]) -> None:
         self._given = {k: v for k, v in given.items() if k != "path"}
@@ -66,24 +57,24 @@ class SourceOptions:
                 )
 
     def get(self, name: str) -> str | None:
-        """The value of an option, or None."""
+        """Return the value of an option, or None."""
         return self._given.get(name)
 
     @property
-    def time_travel(self) -> TimeTravel:
-        """The state to read. Raises InvalidInputError for two that exclude each other, or a number that is none."""
+    def snapshot(self) -> dict[str, Any]:
+        """Return which snapshot to read, as `resolve_snapshot` takes it. Raise InvalidInputError if two are named."""
         given = [n for n in ("snapshot-id", "as-of-timestamp", "ref", "branch", "tag") if n in self._given]
         if len(given) > 1:
             raise InvalidInputError("name one state to read", kind="time-travel", field=", ".join(given))
         as_of = self.get("as-of-timestamp")
-        return TimeTravel(
-            snapshot_id=self.number("snapshot-id"),
-            ref=self.get("ref") or self.get("branch") or self.get("tag") or MAIN,
-            as_of=int(as_of) if as_of is not None and as_of.isdecimal() else as_of,
-        )
+        return {
+            "snapshot_id": self.number("snapshot-id"),
+            "ref": self.get("ref") or self.get("branch") or self.get("tag") or MAIN,
+            "as_of": int(as_of) if as_of is not None and as_of.isdecimal() else as_of,
+        }
 
     def number(self, name: str) -> int | None:
-        """A positive whole number, or None. Raises InvalidInputError."""
+        """Return an option as a positive whole number, or None. Raise InvalidInputError for another value."""
         text = self.get(name)
         if text is None:
             return None
@@ -97,9 +88,9 @@ class SourceOptions:
         return {k.removeprefix(SUMMARY_PREFIX): v for k, v in self._given.items() if k.startswith(SUMMARY_PREFIX)}
 
     def open_table(self) -> Table:
-        """The table that `load(...)` or `save(...)` names: `namespace.table`, a metadata file, or a table's directory.
+        """Open the table that `load(...)` or `save(...)` names: `namespace.table`, a metadata file, or a directory.
 
-        Raises InvalidInputError when no catalog is named and the session has none; NotFoundError for no such table.
+        Raises InvalidInputError if no catalog is named and the session has none; NotFoundError if there is no table.
         """
         if not self.path:
             raise InvalidInputError(
@@ -123,12 +114,13 @@ class SourceOptions:
                     expected="the options of a catalog (warehouse, or type and uri), or the name of one as catalog",
                 )
         if set(properties) == {"warehouse"}:
-            return local_catalog(_existing(properties["warehouse"]), name or _DEFAULT_CATALOG)
+            warehouse = Path(properties["warehouse"].removeprefix("file://"))
+            return existing_catalog(warehouse, name or _DEFAULT_CATALOG)
         return load_catalog(name or _DEFAULT_CATALOG, **properties)
 
 
 def names_of(text: str) -> list[str]:
-    """Column names of an option: separated by commas, or a JSON list where a name has a comma or spaces at its ends.
+    """Return the column names of an option: separated by commas, or as a JSON list if a name has a comma.
 
     Raises InvalidInputError for a list of something else.
     """
@@ -142,13 +134,3 @@ def names_of(text: str) -> list[str]:
             raise InvalidInputError("bad list of columns", kind="option", found=text, expected="a JSON list of names")
         return names
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _existing(warehouse: str) -> Path:
-    # A misspelt directory would become an empty catalog.
-    path = Path(warehouse.removeprefix("file://"))
-    if not (path / "catalog.db").is_file():
-        raise InvalidInputError(
-            "no embedded catalog here", kind="catalog", field="warehouse", found=str(path), expected="catalog.db in it"
-        )
-    return path

@@ -1,7 +1,7 @@
-"""Reading a table as Spark tasks: planned once, from manifests; then each task reads its own data files.
+"""Read a table as Spark tasks: the read is planned once, from manifests; then each task reads its own data files.
 
-Law: what is planned is a list of values, and a task is a pure function of one of them. No data goes through the
-planner, and every batch that leaves a task is Arrow, with every delete applied.
+A plan is a list of values, and a task is a pure function of one of them. No data goes through the planner. Every batch
+that leaves a task is Arrow, with every delete applied.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from deletekit.verbs.shared.read_options import resolve_snapshot
 __all__ = ["TableReader", "spark_schema", "without_history"]
 
 # Iceberg's own defaults; properties and option of the same names.
-# A batch lies in the JVM's direct memory whole, of which a driver of 512 MB has as much.
+# A whole batch must fit in the JVM's direct memory, about 512 MB on a small driver.
 BATCH_ROWS = 1 << 16
 _HISTORY = ("snapshots", "snapshot-log", "metadata-log", "statistics", "partition-statistics")
 _METADATA_TYPES = {
@@ -51,7 +51,7 @@ _METADATA_TYPES = {
 
 
 def spark_schema(metadata: TableMetadata, options: SourceOptions) -> st.StructType:
-    """The columns to read, as Spark's: those of the option `columns`, else all of the table.
+    """Return the columns to read, as Spark's: those of the option `columns`, else all of the table.
 
     Raises InvalidInputError for an unknown column, UnsupportedError for one of a type that Spark lacks.
     """
@@ -64,15 +64,15 @@ def spark_schema(metadata: TableMetadata, options: SourceOptions) -> st.StructTy
 
 
 def without_history(metadata: TableMetadata) -> TableMetadata:
-    """What tasks need of a table's metadata: it travels to each of them, and the history may be megabytes."""
+    """Return the metadata that tasks need. It is sent to each task, and the history may be megabytes."""
     return TableMetadata({k: v for k, v in metadata.raw.items() if k not in _HISTORY})
 
 
 class _PushFilters:
-    """`pushFilters` of a reader.
+    """The method `pushFilters` of a reader.
 
-    Where `spark.sql.python.filterPushdown.enabled` is off, the default, Spark 4.1 refuses a reader that overrides the
-    method, which it tells by `__func__`. There this looks like the method that takes nothing, and is not called.
+    If `spark.sql.python.filterPushdown.enabled` is off, as by default, Spark 4.1 refuses a reader that overrides this
+    method, and checks `__func__` for that. So `__func__` is the method of the base class, and Spark calls none.
     """
 
     __func__ = staticmethod(DataSourceReader.pushFilters)
@@ -118,11 +118,11 @@ class TableReader(DataSourceReader):
 
     @property
     def pushFilters(self) -> Any:  # noqa: N802  # the method's name in Spark
-        """Spark's hook; see `_PushFilters`."""
+        """Return what Spark calls with the filters of a query; see `_PushFilters`."""
         return _PushFilters(self)
 
     def take_over(self, filters: list[Filter]) -> list[Filter]:
-        """Evaluate what means the same here; the rest is Spark's. Returns the rest."""
+        """Take over the filters that mean the same here. Return the others, which Spark evaluates."""
         rest = []
         for spark_filter in filters:
             made = translated(spark_filter, self._schema)
@@ -133,7 +133,7 @@ class TableReader(DataSourceReader):
         return rest
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for about `split-size` bytes of data files, a file's row groups apart; reads manifests only."""
+        """Plan a partition for each `split-size` bytes of data files, or of row groups. Read manifests only."""
         forget_archives()
         where = unbound_filter(conjunction(self._where), self._schema)
         reader = SnapshotReader(self._io, self._metadata)
@@ -142,7 +142,7 @@ class TableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         forget_archives()
-        if partition is None:  # how Spark calls a table without a file
+        if partition is None:  # Spark calls this for a table without a file
             return
         context = ReadContext(self._io, self._metadata)
         context.loader.expect([part.task for part in partition.value])
@@ -177,7 +177,7 @@ class TableReader(DataSourceReader):
 
 
 def _packed(parts: Iterable[TaskPart], target: int, open_cost: int) -> Iterator[InputPartition]:
-    """Consecutive parts, until the next one would make them too large."""
+    """Pack consecutive parts until the next one would make a partition too large."""
     pack: list[TaskPart] = []
     weight = 0
     for part in parts:
@@ -195,13 +195,12 @@ def _packed(parts: Iterable[TaskPart], target: int, open_cost: int) -> Iterator[
 
 
 def _state(metadata: TableMetadata, options: SourceOptions) -> tuple[Snapshot | None, Schema]:
-    travel = options.time_travel
     for name in ("branch", "tag"):
         wanted = options.get(name)
         found = metadata.refs.get(wanted or "", {}).get("type", "branch")
         if wanted is not None and wanted in metadata.refs and found != name:
             raise InvalidInputError(f"not a {name}", kind="ref", field=name, found=f"{found} {wanted}")
-    return resolve_snapshot(metadata, snapshot_id=travel.snapshot_id, ref=travel.ref, as_of=travel.as_of)
+    return resolve_snapshot(metadata, **options.snapshot)
 
 
 def _column(schema: Schema, name: str) -> it.NestedField:
@@ -223,7 +222,7 @@ def _spark_column(schema: Schema, name: str) -> st.StructField:
 
 
 def _requested(field: it.NestedField, wanted: st.DataType, nullable: bool, path: str) -> it.NestedField:
-    """The part of a column that a schema of Spark's asks for, which must otherwise be the table's own type."""
+    """Return the part of a column that a Spark schema asks for; its type must be the table's own."""
     if not nullable and not field.required:
         raise InvalidInputError(
             "column may be null", kind="spark-type", field=path, found="not null", expected="nullable"

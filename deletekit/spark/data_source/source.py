@@ -1,7 +1,7 @@
-"""The data source's entry point, which Spark loads in processes of its own and pickles between them.
+"""The data source's entry point, which Spark loads in its own processes and pickles between them.
 
-Law: imports pyspark and nothing slow until a table is asked for: Spark imports this module in every session that uses
-any data source written in Python.
+Spark imports this module in every session that uses any data source written in Python. So it imports only pyspark, and
+everything slow when a table is opened.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DefaultSource(DataSource):
         from deletekit.spark.data_source.reader import spark_schema  # noqa: PLC0415
 
         options = SourceOptions(self.options, READ_OPTIONS)
-        # The schema and the plan are made in two processes, and have to be of one state of the table.
+        # The schema and the plan are made in two processes, but must be of the same table state.
         self._state = options.open_table().state
         return spark_schema(self._state.metadata, options)
 
@@ -49,7 +49,7 @@ class DefaultSource(DataSource):
         from deletekit.spark.data_source.reader import TableReader  # noqa: PLC0415
 
         options = SourceOptions(self.options, READ_OPTIONS)
-        # Spark pickles this source into every task, which has no use for the table's whole metadata.
+        # Spark pickles this source into every task, and no task needs the table's whole metadata.
         state, self._state = self._state or options.open_table().state, None
         return TableReader(state, options, schema)
 

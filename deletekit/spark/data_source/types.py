@@ -1,7 +1,7 @@
-"""Iceberg types as Spark's, and Arrow columns from the one to the other.
+"""Translate Iceberg types into Spark's, and Arrow columns with them.
 
-Law: exact or refused by name. Spark has no uuid (it is text there) and no fixed (binary); time and nanoseconds it would
-lose, so columns of them are refused. Spec: "Primitive Types"; Java TypeToSparkType.
+A type is translated exactly or refused by name. Spark has no uuid (it becomes text) and no fixed (binary). It would
+lose time and nanoseconds, so columns of these types are refused. Spec: "Primitive Types"; Java TypeToSparkType.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _UUID_PARTS = ((0, 8), (8, 4), (12, 4), (16, 4), (20, 12))
 
 
 def spark_field(field: it.NestedField, path: str = "") -> st.StructField:
-    """A column as Spark's. Raises UnsupportedError, naming the column and its type."""
+    """Return a column as Spark's. Raise UnsupportedError that names the column and its type."""
     kind = spark_type(field.field_type, path or field.name)
     metadata = {"comment": field.doc} if field.doc else None
     return st.StructField(field.name, kind, not field.required, metadata)
 
 
 def spark_type(kind: it.IcebergType, path: str = "") -> st.DataType:
-    """A type as Spark's. Raises UnsupportedError, naming the column at `path` and the type that Spark lacks."""
+    """Return a type as Spark's. Raise UnsupportedError that names the column at `path` and its type."""
     if isinstance(kind, it.StructType):
         return st.StructType([spark_field(f, f"{path}.{f.name}") for f in kind.fields])
     if isinstance(kind, it.ListType):
@@ -64,7 +64,7 @@ def spark_type(kind: it.IcebergType, path: str = "") -> st.DataType:
 
 
 def to_spark(column: pa.ChunkedArray, kind: it.IcebergType) -> pa.ChunkedArray:
-    """A column as deletekit reads it, as the Arrow type from which Spark makes `spark_type(kind)`."""
+    """Cast a column as deletekit reads it to the Arrow type from which Spark makes `spark_type(kind)`."""
     return mapped_column(column, kind, _leaf_to_spark, "") if differs(kind) else column
 
 

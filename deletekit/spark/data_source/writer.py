@@ -1,7 +1,7 @@
-"""Writing a DataFrame: tasks write data files, and the driver commits once what they wrote.
+"""Write a DataFrame: tasks write data files, and the driver commits them all at once.
 
-Law: only the files that successful tasks report are committed, so a retried or speculative task changes nothing; and
-files go away again with a failed write, but never when the catalog could not say whether its commit landed.
+Only files that successful tasks report are committed, so a retried or speculative task changes nothing. A failed write
+removes its files, but never in an unknown commit state.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from deletekit.verbs.upsert import UpsertRequest, check_upsert, upsert_files
 
 __all__ = ["TableWriter", "WrittenFiles"]
 
-# Arrow bytes that a task holds at most before it writes files of them: what a worker of a small machine can spare.
+# A task holds at most so many bytes of Arrow before it writes a file: what a worker on a small machine can spare.
 HELD_BYTES = 128 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class WrittenFiles(WriterCommitMessage):
-    """What a task that succeeded has written."""
+    """The data files of a successful task."""
 
     files: tuple[DataFile, ...]
 
@@ -75,7 +75,7 @@ class TableWriter(DataSourceArrowWriter):
             check_upsert(table.metadata, self._upsert)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
-        # A name of its own for each attempt of each task: this writer is pickled once for all of them.
+        # Each attempt of each task gets its own name: this writer is pickled once for all of them.
         context = WriteContext(self._io, self._metadata, str(uuid.uuid4()))
         files: list[DataFile] = []
         try:
@@ -94,15 +94,15 @@ class TableWriter(DataSourceArrowWriter):
         try:
             self._commit(files)
         except CommitStateUnknownError:
-            raise  # it may have landed, and then these are the table's files
+            raise  # if it landed, these are the table's files
         except BaseException:
             self._remove(files)
             raise
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove what tasks of a failed job have written.
+        """Remove what the tasks of a failed job wrote.
 
-        Spark calls this after a failed `commit` too, which has done so itself where it may: then no message is missing.
+        Spark also calls this after a failed `commit`, which has removed what it may: then no message is missing.
         """
         if any(m is None for m in messages):
             self._remove(_files(messages))
@@ -117,7 +117,7 @@ class TableWriter(DataSourceArrowWriter):
 
     def _remove(self, files: Sequence[DataFile]) -> None:
         for file in files:
-            with suppress(Exception):  # what storage will not remove is left to remove_orphan_files
+            with suppress(Exception):  # remove_orphan_files finds what storage does not remove
                 self._io.delete(file.file_path)
 
 
@@ -145,7 +145,7 @@ def _files(messages: Sequence[WriterCommitMessage | None]) -> list[DataFile]:
 
 
 def _pieces(batches: Iterator[pa.RecordBatch], target: int) -> Iterator[pa.Table]:
-    """The rows in tables of about `target` bytes."""
+    """Yield the rows in tables of about `target` bytes."""
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:

@@ -2,6 +2,6 @@
 
 from deletekit.spark.pipeline.report import CheckReport, PipelineReport, StepReport
 from deletekit.spark.pipeline.run import DEFAULT_TABLE, run_pipeline
-from deletekit.spark.pipeline.session import opening
+from deletekit.spark.pipeline.session import session_opener
 
-__all__ = ["DEFAULT_TABLE", "CheckReport", "PipelineReport", "StepReport", "opening", "run_pipeline"]
+__all__ = ["DEFAULT_TABLE", "CheckReport", "PipelineReport", "StepReport", "run_pipeline", "session_opener"]

@@ -1,6 +1,6 @@
-"""Whether the table is what the raw files say: by deletekit, by Spark with Iceberg's own reader, and by the rules.
+"""Check the table against the raw files: by deletekit, by Spark with Iceberg's reader, and by the spec's rules.
 
-Law: nothing is believed of the run; a check that cannot be made is wrong.
+The checks trust nothing that the run reported. A check that cannot be made counts as failed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["check"]
 
 
 def check(work: Work, spark_name: str, progress: Progress, steps: Sequence[str]) -> Iterator[CheckReport]:
-    """The checks, each as soon as it is made.
+    """Yield each check as soon as it is made.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def check(work: Work, spark_name: str, progress: Progress, steps: Sequence[str])
         errors = verify(work.table, level="data", snapshots="heads").errors
         return "; ".join(map(str, errors[:3])) or None
 
-    def once() -> str | None:
+    def by_history() -> str | None:
         twice = [name for name, snapshots in progress.snapshots.items() if len(snapshots) > 1]
         undone = steps[progress.done :] if progress.snapshots else steps
         return "; ".join([*(f"{n} is there twice" for n in twice), *(f"{n} is not there" for n in undone)]) or None
@@ -45,12 +45,12 @@ def check(work: Work, spark_name: str, progress: Progress, steps: Sequence[str])
     yield _made("deletekit's scan", by_deletekit, right)
     yield _made("Spark with Iceberg's reader", by_iceberg, right)
     yield _made("the specification's rules", by_rules, "no error, every row of the live files read")
-    yield _made("the history", once, f"no step twice in {len(progress.snapshots)} commits")
+    yield _made("the history", by_history, f"no step twice in {len(progress.snapshots)} commits")
 
 
 def _made(name: str, make: Callable[[], str | None], right: str) -> CheckReport:
     try:
         wrong = make()
-    except Exception as e:  # noqa: BLE001  # whatever Spark raises is what the report has to say
+    except Exception as e:  # noqa: BLE001  # the report says whatever Spark raises
         wrong = f"not made: {type(e).__name__}: {' '.join(str(e).split())[:300]}"
     return CheckReport(name=name, ok=wrong is None, found=wrong or right)

@@ -1,7 +1,7 @@
-"""The raw files of the pipeline, as a source system delivers them: monthly flights, then daily feeds of changes.
+"""Write and read the pipeline's raw files, as a source system delivers them: monthly flights, then daily changes.
 
-Law: a delivery is there whole or not at all. Its note lists every file with its size, rows and sha256 and is read
-before anything else; what differs from it is refused by name. Nothing here knows a table.
+A delivery is complete or absent. Its note lists every file with its size, rows and sha256, and is read first; a file
+that differs is refused by name. Nothing here knows a table.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ __all__ = [
 
 MOST_DAYS = 30
 NULL = "NA"
-"""How the CSV files spell a missing value, as the source of the flights does."""
+"""The text of a missing value in CSV files, as in the source of the flights."""
 
 UNFINISHED = ".unfinished-"
-"""How the name begins of what is being written; what a killed run left goes by it too."""
+"""Names of unfinished files begin so, those of a killed run too."""
 
 _NOTE = "delivery.json"
 _KIND = "deletekit pipeline delivery 1"
@@ -90,7 +90,7 @@ class Delivery:
 
     @property
     def identity(self) -> str:
-        """A digest of every file's path and bytes: two deliveries with one identity lead to the same table."""
+        """Return a digest of every file's path and bytes: deliveries with the same identity make the same table."""
         lines = sorted(f"{file.sha256} {file.path}" for file in self.files)
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -100,17 +100,17 @@ class Delivery:
 
 @contextmanager
 def only_run_in(directory: Path) -> Iterator[None]:
-    """Make the directory this run's alone, and remove what killed runs left unfinished in it.
+    """Lock the directory for this run, and remove unfinished files of killed runs.
 
-    Raises InvalidInputError when it holds what no pipeline has put there, or another run works in it.
+    Raises InvalidInputError if it holds files of something else, or if another run works in it.
     """
-    import fcntl  # noqa: PLC0415  # Windows has none, and Spark's clusters are not there
+    import fcntl  # noqa: PLC0415  # Windows has none; the pipeline does not run there
 
     _check_directory(directory)
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / _LOCK).open("w") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # goes with the process, however it ends
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released when the process ends, however it ends
         except BlockingIOError:
             raise InvalidInputError(
                 "another run of the pipeline works in this directory", kind="pipeline-directory", file=str(directory)
@@ -121,14 +121,14 @@ def only_run_in(directory: Path) -> Iterator[None]:
 
 
 def deliver(directory: Path, days: int, flights: pa.Table) -> Delivery:
-    """The delivery in `directory`/raw, made of `flights` when it is not there.
+    """Return the delivery in `directory`/raw; make it from `flights` if there is none.
 
     Parameters
     ----------
     days: how many days of feeds, 1 to 30.
 
-    Raises InvalidInputError when the delivery that is there has other days; FormatError for a file that is not as the
-    delivery note says.
+    Raises InvalidInputError if the delivery that is there has another number of days; FormatError for a file that
+    differs from the delivery note.
     """
     if not 1 <= days <= MOST_DAYS:
         raise InvalidInputError(
@@ -150,10 +150,11 @@ def deliver(directory: Path, days: int, flights: pa.Table) -> Delivery:
 
 
 def raw_schema(delivery: Delivery, feed: str) -> pa.Schema:
-    """The columns of a file: of `flights`, or of a feed."""
+    """Return the columns of a raw file of `flights` or of a feed; a file does not say which are required."""
+    flights = pa.schema([(field.name, field.type) for field in delivery.schema])
     if feed == CORRECTIONS:
-        return delivery.schema.insert(0, pa.field(REVISION, pa.int32()))
-    return delivery.schema if feed == "flights" else pa.schema([delivery.schema.field(FEEDS[feed])])
+        return flights.insert(0, pa.field(REVISION, pa.int32()))
+    return flights if feed == "flights" else pa.schema([flights.field(FEEDS[feed])])
 
 
 def _check_directory(directory: Path) -> None:
@@ -174,7 +175,7 @@ def _check_directory(directory: Path) -> None:
 
 
 def _write(directory: Path, raw: Path, days: int, flights: pa.Table) -> None:
-    """Write everything aside, the note last, and give it its name then: no delivery is ever half there."""
+    """Write everything aside, the note last, then rename it: so no delivery is ever incomplete."""
     aside = directory / f"{UNFINISHED}{os.getpid()}"
     (aside / "flights").mkdir(parents=True)
     source = Feeds(flights, days)

@@ -1,7 +1,7 @@
-"""Which steps the table itself says are done: each commit names its step in the snapshot summary.
+"""Find the steps that are done, from the table's history: each commit names its step in the snapshot summary.
 
-Law: nothing but the history of `main`, read anew from the catalog, decides. Steps are done in their order, so the
-newest step in the history tells about all before it, also when older snapshots have expired.
+Only the history of `main`, freshly loaded from the catalog, decides. Steps run in order, so the newest step in the
+history proves all steps before it, even if their snapshots have expired.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ ROWS_IN = "deletekit.pipeline.rows-in"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What the history holds.
+    """The steps that the history holds.
 
     Attributes
     ----------
     done: how many of the steps are done, from the first.
-    snapshots: of each step that the history still has, its snapshots; more than one means that it was done twice.
+    snapshots: the snapshots of each step that the history still has; two mean that the step was done twice.
     """
 
     done: int
@@ -37,15 +37,15 @@ class Progress:
 
 
 def properties_of(delivery: str, step: str, rows_in: int) -> dict[str, str]:
-    """The entries by which a step's commit is known."""
+    """Return the summary entries that identify a step's commit."""
     return {DELIVERY: delivery, STEP: step, ROWS_IN: str(rows_in)}
 
 
 def progress_of(table: Table, delivery: str, steps: Sequence[str]) -> Progress:
-    """Read the table's history anew, and what it says of these steps.
+    """Reload the table, and return which of these steps its history holds.
 
-    Raises InvalidInputError for a table that is of no pipeline or of another delivery, or whose history has expired so
-    far that it cannot say.
+    Raises InvalidInputError for a table of no pipeline or of another delivery, or if so much history has expired that
+    it cannot tell.
     """
     metadata = table.refresh().metadata
     found = metadata.properties.get(DELIVERY)

@@ -1,6 +1,6 @@
-"""The rows that the pipeline must end with, computed from the raw files by pyarrow alone.
+"""Compute the rows that the pipeline must end with from the raw files, by pyarrow alone.
 
-Law: none of deletekit's code for tables and none of Spark's is used, so that an error in either shows.
+This must use none of deletekit's code for tables and none of Spark's, so that an error in either is found.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["difference", "expected_rows"]
 
 
 def expected_rows(delivery: Delivery) -> pa.Table:
-    """The flights after every feed, by `flight_id`."""
+    """Return the flights after every feed, sorted by `flight_id`."""
     rows = pa.concat_tables(_read(delivery, "flights", file) for file in delivery.flights)
     cancelled = pa.array([], pa.int64())
     erased = pa.array([], pa.string())
@@ -39,7 +39,7 @@ def expected_rows(delivery: Delivery) -> pa.Table:
 
 
 def difference(found: pa.Table, expected: pa.Table) -> str | None:
-    """What differs between rows in any order and those expected; None when nothing does."""
+    """Say how rows, in any order, differ from those expected. Return None if they are equal."""
     missing = set(expected.column_names) ^ set(found.column_names)
     if missing:
         return f"columns {', '.join(sorted(missing))}"
@@ -57,7 +57,7 @@ def _without(rows: pa.Table, column: str, gone: pa.Array | pa.ChunkedArray) -> p
 
 
 def _read(delivery: Delivery, feed: str, file: RawFile) -> pa.Table:
-    schema = pa.schema([pa.field(f.name, f.type) for f in raw_schema(delivery, feed)])
+    schema = raw_schema(delivery, feed)
     if file.path.endswith(".parquet"):
         return pq.read_table(delivery.path(file), partitioning=None).cast(schema)
     return pyarrow.csv.read_csv(

@@ -1,8 +1,8 @@
-"""What the source system knows when: the flights of each month, and what each day afterwards corrects.
+"""Make the source system's data: the flights of each month, and the daily feeds that correct them.
 
-Law: a function of the flights and the number of days alone, so that everyone's delivery is the same. It holds what real
-feeds hold: rows that come late, a correction that comes twice, one that moves a flight to another partition, and one of
-a flight that was cancelled or erased the day before and must not come back by it.
+The data depend only on the flights and the number of days, so that everyone's delivery is the same. As in real feeds,
+some rows come late, a correction comes twice, one moves a flight to another partition, and one corrects a flight that
+was cancelled or erased the day before and must not reappear.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PRIVACY_REQUESTS = "privacy_requests"
 FEEDS = {CORRECTIONS: "flight_id", CANCELLATIONS: "flight_id", PRIVACY_REQUESTS: "tailnum"}
 """Each feed and its key."""
 REVISION = "revision"
-"""Of two corrections of one flight the higher revision holds."""
+"""Of two corrections of one flight, the higher revision wins."""
 
 _LATE = 997
 _CORRECTED = 331
@@ -45,13 +45,13 @@ class Feeds:
         self._flew = np.asarray(pc.is_valid(flights["dep_time"]).to_numpy())
 
     def months(self) -> Iterator[tuple[str, pa.Table]]:
-        """The flights that were known in time, by `2013-01` and so on."""
+        """Yield the flights that did not come late, by month, such as `2013-01`."""
         year, month = (self._flights[n].to_numpy() for n in ("year", "month"))
         for y, m in sorted(set(zip(year.tolist(), month.tolist(), strict=True))):
             yield f"{y}-{m:02d}", self._take(np.flatnonzero((year == y) & (month == m) & ~self._late))
 
     def feed(self, name: str, day: int) -> pa.Table:
-        """A feed of the day of this number, from 0."""
+        """Return a feed of one day; days are counted from 0."""
         if name == CORRECTIONS:
             return self._corrections(day)
         if name == CANCELLATIONS:
@@ -81,7 +81,7 @@ class Feeds:
         ).combine_chunks()
 
     def _gone_yesterday(self, day: int) -> Rows:
-        """A flight that was cancelled, and one of each aircraft that was erased, the day before."""
+        """Return a flight that was cancelled the day before, and one of each aircraft that was erased then."""
         if day == 0:
             return np.empty(0, dtype=np.int64)
         tailnum = self._flights["tailnum"]
@@ -89,7 +89,7 @@ class Feeds:
         return np.asarray([*self._cancelled(day - 1)[:1], *flights], dtype=np.int64)
 
     def _corrected(self, rows: Rows, minutes: int) -> pa.Table:
-        """Arrival delays changed; every 40th flight leaves a day later, which may be in another partition."""
+        """Change arrival delays, and move every 40th flight to the next day, perhaps to another partition."""
         taken = self._take(rows)
         delay = pc.add(pc.fill_null(taken["arr_delay"], 0), pa.scalar(minutes, pa.int32()))
         shift = np.where(np.arange(len(rows)) % _MOVED == 0, _DAY_US, 0)

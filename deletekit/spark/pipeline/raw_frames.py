@@ -1,17 +1,15 @@
-"""The raw files as Spark DataFrames.
+"""Read the raw files as Spark DataFrames.
 
-Law: a file that does not hold what its schema says fails the job; nothing is guessed, and no bad row is dropped.
+A file that does not match its schema must fail the job: no type is guessed, and no bad row is dropped.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import reduce
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from deletekit.errors import UnsupportedError
 from deletekit.spark.pipeline.delivery import NULL, Delivery, RawFile, raw_schema
 
 if TYPE_CHECKING:
@@ -21,7 +19,7 @@ __all__ = ["read_raw"]
 
 _CSV = {
     "header": "true",
-    # Compares the header with the schema, which Spark else takes for true whatever the file says.
+    # Compare the header with the schema; otherwise Spark ignores the header.
     "enforceSchema": "false",
     "mode": "FAILFAST",
     "nullValue": NULL,
@@ -30,8 +28,10 @@ _CSV = {
 
 
 def read_raw(session: SparkSession, delivery: Delivery, feed: str, files: Sequence[RawFile]) -> DataFrame:
-    """Files of one feed, or of `flights`, as one DataFrame."""
-    schema = ", ".join(f"`{f.name}` {_spark_type(f.type)}" for f in raw_schema(delivery, feed))
+    """Return files of one feed, or of `flights`, as one DataFrame."""
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  # pyspark is an extra
+
+    schema = from_arrow_schema(raw_schema(delivery, feed))
     by_kind: dict[str, list[str]] = {}
     for file in files:
         by_kind.setdefault(file.path.rpartition(".")[2], []).append(_location(delivery.path(file)))
@@ -39,21 +39,9 @@ def read_raw(session: SparkSession, delivery: Delivery, feed: str, files: Sequen
         session.read.format(kind).options(**(_CSV if kind == "csv" else {})).schema(schema).load(paths)
         for kind, paths in by_kind.items()
     ]
-    whole = frames[0]
-    for frame in frames[1:]:
-        whole = whole.unionByName(frame)
-    return whole
+    return reduce(lambda one, other: one.unionByName(other), frames)
 
 
 def _location(path: str) -> str:
-    """A local path as Spark reads it: not of another default file system, and no pattern."""
+    """Return a local path as Spark reads it: on the local file system, and not as a pattern."""
     return "file://" + re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
-
-
-def _spark_type(kind: pa.DataType) -> str:
-    names = {"int32": "int", "int64": "bigint", "string": "string", "timestamp[us, tz=UTC]": "timestamp"}
-    if str(kind) not in names:
-        raise UnsupportedError(
-            "no raw file holds this type", kind="pipeline-type", found=str(kind), expected=", ".join(names)
-        )
-    return names[str(kind)]

@@ -1,6 +1,6 @@
-"""What a run of the pipeline says: each step, its rows, files and seconds, and what was checked.
+"""Report a run of the pipeline: each step with its rows, files and seconds, and each check.
 
-Law: values, and their two forms. Figures of a step come from its snapshot's summary, also when an earlier run did it.
+The figures of a step come from its snapshot's summary, even if an earlier run did the step.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """A check, and what it found; one that cannot be made is not ok."""
+    """A check and what it found. A check that cannot be made is not ok."""
 
     name: str
     ok: bool
@@ -79,7 +79,7 @@ class PipelineReport:
         return {**asdict(self), "ok": self.ok}
 
     def as_text(self) -> str:
-        """The report as lines."""
+        """Return the report as text."""
         return "\n".join([*self._lines(), ""])
 
     def _lines(self) -> Iterator[str]:
@@ -101,12 +101,12 @@ class PipelineReport:
 def step_report(
     name: str, status: Status, rows_in: int, snapshot_id: int | None, summary: Mapping[str, str], seconds: float | None
 ) -> StepReport:
-    """A step's report from its snapshot's summary."""
+    """Return a step's report, from its snapshot's summary."""
 
     def total(*names: str) -> int:
         return sum(int(summary.get(n, 0)) for n in names)
 
-    # A vector holds the positions of the one it replaces, too.
+    # A new vector also holds the positions of its predecessor.
     positions = total("added-position-deletes") - total("removed-position-deletes")
     return StepReport(
         name=name,
@@ -122,7 +122,7 @@ def step_report(
 
 
 def write_report(report: PipelineReport, directory: Path) -> None:
-    """`report.json` and `report.txt`, each whole or as it was."""
+    """Write `report.json` and `report.txt`, each completely or not at all."""
     texts = {"report.json": json.dumps(report.as_json(), indent=2) + "\n", "report.txt": report.as_text()}
     for name, text in texts.items():
         aside = directory / f"{UNFINISHED}{name}-{os.getpid()}"

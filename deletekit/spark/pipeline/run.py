@@ -1,7 +1,7 @@
-"""The pipeline: a delivery of raw files, the steps that are not done yet, the checks, the report.
+"""Run the pipeline: deliver raw files, run the steps that are not done, check, report.
 
-Law: a run may end anywhere, also by `kill -9`; the next one goes on behind the last step whose commit landed. What a
-dead run wrote and did not commit is no part of the table; `remove_orphan_files` removes it when it is old enough.
+A run may end anywhere, even by `kill -9`. The next run continues after the last committed step. Files that a dead run
+wrote and did not commit are not part of the table; `remove_orphan_files` removes them when they are old enough.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from deletekit import datasets
-from deletekit.engines import current as context
+from deletekit.engines import current as engine
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.spark.pipeline.checks import check
 from deletekit.spark.pipeline.delivery import Delivery, deliver, only_run_in
@@ -48,23 +48,23 @@ def run_pipeline(
     flights: pa.Table | None = None,
     say: Say = lambda text: None,  # noqa: ARG005  # says nothing
 ) -> PipelineReport:
-    """Raw flights into a partitioned table, daily corrections, cancellations and erasures, compaction, checks.
+    """Load raw flights into a table, apply daily corrections, cancellations and erasures, compact, and check.
 
     Parameters
     ----------
     directory: where the raw files and the reports are; on a cluster, a folder that its machines share. Empty, new, or
         of an earlier run.
-    open_session: the Spark session, with the catalog under the catalog's own name, and the catalog; asked when the
-        directory is found right.
-    table: namespace and name; created when missing.
+    open_session: returns the Spark session, which has the catalog under the catalog's own name, and the catalog. It is
+        called after the directory was checked.
+    table: namespace and name; created if missing.
     days: of daily feeds, 1 to 30.
     format_version: 2 (position deletes) or 3 (deletion vectors).
-    flights: what the source system has; default all of `datasets.flights()`. Only read when there is no delivery yet.
-    say: is told what is being done.
+    flights: the source system's data; default all of `datasets.flights()`. Only read if there is no delivery yet.
+    say: called with a text for each step.
 
-    A step that an earlier run has committed is not done again. Raises InvalidInputError, before anything is written,
-    for a directory or table of something else, another number of days or another format version than they have;
-    FormatError for raw files that are not as they were delivered.
+    A step that an earlier run committed is not done again. Raises InvalidInputError, before anything is written, for a
+    directory or table of something else, or if they have another number of days or another format version; FormatError
+    for raw files that changed since their delivery.
     """
     started = time.perf_counter()
     if format_version not in FORMAT_VERSIONS:
@@ -80,7 +80,7 @@ def run_pipeline(
         delivery = deliver(root, days, datasets.flights() if flights is None else flights)
         session, catalog = open_session()
         work = Work(session=session, table=_open_table(catalog, table, delivery, format_version), delivery=delivery)
-        with context.spark(session):
+        with engine.spark(session):
             done, checks = _run_and_check(work, f"{catalog.name}.{table}", say)
             live_rows = scan(work.table).count()
         report = PipelineReport(
@@ -150,7 +150,7 @@ def _load(catalog: Catalog, name: str) -> Table | None:
 
 
 def _run_steps(work: Work, steps: Sequence[Step], names: Sequence[str], say: Say) -> list[StepReport]:
-    """Do what is not done; before each step the table is asked anew, as another driver may be at it."""
+    """Run the steps that are not done. Reload the table before each step, as another driver may work on it."""
     reports = []
     for number, step in enumerate(steps):
         progress = progress_of(work.table, work.delivery.identity, names)

@@ -1,7 +1,7 @@
-"""The Spark session of a pipeline, and the catalog that both deletekit and Spark with Iceberg see.
+"""Open the Spark session of a pipeline, and the catalog that both deletekit and Spark with Iceberg use.
 
-Law: under `spark-submit` the session is the one that was submitted, with its master, memory and jars; else it is
-deletekit's own, which ends with the pipeline.
+Under `spark-submit` the session is the submitted one, with its master, memory and jars. Otherwise it is deletekit's
+own, which ends with the pipeline.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from deletekit.table.catalog import Catalog, load_catalog, local_catalog
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["DEFAULT_MASTER", "opening"]
+__all__ = ["DEFAULT_MASTER", "session_opener"]
 
 DEFAULT_MASTER = "local[2]"
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
 @contextmanager
-def opening(
+def session_opener(
     directory: Path,
     *,
     master: str | None = None,
@@ -35,7 +35,7 @@ def opening(
     properties: Mapping[str, str] | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[Callable[[], tuple[SparkSession, Catalog]]]:
-    """What opens a pipeline's session and catalog when it is called; both are closed at the end.
+    """Give a function that opens a pipeline's session and catalog; both are closed at the end.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def opening(
                 place: dict[str, Any] = {"warehouse": warehouse}
             else:
                 catalog = load_catalog(catalog_name, **given)
-                # Without properties it is one of pyiceberg's configuration file.
+                # Without properties it is a catalog of pyiceberg's configuration file.
                 place = {"catalog": given or dict(catalog.pyiceberg.properties), "catalog_name": catalog_name}
             stack.callback(catalog.pyiceberg.close)
             if submitted:

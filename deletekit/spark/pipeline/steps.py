@@ -1,7 +1,6 @@
-"""The steps that change the table, in their order: each a function of the table and the delivery that commits once.
+"""The steps that change the table, in order: each is a function of the table and the delivery that commits once.
 
-Law: a step is done again without harm on the table as it was before it, and says nothing about whether it was done:
-that is `progress`'s to know.
+A step may run again on a table where it was not committed. It does not know whether it was done; `done_steps` does.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ AIRCRAFT = "tailnum"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a step works with."""
+    """The session, table and delivery that a step works with."""
 
     session: SparkSession
     table: Table
@@ -55,7 +54,7 @@ class Step:
 
 
 def steps_of(delivery: Delivery) -> Iterator[Step]:
-    """Load, then the feeds of each day, then maintenance."""
+    """Yield the load, then the feeds of each day, then maintenance."""
     yield Step(name="load", rows_in=sum(f.rows for f in delivery.flights), run=_load)
     daily = {CORRECTIONS: _correct, CANCELLATIONS: _cancel, PRIVACY_REQUESTS: _erase}
     for day in delivery.days:
@@ -72,13 +71,13 @@ def _of_day(
 
 
 def _load(work: Work, properties: Mapping[str, str]) -> Commit:
-    """Insert by key, not append: of two drivers that both believe the table empty, the second finds its rows there."""
+    """Insert by key instead of appending: if two drivers see an empty table, the second one finds its rows there."""
     rows = read_raw(work.session, work.delivery, "flights", work.delivery.flights)
     return merge(work.table, rows, on=[KEY], when_matched=None, commit_properties=properties)
 
 
 def _correct(work: Work, day: str, properties: Mapping[str, str]) -> Commit:
-    """MERGE the newest correction of each flight; what was cancelled or erased before stays away."""
+    """MERGE the newest correction of each flight, except flights that were cancelled or erased before."""
     rows = _newest(_feed(work, CORRECTIONS, [day]))
     before = [d for d in work.delivery.days if d < day]
     if before:
@@ -88,7 +87,7 @@ def _correct(work: Work, day: str, properties: Mapping[str, str]) -> Commit:
 
 
 def _cancel(work: Work, day: str, properties: Mapping[str, str]) -> Commit:
-    """Deletion vectors (position deletes in v2) on the cancelled flights."""
+    """Delete the cancelled flights by deletion vectors (position deletes in v2)."""
     rows = _feed(work, CANCELLATIONS, [day]).dropDuplicates()
     return merge(
         work.table,
@@ -102,13 +101,13 @@ def _cancel(work: Work, day: str, properties: Mapping[str, str]) -> Commit:
 
 
 def _erase(work: Work, day: str, properties: Mapping[str, str]) -> Commit:
-    """An equality delete of every row of an aircraft, wherever it is: no data file is read."""
+    """Delete every row of an aircraft, in any partition, by an equality delete: no data file is read."""
     keys = _feed(work, PRIVACY_REQUESTS, [day]).dropDuplicates()
     return delete_keys(work.table, keys, equality_fields=[AIRCRAFT], scope="global", commit_properties=properties)
 
 
 def _compact(work: Work, properties: Mapping[str, str]) -> Commit:
-    """Rewrite the data files that have deletes, so that the deleted rows are in no live file."""
+    """Rewrite the data files that have deletes, so that no live file holds deleted rows."""
     done = compact(work.table, delete_file_threshold=1, commit_properties=properties)
     return done.commits[0] if done.commits else Commit()
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from deletekit.spark.pipeline import delivery, opening, run, run_pipeline
+from deletekit.spark.pipeline import delivery, run, run_pipeline, session_opener
 from deletekit.spark.pipeline.done_steps import STEP
 from deletekit.table.catalog import SqlStore
 from tests.spark.pipeline.flights import some_flights
@@ -86,7 +86,7 @@ def prepare(directory: Path, step: str, when: str) -> None:
 def main(directory: str, step: str, when: str, master: str | None = None) -> int:
     if when != "never":
         prepare(Path(directory), step, when)
-    with opening(Path(directory), master=master, settings=SETTINGS) as open_session:
+    with session_opener(Path(directory), master=master, settings=SETTINGS) as open_session:
         report = run_pipeline(Path(directory), open_session, days=DAYS, flights=some_flights())
     return 0 if report.ok else 1
 

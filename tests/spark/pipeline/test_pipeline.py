@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import deletekit as dk
-from deletekit.spark.pipeline import PipelineReport, opening, run, run_pipeline
+from deletekit.spark.pipeline import PipelineReport, run, run_pipeline, session_opener
 from deletekit.spark.pipeline.done_steps import STEP
 from deletekit.spark.pipeline.steps import Step, Work, steps_of
 from deletekit.table.catalog import Catalog, SqlStore
@@ -240,6 +240,6 @@ def test_a_raw_file_that_is_not_what_its_schema_says(runs: Runs) -> None:
 
 def test_a_master_beside_that_of_spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    with pytest.raises(dk.InvalidInputError) as refused, opening(tmp_path / "run", master="local[1]"):
+    with pytest.raises(dk.InvalidInputError) as refused, session_opener(tmp_path / "run", master="local[1]"):
         pass
     assert (refused.value.kind, refused.value.found) == ("spark-master", "local[1]")

@@ -1,4 +1,4 @@
-"""A table's metadata for people: format version, schema, specs, properties, snapshots and refs."""
+"""Print a table's metadata as text: format version, schema, specs, properties, snapshots and refs."""
 
 from __future__ import annotations
 
@@ -8,22 +8,28 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from deletekit.cli.printer import grid, heading, pairs
-from deletekit.cli.text import first, literal, moment, plain, short
+from deletekit.cli.printer import bold, grid, heading, more, pairs
+from deletekit.safe_text import first, literal, moment, short
 
-__all__ = ["metadata_view"]
+__all__ = ["column_names", "metadata_text"]
 
 Json = Mapping[str, Any]
 
 
-def metadata_view(name: str, shown: Json, limit: int) -> Iterator[RenderableType]:
-    """Sections of the metadata document in what `deletekit.inspect` returned."""
+def metadata_text(name: str, shown: Json, names: Mapping[int, str], limit: int) -> Iterator[RenderableType]:
+    """Yield the sections of the metadata file in what `deletekit.inspect` returned.
+
+    Parameters
+    ----------
+    names: of columns, by field id.
+    limit: show at most so many snapshots; 0 shows all.
+    """
     metadata = shown["metadata"]
-    yield Text(plain(name), style="bold")
+    yield bold(name)
     yield _table(metadata, shown["metadata-location"])
     yield from _schema(metadata)
-    yield from _specs(metadata)
-    yield from _sort_order(metadata)
+    yield from _specs(metadata, names)
+    yield from _sort_order(metadata, names)
     if metadata.get("properties"):
         yield heading("Properties")
         yield pairs(dict(sorted(metadata["properties"].items())))
@@ -59,7 +65,7 @@ def _schema(metadata: Json) -> Iterator[RenderableType]:
 
 
 def _field(field: Json, identifiers: set[int], depth: int) -> Iterator[tuple[Any, ...]]:
-    """A column, then what is nested in it, each with its field id."""
+    """Yield a row for a column, then for the fields nested in it, each with its field id."""
     kind = field["type"]
     notes = ["required" if field.get("required") else "", "identifier" if field["id"] in identifiers else ""]
     notes += [f"{n} {literal(field[n])}" for n in ("initial-default", "write-default") if field.get(n) is not None]
@@ -71,7 +77,7 @@ def _field(field: Json, identifiers: set[int], depth: int) -> Iterator[tuple[Any
 
 
 def _nested(kind: Json) -> list[Json]:
-    """The fields inside a struct, list or map, lists and maps as the spec names their parts."""
+    """Return the fields inside a struct, list or map; the parts of lists and maps have the spec's names."""
     if kind["type"] == "struct":
         return list(kind["fields"])
     parts = ("element",) if kind["type"] == "list" else ("key", "value")
@@ -81,8 +87,7 @@ def _nested(kind: Json) -> list[Json]:
     ]
 
 
-def _specs(metadata: Json) -> Iterator[RenderableType]:
-    names = column_names(metadata)
+def _specs(metadata: Json, names: Mapping[int, str]) -> Iterator[RenderableType]:
     for spec in metadata["partition-specs"]:
         default = "default" if spec["spec-id"] == metadata["default-spec-id"] else ""
         yield heading(f"Partition spec {spec['spec-id']}", default)
@@ -93,12 +98,11 @@ def _specs(metadata: Json) -> Iterator[RenderableType]:
         yield grid(["#id", "field", "transform", "of"], rows)
 
 
-def _sort_order(metadata: Json) -> Iterator[RenderableType]:
+def _sort_order(metadata: Json, names: Mapping[int, str]) -> Iterator[RenderableType]:
     orders = metadata.get("sort-orders") or ()
     order = next((o for o in orders if o["order-id"] == metadata.get("default-sort-order-id")), None)
     if order is None or not order["fields"]:
         return
-    names = column_names(metadata)
     yield heading(f"Sort order {order['order-id']}", "default")
     rows = [(_source(f, names), f["transform"], f["direction"], f["null-order"]) for f in order["fields"]]
     yield grid(["of", "transform", "direction", "nulls"], rows)
@@ -132,7 +136,7 @@ def _snapshots(metadata: Json, shown: int | None, limit: int) -> Iterator[Render
     ]
     yield grid(["", "#seq", "#snapshot", "operation", "committed (UTC)", "refs"], rows, indent=1)
     if left:
-        yield Text(f"  … and {left:,} older; --limit 0 shows all", style="dim")
+        yield more(left, "older", indent=2)
 
 
 def _refs(metadata: Json) -> Iterator[RenderableType]:
@@ -154,17 +158,19 @@ def _retention(ref: Json) -> Iterator[str]:
 
 
 def column_names(metadata: Json) -> dict[int, str]:
-    """Dotted names of every column that any schema has, by field id; the current schema's come last, so they win."""
+    """Return dotted names, by field id, of every column that any schema has; the current schema's names win.
+
+    pyiceberg's own index refuses a schema in which a dotted name means two columns.
+    """
     current = metadata["current-schema-id"]
-    schemas = sorted(metadata["schemas"], key=lambda s: s.get("schema-id", 0) == current)
     names: dict[int, str] = {}
-    for schema in schemas:
-        _collect(schema["fields"], "", names)
+    for schema in sorted(metadata["schemas"], key=lambda s: s.get("schema-id", 0) == current):
+        _add_names(schema["fields"], "", names)
     return names
 
 
-def _collect(fields: Sequence[Json], prefix: str, names: dict[int, str]) -> None:
+def _add_names(fields: Sequence[Json], prefix: str, names: dict[int, str]) -> None:
     for field in fields:
         names[field["id"]] = prefix + str(field["name"])
         if not isinstance(field["type"], str):
-            _collect(_nested(field["type"]), f"{names[field['id']]}.", names)
+            _add_names(_nested(field["type"]), f"{names[field['id']]}.", names)

@@ -1,4 +1,4 @@
-"""A snapshot for people: its summary, its manifest list, the entries of its manifests, and what its deletes hold."""
+"""Print a snapshot as text: its summary, its manifest list, the manifests' entries, and what its deletes hold."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
-from deletekit.cli.files_view import file_facts
-from deletekit.cli.printer import Facts, Unbroken, grid, heading, pairs
-from deletekit.cli.text import count, first, moment, plain, runs, short, size
+from deletekit.cli.printer import Facts, Unbroken, grid, heading, more, pairs
+from deletekit.cli.stored_values import StoredValues
+from deletekit.safe_text import count, first, moment, plain, runs, short, size
 
-__all__ = ["SnapshotView"]
+__all__ = ["SnapshotText"]
 
 Json = Mapping[str, Any]
 
@@ -23,38 +23,24 @@ _STATUS = ("existing", "added", "deleted")
 _STYLE = {"existing": "", "added": "green", "deleted": "red"}
 
 
-class SnapshotView:
-    """Sections of one snapshot, out of what `deletekit.inspect` returned.
+class SnapshotText:
+    """The sections of one snapshot, from what `deletekit.inspect` returned.
 
     Parameters
     ----------
-    columns: names of columns by field id.
-    partition: a partition tuple of a spec, as text.
-    key: a value of a column of an equality delete file, as text.
-    metrics: lines for the metrics of one file, or None to leave them out.
-    limit: at most so many manifests, entries, rows or runs of positions are shown each; 0 is all.
+    metrics: whether to show each file's metrics.
+    limit: show at most so many manifests, entries, rows or runs of positions each; 0 shows all.
     """
 
-    def __init__(
-        self,
-        shown: Json,
-        *,
-        columns: Mapping[int, str],
-        partition: Callable[[int, Sequence[Any]], str],
-        key: Callable[[Json, str, Any], str],
-        metrics: Callable[[Json], RenderableType] | None,
-        limit: int,
-    ) -> None:
+    def __init__(self, shown: Json, stored: StoredValues, *, metrics: bool, limit: int) -> None:
         self._shown = shown
         self._location = shown["metadata"]["location"]
-        self._columns = columns
-        self._partition = partition
-        self._key = key
+        self._stored = stored
         self._metrics = metrics
         self._limit = limit
 
     def sections(self) -> Iterator[RenderableType]:
-        """Everything, top to bottom."""
+        """Yield all sections from top to bottom."""
         snapshot = self._shown["snapshot"]
         if snapshot is None:
             return
@@ -82,7 +68,7 @@ class SnapshotView:
             yield from [Text()] if i else []
             yield self._manifest(listed, manifest)
         if left:
-            yield self._more(left, "manifests")
+            yield _more(left, "manifests")
 
     def _manifest(self, listed: Json, manifest: Json) -> RenderableType:
         kind = "deletes" if listed["content"] == 1 else "data"
@@ -98,7 +84,7 @@ class SnapshotView:
         )
         tree = self._tree(Unbroken((kind, "bold"), "  " + self._path(listed["manifest_path"])), facts)
         if "error" in manifest:
-            tree.add(unread(manifest["error"]))
+            tree.add(_unread(manifest["error"]))
         return self._grown(tree, manifest["entries"], self._entry, "entries")
 
     def _entry(self, entry: Json) -> RenderableType:
@@ -106,16 +92,16 @@ class SnapshotView:
         status = _STATUS[entry["status"]]
         number, own = entry.get("sequence_number"), entry.get("file_sequence_number")
         facts = Facts(
-            *file_facts(file, self._columns),
+            *self._stored.file_facts(file),
             f"sequence {number}" + (f" (file {own})" if own != number else ""),
             f"first row id {file['first_row_id']}" if "first_row_id" in file else "",
-            self._partition(file["spec_id"], file["partition"]) if file["partition"] else "",
+            self._stored.partition(file["spec_id"], file["partition"]) if file["partition"] else "",
         )
         lines: list[RenderableType] = [Unbroken((status, _STYLE[status]), "  " + self._path(file["file_path"])), facts]
         if "referenced_data_file" in file:
             lines.append(self._of(file["referenced_data_file"]))
         if self._metrics and "value_counts" in file:
-            lines.append(self._metrics(file))
+            lines.append(self._stored.metrics(file))
         return Group(*lines)
 
     # --- deletes ------------------------------------------------------------------------------------------------------
@@ -125,7 +111,7 @@ class SnapshotView:
         yield heading(f"Live delete files ({len(deletes)})", "" if deletes else "no row of this snapshot is hidden")
         by_path: dict[str, list[Json]] = {}
         for delete in deletes:
-            # A vector that cannot be read stands alone: its file's footer may be what is wrong.
+            # A vector that cannot be read is shown alone: perhaps its file's footer is damaged.
             own = str(len(by_path)) if "error" in delete else ""
             by_path.setdefault(delete["data_file"]["file_path"] + own, []).append(delete)
         some, left = first(list(by_path.values()), self._limit)
@@ -133,10 +119,10 @@ class SnapshotView:
             yield from [Text()] if i else []
             yield self._puffin(inside) if "puffin" in inside[0] else self._delete(inside[0])
         if left:
-            yield self._more(left, "files")
+            yield _more(left, "files")
 
     def _puffin(self, vectors: Sequence[Json]) -> RenderableType:
-        """A Puffin file: what its footer says of it, and under it the deletion vectors of this snapshot."""
+        """Return a Puffin file: what its footer says, and below it the deletion vectors of this snapshot."""
         file, footer = vectors[0]["data_file"], vectors[0]["puffin"]
         properties = (f"{p['key']} {p['value']}" for p in footer["properties"])
         blobs = {(blob["offset"], blob["length"]): blob for blob in footer["blobs"]}
@@ -150,7 +136,7 @@ class SnapshotView:
         file = vector["data_file"]
         blob = blobs.get((file["content_offset"], file["content_size_in_bytes"]))
         lines = [
-            Facts(*file_facts(file, self._columns), f"sequence {vector['sequence_number']}"),
+            Facts(*self._stored.file_facts(file), f"sequence {vector['sequence_number']}"),
             self._of(file["referenced_data_file"]),
             self._positions(vector["positions"], file["record_count"], cut=vector["truncated"]),
             self._blob(blob, file) if blob else Text("the footer has no blob there", style="red"),
@@ -158,7 +144,7 @@ class SnapshotView:
         return Group(*lines)
 
     def _blob(self, blob: Json, file: Json) -> RenderableType:
-        """What the footer says of a vector."""
+        """Return what the footer says of a vector."""
         own = {p["key"]: p["value"] for p in blob["properties"]}
         if own.get("referenced-data-file") == file["referenced_data_file"]:
             own["referenced-data-file"] = "the same"
@@ -173,22 +159,22 @@ class SnapshotView:
         )
 
     def _delete(self, delete: Json) -> RenderableType:
-        """A position or equality delete file."""
+        """Return a position or equality delete file."""
         file = delete["data_file"]
         kind = delete["kind"].replace("-", " ").capitalize() + " file"
-        facts = Facts(f"sequence {delete['sequence_number']}", *file_facts(file, self._columns), style="dim")
+        facts = Facts(f"sequence {delete['sequence_number']}", *self._stored.file_facts(file), style="dim")
         tree = self._tree(Unbroken((kind, "bold yellow"), "  " + self._path(file["file_path"])), facts)
         if "error" in delete:
-            tree.add(unread(delete["error"]))
+            tree.add(_unread(delete["error"]))
             return tree
         if "rows" in delete:
             tree.add(self._keys(file, delete["rows"]))
             left = file["record_count"] - len(first(delete["rows"], self._limit)[0])
             if left > 0:
-                tree.add(self._more(left, "keys"))
+                tree.add(_more(left, "keys"))
             return tree
         by_file = list(delete["positions_by_file"].items())
-        # The length of a list that was cut is not how many there are.
+        # A list that was cut does not say how many positions there are.
         total = file["record_count"] if len(by_file) == 1 else None
         cut = delete["truncated"]
         return self._grown(tree, by_file, lambda item: self._in_file(item[0], item[1], total, cut=cut), "data files")
@@ -207,20 +193,20 @@ class SnapshotView:
     def _keys(self, file: Json, rows: Sequence[Json]) -> RenderableType:
         some = first(rows, self._limit)[0]
         names = list(dict.fromkeys(name for row in some for name in row))
-        return grid(names, [[self._key(file, name, row.get(name)) for name in names] for row in some], indent=0)
+        return grid(names, [[self._stored.key(file, name, row.get(name)) for name in names] for row in some], indent=0)
 
-    # --- small change -------------------------------------------------------------------------------------------------
+    # --- helpers ------------------------------------------------------------------------------------------------------
 
     def _tree(self, *lines: RenderableType) -> Tree:
         return Tree(Group(*lines), guide_style="dim")
 
     def _grown(self, tree: Tree, items: Sequence[_T], view: Callable[[_T], RenderableType], what: str) -> Tree:
-        """A tree with a branch for each item, up to the limit."""
+        """Add a branch to the tree for each item, up to the limit."""
         some, left = first(items, self._limit)
         for item in some:
             tree.add(view(item))
         if left:
-            tree.add(self._more(left, what))
+            tree.add(_more(left, what))
         return tree
 
     def _of(self, data_file: str) -> RenderableType:
@@ -229,18 +215,19 @@ class SnapshotView:
     def _path(self, path: Any) -> str:
         return short(path, self._location)
 
-    def _more(self, number: int, what: str) -> Text:
-        return Text(f"… and {number:,} more {what}; --limit 0 shows all", style="dim")
+
+def _more(number: int, what: str) -> Text:
+    return more(number, f"more {what}")
 
 
-def unread(error: Json) -> RenderableType:
-    """What kept a file from being read."""
+def _unread(error: Json) -> RenderableType:
+    """Return the reason why a file cannot be read."""
     named = [f"{name} {plain(error[name])}" for name in ("field", "found", "expected") if name in error]
     return Text("; ".join(["cannot be read: " + plain(error["message"]), *named]), style="red")
 
 
 def _counts(listed: Json, what: str) -> str:
-    """`files 1 added, 2 existing`; what is zero or unknown is left out."""
+    """Return text such as `files 1 added, 2 existing`; counts that are zero or unknown are left out."""
     found = [(listed.get(f"{how}_{what}_count"), how) for how in ("added", "existing", "deleted")]
     known = [f"{number:,} {how}" for number, how in found if number]
     return f"{what} {', '.join(known)}" if known else ""
