@@ -1,7 +1,7 @@
 """What makes Spark find the data source `deletekit` by itself: it looks for `DefaultSource` in modules named pyspark_*.
 
-Law: importing this never fails. Spark imports all such modules for any data source that is written in Python, and an
-error in one would take the others with it.
+Importing this module must never fail. For any data source written in Python, Spark imports all such modules, and an error
+in one would break the others too.
 """
 
 from contextlib import suppress

@@ -22,8 +22,6 @@ from typing import Any, Literal, ParamSpec, TypeVar, Union, Unpack, get_args, ge
 
 from deletekit.errors import DeletekitError, EnvironmentMissingError, InvalidInputError, storage_error
 
-__all__ = ["load", "public"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

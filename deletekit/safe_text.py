@@ -14,8 +14,6 @@ from datetime import UTC, date, datetime, time
 from enum import Enum
 from typing import Any, TypeVar
 
-__all__ = ["brief", "count", "first", "json_ready", "literal", "moment", "plain", "runs", "short", "size"]
-
 _T = TypeVar("_T")
 
 # Controls (C0, DEL, C1), what changes the direction of text or has no width, lines that are not lines, lone surrogates.

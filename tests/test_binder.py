@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from deletekit.course.language import LANGUAGES
+from deletekit.course.translations import LANGUAGES
 from tests.benchmarks.session_memory import family, proportional_size
 from tests.notebooks.lesson_runs import LESSON_BYTES
 from tests.tools.binder_badges import badges

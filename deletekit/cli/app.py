@@ -36,8 +36,6 @@ from deletekit.cli.verify import verify
 from deletekit.cli.workshop_bundle import workshop_bundle
 from deletekit.version import __version__
 
-__all__ = ["main"]
-
 INTERRUPTED = 130
 
 

@@ -17,8 +17,6 @@ from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.safe_text import short
 
-__all__ = ["change", "change_answer", "failures", "file_lists", "kept_files", "result_fields"]
-
 
 def change(
     verb: Callable[..., Any],

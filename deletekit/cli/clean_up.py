@@ -21,8 +21,6 @@ from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.safe_text import count, short
 
-__all__ = ["expire_snapshots", "remove_orphan_files", "rewrite_manifests"]
-
 _EXPIRED_FILES = {
     "deleted_data_files": "Data files",
     "deleted_position_delete_files": "Position delete files",
@@ -102,7 +100,7 @@ def expire_snapshots(argument: TableArgument, output: Output, *, dry_run: bool, 
     callback=key_values,
     help="Treat hosts A and B as C; repeatable.",
 )
-@click.option("--force", is_flag=True, help="Allow files younger than 24 hours; only if nobody writes to the table.")
+@click.option("--force", is_flag=True, help="Allow files younger than 24 hours. Use it only if nothing else writes.")
 @dry_run_option
 def remove_orphan_files(argument: TableArgument, output: Output, *, dry_run: bool, **options: Any) -> Answer:
     """Remove files below the table's location that no snapshot needs, if they are older than 3 days.

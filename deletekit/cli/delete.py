@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from deletekit.cli.stored_values import StoredValues
     from deletekit.engines.local import Engine
 
-__all__ = ["delete"]
-
 _MODES = ("copy-on-write", "merge-on-read", "equality-delete", "position-delete", "deletion-vector")
 
 

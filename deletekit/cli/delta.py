@@ -22,8 +22,6 @@ from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.safe_text import count
 
-__all__ = ["clean_up_delta", "repack", "sync_delta"]
-
 _READERS = {
     "Iceberg Java (Spark, Flink, ...)": "reads them by their offset",
     "deletekit": "reads them",

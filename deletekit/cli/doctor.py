@@ -19,8 +19,6 @@ from deletekit.version import __version__
 if TYPE_CHECKING:
     from deletekit.course.diagnosis import Check
 
-__all__ = ["doctor"]
-
 _PARTS = {
     "base": "Reading and writing tables",
     "spark": "Spark",

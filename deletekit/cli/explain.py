@@ -20,8 +20,6 @@ from deletekit.safe_text import count, first, literal, plain, short
 if TYPE_CHECKING:
     from deletekit.verbs.explain import HidingDelete, RowVersion, UnreadFile
 
-__all__ = ["explain"]
-
 
 @click.command(cls=TableAnswerCommand, short_help="Show row versions, and what hides each.")
 @click.argument("where")

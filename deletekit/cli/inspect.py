@@ -14,8 +14,6 @@ from deletekit.cli.options import TableAnswerCommand, snapshot_options
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 
-__all__ = ["inspect"]
-
 _LINES = 20
 _POSITIONS_READ = 100_000
 """Enough for the runs that are shown, without reading every position of a large vector."""

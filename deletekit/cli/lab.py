@@ -9,8 +9,6 @@ import click
 from deletekit.cli.options import traceback_option
 from deletekit.course.lessons import FIRST, LANGUAGES
 
-__all__ = ["lab"]
-
 
 @click.command(short_help="Take the course in JupyterLab.")
 @click.argument("directory", required=False, type=click.Path(file_okay=False, path_type=Path))

@@ -11,8 +11,6 @@ from rich.text import Text
 from deletekit.cli.printer import bold, grid, heading, more, pairs
 from deletekit.safe_text import first, literal, moment, short
 
-__all__ = ["column_names", "metadata_text"]
-
 Json = Mapping[str, Any]
 
 

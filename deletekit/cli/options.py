@@ -11,25 +11,6 @@ import click
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Output
 
-__all__ = [
-    "AnswerCommand",
-    "TableAnswerCommand",
-    "TableCommand",
-    "branch_option",
-    "catalog_property_option",
-    "dry_run_option",
-    "interrupted",
-    "key_values",
-    "limit_option",
-    "older_than_option",
-    "other_locations_option",
-    "snapshot_options",
-    "time_of",
-    "traceback_option",
-    "when_interrupted",
-    "with_traceback",
-]
-
 Callback = Callable[..., Any]
 Decorator = Callable[[Callback], Callback]
 

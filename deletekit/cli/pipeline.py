@@ -12,8 +12,6 @@ from deletekit.cli.options import AnswerCommand, catalog_property_option
 from deletekit.cli.terminal import Answer, Output
 from deletekit.safe_text import plain
 
-__all__ = ["pipeline"]
-
 
 @click.command(cls=AnswerCommand, short_help="Run a restartable pipeline on Spark.")
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))

@@ -19,21 +19,6 @@ from rich.text import Text
 
 from deletekit.safe_text import first, plain
 
-__all__ = [
-    "Facts",
-    "Prose",
-    "Unbroken",
-    "Unfolded",
-    "bold",
-    "grid",
-    "heading",
-    "indented",
-    "more",
-    "nothing_changed",
-    "pairs",
-    "some",
-]
-
 _PROSE_WIDTH = 88
 
 

@@ -13,8 +13,6 @@ from deletekit.cli.printer import pairs
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 
-__all__ = ["cherry_pick", "fast_forward", "rollback", "set_current_snapshot"]
-
 
 @click.command(cls=TableAnswerCommand, short_help="Make an earlier snapshot current again.")
 @click.argument("snapshot_id", metavar="[SNAPSHOT]", type=int, required=False)

@@ -18,8 +18,6 @@ from deletekit.cli.terminal import Answer, Output
 from deletekit.cli.verify import finding
 from deletekit.safe_text import plain
 
-__all__ = ["repair"]
-
 # Repeated here, because the module that defines them imports the table libraries, which help does not need.
 KINDS = (
     "duplicate-deletion-vector",

@@ -22,8 +22,6 @@ from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.safe_text import count, plain
 
-__all__ = ["compact", "convert_equality_deletes", "erase", "remove_dangling_deletes", "rewrite_position_deletes"]
-
 _LEFT = "Left unchanged"
 
 _where_option = click.option("--where", metavar="FILTER", help="Only files that may hold rows of this filter.")

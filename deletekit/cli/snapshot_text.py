@@ -13,8 +13,6 @@ from deletekit.cli.printer import Facts, Unbroken, grid, heading, more, pairs
 from deletekit.cli.stored_values import StoredValues
 from deletekit.safe_text import count, first, moment, plain, runs, short, size
 
-__all__ = ["SnapshotText"]
-
 Json = Mapping[str, Any]
 
 _T = TypeVar("_T")

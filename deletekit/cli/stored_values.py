@@ -28,8 +28,6 @@ from deletekit.safe_text import count, literal, plain, size
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.reserved_fields import POSITION_DELETE_FIELDS
 
-__all__ = ["StoredValues"]
-
 _STORED_AS_BYTES = (DecimalType, UUIDType, FixedType, BinaryType)
 _COUNTS = ("value_counts", "null_value_counts", "nan_value_counts")
 _BOUNDS = ("lower_bounds", "upper_bounds")

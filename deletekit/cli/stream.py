@@ -19,8 +19,6 @@ from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output, show
 from deletekit.safe_text import count, plain
 
-__all__ = ["promote", "sinks", "stream"]
-
 _key_option = click.option(
     "--key", "equality_fields", multiple=True, metavar="COLUMN", help="Key column. Repeatable.  [default: the schema's]"
 )

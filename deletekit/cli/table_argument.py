@@ -11,8 +11,6 @@ import click
 import deletekit as dk
 from deletekit.errors import InvalidInputError, NotFoundError
 
-__all__ = ["TableArgument"]
-
 _MOST_NAMES = 20
 _IN_A_CATALOG = "--warehouse DIR or --catalog NAME, with TABLE as namespace.table"
 

@@ -24,8 +24,6 @@ from deletekit.engines.local import Engine, LocalEngine
 from deletekit.errors import DeletekitError
 from deletekit.safe_text import json_ready, literal, plain
 
-__all__ = ["Answer", "Output", "console", "show", "show_error"]
-
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 

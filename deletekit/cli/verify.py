@@ -16,8 +16,6 @@ from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.safe_text import count, first, json_ready, plain, short
 
-__all__ = ["finding", "verify"]
-
 _LEVELS = ("metadata", "deletes", "data")
 _STYLE = {"error": "bold red", "warning": "yellow"}
 

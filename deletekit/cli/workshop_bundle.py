@@ -11,8 +11,6 @@ import click
 from deletekit.cli.options import traceback_option
 from deletekit.errors import EnvironmentMissingError
 
-__all__ = ["workshop_bundle"]
-
 # The same as in deletekit.course.workshop, which is imported only when it is used.
 _PLATFORMS = ("linux-x86_64", "linux-aarch64", "macos-arm64", "macos-x86_64", "windows-x86_64")
 _NEEDED = ("jupyterlab", "nbconvert", "packaging", "pip")

@@ -22,8 +22,6 @@ from deletekit.table.metadata_update import apply_updates
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
-__all__ = ["Base", "ManifestRewrite", "ReadSet", "RefUpdate", "RowDelta", "evolved_metadata"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:

@@ -27,8 +27,9 @@ from pyiceberg.expressions import AlwaysFalse
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.deletes.delete_loader import DeleteLoader
-from deletekit.deletes.plan import ScanTask, files_that_may_match
+from deletekit.deletes.plan import files_that_may_match
 from deletekit.deletes.replace import HiddenRows, replace_deletes
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.scope import is_global, referenced_path
 from deletekit.deletes.which_apply import DeleteFileIndex
 from deletekit.deletes.write_context import WriteContext
@@ -40,8 +41,6 @@ from deletekit.table.ancestry import ancestors
 from deletekit.table.live_files import find_live_files
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import value_of
-
-__all__ = ["IsolationLevel", "Overlap", "Rebased", "isolation_level", "judge", "merge_vectors"]
 
 IsolationLevel = Literal["serializable", "snapshot"]
 

@@ -14,13 +14,12 @@ from deletekit.commit.planned_change import read_base
 from deletekit.commit.snapshot import new_snapshot
 from deletekit.commit.swap import Commit, commit_result
 from deletekit.errors import CommitStateUnknownError
-from deletekit.table.catalog import Catalog, Identifier, TableState
+from deletekit.table.catalog import Catalog, TableState
 from deletekit.table.file_io import FileIO
+from deletekit.table.identifier import Identifier
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.metadata_update import apply_updates
 from deletekit.table.table import Table
-
-__all__ = ["create_with"]
 
 
 def create_with(

@@ -8,8 +8,6 @@ from typing import Any
 
 from deletekit.table.file_io import FileInfo, FileIO
 
-__all__ = ["WritesNothing"]
-
 
 class WritesNothing:
     """A FileIO that writes and deletes nothing."""

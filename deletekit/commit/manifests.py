@@ -34,8 +34,6 @@ from deletekit.table.properties import value_of
 from deletekit.table.snapshot import SnapshotReader, without_first_row_id
 from deletekit.table.types import partition_types, schema_to_json, single_value_of_stored
 
-__all__ = ["ManifestWriter"]
-
 _CODECS = {"gzip": "deflate", "deflate": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
 
 

@@ -11,9 +11,6 @@ from deletekit.table.consistency import check_writable
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.table import Table
 
-__all__ = ["commit_metadata"]
-
-
 Updates = Sequence[Mapping[str, Any]]
 
 

@@ -25,16 +25,6 @@ from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
-__all__ = [
-    "Plan",
-    "PlannedChange",
-    "check_request",
-    "check_same_table",
-    "expiry_as_lost_race",
-    "plan_change",
-    "read_base",
-]
-
 Plan = Callable[[Base], RowDelta | ManifestRewrite]
 
 

@@ -14,8 +14,6 @@ from deletekit.errors import CommitConflictError
 from deletekit.table.properties import value_of
 from deletekit.table.table import Table
 
-__all__ = ["BackOff", "retry"]
-
 T = TypeVar("T")
 
 

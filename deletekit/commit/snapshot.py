@@ -23,8 +23,6 @@ from deletekit.formats.manifest_list import ManifestContent, ManifestFile, write
 from deletekit.table.live_files import FoundFiles, find_live_files
 from deletekit.table.metadata import Snapshot, TableMetadata
 
-__all__ = ["NewSnapshot", "new_snapshot", "schema_requirements"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSnapshot:

@@ -17,8 +17,6 @@ from deletekit.table.properties import value_of
 from deletekit.table.summary_counters import TOTALS, count_files
 from deletekit.version import __version__
 
-__all__ = ["summarise"]
-
 
 def summarise(
     delta: RowDelta,

@@ -19,8 +19,6 @@ from deletekit.errors import CommitConflictError, CommitStateUnknownError, Delet
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.table.catalog import TableState
 
-__all__ = ["Commit", "commit", "commit_result", "would_commit"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:

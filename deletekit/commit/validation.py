@@ -16,8 +16,6 @@ from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, Ma
 from deletekit.table.live_files import FoundFiles
 from deletekit.table.metadata import TableMetadata
 
-__all__ = ["check_delta", "check_same_files"]
-
 
 def check_delta(delta: RowDelta, metadata: TableMetadata, live: FoundFiles) -> None:
     """Check a change against the live files of the head that it names.

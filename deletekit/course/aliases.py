@@ -1,7 +1,7 @@
 """Short names for what has long ones: S1 snapshots, L1 manifest lists, M1 manifests, D1 data files, E1 equality delete
 files, P1 position delete files, V1 deletion vectors.
 
-Law: the same history gives the same names on every machine and engine, and they are those that the widgets show.
+The same history gives the same names on every machine and engine. The widgets show the same names.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.verbs.inspect import inspect, to_json
 
-__all__ = ["Aliases"]
-
 
 class Aliases:
     """The names of one table, as it is whenever they are asked for: `names.path("D1")`, `names.show(value)`."""
@@ -39,30 +37,30 @@ class Aliases:
         return iter((*self._snapshots, *self._paths))
 
     def path(self, alias: str) -> str:
-        """Where the file of this name lies. Raises NotFoundError naming those that there are."""
+        """Return the path of the file with this name. Raises NotFoundError with the names that exist."""
         self._look()
         return str(_found(self._paths, alias))
 
     def file(self, alias: str) -> ContentFile:
-        """What the manifests say about a data file or a delete."""
+        """Return what the manifests say about a data file or a delete."""
         self._look()
         found: ContentFile = _found(self._files, alias)
         return found
 
     def snapshot_id(self, alias: str) -> int:
-        """The id of the snapshot of this name."""
+        """Return the id of the snapshot with this name."""
         self._look()
         return int(_found(self._snapshots, alias))
 
     def of(self, thing: Any) -> str:
-        """The name of a path, a snapshot id, or a file that a manifest lists; its own text when it has none."""
+        """Return the name of a path, a snapshot id or a listed file; its own text if it has no name."""
         self._look()
         if isinstance(thing, ContentFile):
             return next((a for a, f in self._files.items() if f.identity == thing.identity), thing.file_path)
         return self._texts.get(str(thing), str(thing))
 
     def deletes(self) -> list[dict[str, Any]]:
-        """What the live delete files and vectors hold, as `inspect` has it, each with its `name`, in their order."""
+        """Return the content of the live deletes in order, as `inspect` gives it, each with its `name`."""
         found = [(self._alias(d["data_file"]), d) for d in inspect(self._table, deletes=True)["deletes"]]
         return [{"name": name, **delete} for name, delete in sorted(found, key=lambda pair: (len(pair[0]), pair[0]))]
 
@@ -79,7 +77,7 @@ class Aliases:
         print("\n".join(lines(self._named(_choose(value, fields)))))  # noqa: T201  # printing is what it is for
 
     def _alias(self, stored: Mapping[str, Any]) -> str:
-        """The name of a delete as a manifest's JSON has it."""
+        """Return the name of a delete, given as in the JSON of a manifest."""
         self._look()
         wanted = (stored["file_path"], stored.get("content_offset"), stored.get("content_size_in_bytes"))
         return next(alias for alias, file in self._files.items() if file.identity == wanted)

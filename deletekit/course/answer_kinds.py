@@ -13,14 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = [
-    "ANSWER_KINDS",
-    "AnswerKind",
-    "NotThisKind",
-    "function",
-    "unanswered",
-]
-
 _LONGEST = 10_000
 _DEEPEST = 8
 

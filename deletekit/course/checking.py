@@ -18,8 +18,6 @@ from deletekit.course.language import is_translated, text
 from deletekit.course.learner_record import record
 from deletekit.errors import InvalidInputError
 
-__all__ = ["CHECK_TYPE", "Status", "Verdict", "check", "hint", "judge", "predict", "solution"]
-
 Status = Literal["correct", "not-yet", "not-answered", "other-kind", "noted"]
 
 CHECK_TYPE = "application/vnd.deletekit.check+json"

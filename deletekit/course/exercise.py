@@ -8,8 +8,6 @@ from typing import Any
 
 from deletekit.course.answer_kinds import AnswerKind
 
-__all__ = ["Exercise", "Functions", "Mistake"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistake:

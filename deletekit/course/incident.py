@@ -29,8 +29,6 @@ from deletekit.verbs.delete import delete, delete_keys
 from deletekit.verbs.refs import rollback
 from deletekit.verbs.schema import upgrade_format_version
 
-__all__ = ["five_tables", "flights_on_tuesday"]
-
 _FLIGHT_COLUMNS = ("flight_id", "month", "day", "carrier", "origin", "dest", "dep_time")
 
 

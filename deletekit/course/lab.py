@@ -12,8 +12,6 @@ from pathlib import Path
 from deletekit.course.lessons import FIRST, LANGUAGES, lessons_folder
 from deletekit.errors import EnvironmentMissingError, InvalidInputError
 
-__all__ = ["check_jupyterlab", "copy_lessons", "course_folder", "run_jupyterlab"]
-
 _NEW_FOLDER = "deletekit-course"
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from deletekit.course.translations import ENGLISH, LANGUAGES, language, translations
-
-__all__ = ["ENGLISH", "LANGUAGES", "is_translated", "language", "text"]
+from deletekit.course.translations import ENGLISH, language, translations
 
 
 def text(english: str, /, **values: Any) -> str:

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from deletekit.course.exercises.all import EXERCISES
-from deletekit.course.language import LANGUAGES, text
+from deletekit.course.language import text
+from deletekit.course.lessons import LANGUAGES
 from deletekit.course.printing import aligned
-
-__all__ = ["Progress", "done", "progress", "record"]
 
 _FILE_NAME = "deletekit-progress.json"
 _FILE_VARIABLE = "DELETEKIT_PROGRESS"

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from deletekit.errors import NotFoundError
 
-__all__ = ["FIRST", "LANGUAGES", "lessons_folder"]
-
 LANGUAGES = {"en": "English", "ko": "한국어", "ja": "日本語", "zh-CN": "简体中文", "es": "Español"}
 """The languages of the course, by their own names."""
 FIRST = "00_start_here.ipynb"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from deletekit.course.diagnosis import Check, diagnose
 from deletekit.course.language import text
 
-__all__ = ["doctor"]
-
 
 def doctor(*, details: bool = False) -> None:
     """Print whether the course works on this machine, and what does not work, with the command that fixes it.

@@ -13,8 +13,6 @@ from typing import Any
 import pyarrow as pa
 from rich.cells import cell_len
 
-__all__ = ["aligned", "lines", "show"]
-
 _MOST_ROWS = 40
 
 

@@ -42,8 +42,6 @@ from deletekit.verbs.scan import scan
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["TourReport", "run_tour"]
-
 MODES = (
     (2, "copy-on-write"),
     (2, "equality-delete"),

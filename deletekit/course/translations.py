@@ -17,8 +17,6 @@ from pathlib import Path
 from deletekit.course.lessons import LANGUAGES
 from deletekit.errors import InvalidInputError
 
-__all__ = ["ENGLISH", "LANGUAGES", "Messages", "language", "translations"]
-
 ENGLISH = "en"
 
 

@@ -28,8 +28,6 @@ from deletekit.verbs.append import append, create_table, schema_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Lesson", "lesson"]
-
 ENGINES = ("auto", "spark", "local")
 _ENGINE_VARIABLE = "DELETEKIT_COURSE_ENGINE"
 _NAMESPACE = "course"

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from deletekit.deletes.shared_value import SharedValues
 from deletekit.table.file_io import FileIO
 
-__all__ = ["BlobRanges"]
-
 _MAX_GAP = 1 << 16
 _MAX_SPAN = 8 << 20
 

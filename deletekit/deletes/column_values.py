@@ -49,8 +49,6 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-__all__ = ["is_number", "neighbours", "value_of"]
-
 _NUMBERS = (IntegerType, LongType, FloatType, DoubleType, DecimalType)
 _ZONED = (TimestamptzType, TimestamptzNanoType)
 _NANOSECONDS = (TimestampNanoType, TimestamptzNanoType)

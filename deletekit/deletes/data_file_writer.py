@@ -25,8 +25,6 @@ from deletekit.table.partition import partition_values, schema_of_spec
 from deletekit.table.properties import value_of
 from deletekit.table.types import arrow_field, partition_types, schema_to_json, stored_value
 
-__all__ = ["column_at", "partition_columns", "split_by_partition", "write_data_files"]
-
 
 def write_data_files(
     context: WriteContext,

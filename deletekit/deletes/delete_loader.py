@@ -19,8 +19,8 @@ from pyiceberg.types import NestedField
 from deletekit.deletes.blob_ranges import BlobRanges
 from deletekit.deletes.field_path import FieldPaths
 from deletekit.deletes.keys import KeySet
-from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.projection import FileColumns, project, with_field_ids
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.shared_value import SharedValues
 from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.content_file import DeleteFile, FileContent, refuse_encrypted
@@ -31,8 +31,6 @@ from deletekit.formats.tabular import open_tabular, read_all
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import NAME_MAPPING
-
-__all__ = ["DeleteLoader", "EqualityKeys"]
 
 _FEW_FILES = 4
 

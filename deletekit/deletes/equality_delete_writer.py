@@ -17,8 +17,6 @@ from deletekit.formats.content_file import DeleteFile, FileContent
 from deletekit.formats.delete_file import encode_equality_deletes
 from deletekit.table.types import schema_to_json
 
-__all__ = ["write_equality_deletes"]
-
 
 def write_equality_deletes(
     context: WriteContext,

@@ -12,8 +12,6 @@ from deletekit.errors import FormatError
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import struct_paths
 
-__all__ = ["FieldPaths"]
-
 
 class FieldPaths:
     """Lookups by field id over all schemas of a table."""

@@ -24,8 +24,6 @@ from deletekit.deletes.like import BoundLike, BoundNotLike
 from deletekit.errors import InvalidInputError
 from deletekit.table.types import arrow_type
 
-__all__ = ["Filter", "evaluate", "parse_filter", "unbound_filter"]
-
 Filter = str | BooleanExpression | None
 ColumnOf = Callable[[int], Any]
 

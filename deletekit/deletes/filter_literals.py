@@ -41,8 +41,6 @@ from deletekit.deletes.like import NotLike
 from deletekit.errors import InvalidInputError
 from deletekit.table.column_names import columns_like
 
-__all__ = ["column_named", "exact_literals"]
-
 
 def exact_literals(expression: BooleanExpression, schema: Schema) -> BooleanExpression:
     """Return an unbound expression without NOT that selects the same rows with literals of the columns' types.

@@ -42,8 +42,6 @@ from pyiceberg.expressions.literals import BinaryLiteral, BooleanLiteral, Litera
 from deletekit.deletes.like import like
 from deletekit.errors import InvalidInputError
 
-__all__ = ["parse_text"]
-
 _TOKEN = re.compile(
     r"""\s*(?:
         (?P<hex>[xX]'(?P<digits>(?:[0-9a-fA-F]{2})*)')

@@ -32,8 +32,6 @@ from deletekit.errors import InvalidInputError
 from deletekit.table.column_names import columns_like
 from deletekit.table.types import arrow_field, arrow_type
 
-__all__ = ["align", "as_table", "cast_column"]
-
 
 def align(rows: Any, schema: Schema) -> pa.Table:
     """Return rows as a table of exactly `schema`'s columns, in order, with field ids.

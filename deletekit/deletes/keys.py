@@ -22,17 +22,6 @@ import pyarrow.compute as pc
 
 from deletekit.errors import UnsupportedError
 
-__all__ = [
-    "KeyNumbers",
-    "KeySet",
-    "comparable",
-    "comparable_columns",
-    "distinct_keys",
-    "key_frame",
-    "same_keys",
-    "sql_key_bytes",
-]
-
 Numbers = npt.NDArray[np.int64]
 _ROW = "row"
 _NUMBER = "number"

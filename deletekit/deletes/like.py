@@ -24,8 +24,6 @@ from pyiceberg.expressions.literals import StringLiteral
 from pyiceberg.expressions.visitors import BoundBooleanExpressionVisitor, visit_bound_predicate
 from pyiceberg.schema import Schema
 
-__all__ = ["BoundLike", "BoundNotLike", "Like", "NotLike", "like"]
-
 _WILDCARDS = {"%": ".*", "_": "."}
 
 

@@ -28,7 +28,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import DecimalType, IntegerType, LongType, NestedField, StructType
 
 from deletekit.deletes.filter import nullable
-from deletekit.deletes.scan_task import PlannedFiles, ScanTask, ScanTasks
+from deletekit.deletes.scan_task import PlannedFiles, ScanTasks
 from deletekit.deletes.which_apply import DeleteFileIndex, widened_bound
 from deletekit.formats.content_file import ContentFile, ManifestEntry
 from deletekit.formats.decimals import decimal_of_bytes
@@ -36,8 +36,6 @@ from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
-
-__all__ = ["ScanTask", "ScanTasks", "delete_index", "files_that_may_match", "plan_scan"]
 
 
 def plan_scan(

@@ -30,15 +30,6 @@ from deletekit.formats.parquet import split_offsets
 from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin
 from deletekit.formats.reserved_fields import FILE_PATH_ID, POS_COLUMN_ID, POS_ID
 
-__all__ = [
-    "EncodedVector",
-    "FilePositions",
-    "stream_position_deletes",
-    "write_deletion_vectors",
-    "write_encoded_vectors",
-    "write_position_deletes",
-]
-
 _ROW_GROUP_ROWS = 1 << 20
 Positions = npt.NDArray[np.int64]
 

@@ -18,8 +18,6 @@ from deletekit.errors import FormatError, UnsupportedError
 from deletekit.formats.metrics import FIELD_ID_KEY, field_id_of
 from deletekit.table.types import arrow_type
 
-__all__ = ["FileColumns", "project", "with_field_ids"]
-
 
 class FileColumns:
     """The top-level columns of a file by field id, and the constants from its partition.

@@ -22,10 +22,9 @@ from pyiceberg.types import IntegerType, LongType, NestedField
 from deletekit.deletes.delete_loader import DeleteLoader, EqualityKeys
 from deletekit.deletes.field_path import FieldPaths
 from deletekit.deletes.filter import evaluate, filter_field_ids
-from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.projection import FileColumns, project, with_field_ids
 from deletekit.deletes.row_group_pruning import bounds_of, may_match
-from deletekit.deletes.scan_task import TaskPart
+from deletekit.deletes.scan_task import ScanTask, TaskPart
 from deletekit.deletes.shared_value import SharedValues
 from deletekit.errors import DeletekitError
 from deletekit.formats.content_file import ManifestEntry, refuse_encrypted
@@ -37,16 +36,6 @@ from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import NAME_MAPPING
 from deletekit.table.reserved_fields import LAST_UPDATED_FIELD, LINEAGE_FIELDS, ROW_ID_FIELD
 from deletekit.table.types import arrow_type
-
-__all__ = [
-    "FileBatch",
-    "ReadContext",
-    "ReadRequest",
-    "deleted_positions",
-    "partition_constants",
-    "read_task",
-    "rows_at",
-]
 
 # A row group of most writers. A larger one is read in pieces, so that it need not fit into memory as a whole.
 BATCH_ROWS = 1 << 20

@@ -13,14 +13,12 @@ import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
 from deletekit.deletes.data_file_writer import write_data_files
-from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.table.reserved_fields import LINEAGE_FIELDS
-
-__all__ = ["live_share", "rewrite_data_files"]
 
 
 def live_share(context: ReadContext, task: ScanTask) -> float:

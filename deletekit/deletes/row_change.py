@@ -16,7 +16,6 @@ import pyarrow as pa
 from pyiceberg.types import NestedField
 
 from deletekit.deletes.data_file_writer import write_data_files
-from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import (
     FileBatch,
     ReadContext,
@@ -25,14 +24,13 @@ from deletekit.deletes.read import (
     rows_at,
 )
 from deletekit.deletes.replace import HiddenRows, check_rows, hides_all_rows, replace_deletes
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.scope import own_deletes
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.table.reserved_fields import LINEAGE_FIELDS
 from deletekit.table.types import arrow_field
-
-__all__ = ["Change", "ChangeOptions", "ChangeResult", "RowMode", "change_files"]
 
 RowMode = Literal["copy-on-write", "position-delete", "deletion-vector", "equality-delete"]
 

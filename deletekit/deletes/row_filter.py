@@ -12,8 +12,6 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-__all__ = ["keep_rows"]
-
 _INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 _CACHED_ROWS = 131_072  # so few that a block stays in the processor's cache
 

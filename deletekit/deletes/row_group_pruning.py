@@ -33,8 +33,6 @@ from deletekit.deletes.filter import filter_field_ids
 from deletekit.deletes.projection import FileColumns
 from deletekit.formats.tabular import ColumnStatistics
 
-__all__ = ["bounds_of", "may_match"]
-
 _MICROSECONDS = {pa.timestamp("us"), pa.timestamp("us", "UTC")}
 
 

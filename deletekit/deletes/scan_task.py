@@ -14,8 +14,6 @@ from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.tabular import RowGroup
 
-__all__ = ["PlannedFiles", "ScanTask", "ScanTasks", "TaskPart", "task_parts"]
-
 _AT_ONCE = 1024
 
 

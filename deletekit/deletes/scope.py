@@ -23,19 +23,6 @@ from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent,
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.reserved_fields import FILE_PATH_ID
 
-__all__ = [
-    "Scope",
-    "covers",
-    "is_global",
-    "is_old_enough",
-    "newest_covered",
-    "own_deletes",
-    "partition_scope",
-    "partition_scopes",
-    "referenced_path",
-    "scope_of",
-]
-
 Scope = tuple[int, tuple[Any, ...]]
 """A partition spec and a partition of it. Equal scopes compare equal, whatever NaN or -0.0 a partition holds."""
 

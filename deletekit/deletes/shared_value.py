@@ -9,8 +9,6 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-__all__ = ["SharedValues"]
-
 _T = TypeVar("_T")
 
 

@@ -19,8 +19,6 @@ from deletekit.errors import FormatError
 from deletekit.formats.content_file import ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns
 
-__all__ = ["VectorIndex"]
-
 Numbers = npt.NDArray[np.int64]
 
 

@@ -19,8 +19,6 @@ from deletekit.deletes.scope import covers, is_old_enough
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 
-__all__ = ["NamingDelete", "Reason", "Rules", "named_positions", "reason_of"]
-
 Reason = Literal["applies", "older", "scope", "vector-wins"]
 """`applies`, or the rule that keeps a delete from applying to a data file."""
 

@@ -31,8 +31,6 @@ from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent,
 from deletekit.formats.manifest_columns import ManifestColumns, text_array
 from deletekit.formats.metrics import widen
 
-__all__ = ["DeleteFileIndex", "widened_bound"]
-
 Numbers = npt.NDArray[np.int64]
 
 

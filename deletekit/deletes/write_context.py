@@ -28,8 +28,6 @@ from deletekit.table.partition import schema_of_spec
 from deletekit.table.properties import COLUMN_METRICS, value_of
 from deletekit.table.types import partition_types
 
-__all__ = ["WriteContext"]
-
 
 class WriteContext:
     """Names and writes the files of one operation.

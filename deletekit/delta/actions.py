@@ -16,8 +16,6 @@ from typing import Any
 from deletekit.delta.deletion_vector import DeletionVectorDescriptor
 from deletekit.errors import FormatError
 
-__all__ = ["Actions", "AddFile", "Metadata", "Protocol", "RemoveFile", "Sidecar", "parse_actions", "parse_commit"]
-
 _NO_COLUMNS = '{"type":"struct","fields":[]}'
 
 

@@ -18,8 +18,6 @@ import pyarrow.parquet as pq
 from deletekit.delta.actions import Actions, parse_actions
 from deletekit.errors import FormatError, is_storage_failure
 
-__all__ = ["CheckpointFiles", "LogFiles", "log_files", "read_checkpoint_parquet"]
-
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKSUM = re.compile(r"(\d{20})\.crc")
 _CLASSIC = re.compile(r"(\d{20})\.checkpoint\.parquet")

@@ -26,8 +26,6 @@ from deletekit.table.metadata_file import logged_files, metadata_folder
 from deletekit.table.own_places import check_own_metadata
 from deletekit.table.table import Table
 
-__all__ = ["DeltaCleanUp", "clean_up_delta"]
-
 PREFIXES = ("delta-", "repack-")
 METADATA_SUFFIXES = (".avro", ".metadata.json")
 DEFAULT_ORPHAN_HOURS = 72

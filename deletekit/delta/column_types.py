@@ -12,8 +12,6 @@ from pyiceberg import types as it
 
 from deletekit.errors import DeletekitError, UnsupportedError
 
-__all__ = ["can_be_promoted", "check_case", "delta_type", "iceberg_type", "is_promotion"]
-
 _PRIMITIVES: dict[str, it.IcebergType] = {
     "string": it.StringType(),
     "long": it.LongType(),

@@ -36,18 +36,6 @@ from deletekit.formats.deletion_vector import MAGIC, decode_blob
 from deletekit.table.file_io import FileIO
 from deletekit.table.properties import value_of
 
-__all__ = [
-    "VECTOR_ID",
-    "VectorFiles",
-    "VectorJob",
-    "VectorMode",
-    "check_empty",
-    "convert_vectors",
-    "file_names",
-    "read_checked_blob",
-    "referred_id",
-]
-
 VECTOR_ID = "delta-dv-id"
 """Property of a Puffin blob, and of a position delete file's footer: `uniqueId` of the vector that it was made of."""
 VectorMode = Literal["copy", "reference", "position-delete"]

@@ -29,8 +29,6 @@ from deletekit.formats.metrics import field_id_of, to_optional
 from deletekit.table.file_io import FileIO
 from deletekit.table.types import stored_value
 
-__all__ = ["DataFiles"]
-
 _DAMAGE = (pa.ArrowException, OSError, ValueError)
 
 

@@ -27,18 +27,6 @@ from deletekit.formats.deletion_vector import MAGIC, PositionBitmap, decode_vect
 from deletekit.formats.roaring import serialized_size
 from deletekit.table.file_io import FileIO
 
-__all__ = [
-    "FRAME_BYTES",
-    "NATIVE_MAGIC",
-    "DeletionVectorDescriptor",
-    "blob_of_frame",
-    "decode_body",
-    "frame_of_body",
-    "read_frame",
-    "relative_descriptor",
-    "vector_offset",
-]
-
 FRAME_BYTES = 8
 """What a frame has beside its `sizeInBytes`: length and CRC."""
 NATIVE_MAGIC = bytes((0xD0, 0xD3, 0x39, 0x64))

@@ -35,8 +35,6 @@ from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.version import __version__
 
-__all__ = ["DeltaExport", "export_delta"]
-
 Json = dict[str, Any]
 
 

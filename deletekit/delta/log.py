@@ -23,8 +23,6 @@ from deletekit.delta.protocol import check_readable
 from deletekit.errors import DeletekitError, FormatError, NotFoundError
 from deletekit.table.file_io import FileIO
 
-__all__ = ["DeltaCommit", "DeltaLog", "DeltaState"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaCommit:

@@ -16,8 +16,6 @@ from pyiceberg import types as it
 from deletekit.delta.actions import Metadata
 from deletekit.errors import FormatError
 
-__all__ = ["name_mapping", "physical_name"]
-
 _ROW_TRACKING = (
     "delta.rowTracking.materializedRowIdColumnName",
     "delta.rowTracking.materializedRowCommitVersionColumnName",

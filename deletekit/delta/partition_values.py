@@ -30,8 +30,6 @@ from deletekit.formats.decimals import decimal_of_bytes, fitted
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import stored_value
 
-__all__ = ["partition_texts", "partition_tuple", "time_zone_of"]
-
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 

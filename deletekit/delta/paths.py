@@ -12,8 +12,6 @@ from urllib.parse import quote, unquote
 
 from deletekit.errors import FormatError
 
-__all__ = ["delta_path", "is_hidden_below", "path_below", "plain_path", "spelling_free", "storage_path"]
-
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _ONE_SPELLING = re.compile(r"(?:[A-Za-z0-9_=-][A-Za-z0-9_=.-]*/)*[A-Za-z0-9_=-][A-Za-z0-9_=.-]*")
 _LOCAL = re.compile(r"file:(?://(?:localhost)?)?(?=/)")

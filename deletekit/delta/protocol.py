@@ -14,8 +14,6 @@ from deletekit.delta.actions import Metadata, Protocol
 from deletekit.errors import UnsupportedError
 from deletekit.table.metadata import TableMetadata
 
-__all__ = ["READER_FEATURES", "check_readable", "protocol_action"]
-
 READER_FEATURES = frozenset(
     {
         "columnMapping",

@@ -33,8 +33,6 @@ from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.puffin_footer import puffin_footer
 from deletekit.table.table import Table
 
-__all__ = ["RepackedVectors", "repack"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepackedVectors:

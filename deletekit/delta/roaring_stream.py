@@ -21,8 +21,6 @@ from deletekit.formats.roaring import (
     RUN_COOKIE,
 )
 
-__all__ = ["Read", "stream_positions"]
-
 Read = Callable[[int], bytes]
 """Gives exactly as many next bytes as asked for, or raises FormatError."""
 Lows = npt.NDArray[np.int64]

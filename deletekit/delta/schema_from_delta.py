@@ -24,8 +24,6 @@ from deletekit.delta.column_types import can_be_promoted, check_case, iceberg_ty
 from deletekit.delta.name_mapping import name_mapping, physical_name
 from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
 
-__all__ = ["FIRST_NESTED_ID", "DeltaColumn", "DeltaSchema", "delta_schema"]
-
 FIRST_NESTED_ID = 1_000_000_000
 """Where ids of list elements, map keys and map values begin."""
 Json = Mapping[str, Any]

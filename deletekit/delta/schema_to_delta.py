@@ -18,8 +18,6 @@ from deletekit.delta.column_types import check_case, delta_type
 from deletekit.errors import UnsupportedError
 from deletekit.table.metadata import TableMetadata
 
-__all__ = ["ColumnMapping", "metadata_action", "partition_columns", "physical_name_of"]
-
 Json = dict[str, Any]
 ColumnMapping = Literal["none", "id"]
 

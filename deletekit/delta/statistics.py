@@ -21,8 +21,6 @@ from deletekit.delta.schema_from_delta import DeltaColumn
 from deletekit.formats.decimals import fitted, unscaled_value
 from deletekit.formats.metrics import Metrics, upper_prefix
 
-__all__ = ["metrics_of"]
-
 _BOUND_CHARACTERS = 16
 _MILLISECOND_REST = 999  # Delta cuts statistics to milliseconds, whatever the column holds
 

@@ -36,13 +36,12 @@ from deletekit.delta.synced_table import (
     watermark_of,
 )
 from deletekit.errors import InvalidInputError, NotFoundError
-from deletekit.table.catalog import Catalog, Identifier, to_identifier
+from deletekit.table.catalog import Catalog
 from deletekit.table.file_io import PyIcebergIO
+from deletekit.table.identifier import Identifier, to_identifier
 from deletekit.table.locations import normalised
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
-
-__all__ = ["DeltaSync", "SyncOptions", "sync_delta"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

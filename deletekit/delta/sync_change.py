@@ -30,8 +30,6 @@ from deletekit.engines.local import Engine, LocalEngine
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import DataFile, DeleteFile
 
-__all__ = ["SyncChange", "SyncRequest"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:

@@ -26,8 +26,6 @@ from deletekit.table.file_io import FileIO
 from deletekit.table.live_files import LiveFiles
 from deletekit.table.puffin_footer import puffin_footer
 
-__all__ = ["SyncPlan", "check_counters", "plan_sync", "wanted_files"]
-
 
 @dataclass(slots=True, kw_only=True)
 class SyncPlan:

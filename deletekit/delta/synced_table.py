@@ -24,22 +24,6 @@ from deletekit.table.locations import SpellingRules
 from deletekit.table.metadata import Snapshot, TableMetadata, new_metadata, spec_to_json
 from deletekit.table.types import schema_to_json
 
-__all__ = [
-    "DELETE_DIRECTORY",
-    "DELTA_LOCATION",
-    "DELTA_TABLE_ID",
-    "DELTA_VERSION",
-    "Watermark",
-    "check_folders",
-    "check_same_delta",
-    "checked_watermark",
-    "evolving_updates",
-    "known_spelling",
-    "schema_for",
-    "target_metadata",
-    "watermark_of",
-]
-
 DELTA_VERSION = "deletekit.delta-version"
 DELTA_TABLE_ID = "deletekit.delta-table-id"
 DELTA_TIMESTAMP = "deletekit.delta-timestamp-ms"

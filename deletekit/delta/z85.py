@@ -12,8 +12,6 @@ import struct
 
 from deletekit.errors import FormatError
 
-__all__ = ["decode_z85", "encode_z85"]
-
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _VALUES = {character: value for value, character in enumerate(_ALPHABET)}
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from deletekit.engines.local import Engine, LocalEngine
 from deletekit.public import public
 
+__all__ = ["engine_or_default", "local", "spark"]
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from deletekit.engines.spark import SparkEngine
-
-__all__ = ["engine_or_default", "local", "spark"]
 
 _current: ContextVar[Engine | None] = ContextVar("deletekit_engine", default=None)
 

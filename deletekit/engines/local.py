@@ -11,8 +11,6 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from deletekit.errors import InvalidInputError
 
-__all__ = ["Engine", "LocalEngine"]
-
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 

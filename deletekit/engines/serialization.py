@@ -24,8 +24,6 @@ from deletekit import errors
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import DeletekitError, UnsupportedError
 
-__all__ = ["Sender", "error_in_text", "pack_result", "told_in_text", "unpack", "unpack_result"]
-
 _PROTOCOL = 5
 
 

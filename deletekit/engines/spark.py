@@ -32,8 +32,6 @@ from deletekit.engines.serialization import Sender, error_in_text, unpack_result
 from deletekit.engines.spark_worker import RESULT_SCHEMA, PartitionWorker, RowsWorker, Worker
 from deletekit.errors import DeletekitError, UnsupportedError
 
-__all__ = ["SparkEngine"]
-
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 

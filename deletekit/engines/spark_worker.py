@@ -16,8 +16,6 @@ from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.serialization import pack_result, told_in_text, unpack
 from deletekit.engines.worker_path import forget_archives
 
-__all__ = ["RESULT_SCHEMA", "PartitionWorker", "RowsWorker", "Worker"]
-
 RESULT_SCHEMA = "group long, place long, part long, data binary"
 """For each task its place in the group and its result in parts; at place -1 the attempt's name and written files."""
 

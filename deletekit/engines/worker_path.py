@@ -9,8 +9,6 @@ from __future__ import annotations
 import sys
 from zipimport import zipimporter
 
-__all__ = ["forget_archives"]
-
 
 def forget_archives() -> None:
     """Forget the open archives, so that the next task starts faster; an archive is opened again when needed."""

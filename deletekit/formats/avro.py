@@ -20,8 +20,6 @@ from deletekit.errors import DeletekitError, FormatError, InvalidInputError
 from deletekit.formats.avro_blocks import SYNC_BYTES, Block, check_codec, read_blocks
 from deletekit.formats.avro_schema import has_plain_fixed, record_bytes, strip
 
-__all__ = ["ContainerFile", "field_ids_by_name", "plain_container", "read_container", "write_container"]
-
 _MAGIC = b"Obj\x01"
 _HEADER_SCHEMA = fastavro.parse_schema(
     {

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from deletekit.errors import FormatError, UnsupportedError
 from deletekit.formats.compression import decompress
 
-__all__ = ["SYNC_BYTES", "Block", "check_codec", "read_blocks"]
-
 SYNC_BYTES = 16
 _CODECS = {"null": "none", "deflate": "deflate", "zstandard": "zstd", "snappy": "snappy"}
 _OTHER_CODECS = ("bzip2", "xz")

@@ -20,8 +20,6 @@ import pyarrow as pa
 from deletekit.formats.avro import ContainerFile, plain_container
 from deletekit.formats.avro_blocks import Block
 
-__all__ = ["Columns", "Leaf", "leaves", "read_columns"]
-
 Columns = dict[tuple[str, ...], pa.Array]
 """Columns by their path of field names. Text is checked UTF-8; a map is a list of {key, value}."""
 

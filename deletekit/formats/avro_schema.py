@@ -12,8 +12,6 @@ from typing import Any
 
 from deletekit.errors import FormatError, UnsupportedError
 
-__all__ = ["check_types", "has_plain_fixed", "record_bytes", "strip"]
-
 _DEEPEST = 256
 _EMPTY_VALUES_MAX = 100
 _PRIMITIVE_BYTES = {

@@ -16,8 +16,6 @@ from deletekit.formats.avro import read_container
 from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.formats.metrics import FIELD_ID_KEY
 
-__all__ = ["read_avro_table"]
-
 _PLAIN = {
     "boolean": pa.bool_(),
     "int": pa.int32(),

@@ -9,8 +9,6 @@ import pyarrow as pa
 
 from deletekit.errors import FormatError
 
-__all__ = ["CODECS", "decompress", "json_limit"]
-
 CODECS = ("none", "deflate", "gzip", "lz4", "lz4_block", "snappy", "zstd")
 """Raw deflate, gzip in one member or several, LZ4 and Zstandard frames, an LZ4 block, raw Snappy."""
 

@@ -15,20 +15,6 @@ from typing import Any
 
 from deletekit.errors import FormatError, UnsupportedError
 
-__all__ = [
-    "METRIC_MAPS",
-    "ContentFile",
-    "DataFile",
-    "DeleteFile",
-    "EntryStatus",
-    "FileContent",
-    "ManifestEntry",
-    "file_format_of",
-    "partition_key",
-    "refuse_encrypted",
-]
-
-
 METRIC_MAPS = (
     "column_sizes",
     "value_counts",

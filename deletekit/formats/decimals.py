@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from decimal import Context, Decimal, InvalidOperation
 
-__all__ = ["decimal_of_bytes", "fitted", "unscaled_value"]
-
 _EXACT = Context(prec=76)
 
 

@@ -22,14 +22,6 @@ from deletekit.formats.parquet import ParquetOptions, WrittenParquet, encode_par
 from deletekit.formats.reserved_fields import FILE_PATH_ID, POS_ID, ROW_STRUCT_ID
 from deletekit.formats.tabular import TabularFile
 
-__all__ = [
-    "EncodedDeletes",
-    "encode_equality_deletes",
-    "encode_position_deletes",
-    "position_delete_schema",
-    "read_position_deletes",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedDeletes:

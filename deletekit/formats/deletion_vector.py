@@ -27,8 +27,6 @@ from deletekit.errors import FormatError, InvalidInputError
 from deletekit.formats.position_mask import position_mask
 from deletekit.formats.roaring import containers, serialized_size
 
-__all__ = ["MAGIC", "MAX_POSITION", "PositionBitmap", "decode_blob", "decode_vector", "encode_blob", "encode_vector"]
-
 MAGIC = bytes((0xD1, 0xD3, 0x39, 0x64))
 MAX_KEY = 0x7FFFFFFE
 MAX_POSITION = (MAX_KEY << 32) | 0x80000000

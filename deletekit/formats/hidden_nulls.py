@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["without_hidden_nulls"]
-
 
 def without_hidden_nulls(table: pa.Table) -> pa.Table:
     """Return the same rows, with some value in every required field of a NULL struct."""

@@ -18,17 +18,6 @@ import pyarrow as pa
 from deletekit.formats.avro_columns import Columns
 from deletekit.formats.content_file import METRIC_MAPS, ContentFile, DataFile, DeleteFile
 
-__all__ = [
-    "SCALARS",
-    "DecodedMetrics",
-    "LazyDataFile",
-    "LazyDeleteFile",
-    "MetricMaps",
-    "MetricsCache",
-    "MetricsOfRow",
-    "lazy_file",
-]
-
 MetricMaps = dict[str, dict[int, Any] | None]
 """The metric maps of one file by name; None where nothing was collected."""
 MetricsOfRow = Callable[[int], MetricMaps]

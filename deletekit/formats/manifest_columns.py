@@ -17,8 +17,6 @@ import pyarrow as pa
 from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.lazy_file import SCALARS, LazyDataFile, LazyDeleteFile, MetricsOfRow, lazy_file
 
-__all__ = ["OPTIONAL", "Column", "ManifestColumns", "Rows", "as_text", "int64s", "is_known", "text_array"]
-
 Rows = npt.NDArray[np.int64]
 Column: TypeAlias = pa.Array | list[Any]
 """One field of all entries: an Arrow array, or for a few entries a list. Null and None mean absent."""

@@ -15,8 +15,6 @@ from deletekit.errors import FormatError
 from deletekit.formats.avro import read_container, write_container
 from deletekit.formats.manifest_schema import manifest_file_schema, record_of, spec_names
 
-__all__ = ["FieldSummary", "ManifestContent", "ManifestFile", "read_manifest_list", "write_manifest_list"]
-
 _SCHEMA = manifest_file_schema(3)
 _SUMMARY_SCHEMA = next(f["type"][1]["items"] for f in _SCHEMA["fields"] if f["name"] == "partitions")
 _REQUIRED = ("manifest_path", "manifest_length")

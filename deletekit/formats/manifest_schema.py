@@ -16,17 +16,6 @@ from deletekit.errors import FormatError, UnsupportedError
 from deletekit.formats.avro import field_ids_by_name
 from deletekit.formats.avro_schema import check_types
 
-__all__ = [
-    "REQUIRED_DATA_FILE",
-    "PartitionFieldType",
-    "StoredManifestSchema",
-    "manifest_entry_schema",
-    "manifest_file_schema",
-    "record_of",
-    "spec_names",
-    "stored_manifest_schema",
-]
-
 PartitionFieldType = tuple[int, str, str]
 """(field id, name, Iceberg primitive type string) of one partition field."""
 

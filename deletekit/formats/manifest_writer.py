@@ -15,8 +15,6 @@ from deletekit.formats.avro import write_container
 from deletekit.formats.content_file import METRIC_MAPS, DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_schema import PartitionFieldType, manifest_entry_schema
 
-__all__ = ["write_manifest"]
-
 
 def write_manifest(
     entries: Sequence[ManifestEntry],

@@ -32,8 +32,6 @@ from deletekit.formats.manifest_columns import OPTIONAL, Column, ManifestColumns
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.formats.manifest_schema import REQUIRED_DATA_FILE, StoredManifestSchema, stored_manifest_schema
 
-__all__ = ["Manifest", "columns_of", "inherit", "read_manifest"]
-
 Path = tuple[str, ...]
 """The spec's field names from the entry down; partition fields have their stored names."""
 

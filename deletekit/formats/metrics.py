@@ -18,17 +18,6 @@ import pyarrow.compute as pc
 from deletekit.errors import InvalidInputError
 from deletekit.formats.decimals import unscaled_value
 
-__all__ = [
-    "FIELD_ID_KEY",
-    "Metrics",
-    "MetricsMode",
-    "collect_metrics",
-    "field_id_of",
-    "metrics_mode",
-    "single_value_bytes",
-    "upper_prefix",
-]
-
 FIELD_ID_KEY = b"PARQUET:field_id"
 
 

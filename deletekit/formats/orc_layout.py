@@ -14,8 +14,6 @@ from typing import Any, BinaryIO
 from deletekit.errors import FormatError, UnsupportedError
 from deletekit.formats.compression import decompress
 
-__all__ = ["check_orc"]
-
 _MAGIC = b"ORC"
 _TAIL_BYTES = 1 << 14
 _CODECS = {0: "none", 1: "deflate", 2: "snappy", 4: "lz4_block", 5: "zstd"}

@@ -15,8 +15,6 @@ import pyarrow.parquet as pq
 from deletekit.formats.hidden_nulls import without_hidden_nulls
 from deletekit.formats.metrics import field_id_of
 
-__all__ = ["ParquetOptions", "WrittenParquet", "encode_parquet", "split_offsets"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetOptions:

@@ -15,8 +15,6 @@ from pyroaring import BitMap
 
 from deletekit.formats.roaring import Container, containers
 
-__all__ = ["position_mask"]
-
 _CONTAINER_ROWS = 1 << 16
 _CONTAINER_BYTES = _CONTAINER_ROWS // 8
 

@@ -16,20 +16,6 @@ from typing import Any
 from deletekit.errors import FormatError
 from deletekit.formats.compression import decompress, json_limit
 
-__all__ = [
-    "DELETION_VECTOR_V1",
-    "FOOTER_TAIL_BYTES",
-    "MAGIC",
-    "Blob",
-    "BlobMetadata",
-    "FileMetadata",
-    "blob_payload",
-    "footer_size",
-    "read_footer",
-    "read_puffin",
-    "write_puffin",
-]
-
 MAGIC = b"PFA1"
 DELETION_VECTOR_V1 = "deletion-vector-v1"
 FOOTER_TAIL_BYTES = 12

@@ -5,8 +5,6 @@ Spec: "Reserved Field IDs", https://iceberg.apache.org/spec/#reserved-field-ids
 
 from __future__ import annotations
 
-__all__ = ["FILE_PATH_ID", "LAST_UPDATED_ID", "LINEAGE_NAMES", "POS_COLUMN_ID", "POS_ID", "ROW_ID_ID", "ROW_STRUCT_ID"]
-
 POS_COLUMN_ID = 2147483645
 """`_pos`, the position of a row in its file; a deletion vector's blob is of this field."""
 FILE_PATH_ID = 2147483546

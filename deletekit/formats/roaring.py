@@ -12,8 +12,6 @@ from typing import Literal
 
 from deletekit.errors import FormatError
 
-__all__ = ["Container", "containers", "serialized_size"]
-
 NO_RUN_COOKIE = 12346
 RUN_COOKIE = 12347
 NO_OFFSET_THRESHOLD = 4

@@ -20,8 +20,6 @@ from deletekit.formats.avro_table import read_avro_table
 from deletekit.formats.content_file import file_format_of
 from deletekit.formats.orc_layout import check_orc
 
-__all__ = ["ColumnStatistics", "RowGroup", "TabularFile", "open_tabular", "read_all", "rows_only"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowGroup:

@@ -25,8 +25,6 @@ from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.verbs.refs import move_updates
 
-__all__ = ["CherryPick", "cherry_pick"]
-
 _STAGED_WAP_ID = "wap.id"
 _PUBLISHED_WAP_ID = "published-wap-id"
 _SOURCE_SNAPSHOT_ID = "source-snapshot-id"

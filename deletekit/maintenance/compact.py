@@ -17,9 +17,10 @@ from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
-from deletekit.deletes.plan import ScanTask, plan_scan
+from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.rewrite import live_share, rewrite_data_files
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import WriteContext, check_parquet_only
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
@@ -35,8 +36,6 @@ from deletekit.maintenance.latest_metadata import read_latest
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
-
-__all__ = ["CompactedFiles", "compact"]
 
 _TARGET = "write.target-file-size-bytes"
 Group = tuple[ScanTask, ...]

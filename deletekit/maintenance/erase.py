@@ -39,8 +39,6 @@ from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.own_places import check_own_metadata
 from deletekit.table.table import Table
 
-__all__ = ["Erasure", "erase"]
-
 _INSPECTED = (
     "rows of live data files, hidden rows too",
     "keys of live equality delete files",

@@ -36,8 +36,6 @@ from deletekit.table.sink_batches import KEPT_FOR_EVER, rewound_sinks
 from deletekit.table.table import Table
 from deletekit.verbs.shared.read_options import milliseconds
 
-__all__ = ["ExpiredSnapshots", "expire_only", "expire_owned", "expire_snapshots"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiredSnapshots:

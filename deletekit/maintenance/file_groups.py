@@ -10,21 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypedDict, TypeVar
 
-from deletekit.deletes.plan import ScanTask
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.scope import referenced_path, scope_of
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import ManifestEntry
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import value_of
-
-__all__ = [
-    "CompactOptions",
-    "RewriteOptions",
-    "SizeOptions",
-    "group_data_files",
-    "group_delete_files",
-    "rewrite_options",
-]
 
 _T = TypeVar("_T")
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression
 
 from deletekit.deletes.filter import evaluate, filter_field_ids
-from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import ReadContext, ReadRequest, partition_constants, read_task
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.scope import scope_of
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError
@@ -25,8 +25,6 @@ from deletekit.formats.tabular import open_tabular
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
-
-__all__ = ["Holding", "HoldingFiles"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

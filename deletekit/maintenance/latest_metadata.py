@@ -12,8 +12,6 @@ from deletekit.errors import NotFoundError
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.table import Table
 
-__all__ = ["read_latest"]
-
 _R = TypeVar("_R")
 
 

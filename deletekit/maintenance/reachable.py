@@ -19,8 +19,6 @@ from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 
-__all__ = ["DATA", "MANIFEST", "MANIFEST_LIST", "STATISTICS", "Reachability", "statistics_files"]
-
 DATA, MANIFEST, MANIFEST_LIST, STATISTICS = "data", "manifest", "manifest-list", "statistics"
 
 

@@ -18,8 +18,6 @@ from deletekit.maintenance.repair import RepairReport, repair_kinds
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 
-__all__ = ["RemovedDeletes", "remove_dangling_deletes"]
-
 _KINDS = {
     "dangling-equality-delete": "equality_delete_files",
     "dangling-position-delete": "position_delete_files",

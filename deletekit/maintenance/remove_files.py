@@ -21,8 +21,6 @@ from deletekit.table.metadata_file import metadata_folder
 from deletekit.table.own_places import own_folders
 from deletekit.table.properties import value_of
 
-__all__ = ["check_gc_enabled", "check_not_needed", "remove_files"]
-
 
 def check_gc_enabled(metadata: TableMetadata) -> None:
     """Raise InvalidInputError if `gc.enabled` is false: other tables may use this table's files."""

@@ -26,8 +26,6 @@ from deletekit.table.own_places import check_own_metadata, own_folders
 from deletekit.table.table import Table
 from deletekit.verbs.shared.read_options import milliseconds
 
-__all__ = ["OrphanFiles", "remove_orphan_files"]
-
 _HOUR_MS = 60 * 60 * 1000
 _DEFAULT_AGE_MS = 3 * 24 * _HOUR_MS
 _LEAST_AGE_MS = 24 * _HOUR_MS

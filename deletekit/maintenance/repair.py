@@ -18,9 +18,9 @@ from typing import Any
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import ReadContext, deleted_positions
 from deletekit.deletes.replace import HiddenRows, positions_in_file, replace_deletes
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.scope import is_old_enough, referenced_path, scope_of
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.current import engine_or_default
@@ -42,8 +42,6 @@ from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.puffin_footer import puffin_footer
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
-
-__all__ = ["RepairAction", "RepairReport", "repair", "repair_kinds"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,6 @@ from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.properties import value_of
 
-__all__ = ["Expiry", "ExpiryRequest", "plan_expiry"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryRequest:

@@ -24,8 +24,6 @@ from deletekit.table.properties import value_of
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
-__all__ = ["RewrittenManifests", "rewrite_manifests"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewrittenManifests:

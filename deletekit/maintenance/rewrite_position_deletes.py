@@ -17,8 +17,9 @@ from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change, read_base
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
-from deletekit.deletes.plan import ScanTask, plan_scan
+from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.replace import FilePositions, HiddenRows, replace_deletes, write_positions
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.scope import is_old_enough, scope_of
 from deletekit.deletes.write_context import (
     WriteContext,
@@ -38,8 +39,6 @@ from deletekit.maintenance.file_groups import (
 from deletekit.maintenance.head_files import Head
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
-
-__all__ = ["RewrittenPositionDeletes", "position_delete_rewrite", "rewrite_position_deletes"]
 
 _TARGET = "write.delete.target-file-size-bytes"
 

@@ -16,8 +16,6 @@ import sqlalchemy as sa
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.table.locations import normalised
 
-__all__ = ["AWS_JAR", "POSTGRESQL_JAR", "SparkCatalog", "embedded_spark_catalog", "spark_catalog"]
-
 AWS_JAR = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
 POSTGRESQL_JAR = "org.postgresql:postgresql:42.7.7"
 

@@ -15,8 +15,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["VARIABLE", "add_session_catalog", "inherited", "session_catalogs"]
-
 VARIABLE = "DELETEKIT_SESSION_CATALOGS"
 
 _files: dict[int, Path] = {}

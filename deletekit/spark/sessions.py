@@ -27,8 +27,6 @@ from deletekit.table.locations import normalised
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["JARS", "fetch_jars", "java_problem", "java_program", "session"]
-
 JARS = (
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
     "org.xerial:sqlite-jdbc:3.50.3.0",

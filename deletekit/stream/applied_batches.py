@@ -35,17 +35,6 @@ from deletekit.table.sink_batches import (
     tagged_marker,
 )
 
-__all__ = [
-    "BatchId",
-    "check_owner",
-    "check_sink_id",
-    "is_committed",
-    "last_marker",
-    "newest_marker",
-    "summary_of",
-    "tag_update",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchId:

@@ -36,15 +36,6 @@ from deletekit.stream.table_index import Hits, TableIndex
 from deletekit.table.reserved_fields import LINEAGE_FIELDS
 from deletekit.verbs.shared.equality_keys import specs_in_use, write_key_deletes
 
-__all__ = [
-    "BatchDelta",
-    "by_position",
-    "equality_delta",
-    "flink_delta",
-    "indexed_delta",
-    "write_rows",
-]
-
 Numbers = npt.NDArray[np.int64]
 
 

@@ -18,8 +18,6 @@ import pyarrow.compute as pc
 from deletekit.deletes.keys import comparable, key_frame
 from deletekit.stream.change_rows import Changes
 
-__all__ = ["batch_digest", "digest_of_keys"]
-
 _VERSION = "2-"
 _BLOCK = 1 << 18
 """Rows that are taken at once: Arrow's texts end at 2 GB, and the blocks must not follow from how a column is held."""

@@ -27,8 +27,6 @@ from deletekit.table.metadata import Snapshot
 from deletekit.table.sink_batches import sink_tag
 from deletekit.verbs.shared.equality_keys import ensure_unpartitioned_spec, partitionable
 
-__all__ = ["BatchProgress", "BatchRun", "ParsedBatch"]
-
 _PLANS_BY_POSITION = 3
 
 

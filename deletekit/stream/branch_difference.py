@@ -16,17 +16,16 @@ from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base
 from deletekit.deletes.keys import KeySet
-from deletekit.deletes.plan import ScanTask, plan_scan
+from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext, ReadRequest, deleted_positions, read_task, rows_at
 from deletekit.deletes.replace import positions_in_file
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.metadata import Snapshot
 from deletekit.table.types import arrow_type
-
-__all__ = ["Difference", "FileRows", "difference", "key_positions", "keys_at"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,16 +25,6 @@ from pyiceberg.schema import Schema
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.types import arrow_type
 
-__all__ = [
-    "RATE_SCHEMA",
-    "change_files",
-    "highest_name",
-    "name_total",
-    "natural_key",
-    "rate_batches",
-    "read_changes_file",
-]
-
 RATE_SCHEMA = pa.schema(
     [pa.field("value", pa.int64(), nullable=False), pa.field("timestamp", pa.timestamp("us", "UTC"))]
 )

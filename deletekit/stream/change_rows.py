@@ -27,8 +27,6 @@ from deletekit.errors import InvalidInputError
 from deletekit.table.types import arrow_type
 from deletekit.verbs.shared.equality_keys import key_column
 
-__all__ = ["ChangeFormat", "ChangeType", "Changes", "LastChanges", "last_changes", "read_changes"]
-
 Numbers = npt.NDArray[np.int64]
 
 

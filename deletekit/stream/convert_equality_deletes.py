@@ -21,8 +21,6 @@ from deletekit.stream.sink import Sink
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 
-__all__ = ["convert"]
-
 
 @public
 def convert(table: Table | Sink, *, ref: str = MAIN) -> Commit:

@@ -15,8 +15,6 @@ from deletekit.errors import InvalidInputError
 from deletekit.stream.change_files import name_total, natural_key
 from deletekit.table.sink_batches import Marker
 
-__all__ = ["FileBatch", "plan_files"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileBatch:

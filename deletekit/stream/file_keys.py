@@ -14,11 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.table.types import arrow_type
-
-__all__ = ["FileKeys", "read_file_keys"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,6 @@ from deletekit.deletes.keys import key_frame
 from deletekit.errors import FormatError
 from deletekit.stream.scratch_folder import ScratchFolder
 
-__all__ = ["DamagedCopyError", "KeyColumns"]
-
 _SMALL_BYTES = 1 << 20
 _MEMORY_BYTES = 1 << 26
 _CHECK = "_check"

@@ -23,8 +23,6 @@ from deletekit.deletes.keys import key_frame
 from deletekit.errors import UnsupportedError
 from deletekit.table.types import arrow_type
 
-__all__ = ["KeyHasher", "KeyHashes", "KeyIndex", "Locations", "by_file", "pack", "unpack"]
-
 Hashes = npt.NDArray[np.uint64]
 Locations = npt.NDArray[np.uint64]
 _SEED = 0

@@ -16,8 +16,6 @@ from deletekit.table.sink_batches import SINK_TAG, sink_tag, tagged_marker
 from deletekit.table.table import Table
 from deletekit.verbs.refs import drop_ref
 
-__all__ = ["SinkInfo", "drop_sink", "sinks"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkInfo:

@@ -23,9 +23,9 @@ from deletekit.commit.change import Base, ReadSet, RefUpdate, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.keys import distinct_keys
-from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.replace import FilePositions, HiddenRows, write_positions
 from deletekit.deletes.rewrite import rewrite_data_files
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
@@ -49,8 +49,6 @@ from deletekit.verbs.shared.equality_keys import (
     specs_in_use,
     write_key_deletes,
 )
-
-__all__ = ["Promotion", "PromotionMode", "promote"]
 
 PromotionMode = Literal["merge-on-read", "copy-on-write"]
 _PLANS_BY_POSITION = 3

@@ -14,8 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["PREFIX", "ScratchFolder"]
-
 PREFIX = "deletekit-index-"
 
 

@@ -30,8 +30,6 @@ from deletekit.table.metadata import MAIN
 from deletekit.table.sink_batches import markers
 from deletekit.table.table import Table
 
-__all__ = ["Sink", "sink"]
-
 _MODES = ("auto", "flink", "eq-only", "index-only")
 
 

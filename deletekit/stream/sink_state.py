@@ -27,8 +27,6 @@ from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import equality_fields_of
 
-__all__ = ["SinkMode", "SinkState"]
-
 T = TypeVar("T")
 SinkMode = Literal["auto", "flink", "eq-only", "index-only"]
 

@@ -23,9 +23,10 @@ from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base
 from deletekit.deletes.keys import same_keys
-from deletekit.deletes.plan import ScanTask, plan_scan
+from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext, deleted_positions
 from deletekit.deletes.replace import positions_in_file
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
@@ -33,8 +34,6 @@ from deletekit.stream.file_keys import FileKeys, read_file_keys
 from deletekit.stream.key_columns import KeyColumns
 from deletekit.stream.key_index import KeyHasher, KeyHashes, KeyIndex, Locations, by_file, pack, unpack
 from deletekit.table.file_io import FileIO
-
-__all__ = ["Hits", "TableIndex"]
 
 Numbers = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint8]

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 
 from deletekit.table.metadata import Snapshot, TableMetadata
 
-__all__ = ["ancestors", "is_ancestor"]
-
 
 def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snapshot]:
     """Yield a snapshot, its parent, its parent's parent, as far as the table still has them."""

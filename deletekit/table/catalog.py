@@ -51,8 +51,6 @@ from deletekit.table.metadata_file import (
 from deletekit.table.metadata_update import apply_updates, check_requirements
 from deletekit.table.own_places import unlogged_files
 
-__all__ = ["Catalog", "Identifier", "TableState", "load_catalog", "local_catalog", "to_identifier", "wrap_catalog"]
-
 Json = Mapping[str, Any]
 
 _OPENING_RACES = 3

@@ -38,8 +38,6 @@ from deletekit.errors import (
 )
 from deletekit.table.properties import value_of
 
-__all__ = ["asking", "committing", "committing_row", "opening", "row_errors", "state_after"]
-
 _ROLLED_BACK = {"40001", "40P01"}  # SQL states: serialisation failure, deadlock
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _UNKNOWN_STATUS = {408, 499}  # HTTP client errors that do not tell whether anything was done

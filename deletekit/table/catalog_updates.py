@@ -13,8 +13,6 @@ from deletekit.table.metadata import TableMetadata, spec_to_json
 from deletekit.table.metadata_update import apply_updates, check_requirements
 from deletekit.table.types import schema_to_json
 
-__all__ = ["creating_updates", "has_defaults", "is_applied", "rehearse"]
-
 Json = Mapping[str, Any]
 
 

@@ -6,8 +6,6 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["as_names", "columns_like"]
-
 
 def as_names(names: str | Iterable[Any]) -> list[Any]:
     """Return a list of names. A single text is one name, not a list of letters."""

@@ -11,8 +11,6 @@ from pyiceberg.types import NestedField
 
 from deletekit.table.metadata import TableMetadata
 
-__all__ = ["use_of"]
-
 
 def use_of(metadata: TableMetadata, field: NestedField) -> str | None:
     """Say in a few words what a column, or a field below it, is used for. None if for nothing."""

@@ -17,8 +17,6 @@ from deletekit.errors import FormatError
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 from deletekit.table.metadata import MAIN, TableMetadata
 
-__all__ = ["Contradiction", "check_manifest_list", "check_writable", "in_metadata", "warn_reader"]
-
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:

@@ -9,8 +9,6 @@ from urllib.parse import quote
 from deletekit.errors import NotFoundError
 from deletekit.table.catalog import Catalog, local_catalog
 
-__all__ = ["catalog_names", "existing_catalog"]
-
 
 def existing_catalog(directory: Path, name: str) -> Catalog:
     """Open the embedded catalog of a directory. Raise NotFoundError if the directory has none."""

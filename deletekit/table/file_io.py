@@ -35,16 +35,6 @@ from deletekit.errors import (
 )
 from deletekit.table.locations import local_path
 
-__all__ = [
-    "FileIO",
-    "FileInfo",
-    "PyIcebergIO",
-    "is_remote",
-    "remove_empty_folder",
-    "try_delete",
-    "write_if_absent",
-]
-
 _LOST_FOLDERS = 3
 
 # The names that fsspec's file systems give to the time of the last change.
@@ -341,6 +331,7 @@ def _milliseconds(modified: Any, path: str) -> int:
 
 
 def whole(data: bytes, path: str, length: int | None) -> bytes:
+    """Return the bytes of a read. Raise FormatError if there are fewer than `length`."""
     if length is not None and len(data) != length:
         if length < 0:
             raise InvalidInputError("negative length", kind="range", file=path, found=length)
@@ -355,8 +346,10 @@ def whole(data: bytes, path: str, length: int | None) -> bytes:
 
 
 def missing_file(path: str) -> NotFoundError:
+    """Return the error for a file that does not exist."""
     return NotFoundError("file does not exist", kind="file-not-found", file=path)
 
 
 def existing_file(path: str) -> CommitConflictError:
+    """Return the error for a file that must be new and exists."""
     return CommitConflictError("file exists already", kind="file-exists", file=path)

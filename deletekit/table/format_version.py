@@ -11,8 +11,6 @@ from typing import Literal
 
 from deletekit.errors import InvalidInputError
 
-__all__ = ["FORMAT_VERSIONS", "NEWEST", "FormatVersion"]
-
 
 @dataclass(frozen=True, slots=True)
 class FormatVersion:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from deletekit.errors import InvalidInputError
 
-__all__ = ["Identifier", "dotted", "to_identifier"]
-
 Identifier = tuple[str, ...]
 
 

@@ -19,8 +19,6 @@ from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.metadata import Snapshot
 from deletekit.table.snapshot import SnapshotReader
 
-__all__ = ["FoundFiles", "LiveFiles", "find_live_files", "rows_with_paths"]
-
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles:

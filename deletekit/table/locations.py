@@ -18,20 +18,6 @@ from typing import Any, NamedTuple
 
 from deletekit.errors import InvalidInputError
 
-__all__ = [
-    "EQUAL_SCHEMES",
-    "WRITE_PATHS",
-    "KnownFiles",
-    "Location",
-    "SpellingRules",
-    "is_ambiguous",
-    "is_below",
-    "local_path",
-    "mismatches",
-    "normalised",
-    "normalised_properties",
-]
-
 EQUAL_SCHEMES: Mapping[str, str] = {"s3n,s3a": "s3"}
 """Java's default."""
 

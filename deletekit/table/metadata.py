@@ -25,8 +25,6 @@ from deletekit.table.locations import normalised, normalised_properties
 from deletekit.table.properties import check_properties
 from deletekit.table.types import schema_from_json, schema_to_json
 
-__all__ = ["MAIN", "Snapshot", "TableMetadata", "new_metadata", "parse_metadata", "serialise_metadata"]
-
 MAIN = "main"
 
 

@@ -12,16 +12,6 @@ import uuid
 from deletekit.table.metadata import TableMetadata, serialise_metadata
 from deletekit.table.properties import value_of
 
-__all__ = [
-    "METADATA_SUFFIXES",
-    "logged_files",
-    "metadata_file_bytes",
-    "metadata_file_path",
-    "metadata_folder",
-    "metadata_version",
-    "with_metadata_log",
-]
-
 METADATA_SUFFIXES = (".metadata.json", ".metadata.json.gz")
 """How names of metadata files end. Java wrote `.metadata.json.gz` before it wrote `.gz.metadata.json`."""
 

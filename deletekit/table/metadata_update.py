@@ -12,8 +12,6 @@ from typing import Any
 from deletekit.errors import CommitConflictError, InvalidInputError, UnsupportedError
 from deletekit.table.metadata import MAIN, TableMetadata
 
-__all__ = ["apply_updates", "check_requirements"]
-
 Json = dict[str, Any]
 
 

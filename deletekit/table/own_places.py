@@ -13,8 +13,6 @@ from deletekit.table.metadata import TableMetadata
 from deletekit.table.metadata_file import METADATA_SUFFIXES, logged_files, metadata_folder
 from deletekit.table.properties import value_of
 
-__all__ = ["OwnPlaces", "check_own_metadata", "own_folders", "unlogged_files"]
-
 
 def own_folders(metadata: TableMetadata) -> list[str]:
     """Return the table's location, and the folders that its properties name."""

@@ -1,6 +1,6 @@
 """Partition values as the newest types of their source columns store them.
 
-Law: one value has one form. A decimal is as many bytes as its type's precision takes; a manifest written before the
+Each value has one form. A decimal is as many bytes as its type's precision takes; a manifest written before the
 column was promoted holds fewer, and would never equal what is written now.
 """
 
@@ -17,8 +17,6 @@ from pyiceberg.types import DecimalType, IcebergType
 
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import decimal_size
-
-__all__ = ["partition_values", "schema_of_spec", "with_current_decimals"]
 
 
 def partition_values(field: PartitionField, source_type: IcebergType, column: pa.Array) -> pa.Array:

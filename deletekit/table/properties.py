@@ -15,8 +15,6 @@ from typing import Any
 from deletekit.errors import InvalidInputError
 from deletekit.formats.metrics import metrics_mode
 
-__all__ = ["COLUMN_METRICS", "NAME_MAPPING", "PROPERTIES", "Property", "check_properties", "value_of"]
-
 _MIB = 1 << 20
 _FOREVER = 2**63 - 1
 

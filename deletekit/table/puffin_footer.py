@@ -8,8 +8,6 @@ from deletekit.errors import FormatError
 from deletekit.formats.puffin import MAGIC, FileMetadata, read_footer
 from deletekit.table.file_io import FileIO
 
-__all__ = ["puffin_footer"]
-
 
 def puffin_footer(io: FileIO, path: str) -> FileMetadata:
     """Return the footer of a Puffin file. Raise FormatError if the file does not begin and end as Puffin files do."""

@@ -9,8 +9,6 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from deletekit.formats.reserved_fields import FILE_PATH_ID, LAST_UPDATED_ID, LINEAGE_NAMES, POS_ID, ROW_ID_ID
 
-__all__ = ["LAST_UPDATED_FIELD", "LINEAGE_FIELDS", "POSITION_DELETE_FIELDS", "ROW_ID_FIELD"]
-
 ROW_ID_FIELD = NestedField(ROW_ID_ID, LINEAGE_NAMES[0], LongType(), required=False)
 LAST_UPDATED_FIELD = NestedField(LAST_UPDATED_ID, LINEAGE_NAMES[1], LongType(), required=False)
 LINEAGE_FIELDS = (ROW_ID_FIELD, LAST_UPDATED_FIELD)

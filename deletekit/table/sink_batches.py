@@ -13,17 +13,6 @@ from heapq import heappop, heappush
 
 from deletekit.table.metadata import Snapshot, TableMetadata
 
-__all__ = [
-    "Marker",
-    "history",
-    "marker_of",
-    "markers",
-    "promoted_snapshot",
-    "rewound_sinks",
-    "sink_tag",
-    "tagged_marker",
-]
-
 SINK_ID = "deletekit.sink-id"
 QUERY_ID = "deletekit.query-id"
 BATCH_ID = "deletekit.batch-id"

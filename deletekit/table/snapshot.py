@@ -20,9 +20,6 @@ from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.partition import with_current_decimals
 
-__all__ = ["SnapshotReader"]
-
-
 # What the strict decoder takes about as long for as polars takes to be imported.
 _WORTH_POLARS_BYTES = 1 << 19
 _WORTH_COLUMNS_BYTES = 1 << 14
@@ -57,7 +54,7 @@ class SnapshotReader:
         return self._entries[listed.manifest_path]
 
     def columns(self, listed: ManifestFile) -> ManifestColumns:
-        """The same entries as columns. Raises FormatError, NotFoundError, UnsupportedError."""
+        """Return the same entries as columns. Raises FormatError, NotFoundError, UnsupportedError."""
         path = listed.manifest_path
         if path not in self._columns:
             try:

@@ -11,8 +11,6 @@ from collections.abc import Iterable
 
 from deletekit.formats.content_file import ContentFile, DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
 
-__all__ = ["COUNTERS", "TOTALS", "count_entries", "count_files", "count_totals"]
-
 TOTALS = {
     "total-records": ("added-records", "deleted-records"),
     "total-files-size": ("added-files-size", "removed-files-size"),

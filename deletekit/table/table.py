@@ -13,12 +13,11 @@ from pyiceberg.table import Table as PyIcebergTable
 
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.public import public
-from deletekit.table.catalog import Catalog, Identifier, TableState, to_identifier, wrap_catalog
+from deletekit.table.catalog import Catalog, TableState, wrap_catalog
 from deletekit.table.file_io import FileIO, PyIcebergIO
+from deletekit.table.identifier import Identifier, to_identifier
 from deletekit.table.metadata import Snapshot, TableMetadata, parse_metadata
 from deletekit.table.metadata_file import METADATA_SUFFIXES
-
-__all__ = ["Table", "from_metadata", "from_pyiceberg", "load_table"]
 
 
 class Table:

@@ -29,20 +29,6 @@ from deletekit.formats.decimals import unscaled_value
 from deletekit.formats.manifest_schema import PartitionFieldType
 from deletekit.formats.metrics import FIELD_ID_KEY
 
-__all__ = [
-    "arrow_field",
-    "arrow_schema",
-    "arrow_type",
-    "decimal_size",
-    "partition_types",
-    "schema_from_arrow",
-    "schema_from_json",
-    "schema_to_json",
-    "single_value_of_stored",
-    "stored_value",
-    "struct_paths",
-]
-
 _PRIMITIVES: dict[type[it.IcebergType], pa.DataType] = {
     it.BooleanType: pa.bool_(),
     it.IntegerType: pa.int32(),

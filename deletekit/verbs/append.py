@@ -15,14 +15,13 @@ from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.errors import InvalidInputError
-from deletekit.table.catalog import Catalog, to_identifier
+from deletekit.table.catalog import Catalog
+from deletekit.table.identifier import to_identifier
 from deletekit.table.metadata import MAIN, new_metadata
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_schema, schema_from_arrow
 from deletekit.verbs.shared.data_frames import append_frame, engine_of, is_data_frame
 from deletekit.verbs.shared.partition_fields import partition_spec
-
-__all__ = ["append", "create_table"]
 
 DEFAULT_FORMAT_VERSION = 2
 

@@ -58,8 +58,6 @@ from deletekit.verbs.shared.spark_rows import from_spark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["delete", "delete_keys"]
-
 
 def delete(
     table: Table,

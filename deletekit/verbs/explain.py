@@ -1,6 +1,6 @@
 """EXPLAIN a row: every version of it in a snapshot's data files, live or hidden, and which delete hides it and why.
 
-Law: read-only, and it believes nothing: a verdict is reached by applying each delete file on its own.
+It only reads. Each verdict comes from applying each delete file on its own, not from what metadata says.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
-from deletekit.deletes.plan import ScanTask, delete_index, plan_scan
+from deletekit.deletes.plan import delete_index, plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.scope import is_global, referenced_path
 from deletekit.deletes.verdict import NamingDelete, named_positions, reason_of
 from deletekit.deletes.which_apply import DeleteFileIndex
@@ -30,8 +31,6 @@ from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.verbs.shared.read_options import resolve_snapshot, select_field
-
-__all__ = ["Explanation", "HidingDelete", "RowVersion", "UnreadFile", "explain"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

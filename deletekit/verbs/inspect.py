@@ -30,8 +30,6 @@ from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.verbs.shared.read_options import resolve_snapshot
 
-__all__ = ["inspect"]
-
 MAX_POSITIONS = 10_000
 
 

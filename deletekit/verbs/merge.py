@@ -31,8 +31,6 @@ from deletekit.verbs.shared.merge_data_frame import FrameMerge, merge_frame
 from deletekit.verbs.shared.merge_rows import fitting_rows, on_fields, updated_rows
 from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, run_change
 
-__all__ = ["merge"]
-
 WhenMatched = Literal["update", "delete"]
 WhenNotMatched = Literal["insert"]
 

@@ -20,17 +20,6 @@ from deletekit.table.table import Table
 from deletekit.verbs.shared.names import check_name
 from deletekit.verbs.shared.read_options import milliseconds
 
-__all__ = [
-    "MovedRef",
-    "create_branch",
-    "create_tag",
-    "drop_ref",
-    "fast_forward",
-    "move_updates",
-    "rollback",
-    "set_current_snapshot",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedRef:

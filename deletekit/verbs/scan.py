@@ -14,11 +14,11 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
-from deletekit.deletes.plan import ScanTask, plan_scan
+from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.projection import check_supported
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.row_filter import keep_rows
-from deletekit.deletes.scan_task import TaskPart, task_parts
+from deletekit.deletes.scan_task import ScanTask, TaskPart, task_parts
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
@@ -31,8 +31,6 @@ from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_type
 from deletekit.verbs.shared.read_options import resolve_snapshot, select_field
-
-__all__ = ["METADATA_COLUMNS", "Scan", "scan"]
 
 METADATA_COLUMNS = {
     "_file": pa.string(),

@@ -31,17 +31,6 @@ from deletekit.table.types import schema_to_json
 from deletekit.verbs.shared.names import check_name
 from deletekit.verbs.shared.partition_fields import partition_field
 
-__all__ = [
-    "add_column",
-    "add_partition_field",
-    "drop_column",
-    "drop_partition_field",
-    "rename_column",
-    "set_properties",
-    "update_column",
-    "upgrade_format_version",
-]
-
 
 class Keep(Enum):
     """The default of an argument for which None is a value of its own."""

@@ -27,8 +27,6 @@ from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, run_change, with_key_fields
 
-__all__ = ["update"]
-
 Assignment = Any | Callable[[pa.Table], Any]
 
 

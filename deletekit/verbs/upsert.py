@@ -25,7 +25,6 @@ from deletekit.deletes.data_file_writer import column_at, write_data_files
 from deletekit.deletes.filter import parse_filter
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.keys import KeyNumbers
-from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import (
     FileBatch,
     ReadContext,
@@ -33,6 +32,7 @@ from deletekit.deletes.read import (
     read_task,
 )
 from deletekit.deletes.row_change import ChangeOptions
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
@@ -50,8 +50,6 @@ from deletekit.verbs.shared.equality_keys import (
     write_key_deletes,
 )
 from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, run_change
-
-__all__ = ["UpsertRequest", "check_upsert", "upsert", "upsert_files"]
 
 Fields = tuple[it.NestedField, ...]
 

@@ -1,6 +1,6 @@
 """Measuring: each engine in a process of its own, runs of all engines in turns, peak memory of the first run.
 
-Law: knows nothing about tables. What is measured is a function in the engine's process; its name and arguments go there
+It knows nothing about tables. What is measured is a function in the engine's process; its name and arguments go there
 and time, memory and facts come back.
 """
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import deletekit as dk
-from deletekit.table.catalog import Identifier, SqlStore, TableState
+from deletekit.table.catalog import SqlStore, TableState
+from deletekit.table.identifier import Identifier
 
 __all__ = ["QUICK", "Interfering", "racing"]
 

@@ -15,7 +15,8 @@ from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.input_rows import align
-from deletekit.table.catalog import Identifier, SqlStore, TableState
+from deletekit.table.catalog import SqlStore, TableState
+from deletekit.table.identifier import Identifier
 from tests.commit.racing import QUICK, Interfering
 from tests.invariants import check_table, reachable
 from tests.storage import stored_at

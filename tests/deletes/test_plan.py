@@ -12,7 +12,8 @@ import pytest
 
 import deletekit as dk
 from deletekit.deletes.filter import unbound_filter
-from deletekit.deletes.plan import ScanTask, plan_scan
+from deletekit.deletes.plan import plan_scan
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent
 from deletekit.formats.lazy_file import DecodedMetrics
 from deletekit.table import snapshot as snapshot_module

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import deletekit as dk
-from deletekit.table.catalog import Catalog, Identifier, TableState
+from deletekit.table.catalog import Catalog, TableState
+from deletekit.table.identifier import Identifier
 from deletekit.table.metadata import TableMetadata
 from tests.storage import stored_at
 from tests.tables import Row, avro, live, metadata_json

@@ -14,7 +14,7 @@ import nbformat
 import pytest
 
 from deletekit.course.checking import CHECK_TYPE
-from deletekit.course.language import LANGUAGES
+from deletekit.course.translations import LANGUAGES
 from tests.notebooks import run_papermill
 from tests.notebooks.lesson_runs import LESSON_BYTES, PLAIN, WITH_SPARK, all_right
 from tests.tools.build_notebooks import NOTEBOOKS, as_text, execute, generate, notebook_file

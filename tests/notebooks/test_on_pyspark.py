@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deletekit.course.language import LANGUAGES
+from deletekit.course.translations import LANGUAGES
 from tests.notebooks.in_process import blank_gives_what_is_committed, solved_is_all_right
 from tests.notebooks.lesson_runs import WITH_SPARK
 from tests.tools.lessons import lesson_names

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deletekit.course.language import LANGUAGES
+from deletekit.course.translations import LANGUAGES
 from tests.notebooks.in_process import blank_gives_what_is_committed, solved_is_all_right
 from tests.notebooks.lesson_runs import PLAIN
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
-from deletekit.course.language import LANGUAGES
+from deletekit.course.translations import LANGUAGES
 from tests.course.widgets.browser import chromium
 from tests.tools.build_site import build_site
 from tests.tools.lessons import lesson_names

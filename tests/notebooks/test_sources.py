@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from deletekit.course.exercises.all import EXERCISES
-from deletekit.course.language import LANGUAGES
+from deletekit.course.translations import LANGUAGES
 from tests.tools.build_notebooks import NOTEBOOKS, clean, differences, notebook_file
 from tests.tools.lessons import learner, lesson_names, read_source, solved, tags
 

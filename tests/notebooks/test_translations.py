@@ -10,7 +10,7 @@ import polib
 import pytest
 from markdown_it import MarkdownIt
 
-from deletekit.course.language import LANGUAGES
+from deletekit.course.translations import LANGUAGES
 from tests.tools import catalogs as course_catalogs
 from tests.tools import translation
 from tests.tools.build_notebooks import report_missing

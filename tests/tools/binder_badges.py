@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 
-from deletekit.course.language import LANGUAGES
+from deletekit.course.translations import LANGUAGES
 
 _BADGE = "https://mybinder.org/badge_logo.svg"
 

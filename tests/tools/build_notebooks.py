@@ -8,7 +8,7 @@
 
 A lesson that needs Spark runs on Spark, and so needs Java; the others run without.
 
-Law: two runs give the same bytes. `--check` runs nothing: it compares all but the outputs, which the tests run.
+Two runs give the same bytes. `--check` runs nothing: it compares all but the outputs, which the tests run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-from deletekit.course.language import LANGUAGES
+from deletekit.course.translations import LANGUAGES
 from tests.tools import catalogs
 from tests.tools.instructor import instructor_pages
 from tests.tools.lessons import NOTEBOOKS, SOLUTIONS, learner, lesson_names, needs_spark, read_source, solutions

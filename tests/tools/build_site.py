@@ -1,6 +1,6 @@
 """Build the course as a site, for every language: `python -m tests.tools.build_site [FOLDER]`, by default build/site.
 
-Law: from the committed notebooks; no cell is run. Every warning of Sphinx is an error, a link that leads nowhere too.
+It takes the committed notebooks and runs no cell. Every warning of Sphinx is an error, also a broken link.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from deletekit.course.language import LANGUAGES
+from deletekit.course.translations import LANGUAGES
 from tests.tools.lessons import NOTEBOOKS, ROOT
 
 SETTINGS = NOTEBOOKS / "site"

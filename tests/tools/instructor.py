@@ -1,6 +1,6 @@
 """What a page of notebooks/instructor says that the lesson knows: the clock, and what is usually answered wrongly.
 
-Law: comes from the source and from the exercises, whole; what a person has written on the page stays as it is.
+It is made from the source and the exercises. What a person has written on the page stays.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The sources of the notebooks: read, and turned into what learners get and into what has every solution in it.
 
-Law: a cell's id comes from what is in it; nothing here knows a language or runs a cell.
+A cell's id is made from its content. Nothing here knows a language or runs a cell.
 """
 
 from __future__ import annotations

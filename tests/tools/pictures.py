@@ -2,7 +2,7 @@
 
     python -m tests.tools.pictures
 
-Law: each is a widget as JupyterLab shows it, in its light theme. Needs Chromium.
+Each shows a widget in JupyterLab, in its light theme. This needs Chromium.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Markdown in five languages from one source: paragraphs, and gettext's .po files.
 
-Law: code is never translated. A paragraph without a translation, or with one marked `fuzzy`, stays in English and is
+Code is never translated. A paragraph without a translation, or with one marked `fuzzy`, stays in English and is
 counted; it is never left out.
 """
 

@@ -18,8 +18,6 @@ from deletekit.course.diagnosis.machine import (
 from deletekit.course.diagnosis.packages import base_packages, extras, pyspark
 from deletekit.course.diagnosis.spark import jars, java
 
-__all__ = ["CHECKS", "base_works", "diagnose"]
-
 CHECKS: tuple[Callable[[Environment], Iterator[Check]], ...] = (
     python_version,
     base_packages,

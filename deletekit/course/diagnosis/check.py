@@ -10,8 +10,6 @@ from typing import Literal
 
 from deletekit.course.diagnosis.environment import Environment
 
-__all__ = ["WITHOUT_SPARK", "Check", "Part", "Status", "command", "install"]
-
 Status = Literal["ok", "warning", "missing"]
 Part = Literal["base", "spark", "course", "test", "peers"]
 

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from deletekit.course.diagnosis.requirements import Requirement, canonical, declared
 
-__all__ = ["Environment", "available_memory", "installed", "linux"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:

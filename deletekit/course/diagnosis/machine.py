@@ -13,8 +13,6 @@ from typing import Any
 from deletekit.course.diagnosis.check import WITHOUT_SPARK, Check, command, install
 from deletekit.course.diagnosis.environment import Environment
 
-__all__ = ["base_in_use", "disk_space", "memory", "processors", "python_version", "temporary_folder", "text_encoding"]
-
 _GIGABYTE = 1 << 30
 
 

@@ -9,8 +9,6 @@ from deletekit.course.diagnosis.check import WITHOUT_SPARK, Check, Part, install
 from deletekit.course.diagnosis.environment import Environment
 from deletekit.course.diagnosis.requirements import Requirement, canonical, satisfies
 
-__all__ = ["base_packages", "extras", "pyspark"]
-
 _NEEDED_FROM_EXTRA = {"pyiceberg": "pyiceberg-core", "pyspark": "pandas"}
 """Packages that deletekit needs and that an extra of another package installs."""
 

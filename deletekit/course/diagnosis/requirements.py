@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
-__all__ = ["Requirement", "canonical", "declared", "parse", "satisfies"]
-
 _CHECKOUT = Path(__file__).parents[3]
 
 

@@ -15,8 +15,6 @@ from deletekit.course.diagnosis.check import WITHOUT_SPARK, Check, command
 from deletekit.course.diagnosis.environment import Environment
 from deletekit.spark.sessions import JARS, JARS_FOLDER_VARIABLE, OLDEST_JAVA
 
-__all__ = ["DELTA_JAR", "IVY_FOLDER", "jars", "java"]
-
 DELTA_JAR = "io.delta:delta-spark_4.1_2.13:4.4.0"
 IVY_FOLDER = ".ivy2.5.2"
 """The folder in the user's home where Spark 4.1 has Ivy keep what it fetched."""

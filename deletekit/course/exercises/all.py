@@ -11,8 +11,6 @@ from typing import Any
 from deletekit.course.answer_kinds import ANSWER_KINDS, function
 from deletekit.course.exercise import Exercise, Functions, Mistake
 
-__all__ = ["EXERCISES"]
-
 
 def _unchanged(answer: Any) -> Any:
     return answer

@@ -6,8 +6,6 @@ import struct
 
 from deletekit.course.exercise import Functions
 
-__all__ = ["FUNCTIONS"]
-
 FUNCTIONS = {
     "01.3": Functions(
         cases=[(struct.pack("<i", number),) for number in (1, 300, -5, 2**31 - 1)],

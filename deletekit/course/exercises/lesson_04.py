@@ -6,8 +6,6 @@ import operator
 
 from deletekit.course.exercise import Functions
 
-__all__ = ["FUNCTIONS"]
-
 FUNCTIONS = {
     "04.3": Functions(
         cases=[(3, 1), (3, 2), (3, 3), (3, 4), (1, 1)],

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from deletekit.course.exercise import Functions
 
-__all__ = ["FUNCTIONS"]
-
 _ROWS = ["a", "b", "c", "d"]
 _Deletes = list[tuple[str, int]]
 

@@ -9,8 +9,6 @@ from pyroaring import BitMap, BitMap64
 from deletekit.course.exercise import Functions
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 
-__all__ = ["FUNCTIONS"]
-
 
 def _positions(blob: bytes) -> set[int]:
     return set(BitMap64.deserialize(blob[8:-4]))

@@ -8,8 +8,6 @@ from pyroaring import BitMap
 
 from deletekit.course.exercise import Functions
 
-__all__ = ["FUNCTIONS"]
-
 _POSITIONS = (0, 7, 65_535, 65_536, 100_000, 2**32 - 1, 2**32 + 5, (3 << 32) + (7 << 16) + 9)
 _NUMBERS_AND_RUNS = (
     *((1, 1), (3, 1), (4, 1), (100, 1), (100, 49), (100, 50), (4096, 4096), (4097, 4097), (4097, 2)),

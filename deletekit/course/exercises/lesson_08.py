@@ -7,8 +7,6 @@ from typing import Any
 
 from deletekit.course.exercise import Functions
 
-__all__ = ["FUNCTIONS"]
-
 _File = Mapping[str, Any]
 _Rule = Callable[[_File, _File], bool]
 

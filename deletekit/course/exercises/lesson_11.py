@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from deletekit.course.exercise import Functions
 
-__all__ = ["FUNCTIONS"]
-
 FUNCTIONS = {
     "11.4": Functions(
         cases=[(8, [8]), (8, [8, 9]), (8, [7, 8]), (8, []), (3, [1, 2]), (2, [5, 2]), (7, [6])],

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 
 from deletekit.course.exercise import Functions
 
-__all__ = ["FUNCTIONS"]
-
 _Changes = Sequence[tuple[str, int]]
 _Deletes = dict[str, set[int]]
 

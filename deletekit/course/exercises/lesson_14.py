@@ -10,8 +10,6 @@ from pyroaring import BitMap64
 
 from deletekit.course.exercise import Functions
 
-__all__ = ["FUNCTIONS"]
-
 _Version = Sequence[tuple[str, str, str | None]]
 _Live = dict[str, str | None]
 

@@ -21,8 +21,6 @@ from deletekit.verbs.append import append, create_table
 from deletekit.verbs.delete import delete, delete_keys
 from deletekit.verbs.scan import scan
 
-__all__ = ["measure_costs"]
-
 MOST_ROWS = 1_000_000
 _FOLDER_LENGTH = 80
 _MODES = (

@@ -9,8 +9,6 @@ from deletekit.course.recordings.temporary_table import temporary_table
 from deletekit.delta.sync import sync_delta
 from deletekit.table.table import Table
 
-__all__ = ["synced_table"]
-
 
 def synced_table(root: str, version: int) -> Table:
     """Return a new Iceberg table at a version of a Delta table. Raises as `sync_delta` does."""

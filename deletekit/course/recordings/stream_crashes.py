@@ -13,11 +13,10 @@ import pyarrow as pa
 
 from deletekit.course.views.stream_record import Crash
 from deletekit.errors import CommitStateUnknownError
-from deletekit.table.catalog import Catalog, Identifier, TableState
+from deletekit.table.catalog import Catalog, TableState
 from deletekit.table.file_io import FileInfo, FileIO
+from deletekit.table.identifier import Identifier
 from deletekit.table.metadata import TableMetadata
-
-__all__ = ["SinkStopped", "StoppingCatalog"]
 
 Json = Mapping[str, Any]
 

@@ -41,8 +41,6 @@ from deletekit.verbs.append import append, create_table
 from deletekit.verbs.delete import delete_keys
 from deletekit.verbs.scan import scan
 
-__all__ = ["record_stream"]
-
 _NAME = "stream.steps"
 _SINK = "steps"
 _LATER = 2**62

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from deletekit.table.catalog import Catalog, local_catalog
 from deletekit.table.table import Table, from_metadata
 
-__all__ = ["temporary_table"]
-
 
 def temporary_table(make: Callable[[Catalog], Table]) -> Table:
     """Return, read-only, the table that `make` makes in an embedded catalog. Raises what `make` raises."""

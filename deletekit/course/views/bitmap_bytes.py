@@ -28,8 +28,6 @@ from deletekit.course.views.vector_file import VectorFile, open_vector_file
 from deletekit.errors import InvalidInputError
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 
-__all__ = ["bitmap_bytes"]
-
 MAP_WIDTH, MAP_LINES = 32, 8
 ZOOMS = (1, 16, 256, 4_096, 65_536, 1 << 20, 1 << 24)
 MOST_EDITS = 10_000
@@ -80,16 +78,12 @@ def bitmap_bytes(
     footer = _footer_payload(shown, ranges)
     known = None if raw else footer
     size = f"{len(data):,}" if known is None else _MASK
-    blocks: list[Block] = []
-    if shown.problem is not None:
-        blocks.append(error_facts(shown.problem, messages, shown.location))
+    blocks: list[Block] = [error_facts(shown.problem, messages, shown.location)] if shown.problem is not None else []
     blocks.append(_facts(messages, shown, bitmap, size, ranges))
-    if bitmap is not None:
-        blocks.append(_map(messages, bitmap, position, zoom, shown.limit))
+    blocks += [_map(messages, bitmap, position, zoom, shown.limit)] if bitmap is not None else []
     blocks.append(_bytes(messages, data, ranges[first:stop], known, selected, more))
     controls = list(_controls(messages, shown, bitmap, position, zoom, edits))
-    if footer is not None:
-        controls.append(check("raw", messages("raw"), raw))
+    controls += [check("raw", messages("raw"), raw)] if footer is not None else []
     return make_page(
         messages,
         bitmap_bytes,

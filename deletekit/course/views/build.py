@@ -12,22 +12,6 @@ from deletekit.course.views.table_view import window
 from deletekit.errors import DeletekitError
 from deletekit.safe_text import brief, literal, plain
 
-__all__ = [
-    "button",
-    "check",
-    "error_facts",
-    "error_page",
-    "error_sentence",
-    "first_bytes",
-    "line",
-    "make_page",
-    "number",
-    "paging",
-    "select",
-    "view_name",
-    "without_columns",
-]
-
 PAGE_LINES = 50
 """Lines of a grid that are sent at once."""
 MOST_OPTIONS = 200

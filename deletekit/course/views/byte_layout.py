@@ -23,8 +23,6 @@ from deletekit.formats.puffin import DELETION_VECTOR_V1, FOOTER_TAIL_BYTES, Blob
 from deletekit.formats.puffin import MAGIC as PUFFIN_MAGIC
 from deletekit.formats.roaring import RUN_COOKIE, Container, containers
 
-__all__ = ["MOST_RANGES", "ByteRange", "blob_layout", "delta_layout", "layout", "puffin_layout"]
-
 MOST_RANGES = 1 << 18
 """A vector with so many containers is of a file of 17 billion rows; no writer makes one."""
 _LARGEST_FOOTER = 1 << 24

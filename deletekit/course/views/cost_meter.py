@@ -10,8 +10,6 @@ from deletekit.course.translations import Messages
 from deletekit.course.views.build import check, line, make_page, number
 from deletekit.course.views.page import Grid, Page
 
-__all__ = ["ModeCost", "cost_meter"]
-
 MOST_ROWS = 200_000
 _MANY = 10_000
 """Bytes from which on two digits are shown, not one: the names of files are a small part of them."""

@@ -27,8 +27,6 @@ from deletekit.formats.content_file import ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.safe_text import brief
 
-__all__ = ["delta_bridge"]
-
 _ENTRIES = 25
 _LONGEST_DETAIL = 1_000
 

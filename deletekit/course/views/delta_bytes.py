@@ -20,8 +20,6 @@ from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntr
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 
-__all__ = ["Part", "Side", "VectorPair", "aligned", "deletes_of", "vector_pair"]
-
 
 @dataclass(frozen=True, slots=True)
 class Side:

@@ -20,8 +20,6 @@ from deletekit.table.locations import normalised
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.table import Table
 
-__all__ = ["DeltaAction", "DeltaVersion", "DeltaView", "Following"]
-
 _VERSIONS_KEPT = 4
 
 

@@ -19,8 +19,6 @@ from deletekit.course.views.table_tree import table_tree
 from deletekit.course.views.table_view import TableView, as_table_view
 from deletekit.errors import DeletekitError
 
-__all__ = ["EXPLORED", "explore_html", "explore_pages"]
-
 EXPLORED: dict[str, Callable[..., Page]] = {
     view_name(view): view for view in (table_tree, row_fate, bitmap_bytes, snapshot_diff, sequence_timeline)
 }

@@ -13,8 +13,8 @@ from typing import Any
 from pyiceberg.types import NestedField
 
 from deletekit.course.views.table_view import TableView, delete_of
-from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import ReadRequest, read_task
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.scope import referenced_path
 from deletekit.deletes.verdict import NamingDelete, Rules, named_positions, reason_of
 from deletekit.formats.content_file import ManifestEntry
@@ -22,10 +22,8 @@ from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.metadata import Snapshot
 
-__all__ = ["MOST_OTHERS", "Fate", "Fates", "fates"]
-
 MOST_OTHERS = 200
-"""Deletes that do not apply, and are looked into for whether they have the row all the same."""
+"""Limit on non-applying deletes that are still opened to see whether they contain the row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +57,7 @@ def fates(
     stop: int,
     rules: Rules,
 ) -> Fates:
-    """The fate of rows `start .. stop - 1` of a data file. Raises as `read_task`."""
+    """Return the fate of rows `start .. stop - 1` of a data file. Raises as `read_task`."""
     candidates, left_out = _candidates(view, snapshot, data, rules)
     wanted = PositionBitmap.from_range(start, max(stop, start))
     naming = [(d, named_positions(view.context, data, d.entry, wanted)) for d in candidates]

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-__all__ = ["Block", "Cells", "Control", "Facts", "Grid", "Line", "Mark", "Node", "Page", "Tree"]
-
 Mark = Literal["", "live", "hidden", "added", "removed", "wrong", "unused"]
 """How a line is drawn. Its cells say what it means too, because not everybody sees colours."""
 

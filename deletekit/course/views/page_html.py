@@ -10,8 +10,6 @@ from html import escape
 
 from deletekit.course.views.page import Block, Cells, Facts, Grid, Node, Page, Tree
 
-__all__ = ["document_html", "page_html"]
-
 # Nothing is loaded and nothing runs.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _STYLE = """

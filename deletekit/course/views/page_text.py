@@ -8,8 +8,6 @@ from rich.cells import cell_len
 
 from deletekit.course.views.page import Block, Cells, Facts, Grid, Mark, Page, Tree
 
-__all__ = ["page_text", "short_page_text"]
-
 LONGEST = 30
 """Lines of a notebook's `text/plain`."""
 

@@ -18,8 +18,6 @@ from deletekit.formats.manifest_list import ManifestContent
 from deletekit.safe_text import brief, literal
 from deletekit.table.metadata import Snapshot
 
-__all__ = ["row_fate"]
-
 _MOST_COLUMNS = 12
 _FILES_LOOKED_AT = 2_000
 _MOST_NEIGHBOURS = 100

@@ -21,8 +21,6 @@ from deletekit.formats.manifest_list import ManifestContent
 from deletekit.formats.manifests import columns_of
 from deletekit.table.metadata import Snapshot
 
-__all__ = ["sequence_timeline"]
-
 PAGE_FILES = 40
 MOST_DELETES = 2_000
 

@@ -21,8 +21,6 @@ from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 
-__all__ = ["ShortNames", "alias_number"]
-
 MOST_ORDERED = 1_000
 """Files of one commit that are ordered by content. If there are more, the manifest's order counts."""
 

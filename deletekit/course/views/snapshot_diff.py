@@ -14,15 +14,13 @@ from deletekit.course.translations import Messages
 from deletekit.course.views.build import MOST_OPTIONS, line, make_page, paging, select, without_columns
 from deletekit.course.views.page import Grid, Mark, Page
 from deletekit.course.views.table_view import TableView, as_table_view, kind_of
-from deletekit.deletes.plan import ScanTask
 from deletekit.deletes.read import ReadRequest, read_task
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.safe_text import brief, literal
 from deletekit.table.metadata import Snapshot
 from deletekit.table.summary_counters import count_entries, count_totals
-
-__all__ = ["snapshot_diff"]
 
 MOST_ROWS = 200_000
 """Rows of changed files that are compared. If there are more, only files are compared."""

@@ -9,8 +9,6 @@ from typing import Any, Literal, Protocol, get_args
 from deletekit.table.metadata import Snapshot
 from deletekit.table.table import Table
 
-__all__ = ["BATCHES", "CRASHES", "STREAM_MODES", "Change", "Crash", "Row", "StreamCall", "StreamRecord"]
-
 Change = Mapping[str, Any]
 Row = tuple[int, str]
 Crash = Literal[

@@ -20,8 +20,6 @@ from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.safe_text import literal, runs
 
-__all__ = ["stream_stepper"]
-
 _COUNTERS = (
     "added-data-files",
     "deleted-data-files",

@@ -23,8 +23,6 @@ from deletekit.safe_text import brief, literal, plain
 from deletekit.table.metadata import Snapshot
 from deletekit.verbs.inspect import to_json
 
-__all__ = ["table_tree"]
-
 _SNAPSHOT_IDS = re.compile("((parent|current|source)-)?snapshot-id|(added_)?snapshot_id")
 _PATHS = frozenset(("file_path", "referenced_data_file"))
 _VARYING = frozenset(

@@ -25,8 +25,6 @@ from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table, from_metadata
 
-__all__ = ["LiveEntries", "TableView", "as_table_view", "delete_of", "kind_of", "window"]
-
 
 class TableView:
     """A table, opened once for all views of it.

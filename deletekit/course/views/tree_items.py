@@ -9,8 +9,6 @@ from itertools import islice
 from deletekit.course.views.page import Mark, Node
 from deletekit.safe_text import brief
 
-__all__ = ["Item", "Items", "visible"]
-
 AT_ONCE = 100
 MOST_NODES = 1_000
 """Nodes of one page; the next ones are reached by folding others up."""

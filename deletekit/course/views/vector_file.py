@@ -19,8 +19,6 @@ from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.metadata import Snapshot
 
-__all__ = ["LARGEST_FILE", "VectorFile", "is_vector_file", "open_vector_file"]
-
 LARGEST_FILE = 1 << 28
 _FILES_LOOKED_AT = 2_000
 

@@ -28,8 +28,6 @@ except ImportError as e:
         "widgets need anywidget", kind="anywidget", expected="pip install 'deletekit[course]'"
     ) from e
 
-__all__ = ["PageWidget", "Resets", "esm_of"]
-
 Resets = Mapping[str, Mapping[str, Any]]
 """Traits that lose their meaning when another trait changes, and what they become: a row, in another file."""
 

@@ -15,8 +15,6 @@ from deletekit.course.widgets.base import PageWidget
 from deletekit.course.widgets.tables import BitmapBytes, RowFate, SequenceTimeline, SnapshotDiff, TableTree
 from deletekit.public import public
 
-__all__ = ["Explorer", "explore"]
-
 
 class Explorer(VBox):  # type: ignore[misc]  # ipywidgets has no types
     """The widgets of one table, one below the other.

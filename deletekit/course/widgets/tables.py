@@ -15,8 +15,6 @@ from deletekit.course.views.vector_file import is_vector_file
 from deletekit.course.widgets.base import PageWidget, Resets
 from deletekit.errors import DeletekitError
 
-__all__ = ["BitmapBytes", "RowFate", "SequenceTimeline", "SnapshotDiff", "TableTree", "TableWidget"]
-
 
 class TableWidget(PageWidget):
     """A widget of a table. It shows the table as it was when the widget was made.

@@ -20,8 +20,6 @@ from deletekit.course.views.stream_stepper import stream_stepper
 from deletekit.course.widgets.base import PageWidget, Resets
 from deletekit.table.table import Table
 
-__all__ = ["CostMeter", "DeltaBridge", "StreamStepper"]
-
 _measured = lru_cache(maxsize=16)(measure_costs)
 _recorded = lru_cache(maxsize=8)(record_stream)
 

@@ -22,8 +22,6 @@ from deletekit.errors import InvalidInputError
 from deletekit.spark import fetch_jars
 from deletekit.version import __version__
 
-__all__ = ["Bundle", "make_bundle"]
-
 _INSTALLER = Path(__file__).with_name("install.py")
 
 

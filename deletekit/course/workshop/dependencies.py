@@ -14,8 +14,6 @@ from packaging.utils import canonicalize_name
 
 from deletekit.course.workshop.target import Target
 
-__all__ = ["dependency_versions"]
-
 
 def dependency_versions(
     roots: Iterable[str], target: Target, look_up: Callable[[Requirement], Distribution] | None = None

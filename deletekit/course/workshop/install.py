@@ -19,8 +19,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["main"]
-
 HERE = Path(__file__).resolve().parent
 WINDOWS = os.name == "nt"
 

@@ -15,8 +15,6 @@ from nbformat import NotebookNode
 from deletekit.course.lessons import FIRST, LANGUAGES, lessons_folder
 from deletekit.course.workshop.target import Target
 
-__all__ = ["start_here", "write_pages"]
-
 _TEXTS = Path(__file__).with_name("texts.json")
 _STYLE = """
 :root { color-scheme: light dark; }

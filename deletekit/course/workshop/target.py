@@ -21,8 +21,6 @@ from packaging.tags import mac_platforms
 
 from deletekit.errors import InvalidInputError
 
-__all__ = ["PLATFORMS", "Target"]
-
 # Debian 10, RHEL 8 and Ubuntu 20.04 have glibc 2.28. macOS 14 is the oldest that pyarrow's wheels support.
 _GLIBC = 28
 _MACOS = (14, 0)

@@ -23,8 +23,6 @@ from deletekit.course.workshop.dependencies import dependency_versions
 from deletekit.course.workshop.target import Target
 from deletekit.errors import EnvironmentMissingError
 
-__all__ = ["collect_wheels", "own_wheel"]
-
 _CHECKOUT = Path(__file__).parents[3]
 _SOURCE_ONLY = ("pyspark",)
 """Pure Python packages that are released as source only. One wheel, built here, is for every platform."""

@@ -14,8 +14,6 @@ from pyiceberg.types import NestedField
 from deletekit.deletes.which_apply import widened_bound
 from deletekit.maintenance.verify.unreadable import DAMAGE
 
-__all__ = ["comparable", "is_ordered", "is_range"]
-
 
 def is_range(lower: bytes, upper: bytes, field: NestedField) -> bool:
     """Tell whether two bounds are values of a primitive column, the first not above the second."""

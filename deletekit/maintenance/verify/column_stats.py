@@ -26,8 +26,6 @@ from deletekit.maintenance.verify.unreadable import DAMAGE
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.reserved_fields import POSITION_DELETE_FIELDS
 
-__all__ = ["FileStats"]
-
 _COUNTS = (
     ("value-count", "value_counts", "count"),
     ("null-count", "null_value_counts", "nulls"),

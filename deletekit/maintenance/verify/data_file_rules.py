@@ -27,8 +27,6 @@ from deletekit.table.properties import NAME_MAPPING
 from deletekit.table.reserved_fields import LAST_UPDATED_FIELD, ROW_ID_FIELD
 from deletekit.table.types import partition_types, stored_value
 
-__all__ = ["check_data_file"]
-
 
 def check_data_file(
     io: FileIO, metadata: TableMetadata, level: Level, entry: ManifestEntry

@@ -36,8 +36,6 @@ from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import NAME_MAPPING
 from deletekit.table.puffin_footer import puffin_footer
 
-__all__ = ["DeleteContent", "check_delete_file", "vector_of"]
-
 
 @dataclass
 class DeleteContent:

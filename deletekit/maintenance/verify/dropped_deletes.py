@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from deletekit.deletes.plan import ScanTask, plan_scan
+from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext, deleted_positions
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.scope import covers, is_old_enough
 from deletekit.errors import UNREADABLE, DeletekitError
 from deletekit.formats.content_file import DeleteFile, EntryStatus, FileContent, ManifestEntry
@@ -23,8 +24,6 @@ from deletekit.maintenance.verify.report import Finding, error, warning
 from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
-
-__all__ = ["DROPPED", "DroppedDelete", "check_dropped_deletes", "dropped_deletes"]
 
 DROPPED = "dropped-equality-delete"
 

@@ -17,8 +17,6 @@ from deletekit.maintenance.verify.stored_manifest import StoredManifest
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import struct_paths
 
-__all__ = ["check_entries"]
-
 
 def check_entries(stored: StoredManifest, metadata: TableMetadata) -> Iterator[Finding]:
     """Check every entry of a manifest."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["KINDS", "REPAIRS"]
-
 KINDS: Mapping[str, str] = MappingProxyType(
     {
         # any file

@@ -14,8 +14,6 @@ from deletekit.maintenance.verify.report import Finding, error, warning
 from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import TableMetadata
 
-__all__ = ["check_history"]
-
 CLOCK_SKEW_MS = 60_000
 """How much Java's TableMetadata lets the clocks of two writers differ."""
 

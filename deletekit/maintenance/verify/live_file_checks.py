@@ -21,8 +21,6 @@ from deletekit.maintenance.verify.unreadable import DAMAGE, from_error
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
 
-__all__ = ["LiveFileChecks", "names_nothing"]
-
 
 class LiveFileChecks:
     """Check the live files of snapshots.

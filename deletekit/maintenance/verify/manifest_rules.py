@@ -19,8 +19,6 @@ from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.partition import schema_of_spec
 from deletekit.table.types import partition_types, single_value_of_stored
 
-__all__ = ["check_listed", "check_manifest"]
-
 
 def check_listed(listed: ManifestFile, snapshot: Snapshot, metadata: TableMetadata) -> Iterator[Finding]:
     """Check a row against the snapshot of its manifest list."""

@@ -19,8 +19,6 @@ from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import Snapshot, TableMetadata, check_schema_version
 from deletekit.table.properties import NAME_MAPPING
 
-__all__ = ["check_metadata", "check_named_files", "usable_snapshots"]
-
 _SNAPSHOT_TYPES = (
     ("snapshot_id", int),
     ("sequence_number", int),

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-__all__ = ["Finding", "Findings", "Level", "Severity", "VerifyReport", "error", "in_file", "warning"]
-
 Severity = Literal["error", "warning"]
 Level = Literal["metadata", "deletes", "data"]
 

@@ -32,8 +32,6 @@ from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
-__all__ = ["verify"]
-
 
 def verify(
     table: Table,

@@ -14,8 +14,6 @@ from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, Ma
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.summary_counters import count_totals
 
-__all__ = ["SnapshotFiles", "dangling_kind"]
-
 
 class SnapshotFiles:
     """The live data and delete entries of one snapshot, with everything inherited.

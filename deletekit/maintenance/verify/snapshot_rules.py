@@ -18,8 +18,6 @@ from deletekit.table.locations import SpellingRules
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.summary_counters import COUNTERS, count_entries
 
-__all__ = ["check_snapshot"]
-
 
 def check_snapshot(
     snapshot: Snapshot, manifests: Sequence[StoredManifest], live: SnapshotFiles, metadata: TableMetadata

@@ -19,8 +19,6 @@ from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.partition import with_current_decimals
 from deletekit.table.snapshot import SnapshotReader
 
-__all__ = ["StoredManifest", "read_list", "read_stored"]
-
 
 @dataclass(frozen=True)
 class StoredManifest:

@@ -13,8 +13,6 @@ import pyarrow as pa
 from deletekit.errors import DeletekitError, NotFoundError, UnsupportedError
 from deletekit.maintenance.verify.report import Finding, error, in_file, warning
 
-__all__ = ["DAMAGE", "from_error", "guarded", "not_checked"]
-
 DAMAGE = (
     UnsupportedError,
     pa.ArrowException,

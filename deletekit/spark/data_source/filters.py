@@ -34,8 +34,6 @@ from pyspark.sql import datasource as ds
 from deletekit.deletes.filter import parse_filter
 from deletekit.errors import InvalidInputError
 
-__all__ = ["conjunction", "translated"]
-
 _FLOATS = (it.FloatType, it.DoubleType)
 _COMPARABLE: dict[type[it.IcebergType], tuple[type, ...]] = {
     it.BooleanType: (bool,),

@@ -19,8 +19,6 @@ from deletekit.table.embedded_catalog import existing_catalog
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table, from_metadata, load_table
 
-__all__ = ["SourceOptions", "names_of"]
-
 READ_OPTIONS = frozenset({"as-of-timestamp", "branch", "columns", "ref", "snapshot-id", "split-size", "tag", "where"})
 WRITE_OPTIONS = frozenset({"branch", "delete-mode", "key"})
 SUMMARY_PREFIX = "snapshot-property."

@@ -36,8 +36,6 @@ from deletekit.table.types import arrow_type
 from deletekit.verbs.scan import METADATA_COLUMNS, ScanResult
 from deletekit.verbs.shared.read_options import resolve_snapshot
 
-__all__ = ["TableReader", "spark_schema", "without_history"]
-
 # Iceberg's own defaults; properties and option of the same names.
 # A whole batch must fit in the JVM's direct memory, about 512 MB on a small driver.
 BATCH_ROWS = 1 << 16

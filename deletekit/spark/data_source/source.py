@@ -11,8 +11,6 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 from pyspark.sql.types import StructType
 
-__all__ = ["DefaultSource"]
-
 
 class DefaultSource(DataSource):
     """Iceberg tables for Spark without an Iceberg jar: `spark.read.format("deletekit").load("namespace.table")`.

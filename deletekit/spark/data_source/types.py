@@ -14,8 +14,6 @@ from pyspark.sql import types as st
 from deletekit.errors import UnsupportedError
 from deletekit.verbs.shared.spark_rows import differs, mapped_column
 
-__all__ = ["spark_field", "spark_type", "to_spark"]
-
 _PRIMITIVES: dict[type[it.IcebergType], st.DataType] = {
     it.BooleanType: st.BooleanType(),
     it.IntegerType: st.IntegerType(),

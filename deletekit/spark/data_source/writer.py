@@ -32,8 +32,6 @@ from deletekit.table.table import Table
 from deletekit.verbs.shared.spark_rows import from_spark
 from deletekit.verbs.upsert import UpsertRequest, check_upsert, upsert_files
 
-__all__ = ["TableWriter", "WrittenFiles"]
-
 # A task holds at most so many bytes of Arrow before it writes a file: what a worker on a small machine can spare.
 HELD_BYTES = 128 * 1024 * 1024
 

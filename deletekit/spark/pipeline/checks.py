@@ -14,8 +14,6 @@ from deletekit.spark.pipeline.report import CheckReport
 from deletekit.spark.pipeline.steps import Work
 from deletekit.verbs.scan import scan
 
-__all__ = ["check"]
-
 
 def check(work: Work, spark_name: str, progress: Progress, steps: Sequence[str]) -> Iterator[CheckReport]:
     """Yield each check as soon as it is made.

@@ -25,17 +25,6 @@ import pyarrow.parquet as pq
 from deletekit.errors import FormatError, InvalidInputError
 from deletekit.spark.pipeline.feeds import CORRECTIONS, FEEDS, REVISION, Feeds
 
-__all__ = [
-    "MOST_DAYS",
-    "NULL",
-    "UNFINISHED",
-    "Delivery",
-    "RawFile",
-    "deliver",
-    "only_run_in",
-    "raw_schema",
-]
-
 MOST_DAYS = 30
 NULL = "NA"
 """The text of a missing value in CSV files, as in the source of the flights."""

@@ -14,8 +14,6 @@ from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import Snapshot
 from deletekit.table.table import Table
 
-__all__ = ["DELIVERY", "Progress", "progress_of", "properties_of"]
-
 DELIVERY = "deletekit.pipeline.delivery"
 """Table property and entry of the snapshot summary: the delivery's identity."""
 STEP = "deletekit.pipeline.step"

@@ -13,8 +13,6 @@ import pyarrow.parquet as pq
 from deletekit.spark.pipeline.delivery import NULL, Delivery, RawFile, raw_schema
 from deletekit.spark.pipeline.feeds import CANCELLATIONS, CORRECTIONS, PRIVACY_REQUESTS, REVISION
 
-__all__ = ["difference", "expected_rows"]
-
 
 def expected_rows(delivery: Delivery) -> pa.Table:
     """Return the flights after every feed, sorted by `flight_id`."""

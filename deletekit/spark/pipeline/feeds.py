@@ -14,8 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["CANCELLATIONS", "CORRECTIONS", "FEEDS", "PRIVACY_REQUESTS", "REVISION", "Feeds"]
-
 CORRECTIONS = "corrections"
 CANCELLATIONS = "cancellations"
 PRIVACY_REQUESTS = "privacy_requests"

@@ -15,8 +15,6 @@ from deletekit.spark.pipeline.delivery import NULL, Delivery, RawFile, raw_schem
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["read_raw"]
-
 _CSV = {
     "header": "true",
     # Compare the header with the schema; otherwise Spark ignores the header.

@@ -14,8 +14,6 @@ from typing import Any, Literal
 
 from deletekit.spark.pipeline.delivery import UNFINISHED
 
-__all__ = ["CheckReport", "PipelineReport", "StepReport", "step_report", "write_report"]
-
 Status = Literal["done", "done before", "nothing to do"]
 
 

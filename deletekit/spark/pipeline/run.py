@@ -29,8 +29,6 @@ from deletekit.verbs.scan import scan
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["DEFAULT_TABLE", "PARTITION_BY", "run_pipeline"]
-
 DEFAULT_TABLE = "pipeline.flights"
 PARTITION_BY = ("month(time_hour)",)
 FORMAT_VERSIONS = (2, 3)

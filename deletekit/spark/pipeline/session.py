@@ -20,8 +20,6 @@ from deletekit.table.catalog import Catalog, load_catalog, local_catalog
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["DEFAULT_MASTER", "session_opener"]
-
 DEFAULT_MASTER = "local[2]"
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 

@@ -22,8 +22,6 @@ from deletekit.verbs.merge import merge
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Step", "Work", "steps_of"]
-
 KEY = "flight_id"
 AIRCRAFT = "tailnum"
 

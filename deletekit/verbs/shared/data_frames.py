@@ -32,18 +32,6 @@ if TYPE_CHECKING:
 
     from deletekit.engines.spark import SparkEngine
 
-__all__ = [
-    "append_frame",
-    "arrow_column",
-    "column_of",
-    "empty_rows",
-    "engine_of",
-    "in_chunks",
-    "is_data_frame",
-    "partition_hash",
-    "together",
-]
-
 # A worker writes what it got whenever it has so much: files end there, and at the target size.
 _CHUNK_BYTES = 128 << 20
 _PARTITION = "__deletekit_partition"

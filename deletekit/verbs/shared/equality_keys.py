@@ -33,19 +33,6 @@ from deletekit.table.metadata import TableMetadata, spec_to_json
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_field, arrow_type, struct_paths
 
-__all__ = [
-    "Scope",
-    "checked_keys",
-    "determines_partition",
-    "ensure_unpartitioned_spec",
-    "equality_fields_of",
-    "key_column",
-    "nested_keys",
-    "partitionable",
-    "specs_in_use",
-    "write_key_deletes",
-]
-
 
 def equality_fields_of(schema: Schema, names: str | Iterable[str] | Iterable[int]) -> tuple[NestedField, ...]:
     """Return the fields that make an equality key, ascending by id.
@@ -55,7 +42,7 @@ def equality_fields_of(schema: Schema, names: str | Iterable[str] | Iterable[int
     names: column names (`parent.child` for nested ones), one or several, or field ids.
 
     Raises InvalidInputError, naming the column, for one that is missing, float, double, not primitive, or in a list or
-    map. Spec: identifier field rules, of which only "required" does not bind here.
+    map. Spec: the rules of identifier fields, without "required".
     """
     fields: dict[int, NestedField] = {}
     for name in as_names(names):

@@ -23,9 +23,10 @@ from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.keys import sql_key_bytes
-from deletekit.deletes.plan import ScanTask, plan_scan
+from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.row_change import ChangeOptions, ChangeResult, change_files
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from deletekit.engines.spark import SparkEngine
-
-__all__ = ["FrameMerge", "merge_frame"]
 
 _KEY, _FILE, _POSITION, _PLACE = (f"__deletekit_{name}" for name in ("key", "file", "position", "place"))
 _ROWS_AT_ONCE = 1 << 16

@@ -12,8 +12,6 @@ from deletekit.deletes.input_rows import align, cast_column
 from deletekit.errors import InvalidInputError
 from deletekit.table.column_names import as_names, columns_like
 
-__all__ = ["fitting_rows", "on_fields", "updated_rows"]
-
 
 def on_fields(schema: Schema, source: Sequence[str], on: str | Sequence[str]) -> tuple[NestedField, ...]:
     """Return the table's columns to match on. Raises InvalidInputError if the table or the source lacks one."""

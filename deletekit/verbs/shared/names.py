@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from deletekit.errors import InvalidInputError
 
-__all__ = ["check_name"]
-
 
 def check_name(name: str, argument: str) -> None:
     """Raise InvalidInputError, naming the argument, for an empty name."""

@@ -15,8 +15,6 @@ from pyiceberg.types import FixedType
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.table.column_names import as_names, columns_like
 
-__all__ = ["partition_field", "partition_spec"]
-
 
 def partition_spec(
     schema: Schema, partition_by: str | Sequence[str], first_id: int = 1000, spec_id: int = 0

@@ -12,9 +12,6 @@ from deletekit.table.column_names import columns_like
 from deletekit.table.consistency import warn_reader
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 
-__all__ = ["milliseconds", "resolve_snapshot", "select_field"]
-
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

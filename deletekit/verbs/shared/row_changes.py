@@ -18,9 +18,10 @@ from deletekit.commit.conflicts import isolation_level
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.filter import filter_field_ids
 from deletekit.deletes.keys import KeySet, distinct_keys
-from deletekit.deletes.plan import ScanTask, plan_scan
+from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.row_change import Change, ChangeOptions, ChangeResult, RowMode, change_files
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.scope import is_global, partition_scope
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
@@ -29,16 +30,6 @@ from deletekit.formats.content_file import DeleteFile
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import value_of
 from deletekit.verbs.shared.equality_keys import equality_fields_of, nested_keys
-
-__all__ = [
-    "DeleteMode",
-    "choose_mode",
-    "collect_delta",
-    "filter_of_reads",
-    "merged_results",
-    "run_change",
-    "with_key_fields",
-]
 
 DeleteMode = Literal["copy-on-write", "merge-on-read", "position-delete", "deletion-vector", "equality-delete"]
 _MODES = ("copy-on-write", "merge-on-read", "position-delete", "deletion-vector", "equality-delete")

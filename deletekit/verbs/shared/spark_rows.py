@@ -15,8 +15,6 @@ from pyiceberg.schema import Schema
 
 from deletekit.errors import InvalidInputError
 
-__all__ = ["differs", "from_spark", "mapped_column"]
-
 Leaf = Callable[[pa.Array, it.IcebergType, str], pa.Array]
 
 _UUID_TEXT = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"

@@ -15,7 +15,7 @@ import nbformat
 import pytest
 
 import deletekit as dk
-from deletekit.course.language import LANGUAGES
+from deletekit.course.translations import LANGUAGES
 from deletekit.course.workshop import Target, make_bundle
 from deletekit.course.workshop.wheels import metadata_of, own_wheel
 from deletekit.spark import JARS
