@@ -107,7 +107,7 @@ def test_one_module_talks_to_catalogs() -> None:
 
 
 def test_one_module_replaces_what_hides_rows_by_position() -> None:
-    assert importers("deletekit.deletes.position_delete_writer") == {"deletekit/deletes/replace.py"}
+    assert importers("deletekit.deletes.position_delete_writer") == {"deletekit/deletes/merge_previous_deletes.py"}
     assert importers("deletekit.formats.puffin.write_puffin") == {"deletekit/deletes/position_delete_writer.py"}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyiceberg.expressions import AlwaysFalse, BooleanExpression
 
-from deletekit.deletes.scope import referenced_path
+from deletekit.deletes.which_apply import referenced_path
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestFile

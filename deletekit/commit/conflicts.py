@@ -26,12 +26,12 @@ import numpy as np
 from pyiceberg.expressions import AlwaysFalse
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
+from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.deletes.delete_loader import DeleteLoader
+from deletekit.deletes.merge_previous_deletes import HiddenRows, replace_deletes
 from deletekit.deletes.plan import files_that_may_match
-from deletekit.deletes.replace import HiddenRows, replace_deletes
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.scope import is_global, referenced_path
-from deletekit.deletes.which_apply import DeleteFileIndex
+from deletekit.deletes.which_apply import is_global, referenced_path
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import CommitConflictError
 from deletekit.formats.content_file import DeleteFile, EntryStatus, FileContent, ManifestEntry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from deletekit.commit.retry import BackOff, retry
+from deletekit.commit.back_off import BackOff, retry
 from deletekit.commit.snapshot import schema_requirements
 from deletekit.table.consistency import check_writable
 from deletekit.table.metadata import TableMetadata

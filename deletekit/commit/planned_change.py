@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from deletekit.commit.back_off import BackOff, retry
 from deletekit.commit.change import Base, ManifestRewrite, RowDelta
 from deletekit.commit.conflicts import judge, merge_vectors
 from deletekit.commit.dry_run import WritesNothing
-from deletekit.commit.retry import BackOff, retry
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import CommitConflictError, InvalidInputError, NotFoundError

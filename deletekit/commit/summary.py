@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from deletekit.commit.change import RowDelta
-from deletekit.deletes.scope import scope_of
+from deletekit.deletes.which_apply import scope_of
 from deletekit.deletes.write_context import partition_path
 from deletekit.formats.content_file import ContentFile
 from deletekit.table.metadata import Snapshot, TableMetadata

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from deletekit.commit.change import Base, ManifestRewrite, RowDelta
-from deletekit.deletes.scope import scope_of
+from deletekit.deletes.which_apply import scope_of
 from deletekit.errors import CommitConflictError, InvalidInputError
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.table.live_files import FoundFiles

@@ -18,9 +18,9 @@ from deletekit.commit.swap import commit
 from deletekit.course.workplace import Lesson
 from deletekit.datasets import flights
 from deletekit.deletes.data_file_writer import write_data_files
+from deletekit.deletes.merge_previous_deletes import FilePositions, write_positions
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
-from deletekit.deletes.replace import FilePositions, write_positions
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent

@@ -27,9 +27,9 @@ from pyiceberg.transforms import TruncateTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import DecimalType, IntegerType, LongType, NestedField, StructType
 
+from deletekit.deletes.delete_file_index import DeleteFileIndex, widened_bound
 from deletekit.deletes.filter import nullable
 from deletekit.deletes.scan_task import PlannedFiles, ScanTasks
-from deletekit.deletes.which_apply import DeleteFileIndex, widened_bound
 from deletekit.formats.content_file import ContentFile, ManifestEntry
 from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.formats.manifest_columns import ManifestColumns

@@ -1,4 +1,4 @@
-"""Write deletion vectors and position delete files; only `replace` calls this.
+"""Write deletion vectors and position delete files; only `merge_previous_deletes` calls this.
 
 A delete gets the spec and partition of the data file that it is about, never the table's current ones. No file is
 written for no deletes.
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pyiceberg.partitioning import PartitionSpec
 
 from deletekit import version
-from deletekit.deletes.scope import scope_of
+from deletekit.deletes.which_apply import scope_of
 from deletekit.deletes.write_context import WriteContext, granularity_of
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent
 from deletekit.formats.delete_file import encode_position_deletes, position_delete_schema

@@ -9,7 +9,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from deletekit.deletes.which_apply import DeleteFileIndex
+from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.tabular import RowGroup

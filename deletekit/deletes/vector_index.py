@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deletekit.deletes.scope import Scope, partition_scopes
+from deletekit.deletes.which_apply import Scope, partition_scopes
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns

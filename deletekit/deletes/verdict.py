@@ -15,7 +15,7 @@ from pyiceberg.partitioning import PartitionSpec
 
 from deletekit.deletes.read import ReadContext, deleted_positions
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.scope import covers, is_old_enough
+from deletekit.deletes.which_apply import covers, is_old_enough
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 

@@ -1,234 +1,98 @@
-"""Find the deletes that apply to a data file: the index of a snapshot's live deletes, by the rules of `scope`.
+"""Scope and age of a delete: which data files it covers, and which delete is a data file's own.
+
+| kind                         | applies to data files with | scope                     |
+|------------------------------|----------------------------|---------------------------|
+| deletion vector              | data number <= its number  | its referenced data file  |
+| position delete, one file    | data number <= its number  | that data file            |
+| position delete, partition   | data number <= its number  | same spec and partition   |
+| equality, partitioned spec   | data number <  its number  | same spec and partition   |
+| equality, unpartitioned spec | data number <  its number  | every data file           |
 
 Spec: "Scan Planning", https://iceberg.apache.org/spec/#scan-planning
 """
 
 from __future__ import annotations
 
-import struct
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow.compute as pc
-from pyiceberg.conversions import from_bytes
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.types import DoubleType, FloatType, NestedField, PrimitiveType
+from pyiceberg.transforms import VoidTransform
 
-from deletekit.deletes.scope import (
-    is_global,
-    is_old_enough,
-    newest_covered,
-    partition_scopes,
-    referenced_path,
-    scope_of,
-)
-from deletekit.deletes.vector_index import VectorIndex
-from deletekit.errors import FormatError
-from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
-from deletekit.formats.manifest_columns import ManifestColumns, text_array
-from deletekit.formats.metrics import widen
+from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry, partition_key
+from deletekit.formats.manifest_columns import ManifestColumns
+from deletekit.formats.reserved_fields import FILE_PATH_ID
 
-Numbers = npt.NDArray[np.int64]
+Scope = tuple[int, tuple[Any, ...]]
+"""A partition spec and a partition of it. Equal scopes compare equal, whatever NaN or -0.0 a partition holds."""
 
 
-class DeleteFileIndex:
-    """The live delete files of one snapshot, found by data file.
+def newest_covered(delete: ManifestEntry) -> int:
+    """Return the highest data sequence number of the data files that a delete applies to.
 
-    Deletion vectors stay in columns, because each data file may have one. Other deletes are held as entries.
-
-    Parameters
-    ----------
-    manifests: the delete manifests, with inherited values filled in.
-    specs: the table's partition specs by id.
-    fields: the newest definition of each of the table's fields by id, for pruning by bounds.
-    untrusted: `TableMetadata.untrusted_bounds`, the ids whose metrics must not prune, by file format.
-
-    Raises FormatError for two deletion vectors of one data file, or for a delete without a field the spec requires.
+    An equality delete applies to strictly older data files. A delete by position also applies to those of its own
+    commit.
     """
-
-    def __init__(
-        self,
-        manifests: Iterable[ManifestColumns],
-        specs: Mapping[int, PartitionSpec],
-        fields: Mapping[int, NestedField],
-        untrusted: Mapping[str, frozenset[int]] | None = None,
-    ) -> None:
-        self._fields = fields
-        self._untrusted = untrusted or {}
-        self._by_path: dict[str, list[ManifestEntry]] = defaultdict(list)
-        self._by_partition: dict[Any, list[ManifestEntry]] = defaultdict(list)
-        self._equality: dict[Any, list[ManifestEntry]] = defaultdict(list)
-        self._global: list[ManifestEntry] = []
-        vectors = []
-        for columns in manifests:
-            is_vector = columns.is_vector
-            for entry in columns.entries(np.flatnonzero(columns.is_live & ~is_vector)):
-                self._add(entry, specs)
-            vectors.append((columns, np.flatnonzero(columns.is_live & is_vector)))
-        self._vectors = VectorIndex(vectors)
-
-    def for_data_file(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
-        """Return every delete that applies to a data file, deletes by position first.
-
-        Raises FormatError if an own delete of the file has another spec or partition, or if its deletion vector is
-        older than the file. Such metadata is corrupt (Java DeleteFileIndex).
-        """
-        return (*self.position_deletes(data), *self.equality_deletes(data))
-
-    def position_deletes(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
-        """Return the deletion vector if there is one, else every position delete file that may name the data file."""
-        path = data.data_file.file_path
-        vector = self._vectors.of(path)
-        if vector is not None:
-            _check_scope(vector, data)
-            if not is_old_enough(data, vector):
-                raise FormatError(
-                    "deletion vector is older than its data file",
-                    kind="deletion-vector-sequence",
-                    file=vector.data_file.file_path,
-                    field="sequence_number",
-                    found=vector.sequence_number,
-                    expected=f">= {data.sequence_number} of {path}",
-                )
-            return (vector,)
-        by_path = [d for d in self._by_path.get(path, ()) if is_old_enough(data, d)]
-        for delete in by_path:
-            _check_scope(delete, data)
-        scoped = [d for d in self._by_partition.get(scope_of(data.data_file), ()) if is_old_enough(data, d)]
-        return (*by_path, *scoped)
-
-    def equality_deletes(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
-        """Return the equality deletes that apply to a data file, global ones first, without those bounds exclude."""
-        return tuple(d for d in self._equality_in_scope(data) if is_old_enough(data, d))
-
-    def too_old_equality_deletes(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
-        """Return the equality deletes in a data file's scope that do not apply, because it is not strictly older."""
-        return tuple(d for d in self._equality_in_scope(data) if not is_old_enough(data, d))
-
-    def vectors(self, numbers: Numbers) -> list[ManifestEntry]:
-        """Return deletion vectors by their numbers from `vector_numbers`."""
-        return self._vectors.entries(numbers)
-
-    def vector_numbers(self, files: Sequence[tuple[ManifestColumns, Numbers]]) -> list[Numbers]:
-        """Return the number of each data file's deletion vector, -1 for none.
-
-        Parameters
-        ----------
-        files: manifests, and the rows of data files in each.
-
-        Raises FormatError as `for_data_file` does.
-        """
-        numbers = self._vectors.find(files)
-        for (columns, rows), found in zip(files, numbers, strict=True):
-            doubtful = self._vectors.doubtful(columns, rows, found)
-            for entry in columns.entries(doubtful):
-                self.position_deletes(entry)
-        return numbers
-
-    def with_other_deletes(self, columns: ManifestColumns, rows: Numbers) -> Numbers:
-        """Return the places in `rows` of data files to which deletes other than their vector may apply."""
-        number = columns.sequence_number[rows]
-        may = number <= _newest_covered(self._global)
-        if self._by_path:
-            named = pc.is_in(columns.paths(rows), value_set=text_array(self._by_path))
-            may |= named.to_numpy(zero_copy_only=False)
-        if self._by_partition or self._equality:
-            deletes = ((*self._by_partition.get(s, ()), *self._equality.get(s, ())) for s in partition_scopes(columns))
-            newest = np.array([_newest_covered(found) for found in deletes], np.int64)
-            may |= number <= newest[columns.partition_code[rows]]
-        return np.flatnonzero(may)
-
-    def _equality_in_scope(self, data: ManifestEntry) -> Iterator[ManifestEntry]:
-        in_scope = (*self._global, *self._equality.get(scope_of(data.data_file), ()))
-        return (d for d in in_scope if self._may_match(d, data.data_file))
-
-    def _add(self, entry: ManifestEntry, specs: Mapping[int, PartitionSpec]) -> None:
-        delete = entry.data_file
-        assert isinstance(delete, DeleteFile)
-        if delete.content == FileContent.EQUALITY_DELETES:
-            if not delete.equality_ids:
-                raise FormatError(
-                    "equality delete file without equality ids",
-                    kind="equality-ids",
-                    file=delete.file_path,
-                    field="equality_ids",
-                    found=delete.equality_ids,
-                )
-            (self._global if is_global(specs[delete.spec_id]) else self._equality[scope_of(delete)]).append(entry)
-        else:
-            path = referenced_path(delete)
-            (self._by_partition[scope_of(delete)] if path is None else self._by_path[path]).append(entry)
-
-    def _may_match(self, entry: ManifestEntry, data: ContentFile) -> bool:
-        """Return False only if counts or bounds of one key column prove that no key can be equal."""
-        delete = entry.data_file
-        assert isinstance(delete, DeleteFile)
-        doubtful = self._untrusted.get("", frozenset())
-        for file in (data, delete):
-            doubtful |= self._untrusted.get(file.file_format, frozenset())
-        fields = (self._fields.get(i) for i in delete.equality_ids or () if i not in doubtful)
-        return all(field is None or _field_may_match(field, delete, data) for field in fields)
+    number = delete.sequence_number or 0
+    return number - 1 if delete.data_file.content == FileContent.EQUALITY_DELETES else number
 
 
-def widened_bound(bound: bytes, field: NestedField) -> bytes:
-    """Return a bound that was written before its column's type was promoted, in the width of the new type."""
-    kind = str(field.field_type)
-    if kind in {"long", "timestamp", "timestamptz", "time", "timestamp_ns", "timestamptz_ns"} and len(bound) == 4:
-        value = widen(bound, 8, signed_int=True)
-        days = struct.unpack("<q", value)[0]
-        per_day = {"timestamp": 86_400_000_000, "timestamp_ns": 86_400_000_000_000}.get(kind)
-        return value if per_day is None else struct.pack("<q", days * per_day)
-    if kind == "double" and len(bound) == 4:
-        return widen(bound, 8, signed_int=False)
-    return bound
+def is_old_enough(data: ManifestEntry, delete: ManifestEntry) -> bool:
+    """Tell whether a data file is so old that a delete applies to it, if it is in the delete's scope."""
+    return (data.sequence_number or 0) <= newest_covered(delete)
 
 
-def _newest_covered(deletes: Iterable[ManifestEntry]) -> int:
-    return max(map(newest_covered, deletes), default=-1)
+def scope_of(file: ContentFile) -> Scope:
+    """Return the spec and partition of a data or delete file."""
+    return partition_scope(file.spec_id, file.partition)
 
 
-def _check_scope(delete: ManifestEntry, data: ManifestEntry) -> None:
-    if scope_of(delete.data_file) != scope_of(data.data_file):
-        raise FormatError(
-            "delete and its data file differ in partition spec or partition",
-            kind="delete-partition",
-            file=delete.data_file.file_path,
-            field="partition",
-            found=f"spec {delete.data_file.spec_id} {delete.data_file.partition}",
-            expected=f"spec {data.data_file.spec_id} {data.data_file.partition} of {data.data_file.file_path}",
-        )
+def partition_scope(spec_id: int, partition: tuple[Any, ...]) -> Scope:
+    """Return a spec and partition as a value that compares and hashes by the spec's equality."""
+    return spec_id, partition_key(partition)
 
 
-def _field_may_match(field: NestedField, delete: DeleteFile, data: ContentFile) -> bool:
-    if not isinstance(field.field_type, PrimitiveType):
-        return True
-    i = field.field_id
-    data_nulls, delete_nulls = _nulls(field, data), _nulls(field, delete)
-    if data_nulls != "none" and delete_nulls != "none":
-        return True
-    if "all" in (data_nulls, delete_nulls):
-        return False
-    if isinstance(field.field_type, FloatType | DoubleType) and (delete.nan_value_counts or {}).get(i) != 0:
-        return True  # bounds leave NaN out, and a NaN key matches NaN rows
-    bounds = [(known or {}).get(i) for f in (data, delete) for known in (f.lower_bounds, f.upper_bounds)]
-    if None in bounds:
-        return True
-    try:
-        values = [from_bytes(field.field_type, widened_bound(b, field)) for b in bounds if b is not None]
-        data_low, data_high, delete_low, delete_high = values
-        return bool(data_low <= delete_high and delete_low <= data_high)
-    except (struct.error, ValueError, TypeError):
-        return True
+def partition_scopes(columns: ManifestColumns) -> list[Scope]:
+    """Return the scope of each partition that a manifest names, by its partition code."""
+    return [partition_scope(columns.spec_id, partition) for partition in columns.partition]
 
 
-def _nulls(field: NestedField, file: ContentFile) -> str:
-    """Return `none`, `some` or `all`, as the counts prove. A column that the file does not count may hold nulls."""
-    values, nulls = (file.value_counts or {}).get(field.field_id), (file.null_value_counts or {}).get(field.field_id)
-    if nulls is None or values is None:
-        return "some"
-    if nulls == 0:
-        return "none"
-    return "all" if nulls >= values else "some"
+def is_global(spec: PartitionSpec) -> bool:
+    """Tell whether an equality delete of this spec applies to the whole table.
+
+    It does if the spec is unpartitioned. A spec of `void` fields only counts as unpartitioned, as in Java.
+    """
+    return all(isinstance(f.transform, VoidTransform) for f in spec.fields)
+
+
+def covers(delete: DeleteFile, data: ContentFile, specs: Mapping[int, PartitionSpec]) -> bool:
+    """Tell whether a data file is in the scope of a delete; the age of both is not looked at.
+
+    A delete of a spec that the table does not know covers nothing.
+    """
+    path = referenced_path(delete)
+    if path is not None:
+        return path == data.file_path
+    spec = specs.get(delete.spec_id)
+    everywhere = delete.content == FileContent.EQUALITY_DELETES and spec is not None and is_global(spec)
+    return everywhere or (spec is not None and scope_of(delete) == scope_of(data))
+
+
+def referenced_path(delete: ContentFile) -> str | None:
+    """Return the path of the one data file that a delete by position is about, or None if it may name several.
+
+    The path is `referenced_data_file`. A position delete file without it is about one file if the bounds of its
+    `file_path` column are equal: Java does not cut these bounds, for this purpose.
+    """
+    if not isinstance(delete, DeleteFile) or delete.content != FileContent.POSITION_DELETES:
+        return None
+    if delete.referenced_data_file is not None or delete.is_deletion_vector:
+        return delete.referenced_data_file
+    lower = (delete.lower_bounds or {}).get(FILE_PATH_ID)
+    upper = (delete.upper_bounds or {}).get(FILE_PATH_ID)
+    return lower.decode("utf-8", errors="surrogateescape") if lower is not None and lower == upper else None
+
+
+def own_deletes(path: str, deletes: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """Return those of some deletes that are about one data file alone. They go when the data file goes."""
+    return [entry for entry in deletes if referenced_path(entry.data_file) == path]

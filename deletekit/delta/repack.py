@@ -14,7 +14,7 @@ import numpy as np
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.replace import EncodedVector
+from deletekit.deletes.merge_previous_deletes import EncodedVector
 from deletekit.deletes.write_context import WriteContext
 from deletekit.delta.convert_vectors import VECTOR_ID, VectorFiles, file_names, read_checked_blob, referred_id
 from deletekit.delta.synced_table import (
@@ -28,9 +28,8 @@ from deletekit.errors import FormatError, InvalidInputError
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.formats.puffin import DELETION_VECTOR_V1
-from deletekit.table.file_io import FileIO
+from deletekit.table.file_io import FileIO, read_puffin_footer
 from deletekit.table.metadata import MAIN, TableMetadata
-from deletekit.table.puffin_footer import puffin_footer
 from deletekit.table.table import Table
 
 
@@ -115,7 +114,9 @@ def _outside_puffin(base: Base, io: FileIO) -> Iterator[ManifestEntry]:
 def _blobs(io: FileIO, path: str) -> frozenset[tuple[int, int]]:
     """Return offset and length of each vector that a Puffin file lists; nothing for a file that is not Puffin."""
     try:
-        return frozenset((b.offset, b.length) for b in puffin_footer(io, path).blobs if b.type == DELETION_VECTOR_V1)
+        return frozenset(
+            (b.offset, b.length) for b in read_puffin_footer(io, path).blobs if b.type == DELETION_VECTOR_V1
+        )
     except FormatError:
         return frozenset()
 

@@ -22,9 +22,8 @@ from deletekit.errors import FormatError, InvalidInputError, is_storage_failure
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.table.file_io import FileIO
+from deletekit.table.file_io import FileIO, read_puffin_footer
 from deletekit.table.live_files import LiveFiles
-from deletekit.table.puffin_footer import puffin_footer
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,7 +127,7 @@ class VectorIds:
                 found = footer.get(VECTOR_ID.encode())
                 return None if found is None else str(found.decode())
             if file.file_path not in self._puffins:
-                blobs = puffin_footer(self._io, file.file_path).blobs
+                blobs = read_puffin_footer(self._io, file.file_path).blobs
                 self._puffins[file.file_path] = {b.offset: b.properties.get(VECTOR_ID) for b in blobs}
             return self._puffins[file.file_path].get(file.content_offset or 0)
         except (FormatError, OSError, ValueError) as e:

@@ -121,16 +121,23 @@ def footer_size(tail: bytes, file_size: int) -> int:
     return int(payload_size) + len(MAGIC) + FOOTER_TAIL_BYTES
 
 
-def read_footer(read: ReadRange, file_size: int, *, largest: int | None = None) -> FileMetadata:
+def read_footer(
+    read: ReadRange, file_size: int, *, largest: int | None = None, check_start: bool = False
+) -> FileMetadata:
     """Read the footer from the end of a file.
 
     Parameters
     ----------
     read: gives `length` bytes of the file from an offset: `read(offset, length)`.
     largest: how many bytes the payload may have, decompressed; None for what `json_limit` says.
+    check_start: also read the magic at the start of the file, which no reader of blobs needs.
 
     Raises FormatError for a larger payload, bad magic, unknown flags, a broken payload, or blobs outside the file.
     """
+    if check_start and (file_size < len(MAGIC) or read(0, len(MAGIC)) != MAGIC):
+        raise FormatError(
+            "file does not begin as Puffin", kind="puffin-magic", field="magic at the start", expected=MAGIC.hex()
+        )
     tail = read(max(file_size - FOOTER_TAIL_BYTES, 0), FOOTER_TAIL_BYTES) if file_size >= _SMALLEST_FILE else b""
     size = footer_size(tail, file_size)
     limit = json_limit(size) if largest is None else largest

@@ -15,7 +15,7 @@ from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.scope import scope_of
+from deletekit.deletes.which_apply import scope_of
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile, EntryStatus, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent

@@ -15,9 +15,9 @@ from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change, read_base
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
+from deletekit.deletes.merge_previous_deletes import HiddenRows, Replacement, replace_deletes
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext, deleted_positions
-from deletekit.deletes.replace import HiddenRows, Replacement, replace_deletes
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import check_parquet_only, granularity_of
 from deletekit.engines.current import engine_or_default

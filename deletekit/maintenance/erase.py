@@ -20,7 +20,7 @@ from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.filter import Filter, parse_filter
 from deletekit.deletes.rewrite import rewrite_data_files
-from deletekit.deletes.scope import scope_of
+from deletekit.deletes.which_apply import scope_of
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine

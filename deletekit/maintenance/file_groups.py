@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypedDict, TypeVar
 
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.scope import referenced_path, scope_of
+from deletekit.deletes.which_apply import referenced_path, scope_of
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import ManifestEntry
 from deletekit.table.metadata import TableMetadata

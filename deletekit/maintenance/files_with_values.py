@@ -17,7 +17,7 @@ from pyiceberg.expressions import BooleanExpression
 from deletekit.deletes.filter import evaluate, filter_field_ids
 from deletekit.deletes.read import ReadContext, ReadRequest, partition_constants, read_task
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.scope import scope_of
+from deletekit.deletes.which_apply import scope_of
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry

@@ -13,11 +13,11 @@ from functools import cached_property
 import numpy as np
 
 from deletekit.commit.change import Base
+from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.deletes.plan import delete_index
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.scope import Scope, is_global, newest_covered, referenced_path, scope_of
-from deletekit.deletes.which_apply import DeleteFileIndex
+from deletekit.deletes.which_apply import Scope, is_global, newest_covered, referenced_path, scope_of
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.file_io import FileIO

@@ -18,10 +18,10 @@ from typing import Any
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
+from deletekit.deletes.merge_previous_deletes import HiddenRows, positions_in_file, replace_deletes
 from deletekit.deletes.read import ReadContext, deleted_positions
-from deletekit.deletes.replace import HiddenRows, positions_in_file, replace_deletes
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.scope import is_old_enough, referenced_path, scope_of
+from deletekit.deletes.which_apply import is_old_enough, referenced_path, scope_of
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
@@ -37,9 +37,8 @@ from deletekit.maintenance.verify.report import Finding, error
 from deletekit.maintenance.verify.run import verify
 from deletekit.maintenance.verify.snapshot_files import SnapshotFiles, dangling_kind
 from deletekit.maintenance.verify.unreadable import DAMAGE
-from deletekit.table.file_io import FileIO
+from deletekit.table.file_io import FileIO, read_puffin_footer
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
-from deletekit.table.puffin_footer import puffin_footer
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
@@ -374,7 +373,7 @@ class _Plan:
 def _has_footer(io: FileIO, path: str) -> bool:
     """Tell whether a Puffin file has a readable footer, or does not exist, so that nothing can be rewritten."""
     try:
-        puffin_footer(io, path)
+        read_puffin_footer(io, path)
     except NotFoundError:
         return True
     except FormatError:

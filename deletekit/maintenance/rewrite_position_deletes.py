@@ -17,10 +17,10 @@ from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change, read_base
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
+from deletekit.deletes.merge_previous_deletes import FilePositions, HiddenRows, replace_deletes, write_positions
 from deletekit.deletes.plan import plan_scan
-from deletekit.deletes.replace import FilePositions, HiddenRows, replace_deletes, write_positions
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.scope import is_old_enough, scope_of
+from deletekit.deletes.which_apply import is_old_enough, scope_of
 from deletekit.deletes.write_context import (
     WriteContext,
     check_parquet_only,

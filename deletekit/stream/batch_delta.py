@@ -24,8 +24,8 @@ from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.data_file_writer import split_by_partition, write_data_files
+from deletekit.deletes.merge_previous_deletes import FilePositions, HiddenRows, replace_deletes, write_positions
 from deletekit.deletes.read import ReadContext
-from deletekit.deletes.replace import FilePositions, HiddenRows, replace_deletes, write_positions
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap

@@ -16,9 +16,9 @@ from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base
 from deletekit.deletes.keys import KeySet
+from deletekit.deletes.merge_previous_deletes import positions_in_file
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext, ReadRequest, deleted_positions, read_task, rows_at
-from deletekit.deletes.replace import positions_in_file
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import DeleteFile

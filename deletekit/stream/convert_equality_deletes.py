@@ -11,7 +11,7 @@ from dataclasses import replace
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import check_same_table, plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.replace import HiddenRows
+from deletekit.deletes.merge_previous_deletes import HiddenRows
 from deletekit.formats.content_file import FileContent
 from deletekit.maintenance.convert_equality_deletes import convert_equality_deletes
 from deletekit.maintenance.head_files import Head

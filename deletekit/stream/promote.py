@@ -23,7 +23,7 @@ from deletekit.commit.change import Base, ReadSet, RefUpdate, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.keys import distinct_keys
-from deletekit.deletes.replace import FilePositions, HiddenRows, write_positions
+from deletekit.deletes.merge_previous_deletes import FilePositions, HiddenRows, write_positions
 from deletekit.deletes.rewrite import rewrite_data_files
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import check_parquet_only

@@ -23,9 +23,9 @@ from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base
 from deletekit.deletes.keys import same_keys
+from deletekit.deletes.merge_previous_deletes import positions_in_file
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext, deleted_positions
-from deletekit.deletes.replace import positions_in_file
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import DeleteFile

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlparse
@@ -33,6 +34,7 @@ from deletekit.errors import (
     UnsupportedError,
     storage_error,
 )
+from deletekit.formats.puffin import FileMetadata, read_footer
 from deletekit.table.locations import local_path
 
 _LOST_FOLDERS = 3
@@ -328,6 +330,11 @@ def _milliseconds(modified: Any, path: str) -> int:
     if isinstance(modified, int | float):
         return int(modified * 1000)
     raise UnsupportedError("storage does not say when a file was written", kind="storage-listing", file=path)
+
+
+def read_puffin_footer(io: FileIO, path: str) -> FileMetadata:
+    """Read the footer of a Puffin file. Raise FormatError if the file does not begin and end as Puffin files do."""
+    return read_footer(partial(io.read, path), io.size(path), check_start=True)
 
 
 def whole(data: bytes, path: str, length: int | None) -> bytes:

@@ -22,10 +22,10 @@ from pyiceberg.types import NestedField
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import PlannedChange, check_request, plan_change
 from deletekit.commit.swap import Commit, commit
+from deletekit.deletes.delete_modes import ChangeOptions
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.keys import distinct_keys
 from deletekit.deletes.read import FileBatch, ReadRequest
-from deletekit.deletes.row_change import ChangeOptions
 from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine

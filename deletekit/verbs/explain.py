@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.plan import delete_index, plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.scope import is_global, referenced_path
 from deletekit.deletes.verdict import NamingDelete, named_positions, reason_of
-from deletekit.deletes.which_apply import DeleteFileIndex
+from deletekit.deletes.which_apply import is_global, referenced_path
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import UNREADABLE, DeletekitError

@@ -123,7 +123,7 @@ def _contents(delete: DeleteFile, io: FileIO, loader: DeleteLoader, limit: int) 
     shown: dict[str, Any] = {}
     if delete.is_deletion_vector:
         found = loader.vector(delete)
-        shown["puffin"] = to_json(read_puffin_footer(io, delete.file_path))
+        shown["puffin"] = to_json(_puffin_footer(io, delete.file_path))
         return {**shown, "positions": list(islice(found, limit)), "truncated": len(found) > limit}
     with io.open(delete.file_path) as source:
         file = open_tabular(source, delete.file_format)
@@ -135,7 +135,7 @@ def _contents(delete: DeleteFile, io: FileIO, loader: DeleteLoader, limit: int) 
     return {**shown, "positions_by_file": by_path, "truncated": any(len(b) > limit for b in by_file.values())}
 
 
-def read_puffin_footer(io: FileIO, path: str) -> Any:
+def _puffin_footer(io: FileIO, path: str) -> Any:
     """Read the footer of a Puffin file from its end. Raises FormatError naming the file."""
     try:
         return read_footer(partial(io.read, path), io.size(path))

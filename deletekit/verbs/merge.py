@@ -15,10 +15,10 @@ from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.data_file_writer import write_data_files
+from deletekit.deletes.delete_modes import ChangeOptions
 from deletekit.deletes.input_rows import align, as_table
 from deletekit.deletes.keys import KeyNumbers
 from deletekit.deletes.read import FileBatch, ReadRequest
-from deletekit.deletes.row_change import ChangeOptions
 from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine

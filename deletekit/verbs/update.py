@@ -14,10 +14,10 @@ from pyiceberg.schema import Schema
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
+from deletekit.deletes.delete_modes import ChangeOptions
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.read import FileBatch, ReadRequest
-from deletekit.deletes.row_change import ChangeOptions
 from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine

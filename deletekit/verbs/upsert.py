@@ -22,6 +22,7 @@ from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.data_file_writer import column_at, write_data_files
+from deletekit.deletes.delete_modes import ChangeOptions
 from deletekit.deletes.filter import parse_filter
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.keys import KeyNumbers
@@ -31,7 +32,6 @@ from deletekit.deletes.read import (
     ReadRequest,
     read_task,
 )
-from deletekit.deletes.row_change import ChangeOptions
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default

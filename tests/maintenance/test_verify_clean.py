@@ -8,7 +8,7 @@ import pytest
 
 import deletekit as dk
 from deletekit.cli.repair import KINDS as REPAIRABLE
-from deletekit.deletes.which_apply import DeleteFileIndex
+from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.maintenance.verify import KINDS, REPAIRS
 from deletekit.maintenance.verify.snapshot_files import SnapshotFiles

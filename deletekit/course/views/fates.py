@@ -15,8 +15,8 @@ from pyiceberg.types import NestedField
 from deletekit.course.views.table_view import TableView, delete_of
 from deletekit.deletes.read import ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.scope import referenced_path
 from deletekit.deletes.verdict import NamingDelete, Rules, named_positions, reason_of
+from deletekit.deletes.which_apply import referenced_path
 from deletekit.formats.content_file import ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent

@@ -14,7 +14,7 @@ from deletekit.course.views.build import MOST_OPTIONS, line, make_page, number, 
 from deletekit.course.views.page import Block, Control, Grid, Page
 from deletekit.course.views.short_names import alias_number
 from deletekit.course.views.table_view import TableView, as_table_view, delete_of
-from deletekit.deletes.which_apply import DeleteFileIndex
+from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.errors import FormatError, InvalidInputError
 from deletekit.formats.content_file import ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from deletekit.deletes.scope import referenced_path
+from deletekit.deletes.which_apply import referenced_path
 from deletekit.errors import DeletekitError, NotFoundError
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns

@@ -14,8 +14,8 @@ from deletekit.course.views.fates import fates
 from deletekit.course.views.page import Control, Facts, Grid, Line, Mark, Page
 from deletekit.course.views.stream_record import BATCHES, CRASHES, STREAM_MODES, StreamCall, StreamRecord
 from deletekit.course.views.table_view import TableView, delete_of, kind_of
-from deletekit.deletes.scope import referenced_path
 from deletekit.deletes.verdict import Rules
+from deletekit.deletes.which_apply import referenced_path
 from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.safe_text import literal, runs

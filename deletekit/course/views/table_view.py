@@ -13,9 +13,9 @@ from typing import Any, overload
 import numpy as np
 
 from deletekit.course.views.short_names import ShortNames
+from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.deletes.plan import delete_index
 from deletekit.deletes.read import ReadContext
-from deletekit.deletes.which_apply import DeleteFileIndex
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns

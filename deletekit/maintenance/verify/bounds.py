@@ -11,7 +11,7 @@ from typing import Any
 
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.which_apply import widened_bound
+from deletekit.deletes.delete_file_index import widened_bound
 from deletekit.maintenance.verify.unreadable import DAMAGE
 
 

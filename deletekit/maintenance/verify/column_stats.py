@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.types import NestedField
 
+from deletekit.deletes.delete_file_index import widened_bound
 from deletekit.deletes.projection import FileColumns, project
-from deletekit.deletes.which_apply import widened_bound
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import ContentFile
 from deletekit.formats.decimals import unscaled_value

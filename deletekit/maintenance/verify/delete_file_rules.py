@@ -16,7 +16,7 @@ import pyarrow as pa
 from deletekit.deletes.delete_loader import DeleteLoader
 from deletekit.deletes.field_path import FieldPaths
 from deletekit.deletes.projection import with_field_ids
-from deletekit.deletes.scope import referenced_path
+from deletekit.deletes.which_apply import referenced_path
 from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.content_file import DeleteFile, FileContent
 from deletekit.formats.delete_file import read_position_deletes
@@ -31,10 +31,9 @@ from deletekit.formats.tabular import open_tabular, read_all
 from deletekit.maintenance.verify.column_stats import FileStats
 from deletekit.maintenance.verify.report import Finding, error, in_file
 from deletekit.maintenance.verify.unreadable import DAMAGE, from_error, not_checked
-from deletekit.table.file_io import FileIO
+from deletekit.table.file_io import FileIO, read_puffin_footer
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import NAME_MAPPING
-from deletekit.table.puffin_footer import puffin_footer
 
 
 @dataclass
@@ -95,7 +94,7 @@ def _check_puffin(io: FileIO, files: Sequence[DeleteFile], content: DeleteConten
     footer: FileMetadata | None = None
     unreadable: Finding | None = None
     try:
-        footer = puffin_footer(io, path)
+        footer = read_puffin_footer(io, path)
     except DAMAGE as e:
         unreadable = _of_kind("puffin-footer", from_error(e, path, "footer"))
     for file in files:

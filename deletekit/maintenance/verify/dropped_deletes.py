@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext, deleted_positions
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.scope import covers, is_old_enough
+from deletekit.deletes.which_apply import covers, is_old_enough
 from deletekit.errors import UNREADABLE, DeletekitError
 from deletekit.formats.content_file import DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap

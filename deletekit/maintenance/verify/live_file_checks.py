@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from deletekit.deletes.scope import is_old_enough, referenced_path, scope_of
+from deletekit.deletes.which_apply import is_old_enough, referenced_path, scope_of
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import ContentFile, DeleteFile, ManifestEntry
 from deletekit.maintenance.verify.data_file_rules import check_data_file

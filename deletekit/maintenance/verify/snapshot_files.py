@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from deletekit.deletes.scope import is_global, is_old_enough, newest_covered, referenced_path, scope_of
+from deletekit.deletes.which_apply import is_global, is_old_enough, newest_covered, referenced_path, scope_of
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.summary_counters import count_totals

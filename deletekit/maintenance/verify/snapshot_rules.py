@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from deletekit.deletes.scope import is_old_enough, referenced_path, scope_of
+from deletekit.deletes.which_apply import is_old_enough, referenced_path, scope_of
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.maintenance.verify.report import Finding, error, warning
 from deletekit.maintenance.verify.snapshot_files import SnapshotFiles, dangling_kind

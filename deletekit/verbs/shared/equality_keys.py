@@ -23,7 +23,7 @@ from deletekit.deletes.data_file_writer import column_at, split_by_partition
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.input_rows import as_table, cast_column
 from deletekit.deletes.keys import distinct_keys
-from deletekit.deletes.scope import is_global
+from deletekit.deletes.which_apply import is_global
 from deletekit.deletes.write_context import WriteContext, check_parquet_only
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DeleteFile

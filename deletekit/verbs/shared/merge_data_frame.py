@@ -21,11 +21,11 @@ from pyiceberg.schema import Schema
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.data_file_writer import write_data_files
+from deletekit.deletes.delete_modes import ChangeOptions, ChangeResult, change_files
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.keys import sql_key_bytes
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
-from deletekit.deletes.row_change import ChangeOptions, ChangeResult, change_files
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import InvalidInputError

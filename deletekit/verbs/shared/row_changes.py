@@ -15,14 +15,14 @@ from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.conflicts import isolation_level
+from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult, RowMode, change_files
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.filter import filter_field_ids
 from deletekit.deletes.keys import KeySet, distinct_keys
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
-from deletekit.deletes.row_change import Change, ChangeOptions, ChangeResult, RowMode, change_files
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.scope import is_global, partition_scope
+from deletekit.deletes.which_apply import is_global, partition_scope
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError

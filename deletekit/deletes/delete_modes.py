@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyiceberg.types import NestedField
 
 from deletekit.deletes.data_file_writer import write_data_files
+from deletekit.deletes.merge_previous_deletes import HiddenRows, check_rows, hides_all_rows, replace_deletes
 from deletekit.deletes.read import (
     FileBatch,
     ReadContext,
@@ -23,9 +24,8 @@ from deletekit.deletes.read import (
     read_task,
     rows_at,
 )
-from deletekit.deletes.replace import HiddenRows, check_rows, hides_all_rows, replace_deletes
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.scope import own_deletes
+from deletekit.deletes.which_apply import own_deletes
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap

@@ -8,7 +8,7 @@ import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import IdentityTransform, VoidTransform
 
-from deletekit.deletes.scope import covers, is_global, is_old_enough, own_deletes, referenced_path, scope_of
+from deletekit.deletes.which_apply import covers, is_global, is_old_enough, own_deletes, referenced_path, scope_of
 from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
 
 BY_REGION = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "region"), spec_id=0)

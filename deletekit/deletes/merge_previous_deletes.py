@@ -32,7 +32,7 @@ from deletekit.deletes.position_delete_writer import (
 )
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.scope import own_deletes
+from deletekit.deletes.which_apply import own_deletes
 from deletekit.deletes.write_context import WriteContext, granularity_of
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
