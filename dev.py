@@ -160,13 +160,13 @@ def run_tests(arguments: list[str]) -> int:
 
 def run_tier(tier: int, environment: dict[str, str]) -> int:
     """Run one tier on two processes: first what needs no Spark, then what is worth it again on S3, then Spark."""
-    chosen = [*PYTEST, "--tier", tier, "--durations-file", DURATIONS]
+    chosen = [*PYTEST, f"--tier={tier}", f"--durations-file={DURATIONS}"]
     say(f"tests of tier {tier} without Spark")
     results = [run([*chosen, *ANY_ORDER, "-m", "not spark"], environment)]
     if tier == 2:
         say("tests with the tables on S3")
         on_s3 = {**environment, "DELETEKIT_STORAGE": "s3"}
-        results.append(run([*PYTEST, *ANY_ORDER, "--durations-file", DURATIONS, "-m", "not spark", *S3_TESTS], on_s3))
+        results.append(run([*PYTEST, *ANY_ORDER, f"--durations-file={DURATIONS}", "-m", "not spark", *S3_TESTS], on_s3))
     say(f"tests of tier {tier} on Spark")
     results.append(run([*chosen, *BY_FILE, "-m", "spark"], environment))
     return next((code for code in results if code not in {0, NO_TESTS_COLLECTED}), 0)

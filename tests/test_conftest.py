@@ -89,7 +89,7 @@ def run_pytest(folder: Path, *arguments: str, ci: bool) -> subprocess.CompletedP
     return subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
 def test_a_skip_fails_in_ci(tmp_path: Path, workers: str) -> None:
     (tmp_path / "test_it.py").write_text(SKIPS)
     result = run_pytest(tmp_path, "-n", workers, ci=True)
@@ -107,12 +107,12 @@ def test_a_tier_is_chosen_by_marks(tmp_path: Path, tier: int, tests: set[str]) -
     (tmp_path / "test_it.py").write_text(TIERS)
     (tmp_path / "conftest.py").write_text(TIER_FIXTURES)
     file = tmp_path / "durations.txt"
-    result = run_pytest(tmp_path, "-n2", f"--tier={tier}", f"--durations-file={file}", ci=True)
+    result = run_pytest(tmp_path, "-n0", f"--tier={tier}", f"--durations-file={file}", ci=True)
     assert result.returncode == 0, result.stdout + result.stderr
     assert {line.rpartition("::")[2] for line in file.read_text().splitlines()} == tests
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
 def test_a_long_test_fails_the_first_tier(tmp_path: Path, workers: str) -> None:
     (tmp_path / "test_it.py").write_text(
         TIERS.replace("def test_first():\n    pass", "def test_first():\n    time.sleep(0.3)")
@@ -125,7 +125,7 @@ def test_a_long_test_fails_the_first_tier(tmp_path: Path, workers: str) -> None:
     assert "test_first_by_mark" not in result.stdout
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
 def test_a_skipped_file_fails_in_ci(tmp_path: Path, workers: str) -> None:
     (tmp_path / "test_it.py").write_text("import pytest\npytest.importorskip('no_such_module')\ndef test_it(): pass")
     result = run_pytest(tmp_path, "-n", workers, ci=True)

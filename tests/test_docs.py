@@ -12,6 +12,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -79,18 +80,26 @@ def run_python(page: Path, *, spark: bool) -> None:
 
 
 def test_every_block_runs_or_says_why_not() -> None:
-    """Python in the tests below, commands in the last; there is no other kind."""
+    """Python runs in the tests below, commands in the last; the exercise in TOML is read by the test after them."""
     assert len(PAGES) > 20
     unknown = [
         str(block)
         for page in PAGES
         for block in blocks_of(page)
-        if block.kind not in {"", "python", "python spark"} and not block.not_run
+        if block.kind not in {"", "python", "python spark", "toml"} and not block.not_run
     ]
     assert unknown == []
     lines = (line for page in PAGES for line in page.read_text(encoding="utf-8").splitlines())
     fences = sum(line.lstrip(" >").startswith(("```", "~~~")) for line in lines)
     assert fences == 2 * sum(len(blocks_of(page)) for page in PAGES), "a fence that is indented or left open"
+
+
+def test_exercises_in_toml_are_written_as_real_ones() -> None:
+    real = [tomllib.loads(f.read_text(encoding="utf-8")) for f in (ROOT / "deletekit/course/exercises").glob("*.toml")]
+    known = {key for exercises in real for exercise in exercises.values() for key in exercise}
+    shown = [tomllib.loads(block.code) for page in PAGES for block in blocks_of(page) if block.kind == "toml"]
+    assert shown
+    assert {key for exercises in shown for exercise in exercises.values() for key in exercise} <= known
 
 
 @pytest.mark.parametrize("name", sorted({b.page.name for p in PAGES for b in blocks_of(p) if "python" in b.kind}))
@@ -166,6 +175,7 @@ def check_command(line: str) -> None:
             pytest.fail(f"no test knows how to check this command: {words}")
 
 
+@pytest.mark.slow
 def test_commands_are_as_their_programs_take_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [
         line

@@ -37,6 +37,7 @@ TOOLS = {
 }
 
 
+@pytest.mark.first_tier
 @pytest.mark.parametrize("tool", TOOLS)
 def test_tool_is_content(tool: str) -> None:
     result = subprocess.run([sys.executable, *TOOLS[tool]], cwd=ROOT, check=False, capture_output=True, text=True)

@@ -47,6 +47,7 @@ def test_long_errors_are_cut(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(capsys.readouterr().err) < 1200
 
 
+@pytest.mark.slow
 def test_a_real_process(program: RunProgram, warehouse: Path) -> None:
     done = program("inspect", "--warehouse", warehouse, "demo.nope")
     assert done.returncode == 1

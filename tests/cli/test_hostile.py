@@ -89,6 +89,7 @@ def test_usage_errors(run: Run) -> None:
     assert_harmless(run("inspect", "t", "--snapshot", EVIL).output)
 
 
+@pytest.mark.slow
 def test_a_real_process_whose_output_has_no_unicode(program: RunProgram, warehouse: Path) -> None:
     for arguments in (["inspect", "--deletes"], ["explain", "true"], ["inspect", "--json"]):
         done = program(

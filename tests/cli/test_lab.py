@@ -88,6 +88,7 @@ def test_an_unknown_language_is_refused(run: Run, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_jupyterlab_starts_at_the_first_lesson(tmp_path: Path) -> None:
     environment = {
         **os.environ,

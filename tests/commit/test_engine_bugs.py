@@ -5,42 +5,42 @@ Those that concern compaction and the conversion of equality deletes are with th
 
 | bug | upstream | test |
 |---|---|---|
-| a delete of another spec or partition is applied | #16957 | deletes/test_scan_planning.py::test_a_vector_of_another_partition_is_refused |
-| every vector of a Puffin file is taken for the last | #17497 | deletes/test_scan_planning.py::test_each_file_has_its_own_vector |
+| a delete of another spec or partition is applied | #16957 | deletes/test_plan.py::test_a_vector_of_another_partition_is_refused |
+| every vector of a Puffin file is taken for the last | #17497 | deletes/test_plan.py::test_each_file_has_its_own_vector |
 | a CRC error that does not say what it found | #17393 | formats/test_deletion_vector.py::test_crc_error_tells_both_sums |
-| delete manifests missing in metadata tables | #17440, #17443 | operations/test_inspect.py::test_what_is_stored_is_shown |
-| time travel by a log that is not sorted | #17360 | operations/test_read.py::test_the_log_of_snapshots_need_not_be_sorted |
+| delete manifests missing in metadata tables | #17440, #17443 | verbs/test_inspect.py::test_what_is_stored_is_shown |
+| time travel by a log that is not sorted | #17360 | verbs/test_scan.py::test_the_log_of_snapshots_need_not_be_sorted |
 | last updated by the file's sequence number | #17039 | commit/test_engine_bugs.py::test_last_updated_is_the_data_sequence_number |
 | duplicate counting in parallel filtering | #16686 | commit/test_engine_bugs.py::test_the_summary_counts_each_file_once |
-| row ids change when a manifest is rewritten | #16699, #16263 | operations/test_lineage.py::test_kept_entries_carry_their_first_row_id |
-| row ids change when manifests are rewritten | #16699 | operations/maintenance/test_rewrite_manifests.py::test_after_an_upgrade_row_ids_are_counted_once |
+| row ids change when a manifest is rewritten | #16699, #16263 | verbs/test_lineage.py::test_kept_entries_carry_their_first_row_id |
+| row ids change when manifests are rewritten | #16699 | maintenance/test_rewrite_manifests.py::test_after_an_upgrade_row_ids_are_counted_once |
 | lineage of rows in ORC and Avro | #15776, #15508, #15187 | interop/test_corpus.py::test_every_read_is_row_for_row_what_spark_reads |
-| v2 deletes slip into a table that was upgraded | #16146 | commit/test_commit.py::test_an_upgrade_meanwhile |
+| v2 deletes slip into a table that was upgraded | #16146 | commit/test_swap.py::test_an_upgrade_meanwhile |
 | a data file goes and its vector stays | #16078, #13222, #13245 | commit/test_validation.py::test_removing_a_data_file_removes_its_vector |
 | a delete of whole files looks at the wrong branch | #15512 | commit/test_engine_bugs.py::test_whole_files_of_a_branch |
 | ranges written unlike single positions | #15791 | formats/test_deletion_vector.py::test_ranges_have_what_java_deleted_by_ranges |
 | conflicts looked for within the filter only | #15966, #15653 | commit/test_java_cases.py::test_3_2_5_a_filter_narrower_than_what_is_touched_hides_no_concurrent_vector |
 | lists and maps in changed tables | #15726, #15632 | commit/test_engine_bugs.py::test_lists_and_maps_are_carried_on |
-| keys depend on the columns that are read | #13873 | operations/test_delete_keys.py::test_the_order_of_key_columns_does_not_matter |
+| keys depend on the columns that are read | #13873 | verbs/test_delete_keys.py::test_the_order_of_key_columns_does_not_matter |
 | a stale sequence number ends the commit | #15126 | table/test_metadata.py::test_a_snapshot_behind_the_table_is_a_conflict |
 | two vectors of one file in one commit | #15006 | commit/test_validation.py::test_two_vectors_for_one_file_in_a_commit |
-| manifests are not counted | #15003 | commit/test_commit.py::test_the_summary_of_an_append |
-| equality deletes of a dropped column | #15268 | operations/test_delete_keys.py::test_a_dropped_key_column |
-| equality deletes of a promoted column | #15268 | operations/test_delete_keys.py::test_a_promoted_key_column |
+| manifests are not counted | #15003 | commit/test_swap.py::test_the_summary_of_an_append |
+| equality deletes of a dropped column | #15268 | verbs/test_delete_keys.py::test_a_dropped_key_column |
+| equality deletes of a promoted column | #15268 | verbs/test_delete_keys.py::test_a_promoted_key_column |
 | bounds of binary partitions after a rewrite | #15127 | commit/test_engine_bugs.py::test_bounds_of_binary_partitions_in_rewritten_manifests |
-| keys of nanoseconds | #14974 | operations/test_delete_keys.py::test_every_key_type |
+| keys of nanoseconds | #14974 | verbs/test_delete_keys.py::test_every_key_type |
 | cleaning up after a commit removes what it wrote | #15511 | commit/test_conflicts.py::test_what_landed |
 | a change that only adds data is no append | #14581 | commit/test_validation.py::test_operations_are_named_as_java_names_them |
 | metrics of delete files | #13161 | formats/test_delete_file.py::test_our_position_metrics_are_java_s |
-| expiry of a table with several refs | #13614, #13568 | operations/maintenance/test_expire_snapshots.py::test_branches_and_tags_keep_their_snapshots |
-| expiry removes a file that was added again | #17304 | operations/maintenance/test_expire_snapshots.py::test_a_file_that_was_added_again_stays |
+| expiry of a table with several refs | #13614, #13568 | maintenance/test_expire_snapshots.py::test_branches_and_tags_keep_their_snapshots |
+| expiry removes a file that was added again | #17304 | maintenance/test_expire_snapshots.py::test_a_file_that_was_added_again_stays |
 | an empty Puffin file | #13666 | formats/test_puffin.py::test_smallest_file |
 | concurrent vectors of one file | #17754 | commit/test_conflicts.py::test_the_union_of_vectors_takes_the_place_of_what_landed |
-| two vectors of one file in a table | #17207 | operations/test_repair.py::test_two_vectors_become_one |
+| two vectors of one file in a table | #17207 | maintenance/test_repair.py::test_two_vectors_become_one |
 | keys inside structs | #15826, trino #29763 | operations/test_delete_keys.py::test_nested_keys |
 | a second delete leaves two vectors | go #1372, #1868 | commit/test_java_cases.py::test_3_2_6_a_vector_that_was_live_before_is_removed_or_the_change_refused |
 | vectors of a rewrite are checked too early | go #1677 | commit/test_java_cases.py::test_3_4_2_position_deletes_become_vectors_while_a_vector_lands |
-| dangling equality deletes pile up | go #946, pyiceberg #3925 | operations/test_repair.py::test_dangling_equality_deletes_are_removed |
+| dangling equality deletes pile up | go #946, pyiceberg #3925 | maintenance/test_repair.py::test_dangling_equality_deletes_are_removed |
 """  # noqa: E501  # a row of a table is one line
 
 from __future__ import annotations

@@ -160,6 +160,7 @@ def manifests(draw: st.DrawFn) -> tuple[bytes, ManifestFile]:
     return data, row
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(manifests())
 def test_generated_manifests_have_the_same_entries(case: tuple[bytes, ManifestFile]) -> None:

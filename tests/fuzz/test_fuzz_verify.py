@@ -40,6 +40,7 @@ def mutate(data: bytes, rng: random.Random) -> bytes:
     return bytes(out)
 
 
+@pytest.mark.slow
 def test_any_byte_of_any_file(table: dk.Table) -> None:
     files = sorted(f for f in files_of(table) if not f.endswith(".json"))
     rng = random.Random(len(files))

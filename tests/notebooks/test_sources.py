@@ -25,6 +25,7 @@ def stored(language: str, name: str) -> nbformat.NotebookNode:
     return nbformat.read(notebook_file(language, name), as_version=4)
 
 
+@pytest.mark.first_tier
 def test_everything_generated_is_as_built() -> None:
     assert differences() == [], "run `python -m tests.tools.build_notebooks`"
 

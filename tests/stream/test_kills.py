@@ -31,6 +31,7 @@ def dying() -> Iterator[subprocess.Popen[str]]:
         assert process.wait(60) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in CASES if n.startswith("stream.") and "race" not in n])
 def test_another_process_goes_on(tmp_path: Path, name: str, dying: subprocess.Popen[str]) -> None:
     assert dying.stdin is not None

@@ -116,6 +116,7 @@ def test_s3(s3: S3, scheme: str) -> None:
     check_listing(PyIcebergIO(s3.properties, f"{scheme}://x"), f"{scheme}://{s3.bucket()}/some/table")
 
 
+@pytest.mark.slow
 def test_more_than_a_page_of_s3(s3: S3) -> None:
     bucket = s3.bucket()
     for i in range(1005):

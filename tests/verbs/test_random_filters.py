@@ -79,6 +79,7 @@ def scanned(table: dk.Table, where: str) -> list[int]:
     return sorted(dk.scan(table, where, ["id"]).to_arrow()["id"].to_pylist())
 
 
+@pytest.mark.slow
 @pytest.mark.peers
 def test_the_rows_that_duckdb_chooses(tables: list[dk.Table], rows: pa.Table) -> None:
     wanted = filters(COUNT)
