@@ -17,21 +17,20 @@ from deletekit.cli.printer import Facts, Unbroken, bold, heading, pairs, some
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.safe_text import count, json_ready, short
+from deletekit.table.modes import DELETE_MODES
 
 if TYPE_CHECKING:
     from deletekit.cli.stored_values import StoredValues
     from deletekit.engines.local import Engine
-
-_MODES = ("copy-on-write", "merge-on-read", "equality-delete", "position-delete", "deletion-vector")
 
 
 @click.command(cls=TableAnswerCommand, short_help="Delete rows in one commit, in any mode.")
 @click.argument("where")
 @click.option(
     "--mode",
-    type=click.Choice(_MODES),
+    type=click.Choice(DELETE_MODES),
     metavar="MODE",
-    help=f"{', '.join(_MODES[:-1])} or {_MODES[-1]}.  [default: the table's write.delete.mode]",
+    help=f"{', '.join(DELETE_MODES[:-1])} or {DELETE_MODES[-1]}.  [default: the table's write.delete.mode]",
 )
 @branch_option("commit to")
 @click.option(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,10 +29,9 @@ from deletekit.deletes.which_apply import own_deletes
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.table.modes import RowMode
 from deletekit.table.reserved_fields import LINEAGE_FIELDS
 from deletekit.table.types import arrow_field
-
-RowMode = Literal["copy-on-write", "position-delete", "deletion-vector", "equality-delete"]
 
 
 class Change(Protocol):

@@ -14,6 +14,7 @@ from typing import Any
 
 from deletekit.errors import InvalidInputError
 from deletekit.formats.metrics import metrics_mode
+from deletekit.table.modes import DELETE_MODES
 
 _MIB = 1 << 20
 _FOREVER = 2**63 - 1
@@ -73,7 +74,7 @@ def _json_list(text: str) -> str:
 
 _BOOLEAN = Kind("true or false", lambda text: _one_of("true", "false").parse(text) == "true")
 _LOCATION = Kind("a location", _location)
-_MODE = _one_of("copy-on-write", "merge-on-read", "position-delete", "deletion-vector", "equality-delete")
+_MODE = _one_of(*DELETE_MODES)
 _ISOLATION = _one_of("serializable", "snapshot")
 _FORMAT = _one_of("parquet", "orc", "avro")
 _METRICS = Kind("none, counts, truncate(N) or full", metrics_mode)

@@ -37,7 +37,7 @@ Those that concern compaction and the conversion of equality deletes are with th
 | an empty Puffin file | #13666 | formats/test_puffin.py::test_smallest_file |
 | concurrent vectors of one file | #17754 | commit/test_conflicts.py::test_the_union_of_vectors_takes_the_place_of_what_landed |
 | two vectors of one file in a table | #17207 | maintenance/test_repair.py::test_two_vectors_become_one |
-| keys inside structs | #15826, trino #29763 | operations/test_delete_keys.py::test_nested_keys |
+| keys inside structs | #15826, trino #29763 | verbs/test_delete_keys.py::test_nested_keys |
 | a second delete leaves two vectors | go #1372, #1868 | commit/test_java_cases.py::test_3_2_6_a_vector_that_was_live_before_is_removed_or_the_change_refused |
 | vectors of a rewrite are checked too early | go #1677 | commit/test_java_cases.py::test_3_4_2_position_deletes_become_vectors_while_a_vector_lands |
 | dangling equality deletes pile up | go #946, pyiceberg #3925 | maintenance/test_repair.py::test_dangling_equality_deletes_are_removed |

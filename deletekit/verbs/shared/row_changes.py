@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.conflicts import isolation_level
-from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult, RowMode, change_files
+from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult, change_files
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.filter import filter_field_ids
 from deletekit.deletes.keys import KeySet, distinct_keys
@@ -28,11 +28,9 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DeleteFile
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.modes import DELETE_MODES, RowMode
 from deletekit.table.properties import value_of
 from deletekit.verbs.shared.equality_keys import equality_fields_of, nested_keys
-
-DeleteMode = Literal["copy-on-write", "merge-on-read", "position-delete", "deletion-vector", "equality-delete"]
-_MODES = ("copy-on-write", "merge-on-read", "position-delete", "deletion-vector", "equality-delete")
 
 
 def choose_mode(metadata: TableMetadata, verb: str, mode: str | None) -> RowMode:
@@ -43,8 +41,10 @@ def choose_mode(metadata: TableMetadata, verb: str, mode: str | None) -> RowMode
     """
     name = f"write.{verb}.mode"
     chosen = value_of(metadata.properties, name) if mode is None else mode
-    if chosen not in _MODES:
-        raise InvalidInputError("unknown mode", kind="mode", field="mode", found=chosen, expected=", ".join(_MODES))
+    if chosen not in DELETE_MODES:
+        raise InvalidInputError(
+            "unknown mode", kind="mode", field="mode", found=chosen, expected=", ".join(DELETE_MODES)
+        )
     if chosen == "merge-on-read":
         chosen = metadata.version.position_delete_kind
     if chosen != "copy-on-write":
