@@ -80,13 +80,16 @@ def run_python(page: Path, *, spark: bool) -> None:
 
 
 def test_every_block_runs_or_says_why_not() -> None:
-    """Python runs in the tests below, commands in the last; the exercise in TOML is read by the test after them."""
+    """Python runs in the tests below, commands in the last; the exercise in TOML is read by the test after them.
+
+    A block of text is a picture.
+    """
     assert len(PAGES) > 20
     unknown = [
         str(block)
         for page in PAGES
         for block in blocks_of(page)
-        if block.kind not in {"", "python", "python spark", "toml"} and not block.not_run
+        if block.kind not in {"", "python", "python spark", "text", "toml"} and not block.not_run
     ]
     assert unknown == []
     lines = (line for page in PAGES for line in page.read_text(encoding="utf-8").splitlines())
@@ -226,6 +229,14 @@ def test_links_lead_to_files() -> None:
         if "://" not in target and not target.startswith("mailto:") and not (page.parent / target).exists()
     ]
     assert broken == []
+
+
+def test_contributing_names_files_that_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([a-z_]+/[\w/]*\w\.py)`", text))
+    places = [ROOT, ROOT / "deletekit", ROOT / "tests"]
+    assert len(named) > 30
+    assert [name for name in sorted(named) if not any((place / name).is_file() for place in places)] == []
 
 
 def test_changelog_has_this_version() -> None:
