@@ -1,5 +1,20 @@
-"""Spark: a session with Iceberg on the catalogs that deletekit opens, the data source, and a pipeline."""
+"""Spark: a session with Iceberg on the catalogs that deletekit opens, the data source, and a pipeline.
 
-from deletekit.spark.sessions import JARS, fetch_jars, java_problem, java_program, session
+Names are imported when they are first used: Spark imports the data source in each of its planning processes, which need
+nothing else of this package.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from deletekit.spark.sessions import JARS, fetch_jars, java_problem, java_program, session
 
 __all__ = ["JARS", "fetch_jars", "java_problem", "java_program", "session"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'deletekit.spark' has no attribute {name!r}")
+    from deletekit.spark import sessions  # noqa: PLC0415  # it imports catalogs' libraries
+
+    return getattr(sessions, name)

@@ -31,7 +31,7 @@ def test_without_a_jar(java: str, tmp_path: Path) -> None:
         # Tasks write a file for each batch, so that one has landed when the task is killed.
         written = dk.create_table(catalog, "test.written", WORDS, properties={"write.target-file-size-bytes": "1"})
         command = [sys.executable, "-m", "tests.spark.data_source.plain_session", str(tmp_path)]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
         found = json.loads(done.stdout.splitlines()[-1])
