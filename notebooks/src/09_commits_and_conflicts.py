@@ -368,7 +368,7 @@ in_one = RowDelta(
     added_data_files=inserted.added_data_files + again.added_data_files,
     added_delete_files=deleted.added_delete_files,
 )
-commit_change(streamed, lambda attempt: in_one)
+commit_change(plan_change(streamed, lambda base: in_one))
 on_main = dk.scan(streamed, "id = 1").to_arrow().sort_by("value").to_pylist()
 print("one commit:   ", on_main)
 
