@@ -41,13 +41,14 @@ class Head:
     """The live files of a branch's head."""
 
     def __init__(self, io: FileIO, base: Base) -> None:
-        self._base = base
+        # Not the base itself: a head goes to Spark's workers, and the base has the catalog.
+        self._snapshot, self._reader = base.snapshot, base.reader
         self._data = LiveFiles(base.reader, base.snapshot, ManifestContent.DATA)
         self.context = ReadContext(io, base.metadata)
 
     def tasks(self, paths: Collection[str]) -> list[ScanTask]:
         """Return those of these data files that are live, with all their deletes, in the order of `paths`."""
-        if not paths or self._base.snapshot is None:
+        if not paths or self._snapshot is None:
             return []
         found = {e.data_file.file_path: e for e in self._data.with_paths(paths)}
         live = [found[path] for path in paths if path in found]
@@ -55,9 +56,9 @@ class Head:
 
     def deletes(self, content: FileContent) -> Iterator[tuple[ManifestEntry, DeleteFile]]:
         """Yield every live position delete file, or every live equality delete file, but no deletion vectors."""
-        if self._base.snapshot is None:
+        if self._snapshot is None:
             return
-        for columns in self._base.reader.live_columns(self._base.snapshot, ManifestContent.DELETES):
+        for columns in self._reader.live_columns(self._snapshot, ManifestContent.DELETES):
             chosen = columns.is_live & ~columns.is_vector & (columns.content == content)
             for entry in columns.entries(np.flatnonzero(chosen)):
                 assert isinstance(entry.data_file, DeleteFile)
@@ -65,10 +66,10 @@ class Head:
 
     def own_deletes(self, paths: Iterable[str]) -> list[ManifestEntry]:
         """Return the own deletes of these data files, even position deletes that a vector overrules."""
-        if self._base.snapshot is None:
+        if self._snapshot is None:
             return []
         wanted = set(paths)
-        deletes = LiveFiles(self._base.reader, self._base.snapshot, ManifestContent.DELETES)
+        deletes = LiveFiles(self._reader, self._snapshot, ManifestContent.DELETES)
         own = list(deletes.vectors_of(wanted))
         return own + [e for e, d in self.deletes(FileContent.POSITION_DELETES) if referenced_path(d) in wanted]
 
@@ -82,7 +83,7 @@ class Head:
         A file of an old partition spec moves to another partition. A new delete in the old partition would no longer
         find its rows there. A delete in the new partition, which does not apply to the old file, would hide live rows.
         """
-        if any(file.spec_id not in self._base.metadata.specs for file in group.files):
+        if any(file.spec_id not in self.context.metadata.specs for file in group.files):
             return False
         now = {task.data_file.file_path: task for task in self.tasks([t.data_file.file_path for t in group.tasks])}
         for then in group.tasks:
@@ -120,15 +121,15 @@ class Head:
         """Return each partition with equality deletes, and the newest data sequence number that they apply to."""
         found: dict[Scope, int] = {}
         for entry, delete in self.deletes(FileContent.EQUALITY_DELETES):
-            if not is_global(self._base.metadata.specs[delete.spec_id]):
+            if not is_global(self.context.metadata.specs[delete.spec_id]):
                 place = scope_of(delete)
                 found[place] = max(found.get(place, -1), newest_covered(entry))
         return found
 
     @cached_property
     def _index(self) -> DeleteFileIndex:
-        assert self._base.snapshot is not None
-        return delete_index(self._base.metadata, self._base.snapshot, self._base.reader)
+        assert self._snapshot is not None
+        return delete_index(self.context.metadata, self._snapshot, self._reader)
 
 
 def _state(task: ScanTask) -> tuple[object, ...]:

@@ -46,7 +46,7 @@ def test_a_running_session_is_reused(spark: SparkSession, tmp_path: Path) -> Non
     assert dk.spark.session(here) is spark
     with pytest.raises(dk.InvalidInputError, match="at another place") as caught:
         dk.spark.session(tmp_path)
-    assert caught.value.field == "spark.sql.catalog.local.uri"
+    assert caught.value.field == "spark.sql.catalog.local.warehouse"
     assert dk.spark.session(tmp_path, catalog_name="beside") is spark
     catalog = dk.local_catalog(tmp_path, "beside")
     dk.append(dk.create_table(catalog, "db.t", pa.schema([("id", pa.int32())])), [{"id": 7}])
