@@ -89,6 +89,7 @@ def run_pytest(folder: Path, *arguments: str, ci: bool) -> subprocess.CompletedP
     return subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
 def test_a_skip_fails_in_ci(tmp_path: Path, workers: str) -> None:
     (tmp_path / "test_it.py").write_text(SKIPS)
@@ -99,6 +100,7 @@ def test_a_skip_fails_in_ci(tmp_path: Path, workers: str) -> None:
     assert "test_it.py::test_inside was skipped, and CI allows no skip: Skipped: not on this machine" in result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tier", "tests"),
     [(1, {"test_first", "test_first_by_mark"}), (2, {"test_second", "test_on_spark"}), (3, {"test_third"})],
@@ -112,6 +114,7 @@ def test_a_tier_is_chosen_by_marks(tmp_path: Path, tier: int, tests: set[str]) -
     assert {line.rpartition("::")[2] for line in file.read_text().splitlines()} == tests
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
 def test_a_long_test_fails_the_first_tier(tmp_path: Path, workers: str) -> None:
     (tmp_path / "test_it.py").write_text(
@@ -125,6 +128,7 @@ def test_a_long_test_fails_the_first_tier(tmp_path: Path, workers: str) -> None:
     assert "test_first_by_mark" not in result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
 def test_a_skipped_file_fails_in_ci(tmp_path: Path, workers: str) -> None:
     (tmp_path / "test_it.py").write_text("import pytest\npytest.importorskip('no_such_module')\ndef test_it(): pass")

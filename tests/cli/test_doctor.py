@@ -89,6 +89,7 @@ def test_without_java_for_real(program: RunProgram, tmp_path: Path) -> None:
     assert "Not yet: Spark" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_broken_package_for_real(program: RunProgram, tmp_path: Path) -> None:
     (tmp_path / "pyroaring.py").write_text("raise ImportError('libroaring.so: \\x1b[31mno such file')\n")
     root = Path(__file__).parents[2]

@@ -183,6 +183,7 @@ def test_schemas_that_are_not_columns_are_left_to_the_strict_decoder(name: str) 
     assert leaves(read_container(avro_file(schema))) is None
 
 
+@pytest.mark.slow
 def test_damaged_bytes_are_never_read_as_something_else() -> None:
     rng = random.Random(11)
     records = [record(rng) for _ in range(6)]

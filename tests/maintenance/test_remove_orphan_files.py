@@ -324,6 +324,7 @@ def on_s3(s3: S3, tmp_path: Path) -> Iterator[tuple[dk.Catalog, str]]:
     catalog.pyiceberg.engine.dispose()  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spelled", ["s3", "s3a"])
 def test_on_s3(s3: S3, on_s3: tuple[dk.Catalog, str], spelled: str) -> None:
     catalog, bucket = on_s3

@@ -79,6 +79,7 @@ def tables(draw: st.DrawFn) -> tuple[list[int | None], dict[str, Any]]:
     return parents, refs
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(
     table=tables(),

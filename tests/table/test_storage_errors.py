@@ -157,6 +157,7 @@ except dk.StorageError as e:
 """
 
 
+@pytest.mark.slow
 def test_a_file_that_grows_too_large(tmp_path: Path) -> None:
     """The operating system's own answer, and nothing of the file stays."""
     catalog = dk.local_catalog(tmp_path)

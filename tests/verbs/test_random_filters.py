@@ -97,6 +97,7 @@ def test_the_rows_that_duckdb_chooses(tables: list[dk.Table], rows: pa.Table) ->
     assert sum(0 < len(ids) < ROWS for ids in answers) > COUNT / 2, "most filters tell rows apart"
 
 
+@pytest.mark.slow
 @pytest.mark.peers
 def test_a_delete_takes_exactly_the_rows_of_the_scan(tables: list[dk.Table], rows: pa.Table) -> None:
     wanted = [f for f in filters(COUNT // 6, SEED + 1) if f.is_exact]

@@ -226,6 +226,7 @@ def test_damage_is_shown_with_file_and_field(delta: HandMade, name: str) -> None
     assert len(grid(page, "actions").lines) >= 4, "what can be shown is shown"
 
 
+@pytest.mark.slow
 def test_whatever_the_bytes_are_nothing_breaks(delta: HandMade) -> None:
     """Bytes of log, checkpoint and vectors changed at random: a page, or an error that is ours."""
     checkpointed(delta, 2)

@@ -27,6 +27,7 @@ MOST_SENT = 1_000_000
 SUFFIXES = (".json", ".avro", ".puffin", ".parquet")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [2, 3])
 def test_whatever_the_bytes_are_each_view_says_what_is_wrong(tmp_path: Path, version: int) -> None:
     with sample_table(tmp_path / "wh", version) as table:

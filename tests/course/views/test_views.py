@@ -186,6 +186,7 @@ def test_what_is_out_of_range_is_refused(catalog: dk.Catalog, name: str, value: 
 # --- large ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ten_million_positions_open_and_page_quickly() -> None:
     positions = np.random.default_rng(1).choice(40_000_000, 10_000_000, replace=False)
     blob = encode_blob(PositionBitmap(positions))
