@@ -76,8 +76,7 @@ def bitmap_bytes(
     state: dict[str, Any] = {"delete_file": shown.name, "byte": byte, "position": position, "zoom": zoom}
     state |= {"edits": tuple(edits), "raw": raw, "snapshot": snapshot} | ({"start": first} if byte is None else {})
     footer = _footer_payload(shown, ranges)
-    known = None if raw else footer
-    size = f"{len(data):,}" if known is None else _MASK
+    known, size = (None, f"{len(data):,}") if raw or footer is None else (footer, _MASK)
     blocks: list[Block] = [error_facts(shown.problem, messages, shown.location)] if shown.problem is not None else []
     blocks.append(_facts(messages, shown, bitmap, size, ranges))
     blocks += [_map(messages, bitmap, position, zoom, shown.limit)] if bitmap is not None else []
