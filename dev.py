@@ -113,7 +113,7 @@ def install(extras: list[str]) -> None:
 
 
 def make_venv() -> None:
-    """Make .venv, anew when it was made by another Python: its packages would be out of that one's sight."""
+    """Make .venv. Make it again if another Python made it: this one would not see its packages."""
     config = VENV / "pyvenv.cfg"
     made_by = f"version = {platform.python_version()}"
     if config.exists() and made_by in config.read_text(encoding="utf-8").splitlines():
