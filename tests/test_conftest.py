@@ -137,6 +137,7 @@ def test_a_skipped_file_fails_in_ci(tmp_path: Path, workers: str) -> None:
     assert "test_it.py was skipped, and CI allows no skip: Skipped: could not import 'no_such_module'" in result.stdout
 
 
+@pytest.mark.slow
 def test_a_skip_passes_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(SKIPS)
     result = run_pytest(tmp_path, ci=False)
