@@ -13,22 +13,22 @@
 # %% [markdown]
 # # 00 · Start here
 #
-# **10 minutes to read and run, 5 for the exercises.** Nothing has to be installed or started beforehand but this notebook.
+# **10 minutes to read and run, 5 for the exercises.** All you need is this notebook: there is nothing else to install or start.
 #
-# This course is about one question: how does a table of files that are never changed lose a row? You will see every answer that Apache Iceberg has, in its metadata and down to the bytes, on tables that you build yourself.
+# This course answers one question: how can a table lose a row if its files never change? You will see every answer that Apache Iceberg has, from the metadata down to the bytes, in tables that you build yourself.
 #
 # You will be able to
 #
 # - run a lesson and know that your machine is ready for it
 # - answer an exercise, take a hint, and look at the solution
-# - say what a delete leaves untouched
+# - say what a delete does not touch
 #
-# Run a cell with Shift+Enter, from top to bottom. To begin afresh, choose *Restart kernel and run all cells*: every lesson builds its tables anew, in a folder of its own that goes when the kernel ends.
+# Run the cells with Shift+Enter, from top to bottom. To start again, choose *Restart kernel and run all cells*. Every lesson builds its tables again, in its own folder, which is removed when the kernel ends.
 
 # %% [markdown]
 # ## Is everything here?
 #
-# `doctor` looks at this machine. What is missing is named together with the command that brings it, and with what works without it. `doctor(details=True)` prints every check.
+# `doctor` checks this machine. If something is missing, it gives the command that installs it and says what works without it. `doctor(details=True)` prints every check.
 
 # %% tags=["nbval-ignore-output"]
 from deletekit.course import doctor
@@ -38,9 +38,9 @@ doctor()
 # %% [markdown]
 # ## A first table
 #
-# A lesson begins with `lesson(...)`: it opens an empty catalog for you. Where Java is installed, PySpark builds the tables; where it is not, deletekit does, after one sentence that says so. Every cell and every output is the same.
+# A lesson begins with `lesson(...)`, which opens an empty catalog for you. If Java is installed, PySpark builds the tables. If not, deletekit builds them and tells you so in one sentence. Every cell and every output is the same.
 #
-# `users` is the table of the first lessons: four rows, and no column is ever null.
+# `users` is the table of the first lessons. It has four rows, and no column is ever null.
 
 # %%
 import deletekit as dk
@@ -54,9 +54,9 @@ show(dk.scan(users).to_arrow())
 # %% [markdown]
 # ## Predict, then run
 #
-# Before something happens, say what you expect. Write your answer where `...` stands and run the cell. It is noted and not judged yet; a wrong prediction is what one learns most from.
+# Before something happens, say what you expect. Write your answer in place of `...` and run the cell. Your answer is saved but not judged yet. You learn most from a wrong prediction.
 #
-# **00.1** We are about to delete the rows for which `id in (1, 3)` is true. How many rows will a reader find then?
+# **00.1** We will now delete the rows where `id in (1, 3)` is true. How many rows will a reader find after that?
 
 # %% tags=["exercise"] exercise="00.1"
 predict("00.1", ...)
@@ -73,7 +73,7 @@ dk.delete(users, "id in (1, 3)", mode="position-delete")
 show(dk.scan(users).to_arrow())
 
 # %% [markdown]
-# `check` without an answer judges your prediction. An exercise that you have not answered is never an error, so you can always run a whole notebook at once.
+# `check` without an answer judges your prediction. An exercise without an answer is never an error, so you can always run a whole notebook at once.
 
 # %%
 check("00.1")
@@ -81,7 +81,7 @@ check("00.1")
 # %% [markdown]
 # ## Exercises
 #
-# The answer to an exercise is a value: a number, a set, a list, sometimes a function. How you come by it is up to you.
+# The answer to an exercise is a value: a number, a set, a list, sometimes a function. You choose how to find it.
 #
 # **00.2** Which ids are left? Answer with a set, such as `{1, 2}`.
 
@@ -92,13 +92,13 @@ check("00.2", ...)
 check("00.2", set(dk.scan(users).to_arrow()["id"].to_pylist()))
 
 # %% [markdown]
-# Checks know the usual mistakes. Here is a wrong answer, given on purpose: read what comes back.
+# Checks know the usual mistakes. Here is a wrong answer, given on purpose. Read the reply.
 
 # %% tags=["wrong-on-purpose"]
 check("00.2", {1, 3})
 
 # %% [markdown]
-# Stuck? `hint` gives one step at a time, from a nudge to nearly all. `solution` prints the code that answers the exercise, and why.
+# Stuck? `hint` gives one step at a time, from a small clue to almost the whole answer. `solution` prints the code that answers the exercise, and says why it is right.
 
 # %%
 hint("00.2")
@@ -106,7 +106,7 @@ hint("00.2")
 # %% [markdown]
 # ## Look inside
 #
-# Every file and snapshot of a table has a long random name. The lessons call them by short ones: `D1` is the first data file, `P1` the first position delete file, `E1` an equality delete file, `V1` a deletion vector, `S1` the first snapshot. `names.path("D1")` is the real path, and you can open it with whatever you like; here with pyarrow, which knows nothing of Iceberg.
+# Every file and every snapshot has a long random name. The lessons use short names: `D1` is the first data file, `P1` the first position delete file, `E1` an equality delete file, `V1` a deletion vector, `S1` the first snapshot. `names.path("D1")` is the real path. You can open it with any tool; here we use pyarrow, which knows nothing of Iceberg.
 
 # %%
 import pyarrow.parquet as pq
@@ -131,7 +131,7 @@ check("00.3", pq.read_metadata(names.path("D1")).num_rows)
 names.show(dk.explain(users, "id in (1, 2)", columns=["id", "name"]))
 
 # %% [markdown]
-# `RowFate` shows the same for a whole data file. It is a widget: choose a row with the mouse or the arrow keys, and it says which delete hides that row, and why. Where nothing can be clicked, as on GitHub, a widget is a table.
+# `RowFate` shows the same for a whole data file. It is a widget: choose a row with the mouse or the arrow keys, and it says which delete hides that row, and why. Where you cannot click, for example on GitHub, a widget is a table.
 
 # %%
 dk.widgets.RowFate(users, row=0)
@@ -139,7 +139,7 @@ dk.widgets.RowFate(users, row=0)
 # %% [markdown]
 # ## Break it
 #
-# What becomes of the table if `P1` is not read? A reader that knows nothing of delete files brings the deleted rows back. It is the worst bug that a reader can have, because nothing looks wrong. Many lessons end with a part like this: it takes a rule away, and you see what the rule was for.
+# What happens if a reader does not read `P1`? A reader that does not know delete files brings the deleted rows back. This is the worst bug a reader can have, because nothing looks wrong. Many lessons end with a part like this: it removes a rule, and you see why the rule is needed.
 
 # %%
 without_deletes = pq.read_table(names.path("D1"), columns=["id"], partitioning=None)["id"].to_pylist()
@@ -147,7 +147,7 @@ with_deletes = dk.scan(users).to_arrow()["id"].to_pylist()
 print("deleted rows that would be back:", sorted(set(without_deletes) - set(with_deletes)))
 
 # %% [markdown]
-# ## The way through the course
+# ## The lessons of the course
 #
 # | lesson | what it is about |
 # |---|---|
@@ -168,13 +168,13 @@ print("deleted rows that would be back:", sorted(set(without_deletes) - set(with
 # | [14](14_delta_to_iceberg.ipynb) | from Delta to Iceberg |
 # | [15](15_capstone.ipynb) | an incident to solve |
 #
-# `progress()` shows how far you are. It is kept in a small file beside the notebooks, the same for all languages. The lessons exist in English, Korean, Japanese, Chinese and Spanish: open the folder of your language, or set the variable `DELETEKIT_LANG`. No lesson needs the network.
+# `progress()` shows how far you are. Your progress is kept in a small file next to the notebooks, one for all languages. The lessons exist in English, Korean, Japanese, Chinese and Spanish. Open the folder of your language, or set the variable `DELETEKIT_LANG`. No lesson needs the network.
 
 # %% [markdown]
 # ## Key points
 #
-# - A data file is never changed. A delete writes a new file, or says in a second file which rows no longer count.
-# - A reader has to apply every delete of the snapshot that it reads; see [row-level deletes](https://iceberg.apache.org/spec/#row-level-deletes) in the specification.
-# - Predict, run, look inside, answer, break it: each lesson goes this way.
+# - A data file never changes. A delete writes a new file, or it writes a second file that says which rows no longer count.
+# - A reader must apply every delete of the snapshot that it reads; see [row-level deletes](https://iceberg.apache.org/spec/#row-level-deletes) in the specification.
+# - Every lesson has the same steps: predict, run, look inside, answer, break it.
 #
 # Next: [01 · The anatomy of a table](01_table_anatomy.ipynb)

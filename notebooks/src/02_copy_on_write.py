@@ -15,14 +15,14 @@
 #
 # **20 minutes to read and run, 20 for the exercises.** Before it: [01 · The anatomy of a table](01_table_anatomy.ipynb).
 #
-# The simplest way to delete rows from files that cannot be changed: write each file anew without them, and exchange the files in one commit. Readers have nothing more to do. Writers pay.
+# This is the simplest way to delete rows from files that cannot change: write each file again without the rows, and replace the old files in one commit. Readers have no extra work. Writers pay.
 #
 # You will be able to
 #
-# - predict which files leave and come when rows are deleted by copy-on-write
+# - predict which files copy-on-write removes and adds
 # - read from the manifests what a commit did
 # - say what a delete costs, and when it costs nothing
-# - explain why a row keeps its row id when it is moved
+# - explain why a row keeps its row id when it moves
 
 # %% [markdown]
 # ## Predict
@@ -65,7 +65,7 @@ check("02.1")
 # %% [markdown]
 # ## Look inside
 #
-# The manifests of the new snapshot say what happened, file by file. `status` 0 is existing, 1 is added, 2 is deleted. An entry with status 2 is written by the snapshot that removed the file, and is left out by the next one.
+# The manifests of the new snapshot say what happened to each file. `status` 0 is existing, 1 is added, 2 is deleted. The snapshot that removes a file writes an entry with status 2. The next snapshot leaves this entry out.
 
 
 # %%
@@ -87,7 +87,7 @@ def entries(table):
 show(entries(users))
 
 # %% [markdown]
-# **02.2** Which status has each of the two files in this snapshot? Answer with a dict, such as `{"D1": 0, "D2": 0}`.
+# **02.2** What is the status of each of the two files in this snapshot? Answer with a dict, such as `{"D1": 0, "D2": 0}`.
 
 # %% tags=["exercise"] exercise="02.2"
 check("02.2", ...)
@@ -96,17 +96,17 @@ check("02.2", ...)
 check("02.2", {row["file"]: row["status"] for row in entries(users)})
 
 # %% [markdown]
-# `SnapshotDiff` lays two snapshots side by side: which files and rows came and went, and the counters of the summary, once as they were written and once counted anew.
+# `SnapshotDiff` compares two snapshots: which files and rows came and went. It also shows the counters of the summary twice: as written, and as counted by the widget.
 
 # %%
 dk.widgets.SnapshotDiff(users)
 
 # %% [markdown]
-# There is no delete file and no delete manifest: whoever reads this snapshot reads data files and nothing else. That is the strength of copy-on-write.
+# There is no delete file and no delete manifest. A reader of this snapshot reads data files and nothing else. That is the strength of copy-on-write.
 #
 # ## Whole files
 #
-# A table with two data files, ids 1 to 4 and 5 to 8. First a delete that hits some rows of a file, and then one that hits all rows of a file.
+# This table has two data files, ids 1 to 4 and 5 to 8. The first delete hits some rows of a file. The second one hits all rows of a file.
 
 # %%
 import pyarrow as pa
@@ -119,7 +119,7 @@ for what, commit in (("some rows of a file", some), ("all rows of a file", all_r
     print(f"{what}: {commit.operation}, {len(commit.added_data_files)} added, {len(commit.removed_data_files)} removed")
 
 # %% [markdown]
-# **02.3** Which operation has the snapshot of each delete? Answer with a dict whose keys are `"some"` and `"all"`.
+# **02.3** Which operation does the snapshot of each delete have? Answer with a dict whose keys are `"some"` and `"all"`.
 
 # %% tags=["exercise"] exercise="02.3"
 check("02.3", ...)
@@ -128,11 +128,11 @@ check("02.3", ...)
 check("02.3", {"some": some.operation, "all": all_rows.operation})
 
 # %% [markdown]
-# When the statistics in the manifest show that every row of a file is hit, as with whole partitions, not even the file has to be read. Such a delete writes metadata only, in whatever mode. It is the cheapest there is.
+# Sometimes the statistics in the manifest show that a delete hits every row of a file, for example a whole partition. Then the file is not even read. In every mode such a delete writes only metadata. No delete is cheaper.
 #
 # ## Row lineage
 #
-# In format version 3 every row has an identity: `_row_id`, and the sequence number of the commit that last changed it. They follow from the place of the row until the row is moved; a rewrite must carry them along.
+# In format version 3 every row has an identity: `_row_id`, and the sequence number of the commit that last changed it. Both follow from the place of the row until the row moves. A rewrite must keep them.
 
 # %%
 people = here.table("people", dk.datasets.users(), format_version=3)
@@ -140,7 +140,7 @@ columns = ["id", "_row_id", "_last_updated_sequence_number"]
 show(dk.scan(people, columns=columns).to_arrow())
 
 # %% [markdown]
-# **02.4** Ids 1 and 3 are deleted by copy-on-write, so ids 2 and 4 move into a new file. Which row ids do they have there? Answer with a set.
+# **02.4** Copy-on-write deletes ids 1 and 3, so ids 2 and 4 move into a new file. Which row ids do they have there? Answer with a set.
 
 # %% tags=["exercise"] exercise="02.4"
 predict("02.4", ...)
@@ -158,14 +158,14 @@ check("02.4")
 # %% [markdown]
 # ## What it costs
 #
-# A file with 1000 rows, of which we delete one.
+# A file has 1000 rows. We delete one of them.
 
 # %%
 thousand = here.table("thousand", pa.table({"id": pa.array(range(1000), pa.int64())}))
 commit = dk.delete(thousand, "id = 500", mode="copy-on-write")
 
 # %% [markdown]
-# **02.5** How many rows did this delete write? The value that `delete` returns, `commit`, knows the files that it added.
+# **02.5** How many rows did this delete write? `delete` returned `commit`, which knows the files that it added.
 
 # %% tags=["exercise"] exercise="02.5"
 check("02.5", ...)
@@ -174,7 +174,7 @@ check("02.5", ...)
 check("02.5", sum(file.record_count for file in commit.added_data_files))
 
 # %% [markdown]
-# The same delete as a position delete writes one line. Who deletes often and reads seldom will not want to copy; who deletes seldom and reads often will. [Lesson 03](03_choose_a_mode.ipynb) weighs them against each other.
+# The same delete as a position delete writes one line. Copying is costly if you delete often and read rarely; it pays off the other way round. [Lesson 03](03_choose_a_mode.ipynb) compares the two.
 
 # %%
 again = here.table("again", pa.table({"id": pa.array(range(1000), pa.int64())}))
@@ -184,7 +184,7 @@ print("lines written:", sum(file.record_count for file in commit.added_delete_fi
 # %% [markdown]
 # ## Break it
 #
-# Is a deleted row gone? It is gone from the newest snapshot. The file that held it is still on the disk, and an older snapshot still reads it. Whoever must erase data, by law for instance, is not done with a delete.
+# Is a deleted row gone? It is gone from the newest snapshot. But the old file is still on the disk, and an older snapshot still reads it. If you must erase data, for example by law, a delete is not enough.
 
 # %%
 import pyarrow.parquet as pq
@@ -193,7 +193,7 @@ print("ids in D1 on the disk:", pq.read_table(names.path("D1"), columns=["id"], 
 print("ids in snapshot S1:", dk.scan(users, snapshot_id=names.snapshot_id("S1")).to_arrow()["id"].to_pylist())
 
 # %% [markdown]
-# Only when the older snapshot expires, and with it the last way to the file, the file goes too.
+# The file goes only when the older snapshot expires, because then nothing leads to the file any more.
 
 # %%
 from pathlib import Path
@@ -205,9 +205,9 @@ print("D1 is still on the disk:", old_file.exists())
 # %% [markdown]
 # ## Key points
 #
-# - Copy-on-write exchanges data files: the rows that stay are written again, the old file leaves the table, and no delete file is left for readers. The writer needs no more of the format than [manifests](https://iceberg.apache.org/spec/#manifests).
-# - The operation of the [snapshot](https://iceberg.apache.org/spec/#snapshots) is `overwrite`, or `delete` when files only leave.
+# - Copy-on-write replaces data files: it writes the remaining rows again, the old file leaves the table, and readers get no delete file. The writer needs only the [manifests](https://iceberg.apache.org/spec/#manifests) of the format.
+# - The operation of the [snapshot](https://iceberg.apache.org/spec/#snapshots) is `overwrite`, or `delete` if files only leave.
 # - A rewritten row keeps its `_row_id`: [row lineage](https://iceberg.apache.org/spec/#row-lineage).
-# - A delete is not an erasure while a snapshot still reaches the old file.
+# - A delete does not erase anything while a snapshot still leads to the old file.
 #
 # Next: [03 · Choose a mode](03_choose_a_mode.ipynb)

@@ -15,18 +15,18 @@
 #
 # **20 minutes to read and run, 15 for the exercises.** Before it: [02 · Copy-on-write](02_copy_on_write.ipynb).
 #
-# Copy-on-write makes readers fast and writers slow, merge-on-read the other way round. Which one a writer takes is up to a table property, and a hint is all that this property is.
+# Copy-on-write makes reads fast and writes slow. Merge-on-read does the opposite. A table property says which mode to use, but it is only a hint.
 #
 # You will be able to
 #
-# - say which mode a delete will take, and why
-# - explain why a deletion vector that you expected did not appear
+# - say which mode a delete will use, and why
+# - explain why you got no deletion vector
 # - estimate what a delete costs in each mode
 
 # %% [markdown]
 # ## Predict
 #
-# A table of format version 3 with four rows in one data file, and no property set. **03.1** We delete one row. How many data files and how many delete files will the commit add? Answer with a dict, such as `{"data": 2, "deletes": 2}`.
+# A table of format version 3 has four rows in one data file, and no property is set. **03.1** We delete one row. How many data files and how many delete files will the commit add? Answer with a dict, such as `{"data": 2, "deletes": 2}`.
 
 # %% tags=["exercise"] exercise="03.1"
 from deletekit.course import predict
@@ -66,7 +66,7 @@ check("03.1")
 # %% [markdown]
 # ## The property is a hint
 #
-# `write.delete.mode` says which mode the owner of the table would like: `copy-on-write`, which is the default, or `merge-on-read`. Updates and merges have properties of their own, `write.update.mode` and `write.merge.mode`. Each writer decides for itself whether it follows, and each operation can choose another mode.
+# `write.delete.mode` says which mode the owner of the table prefers: `copy-on-write`, which is the default, or `merge-on-read`. Updates and merges have their own properties, `write.update.mode` and `write.merge.mode`. Each writer decides whether to follow the hint, and each operation can choose another mode.
 
 # %%
 rows = []
@@ -78,7 +78,7 @@ for mode in ("copy-on-write", "merge-on-read"):
 show(rows)
 
 # %% [markdown]
-# What merge-on-read means depends on the format version: position delete files in version 2, deletion vectors in version 3.
+# The meaning of merge-on-read depends on the format version: position delete files in version 2, deletion vectors in version 3.
 
 # %%
 for version in (2, 3):
@@ -88,7 +88,7 @@ for version in (2, 3):
     print(f"version {version}: {file.kind}")
 
 # %% [markdown]
-# **03.2** Which modes write a delete without reading any row first? Answer with a set of names out of `"copy-on-write"`, `"equality-delete"`, `"position-delete"` and `"deletion-vector"`.
+# **03.2** Which modes write a delete without reading any row first? Answer with a set of names from `"copy-on-write"`, `"equality-delete"`, `"position-delete"` and `"deletion-vector"`.
 
 # %% tags=["exercise"] exercise="03.2"
 check("03.2", ...)
@@ -99,7 +99,7 @@ check("03.2", {"equality-delete"})
 # %% [markdown]
 # ## Look inside: where is my deletion vector?
 #
-# It is one of the questions that are asked most: "I deleted rows from a table of version 3, and there is no Puffin file." Here are three such tables.
+# People ask this often: "I deleted rows from a table of version 3, and there is no Puffin file." Here are three such tables.
 
 # %%
 import pyarrow as pa
@@ -121,7 +121,7 @@ for name, table in (("default", first), ("whole file", second), ("overridden", t
     print(f"{name}: write.delete.mode is {table.properties.get('write.delete.mode', 'not set')}")
 
 # %% [markdown]
-# **03.3** Which reason belongs to which table? 1: the table is copy-on-write. 2: the file itself left the table. 3: the call asked for another mode. Answer with a dict of numbers, with the keys `"default"`, `"whole file"` and `"overridden"`.
+# **03.3** What is the reason for each table? 1: the table is copy-on-write. 2: the file itself left the table. 3: the call asked for another mode. Answer with a dict of numbers, with the keys `"default"`, `"whole file"` and `"overridden"`.
 
 # %% tags=["exercise"] exercise="03.3"
 check("03.3", ...)
@@ -132,7 +132,7 @@ check("03.3", {"default": 1, "whole file": 2, "overridden": 3})
 # %% [markdown]
 # ## What it costs
 #
-# Twenty files of 100 rows, and a delete that hits one row in each of them. **03.4** How many data files will copy-on-write rewrite?
+# There are twenty files of 100 rows, and a delete hits one row in each file. **03.4** How many data files will copy-on-write rewrite?
 
 # %% tags=["exercise"] exercise="03.4"
 predict("03.4", ...)
@@ -172,7 +172,7 @@ show(rows)
 check("03.4")
 
 # %% [markdown]
-# All four leave the same rows. Copy-on-write wrote 1980 rows to lose 20; the others wrote 20 lines, and every reader has to apply these from now on: by position, which is cheap, or by comparing values, which is not.
+# All four leave the same rows. Copy-on-write wrote 1980 rows to lose 20. The others wrote 20 lines, and from now on every reader must apply them. By position that is cheap. By comparing values it is not.
 #
 # | mode | the writer | the reader | choose it when |
 # |---|---|---|---|
@@ -182,7 +182,7 @@ check("03.4")
 # | deletion vector | reads, writes one bitmap for each file | skips positions, one small read for each file | deletes are frequent, format version 3 |
 
 # %% [markdown]
-# `CostMeter` does this with tables of its own, and counts bytes too. Change the number of files or the share of rows that is deleted, and watch what each mode writes and what it leaves to be read.
+# `CostMeter` measures this on its own tables, and counts bytes too. Change the number of files or the share of deleted rows. Watch what each mode writes, and what readers have to read.
 
 # %%
 dk.widgets.CostMeter()
@@ -190,7 +190,7 @@ dk.widgets.CostMeter()
 # %% [markdown]
 # ## Break it
 #
-# What if nobody cleans up after merge-on-read? Let us delete ten times, one row each time, from one file of format version 2, and count what a reader must open.
+# What if nobody cleans up after merge-on-read? We delete ten times, one row each time, from one file of format version 2. Then we count the files that a reader must open.
 
 # %%
 growing = here.table("growing", pa.table({"id": pa.array(range(1000), pa.int64())}), properties=merge_on_read)
@@ -203,13 +203,13 @@ print("after compaction:", len(Aliases(growing).deletes()))
 print("rows:", dk.scan(growing).count())
 
 # %% [markdown]
-# The deletes add up until somebody rewrites them. With deletion vectors there is always one at most for each data file; equality deletes are the worst, since each of them concerns all older files.
+# The deletes add up until somebody rewrites them. A data file never has more than one deletion vector. Equality deletes are the worst: each one concerns all older files.
 #
 # ## Key points
 #
 # - `write.delete.mode`, `write.update.mode` and `write.merge.mode` are hints with the default `copy-on-write`: [write properties](https://iceberg.apache.org/docs/latest/configuration/#write-properties).
 # - Merge-on-read writes position delete files in version 2 and deletion vectors in version 3: [row-level deletes](https://iceberg.apache.org/spec/#row-level-deletes).
-# - When all rows of a file go, the file goes, in every mode, and no delete is written.
-# - It is the spread of the deleted rows over files, more than their number, that makes copy-on-write dear.
+# - If a delete hits all rows of a file, the file leaves the table. This is so in every mode, and no delete file is written.
+# - What makes copy-on-write expensive is how many files the deleted rows touch, not how many rows there are.
 #
 # Next: [04 · Equality deletes](04_equality_deletes.ipynb)
