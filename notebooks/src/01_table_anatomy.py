@@ -15,18 +15,18 @@
 #
 # **20 minutes to read and run, 15 for the exercises.** Before it: [00 · Start here](00_start_here.ipynb).
 #
-# An Iceberg table is four kinds of files, each of which names the next: table metadata, manifest list, manifest, data file. None of them is ever changed. This lesson opens all four by hand.
+# An Iceberg table has four kinds of files, and each names the next: table metadata, manifest list, manifest, data file. None of them ever changes. In this lesson you open all four by hand.
 #
 # You will be able to
 #
-# - go the way of a reader from the table metadata to a row
-# - say which file holds the snapshots, and which ones the statistics
-# - predict what a commit writes, and what it leaves alone
+# - follow a reader from the table metadata to a row
+# - say which file holds the snapshots, and which ones hold the statistics
+# - predict what a commit writes, and what it does not touch
 
 # %% [markdown]
 # ## Predict
 #
-# The table `users` exists and is empty. We append four rows, in one commit. **01.1** How many new files will lie on the disk afterwards?
+# The table `users` exists and is empty. We append four rows in one commit. **01.1** After that, how many new files will be on the disk?
 
 # %% tags=["exercise"] exercise="01.1"
 from deletekit.course import predict
@@ -41,7 +41,7 @@ predict("01.1", 4)
 # %% [markdown]
 # ## Run
 #
-# A new table is one file, its first table metadata. The append comes on top of it.
+# A new table is one file, its first table metadata. The append adds its files to that.
 
 # %%
 import deletekit as dk
@@ -68,7 +68,7 @@ files = [p for p in (here.folder / "course" / "users").rglob("*.*") if p.is_file
 show([{"file": name, "on the disk": number} for name, number in sorted(Counter(map(kind, files)).items())])
 
 # %% [markdown]
-# Two table metadata files: that of the empty table, and that of the append.
+# There are two table metadata files: one of the empty table and one of the append.
 
 # %%
 check("01.1")
@@ -76,7 +76,7 @@ check("01.1")
 # %% [markdown]
 # ## Look inside: the table metadata
 #
-# It is JSON. Its location is the only thing that the catalog keeps for a table: a commit is the moment at which the catalog exchanges one location for the next.
+# It is JSON. For each table the catalog keeps only the location of this file. A commit is the moment when the catalog swaps this location for the next one.
 
 # %%
 import json
@@ -88,7 +88,7 @@ names.show(metadata, "format-version", "last-sequence-number", "last-column-id",
 names.show(metadata["schemas"][0]["fields"], "id", "name", "type", "required")
 
 # %% [markdown]
-# Every column has a **field id**. Files refer to columns by this number, never by name, so a column may be renamed at any time.
+# Every column has a **field id**. Files use this number to name a column, never its name. So you can rename a column at any time.
 
 # %%
 names.show(
@@ -113,7 +113,7 @@ check("01.2", "table metadata")
 # %% [markdown]
 # ## Look inside: the manifest list
 #
-# One for each snapshot, in Avro. Each record names one manifest. `content` says what is in that manifest: 0 is data files, 1 is deletes.
+# Each snapshot has one, in Avro. Each record names one manifest. `content` says what is in that manifest: 0 is data files, 1 is deletes.
 
 # %%
 import fastavro
@@ -129,7 +129,7 @@ names.show(records("L1"), "manifest_path", "content", "sequence_number", "added_
 # %% [markdown]
 # ## Look inside: the manifest
 #
-# Also Avro; one record, called entry, for each file. `status` 1 is added. The sequence number is NULL in an entry that was just added: when the manifest was written, nobody knew yet whether the commit would win and which number it would get. A reader takes the number from the manifest list.
+# A manifest is also Avro. It has one record for each file, called an entry. `status` 1 is added. The sequence number of a new entry is NULL: when the manifest was written, nobody knew whether the commit would win, or which number it would get. A reader takes the number from the manifest list.
 
 # %%
 names.show(
@@ -150,9 +150,9 @@ for which in ("lower_bounds", "upper_bounds"):
     print(which, "of field 1:", stored[1].hex(" "))
 
 # %% [markdown]
-# An entry has the smallest and the largest value of each column, by field id, as bytes. With these a reader leaves files out that cannot hold what it looks for.
+# An entry stores the smallest and the largest value of each column, by field id, as bytes. With these bounds a reader can skip files that cannot hold the rows it looks for.
 #
-# **01.3** Write a function that turns such a bound of an `int` column into a number. It is tried on several, one of them negative.
+# **01.3** Write a function that turns a bound of an `int` column into a number. The check tries several bounds, one of them negative.
 
 
 # %% tags=["exercise"] exercise="01.3"
@@ -172,7 +172,7 @@ check("01.3", number_of)
 # %% [markdown]
 # ## Look inside: the data file
 #
-# Parquet, with the field ids in its schema. It knows nothing of snapshots, sequence numbers or deletes: that is why a delete can be written without touching it.
+# It is Parquet, with the field ids in its schema. It knows nothing of snapshots, sequence numbers or deletes. That is why a delete does not have to touch it.
 
 # %%
 import pyarrow.parquet as pq
@@ -200,7 +200,7 @@ for alias in ("D1", "D2", "D3"):
 show(rows)
 
 # %% [markdown]
-# **01.4** Which file holds the row with id 7? Answer with its short name, such as `"D3"`. `names.path("D3")` can be opened with `pq.read_table`.
+# **01.4** Which file holds the row with id 7? Answer with its short name, such as `"D3"`. You can open `names.path("D3")` with `pq.read_table`.
 
 # %% tags=["exercise"] exercise="01.4"
 check("01.4", ...)
@@ -210,7 +210,7 @@ holds = [a for a in ("D1", "D2", "D3") if 7 in pq.read_table(names.path(a), part
 check("01.4", holds[0])
 
 # %% [markdown]
-# **01.5** How many manifests does the manifest list of the third snapshot, `L3`, name?
+# **01.5** `L3` is the manifest list of the third snapshot. How many manifests does it name?
 
 # %% tags=["exercise"] exercise="01.5"
 check("01.5", ...)
@@ -219,7 +219,7 @@ check("01.5", ...)
 check("01.5", len(records("L3")))
 
 # %% [markdown]
-# Since nothing is changed, every older snapshot can still be read: its manifest list names what was there then.
+# Nothing changes, so you can still read every older snapshot. Its manifest list names the files of that time.
 
 # %%
 for alias in ("S1", "S2", "S3"):
@@ -227,7 +227,7 @@ for alias in ("S1", "S2", "S3"):
     print(alias, sorted(ids))
 
 # %% [markdown]
-# `TableTree` has the whole way in one place: the table metadata, every snapshot, its manifest list, the manifests, and an entry for each file, under the names that are stored. Unfold what you like with the mouse or the arrow keys.
+# `TableTree` shows the whole path in one place: the table metadata, every snapshot, its manifest list, the manifests, and an entry for each file. The names are those stored in the files. Open any part with the mouse or the arrow keys.
 
 # %%
 dk.widgets.TableTree(numbers, node="snapshots/S3/manifest-list/1/entries/D3/status")
@@ -235,7 +235,7 @@ dk.widgets.TableTree(numbers, node="snapshots/S3/manifest-list/1/entries/D3/stat
 # %% [markdown]
 # ## Break it
 #
-# Let us read the table with one manifest forgotten. There is no error: nothing in the other files says that rows are missing. It is the manifest list alone that makes a snapshot whole, and a delete is safe only because it is listed there too.
+# Let us read the table and forget one manifest. There is no error: no other file says that rows are missing. Only the manifest list makes a snapshot complete. A delete is safe only because it is listed there too.
 
 # %%
 listed = [record["manifest_path"] for record in records("L3")]
@@ -250,9 +250,9 @@ print("rows read:", len(read), "of", dk.scan(numbers).count())
 # %% [markdown]
 # ## Key points
 #
-# - Table metadata names snapshots, a snapshot one manifest list, this manifests, these files: [Iceberg table spec, overview](https://iceberg.apache.org/spec/#overview).
+# - The table metadata names snapshots, a snapshot names one manifest list, the list names manifests, and a manifest names files: [Iceberg table spec, overview](https://iceberg.apache.org/spec/#overview).
 # - The snapshots are listed in the [table metadata](https://iceberg.apache.org/spec/#table-metadata-fields), not in a manifest. A [manifest](https://iceberg.apache.org/spec/#manifests) lists files, either of data or of deletes.
-# - A file that a commit adds takes over the [sequence number](https://iceberg.apache.org/spec/#sequence-numbers) of the commit. Every rule of deletes compares these numbers.
-# - Files are never changed, so a delete can only write a new file, or say in another one what no longer counts.
+# - A file gets the [sequence number](https://iceberg.apache.org/spec/#sequence-numbers) of the commit that adds it. Every rule for deletes compares these numbers.
+# - Files never change, so a delete has two ways: write a new file, or say in another file which rows no longer count.
 #
 # Next: [02 · Copy-on-write](02_copy_on_write.ipynb)

@@ -15,19 +15,19 @@
 #
 # **30 minutes to read and run, 30 for the exercises.** Before it: [03 · Choose a mode](03_choose_a_mode.ipynb).
 #
-# An equality delete says "rows with these values are deleted" and leaves it to the readers to find them. It can be written without reading anything, which is why streaming writers like it, and it makes every later read dearer.
+# An equality delete says "rows with these values are deleted", and readers have to find those rows. The writer reads nothing, which is why streaming writers like it. But it makes every later read more expensive.
 #
 # You will be able to
 #
 # - read an equality delete file and its entry in the manifest
-# - decide by sequence numbers which rows a delete hides, in an update too
-# - say what NULL and several columns mean in it
-# - explain why a renamed column brings no row back
+# - use sequence numbers to decide which rows a delete hides, also in an update
+# - say what NULL and several columns mean in an equality delete
+# - explain why renaming a column brings no row back
 
 # %% [markdown]
 # ## Predict
 #
-# `users` has ids 1, 2, 3 and 4 in one data file. **04.1** We delete ids 1 and 3 with an equality delete. How many data files must be opened for that?
+# `users` has ids 1, 2, 3 and 4 in one data file. **04.1** We delete ids 1 and 3 with an equality delete. How many data files does that open?
 
 # %% tags=["exercise"] exercise="04.1"
 from deletekit.course import predict
@@ -42,7 +42,7 @@ predict("04.1", 0)
 # %% [markdown]
 # ## Run
 #
-# `delete_keys` takes the values themselves. To show that it reads no data file, we move the only one away while it works.
+# `delete_keys` takes the values themselves. It reads no data file. To prove it, we move the only data file away while it works.
 
 # %%
 from pathlib import Path
@@ -67,7 +67,7 @@ check("04.1")
 # %% [markdown]
 # ## Look inside
 #
-# The table metadata has two snapshots now: one that added four rows, and one that deleted.
+# The table metadata now has two snapshots: one added four rows, and one deleted rows.
 
 # %%
 names.show(
@@ -84,14 +84,14 @@ names.show(
 )
 
 # %% [markdown]
-# The manifest list of the second one has two manifests: the data manifest (`content` 0), the same file as before, and a delete manifest (`content` 1).
+# The manifest list of the second one has two manifests: the same data manifest as before (`content` 0), and a delete manifest (`content` 1).
 
 # %%
 inside = dk.inspect(users)
 names.show(inside["manifest-list"], "content", "manifest_path", "added_rows_count")
 
 # %% [markdown]
-# And this is the entry in the delete manifest. Here `content` means something else than in the manifest list: 0 is data, 1 position deletes, 2 equality deletes. `equality_ids` are the field ids of the columns to compare.
+# This is the entry in the delete manifest. Here `content` has another meaning than in the manifest list: 0 is data, 1 position deletes, 2 equality deletes. `equality_ids` are the field ids of the columns to compare.
 
 # %%
 (entry,) = inside["manifests"][1]["entries"]
@@ -127,9 +127,9 @@ check("04.2", int.from_bytes(base64.b64decode("AwAAAA=="), "little"))
 # %% [markdown]
 # ## Updates and sequence numbers
 #
-# An update is a delete and an insert. Both are written in one commit, so they have the same sequence number. The new row has the very key that the delete names: what keeps it alive?
+# An update is a delete and an insert. One commit writes both, so they have the same sequence number. The new row has exactly the key that the delete names. What keeps it alive?
 #
-# A fresh table; sequence number 1 is its append. Number 2 goes to a commit on a branch, so that the update gets 3.
+# We take a new table. Sequence number 1 is its append. Number 2 goes to a commit on a branch, so the update gets 3.
 
 # %%
 users = here.table("users_updated", dk.datasets.users())
@@ -154,7 +154,7 @@ show(sorted(rows, key=lambda row: (row["sequence number"], row["file type"] == "
 names.show(dk.explain(users, "id = 1", columns=["id", "value"]))
 
 # %% [markdown]
-# **04.3** Write the rule: given the sequence number of an equality delete and that of a data file, does the delete apply to the data file?
+# **04.3** Write the rule. You get the sequence number of an equality delete and that of a data file. Does the delete apply to the data file?
 
 
 # %% tags=["exercise"] exercise="04.3"
@@ -172,7 +172,7 @@ def applies(delete, data):
 check("04.3", applies)
 
 # %% [markdown]
-# **04.4** Eight rows, each in a data file of its own, and two equality deletes. `E1` has sequence number 3 and holds id 1; `E2` has sequence number 5 and holds id 2. Which rows are live? Answer with the set of their numbers.
+# **04.4** There are eight rows, each in its own data file, and two equality deletes. `E1` has sequence number 3 and holds id 1; `E2` has sequence number 5 and holds id 2. Which rows are live? Answer with the set of their numbers.
 
 # %%
 eight = [
@@ -189,7 +189,7 @@ deletes = {1: 3, 2: 5}
 check("04.4", {r["row"] for r in eight if not applies(deletes.get(r["id"], 0), r["sequence number"])})
 
 # %% [markdown]
-# `SequenceTimeline` puts the files of `users` where their sequence numbers are, and draws which delete applies to which data file. Move `E1` to another number, and say beforehand which rows it will hide.
+# `SequenceTimeline` draws the files of `users` at their sequence numbers, and shows which delete applies to which data file. First say which rows `E1` will hide at another number. Then move it there.
 
 # %%
 dk.widgets.SequenceTimeline(users)
@@ -197,13 +197,13 @@ dk.widgets.SequenceTimeline(users)
 # %% [markdown]
 # ## NULL, and several columns
 #
-# The table `animals`: two of the four have no category.
+# In the table `animals`, two of the four animals have no category.
 
 # %%
 show(dk.datasets.animals())
 
 # %% [markdown]
-# To delete id 3, one value is enough: `equality_ids` [1], and the value 3.
+# One value is enough to delete id 3: `equality_ids` [1], and the value 3.
 
 # %%
 animals = here.table("animals", dk.datasets.animals())
@@ -213,7 +213,7 @@ names.show(names.deletes(), "name", "data_file.equality_ids", "rows")
 print("left:", dk.scan(animals).to_arrow()["name"].to_pylist())
 
 # %% [markdown]
-# Now two columns: `id = 4 AND category IS NULL`. **04.5** Which ids are left of the four?
+# Now two columns: `id = 4 AND category IS NULL`. **04.5** Which of the four ids are left?
 
 # %% tags=["exercise"] exercise="04.5"
 predict("04.5", ...)
@@ -251,11 +251,11 @@ print("left:", sorted(dk.scan(no_category).to_arrow()["id"].to_pylist()))
 check("04.6")
 
 # %% [markdown]
-# One line of the delete file, `NULL`, hides two rows, and it would hide them in any number of data files.
+# One line of the delete file, `NULL`, hides two rows. It would hide such rows in any number of data files.
 #
 # ## Columns change, deletes stay
 #
-# **04.7** We rename the column `id` of `animals` to `animal`. Id 3 was deleted above. How many rows are hidden after the renaming?
+# **04.7** We rename the column `id` of `animals` to `animal`. Id 3 was deleted above. How many rows are hidden after the rename?
 
 # %% tags=["exercise"] exercise="04.7"
 predict("04.7", ...)
@@ -274,7 +274,7 @@ check("04.7")
 # %% [markdown]
 # ## Where a delete applies
 #
-# An equality delete of a partitioned table applies to its own partition, if it was written with the table's partition spec. Written with an unpartitioned spec it is *global* and applies to all of them. When the key says which partition the row is in, each partition gets a file of its own; when it does not, the delete has to be global.
+# Take an equality delete in a partitioned table. Written with the table's partition spec, it applies to its own partition. Written with an unpartitioned spec, it is *global* and applies to all partitions. If the key says which partition the row is in, each partition gets its own file. If not, the delete has to be global.
 
 # %%
 import pyarrow as pa
@@ -293,7 +293,7 @@ names.show(dk.explain(everywhere, "id = 1"))
 # %% [markdown]
 # ## Break it
 #
-# What if a reader compares by `<=` instead of `<`? For position deletes that is the right rule, so the mistake is easily made. We read the update from above with both rules.
+# What if a reader compares by `<=` instead of `<`? This mistake is easy to make, because that is the right rule for position deletes. We read the update from above with both rules.
 
 # %%
 versions = list(dk.explain(users, "true"))
@@ -309,19 +309,19 @@ print("with < :", read(lambda data, delete: data < delete))
 print("with <=:", read(lambda data, delete: data <= delete))
 
 # %% [markdown]
-# `RowFate` can leave the rule out as well. Here it is switched off, and the delete hides the row that its own commit has written. Switch it on again.
+# `RowFate` can switch the rule off too. Here it is off, and the delete hides the row that its own commit wrote. Switch it on again.
 
 # %%
 dk.widgets.RowFate(users, data_file="D3", row=0, sequence_rule=False)
 
 # %% [markdown]
-# With `<=` the update becomes a delete: the row that was to be changed is lost.
+# With `<=` the update becomes a delete, and the updated row is lost.
 #
 # ## Key points
 #
-# - An equality delete holds values of the columns in `equality_ids`, written down without reading a row: [equality delete files](https://iceberg.apache.org/spec/#equality-delete-files).
+# - An equality delete holds values of the columns in `equality_ids`, and its writer reads no row: [equality delete files](https://iceberg.apache.org/spec/#equality-delete-files).
 # - It applies to data files with a **smaller** sequence number, in its partition or, under an unpartitioned spec, everywhere: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
-# - NULL matches NULL, the columns of a line are joined by AND, and columns are known by field id.
-# - The reader pays: it must compare every row of every older file. Sooner or later somebody should turn these deletes into deletion vectors or rewrite the files.
+# - NULL matches NULL, AND joins the columns of a line, and columns are known by field id.
+# - The reader pays: it must compare every row of every older file. At some point you should turn these deletes into deletion vectors, or rewrite the files.
 #
 # Next: [05 · Position deletes of format version 2](05_position_deletes_v2.ipynb)

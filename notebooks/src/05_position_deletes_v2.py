@@ -15,19 +15,19 @@
 #
 # **25 minutes to read and run, 20 for the exercises.** Before it: [04 · Equality deletes](04_equality_deletes.ipynb).
 #
-# A position delete file says which rows are deleted by naming the data file and the position of the row in it. It is an ordinary table with two columns. Format version 3 has put deletion vectors in its place; old files stay valid, and you will meet them for years.
+# A position delete file names deleted rows by their data file and their position in it. It is an ordinary table with two columns. In format version 3, deletion vectors replace it. Old files stay valid, so you will meet them for years.
 #
 # You will be able to
 #
 # - read a position delete file and say what it hides
-# - put its lines in the order that the specification asks for
+# - sort its lines in the order that the specification asks for
 # - tell the counters of a snapshot apart
-# - say which rule of sequence numbers applies to it, and what changes with format version 3
+# - say which sequence number rule applies to it, and what changes with format version 3
 
 # %% [markdown]
 # ## Predict
 #
-# One data file with 300 rows. Alice, with id 123, stands behind 150 others. **05.1** Which position will a position delete for Alice hold?
+# One data file has 300 rows. There are 150 rows before Alice, who has id 123. **05.1** Which position will a position delete for Alice hold?
 
 # %% tags=["exercise"] exercise="05.1"
 from deletekit.course import predict
@@ -62,7 +62,7 @@ print("rows left:", dk.scan(table).count())
 # %% [markdown]
 # ## Look inside
 #
-# The file is Parquet, with the columns `file_path` and `pos`. Both are required, and they have reserved field ids, far beyond those of any column.
+# The file is Parquet, with the columns `file_path` and `pos`. Both are required. Their field ids are reserved, far above those of any column.
 
 # %%
 import pyarrow.parquet as pq
@@ -76,14 +76,14 @@ show([{"column": f.name, "field id": int(f.metadata[b"PARQUET:field_id"])} for f
 check("05.1")
 
 # %% [markdown]
-# Its manifest entry has `content` 1. Unlike that of a deletion vector it names no data file for sure: a position delete file may be about one data file or about many.
+# Its manifest entry has `content` 1. The entry of a deletion vector always names one data file. This entry may not: a position delete file can be about one data file or about many.
 
 # %%
 (entry,) = dk.inspect(table)["manifests"][1]["entries"]
 names.show(entry, "status", "sequence_number", "data_file.content", "data_file.file_format", "data_file.record_count")
 
 # %% [markdown]
-# A third column, `row`, may hold the deleted row itself. It was meant for those who want to replay changes, and today hardly anyone writes it; a reader must put up with it.
+# A third column, `row`, may hold the deleted row itself. It was meant for tools that replay changes. Today almost no writer uses it, but a reader must accept it.
 
 # %%
 with_rows = here.table("people_with_rows", people)
@@ -95,9 +95,9 @@ names.show(line)
 # %% [markdown]
 # ## Several data files
 #
-# Lines are sorted by `file_path`, and then by `pos`. So a reader that goes through a data file from top to bottom can go through its deletes alongside, without holding all of them in memory.
+# Lines are sorted by `file_path`, and then by `pos`. So a reader can read a data file and its deletes side by side, from top to bottom. It need not hold all deletes in memory.
 #
-# **05.2** A writer has found these positions. Put them in the order in which they must be written, each of them once.
+# **05.2** A writer has found these positions. Put them in the order in which they must be written, each one once.
 
 # %%
 found = [("a.parquet", 36), ("b.parquet", 9), ("a.parquet", 35), ("b.parquet", 7), ("a.parquet", 36)]
@@ -109,7 +109,7 @@ check("05.2", ...)
 check("05.2", sorted(set(found)))
 
 # %% [markdown]
-# The same four in a real table of two data files, in one position delete file:
+# Here are the same four in a real table of two data files, in one position delete file:
 
 # %%
 forty = pa.table({"id": pa.array(range(40), pa.int32())})
@@ -128,12 +128,12 @@ show(
 )
 
 # %% [markdown]
-# Here they are shown by short names. On the disk the paths decide the order, and these are random.
+# The output shows short names. On the disk the paths decide the order, and the paths are random.
 #
-# Whether there is one file for all data files of a partition or one for each is up to the writer: the table property `write.delete.granularity` is `partition` or `file`. One file for all is cheaper to write, one for each is cheaper to read.
+# A writer can write one file for all data files of a partition, or one for each. The table property `write.delete.granularity` decides: it is `partition` or `file`. One file for all is cheaper to write, one for each is cheaper to read.
 
 # %% [markdown]
-# `RowFate` goes through a data file from top to bottom, as a reader does. Row 7 of `D2` is hidden by `P1`, which holds positions of `D1` too.
+# `RowFate` goes through a data file from top to bottom, like a reader. `P1` hides row 7 of `D2`, and it holds positions of `D1` too.
 
 # %%
 dk.widgets.RowFate(two_files, data_file="D2", row=7)
@@ -141,7 +141,7 @@ dk.widgets.RowFate(two_files, data_file="D2", row=7)
 # %% [markdown]
 # ## Counters
 #
-# Three deletes one after the other, of 7, 8 and 12 rows.
+# We run three deletes, one after the other, of 7, 8 and 12 rows.
 
 # %%
 counted = here.table("counted", people)
@@ -175,7 +175,7 @@ check("05.3")
 # %% [markdown]
 # ## A reader
 #
-# **05.4** Write the heart of a reader. It is given the rows of a data file, the path of the file, and pairs (path, position) from all position delete files that may concern it. It returns the live rows, in order.
+# **05.4** Write the core of a reader. It gets the rows of a data file, the path of the file, and pairs (path, position) from all position delete files that may concern it. It returns the live rows, in order.
 
 
 # %% tags=["exercise"] exercise="05.4"
@@ -203,11 +203,11 @@ check("05.5", ...)
 check("05.5", {"position": True, "equality": False})
 
 # %% [markdown]
-# A streaming writer needs this: when a row that it has just written is deleted before the commit, it knows the position, and deletes the row by it in the same commit.
+# A streaming writer needs this. Sometimes it must delete a row that it has just written and not yet committed. It knows the position, so the same commit deletes the row by position.
 #
 # ## Format version 3
 #
-# In version 3 no position delete file may be added any more. Those that are there go on hiding rows.
+# In version 3 no new position delete file is allowed. Existing ones still hide rows.
 
 # %%
 dk.upgrade_format_version(table, 3)
@@ -218,7 +218,7 @@ except dk.InvalidInputError as error:
     print("refused:", error.kind)
 
 # %% [markdown]
-# The next delete takes them into a deletion vector; `rewrite_position_deletes` does so without deleting anything.
+# The next delete moves their positions into a deletion vector. `rewrite_position_deletes` does this without deleting anything.
 
 # %%
 dk.rewrite_position_deletes(table)
@@ -229,7 +229,7 @@ print("rows left:", dk.scan(table).count())
 # %% [markdown]
 # ## Break it
 #
-# A position delete is only as good as the file that it names. Let us rewrite the data file of a table and keep the old deletes, as a careless compaction would: the rows move up, and the positions now point to others. We play it with lists.
+# A position delete is valid only for the file that it names. Let us rewrite the data file of a table and keep the old deletes, like a careless compaction. The rows move up, and the positions now point to other rows. We try it with lists.
 
 # %%
 old = ["Ann", "Bob", "Cid", "Dan", "Eve"]
@@ -241,13 +241,13 @@ print("live:", live)
 print("the new file, read with the old deletes:", read_with_old_deletes)
 
 # %% [markdown]
-# Bob and Dan stay away, but Cid is lost too, without an error. This cannot happen in Iceberg, because a delete names its data file by path, and a rewritten file has a new path: old deletes never apply to it.
+# Bob and Dan stay deleted, but Cid is lost too, without an error. This cannot happen in Iceberg. A delete names its data file by path, and a rewritten file has a new path, so old deletes never apply to it.
 #
 # ## Key points
 #
 # - A position delete file has `file_path` and `pos`, sorted by both, and sometimes `row`: [position delete files](https://iceberg.apache.org/spec/#position-delete-files).
 # - It applies to data files with a sequence number **less than or equal to** its own, in the same partition: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
-# - `position-deletes` counts positions, `delete-files` counts files; totals are about the whole snapshot.
-# - In format version 3 none may be added, but those that are there count until a vector has taken them in: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
+# - `position-deletes` counts positions, `delete-files` counts files. Totals are about the whole snapshot.
+# - Format version 3 allows no new ones. Existing ones count until a vector takes in their positions: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
 #
 # Next: [06 · Deletion vectors](06_deletion_vectors.ipynb)

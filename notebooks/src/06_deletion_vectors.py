@@ -15,19 +15,19 @@
 #
 # **30 minutes to read and run, 30 for the exercises.** Before it: [05 · Position deletes of format version 2](05_position_deletes_v2.ipynb).
 #
-# A deletion vector (DV) is the set of deleted row positions of one data file, stored as a compressed bitmap in a Puffin file. Format version 3 brought it in, and it replaces the position delete files of version 2.
+# A deletion vector (DV) is the set of deleted row positions of one data file, stored as a compressed bitmap in a Puffin file. It is new in format version 3, and it replaces the position delete files of version 2.
 #
 # You will be able to
 #
-# - explain every byte of a deletion vector, and read it with nothing but `struct` and a Roaring library
-# - say where a reader finds the vector of a data file, and why it need not search
+# - explain every byte of a deletion vector, and read it with only `struct` and a Roaring library
+# - say where a reader finds the vector of a data file, and why it does not have to search
 # - predict what a second delete, several workers and older delete files do to the vector
 # - name the check that finds each kind of damage
 
 # %% [markdown]
 # ## Predict
 #
-# The table is `users`, with format version 3: ids 1, 2, 3 and 4, in this order, in one data file. It asks for merge-on-read, so that a delete must not rewrite the data file.
+# The table is `users`, with format version 3. One data file has ids 1, 2, 3 and 4, in this order. The table asks for merge-on-read, so a delete does not rewrite the data file.
 #
 # **06.1** We delete ids 1 and 3. Which positions will the vector hold?
 
@@ -67,7 +67,7 @@ print("operation:", users.current_snapshot.operation)
 # %% [markdown]
 # ## Look inside: the manifest entry
 #
-# The manifest list of the snapshot has two manifests: the data manifest of the append, unchanged, and a new delete manifest (`content` 1 in the list). In it is one entry. Everything that a reader needs is there: the Puffin file, the offset and size of the blob inside it, and the one data file that it is about.
+# The manifest list of the snapshot has two manifests: the unchanged data manifest of the append, and a new delete manifest (`content` 1 in the list). The new one has one entry, with everything that a reader needs: the Puffin file, the offset and size of the blob in it, and the data file that the vector is about.
 
 # %%
 inside = dk.inspect(users, deletes=True)
@@ -90,13 +90,13 @@ names.show(
 )
 
 # %% [markdown]
-# `content` is 1, position deletes: for the manifest a deletion vector is a position delete that is stored in another format. What tells them apart is `file_format`.
+# `content` is 1, position deletes. For the manifest, a deletion vector is a position delete in another format. `file_format` tells them apart.
 #
-# A vector has a sequence number like every delete, and a reader checks it: a vector applies to its data file when it is not older, that is, when the data file's number is **less than or equal to** the vector's. For equality deletes the rule is "less than"; that is the whole difference between them here, and not that vectors have no sequence number.
+# A vector has a sequence number, like every delete, and a reader checks it. A vector applies to its data file if the file's number is **less than or equal to** the vector's. For equality deletes the rule is "less than". That is the only difference here. Vectors do have sequence numbers.
 #
 # ## Look inside: the bytes
 #
-# `content_offset` is 4 and `content_size_in_bytes` is 44. Let us see which 44 bytes these are.
+# `content_offset` is 4 and `content_size_in_bytes` is 44. Let us look at these 44 bytes.
 
 # %%
 from pathlib import Path
@@ -107,7 +107,7 @@ blob = puffin[vector.content_offset : vector.content_offset + vector.content_siz
 print(blob.hex(" ", 4))
 
 # %% [markdown]
-# **06.2** What is in the four bytes before the blob, and so makes its offset 4? Answer with the text that they spell.
+# **06.2** The blob begins at offset 4. What is in the four bytes before it? Answer with the text that they spell.
 
 # %% tags=["exercise"] exercise="06.2"
 check("06.2", ...)
@@ -116,7 +116,7 @@ check("06.2", ...)
 check("06.2", puffin[:4].decode())
 
 # %% [markdown]
-# Now field by field. Two byte orders meet in one blob: the frame around the vector is big-endian, the vector itself little-endian.
+# Now field by field. The blob uses two byte orders: the frame around the vector is big-endian, the vector itself little-endian.
 
 # %%
 import struct
@@ -140,9 +140,9 @@ show(
 assert stored_crc == zlib.crc32(blob[4:-4])
 
 # %% [markdown]
-# The Roaring bitmap is readable too: a cookie (`3a 30`, no run containers), one container, its key 0, its cardinality less one, its offset, and then the numbers 0 and 2 in two bytes each.
+# You can read the Roaring bitmap too: a cookie (`3a 30`, no run containers), one container, its key 0, its cardinality minus one, its offset, and then the numbers 0 and 2 in two bytes each.
 #
-# **06.3** Of the 44 bytes of the blob, how many are the vector, that is, neither length nor magic nor CRC?
+# **06.3** The blob has 44 bytes. How many of them are the vector, without length, magic and CRC?
 
 # %% tags=["exercise"] exercise="06.3"
 check("06.3", ...)
@@ -151,13 +151,13 @@ check("06.3", ...)
 check("06.3", len(blob) - 4 - 4 - 4)
 
 # %% [markdown]
-# `BitmapBytes` shows every byte of the Puffin file and, above them, the positions as a map. Choose a position, put it in or take it out, and see which bytes change; the file on the disk stays as it is.
+# `BitmapBytes` shows every byte of the Puffin file and, above them, the positions as a map. Choose a position, add it or remove it, and see which bytes change. The file on the disk does not change.
 
 # %%
 dk.widgets.BitmapBytes(users)
 
 # %% [markdown]
-# **06.4** Write a reader. It is given the bytes of a blob and returns the set of positions. Positions have 64 bits: a vector has one 32-bit bitmap for each upper half, called key. Your function is tried on vectors with one key and with several.
+# **06.4** Write a reader. It gets the bytes of a blob and returns the set of positions. Positions have 64 bits: a vector has one 32-bit bitmap for each upper half, which is called the key. The check uses vectors with one key and with several.
 
 # %% tags=["exercise"] exercise="06.4"
 from pyroaring import BitMap64
@@ -179,7 +179,7 @@ def positions_of(blob):
 check("06.4", positions_of)
 
 # %% [markdown]
-# The prediction can be judged now; the vector has been read by a library that knows nothing of Iceberg.
+# Now a library that knows nothing of Iceberg reads the vector, and we check the prediction.
 
 # %%
 from pyroaring import BitMap64
@@ -191,17 +191,17 @@ check("06.1")
 # ## How a reader uses it
 #
 # 1. It loads the manifest list and opens the delete manifests (`content` 1).
-# 2. For an entry whose format is Puffin it reads exactly `content_size_in_bytes` bytes at `content_offset`, and decodes the bitmap. It need not read the footer of the file.
+# 2. For a Puffin entry it reads exactly `content_size_in_bytes` bytes at `content_offset`, and decodes the bitmap. It does not need the footer of the file.
 # 3. It reads `referenced_data_file` and leaves out the rows whose position is in the bitmap.
 #
-# The column `_deleted` shows both kinds of rows side by side, and `explain` says which rule hid a row.
+# The column `_deleted` marks live and deleted rows side by side, and `explain` says which rule hid a row.
 
 # %%
 show(dk.scan(users, columns=["id", "_pos", "_deleted"]).to_arrow())
 names.show(dk.explain(users, "id in (1, 2)", columns=["id", "name"]))
 
 # %% [markdown]
-# `RowFate` shows it row by row. Choose one with the mouse or the arrow keys.
+# `RowFate` shows it row by row. Choose a row with the mouse or the arrow keys.
 
 # %%
 dk.widgets.RowFate(users, row=0)
@@ -209,7 +209,7 @@ dk.widgets.RowFate(users, row=0)
 # %% [markdown]
 # ## A second delete
 #
-# At most one vector may be live for a data file in a snapshot. **06.5** Which positions will be in the vector after we delete id 4 too?
+# In a snapshot, a data file has at most one live vector. **06.5** Which positions will be in the vector after we delete id 4 too?
 
 # %% tags=["exercise"] exercise="06.5"
 predict("06.5", ...)
@@ -227,13 +227,13 @@ names.show(names.deletes(), "name", "kind", "positions")
 check("06.5")
 
 # %% [markdown]
-# The entry of `V1` is still there, with status 2, deleted, in the manifest of the snapshot that replaced it. Whoever reads the older snapshot finds it through the older manifest list.
+# The entry of `V1` is still there, with status 2, deleted, in the manifest of the snapshot that replaced it. A reader of the older snapshot finds it through the older manifest list.
 #
 # ## Many workers
 #
-# To find positions one must read: deletion vectors need a read before the write. Each worker takes data files of its own, scans them, and writes the vectors that they need. A coordinator gathers what they wrote and commits it in one snapshot.
+# To find positions you must read: deletion vectors need a read before the write. Each worker takes its own data files, scans them, and writes their vectors. A coordinator collects the results and commits them in one snapshot.
 #
-# Here are three files, A, B and C, whose ids overlap, so that all of them must be looked at.
+# Here are three files, A, B and C. Their ids overlap, so the workers must read all of them.
 
 # %%
 import pyarrow as pa
@@ -266,7 +266,7 @@ check("06.6")
 # %% [markdown]
 # ## Positions 100, 150 and 200
 #
-# A bigger file, with 300 rows. Whatever the rows hold, the vector is nothing but three numbers.
+# This file is bigger: 300 rows. Whatever the rows hold, the vector is only three numbers.
 
 # %%
 people = pa.table(
@@ -284,7 +284,7 @@ print("rows left:", dk.scan(table).count())
 # %% [markdown]
 # ## Older position deletes
 #
-# A table that was upgraded from version 2 may still have position delete files. They stay valid, but none may be added, and the next delete folds what they say into the vector of each data file that it touches.
+# A table upgraded from version 2 may still have position delete files. They stay valid, but no new ones are allowed. The next delete merges their positions into the vector of each data file that it touches.
 
 # %%
 upgraded = here.table("upgraded", people)
@@ -298,7 +298,7 @@ of_upgraded.show(of_upgraded.deletes(), "name", "kind", "positions")
 # %% [markdown]
 # The vector holds 100 and 200, and the position delete file has left the table.
 #
-# **06.7** Another writer forgets this rule: it adds a vector that holds only {200} and leaves the position delete file, which says 100, in the table. Which positions does a reader hide?
+# **06.7** Another writer forgets this rule. It adds a vector that holds only {200}, and leaves the position delete file with 100 in the table. Which positions does a reader hide?
 
 # %% tags=["exercise"] exercise="06.7"
 check("06.7", ...)
@@ -307,7 +307,7 @@ check("06.7", ...)
 check("06.7", {200})
 
 # %% [markdown]
-# Equality deletes are another matter: they are never folded into a vector, and go on hiding rows beside it.
+# Equality deletes are different. They are never merged into a vector, and still hide rows next to it.
 
 # %%
 dk.delete(upgraded, "name = 'name-7'", mode="equality-delete")
@@ -316,7 +316,7 @@ of_upgraded.show(dk.explain(upgraded, "id in (1007, 1200)"))
 # %% [markdown]
 # ## Break it
 #
-# A vector that is damaged must not become a wrong answer. Let us damage copies of our 44 bytes and give them to the decoder, together with the number of positions that the manifest promises.
+# A damaged vector must not lead to a wrong answer. Let us damage copies of our 44 bytes and give them to the decoder. It also gets the number of positions that the manifest promises.
 
 # %%
 from deletekit import FormatError
@@ -362,9 +362,9 @@ check("06.8", {"magic": kind_of(flipped(4)), "bitmap": kind_of(flipped(36)), "co
 # ## Key points
 #
 # - A deletion vector is the set of positions deleted from one data file: a `deletion-vector-v1` blob in a [Puffin file](https://iceberg.apache.org/puffin-spec/#deletion-vector-v1-blob-type).
-# - Its manifest entry has `content` 1, `file_format` Puffin, `referenced_data_file`, `content_offset` and `content_size_in_bytes`: a reader goes straight to the bytes.
-# - At most one is live for a data file; a new one takes in the old one and replaces it in the same commit: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
-# - It applies when its sequence number is not less than the data file's, and it wins over position delete files, but not over equality deletes: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
-# - It needs a read before the write. That is the price for reads that need no comparison of values.
+# - Its manifest entry has `content` 1, `file_format` Puffin, `referenced_data_file`, `content_offset` and `content_size_in_bytes`. A reader goes straight to the bytes.
+# - A data file has at most one live vector. A new one takes in the old one and replaces it in the same commit: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
+# - It applies if its sequence number is not less than the data file's. It replaces position delete files, but not equality deletes: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
+# - It needs a read before the write. In return, later reads compare no values.
 #
 # Next: [07 · Roaring bitmaps](07_roaring_bitmaps.ipynb)
