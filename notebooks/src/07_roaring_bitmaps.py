@@ -15,11 +15,11 @@
 #
 # **25 minutes to read and run, 25 for the exercises.** Before it: [06 · Deletion vectors](06_deletion_vectors.ipynb).
 #
-# Inside a deletion vector is a Roaring bitmap, a set of numbers in few bytes. How few depends less on how many rows are deleted than on how they lie in the file. This lesson takes such bitmaps apart, small ones first, and then those of 336,776 real flights.
+# A deletion vector contains a Roaring bitmap, which stores a set of numbers in few bytes. Its size depends less on how many rows are deleted than on how they lie in the file. You will take such bitmaps apart: small ones first, then those of 336,776 real flights.
 #
 # You will be able to
 #
-# - split a row position into the parts under which a bitmap files it
+# - split a row position into the parts that a bitmap uses
 # - predict which of three kinds of container a set gets, and how many bytes it takes
 # - read a container from its bytes, and test whether a position is in it
 # - say what a second delete does to the size of a vector
@@ -27,7 +27,7 @@
 # %% [markdown]
 # ## Predict
 #
-# A data file has a million rows. There are four sets of deleted rows: `"first"`, the first 10,000; `"scattered"`, every hundredth row, which makes 10,000 too; `"half"`, every second row; and `"most"`, all rows but every hundredth.
+# A data file has a million rows. There are four sets of deleted rows: `"first"`, the first 10,000; `"scattered"`, every hundredth row, also 10,000 rows; `"half"`, every second row; and `"most"`, all rows except every hundredth.
 #
 # **07.1** Which of their bitmaps takes the fewest bytes? Answer with a list of the four names, the smallest first.
 
@@ -44,7 +44,7 @@ predict("07.1", ["first", "scattered", "most", "half"])
 # %% [markdown]
 # ## Run
 #
-# `pyroaring` makes such bitmaps; it knows nothing of Iceberg. `run_optimize` is what writers of deletion vectors call before they store one.
+# `pyroaring` makes such bitmaps; it knows nothing of Iceberg. Writers of deletion vectors call `run_optimize` before they store a bitmap.
 
 # %%
 from pyroaring import BitMap
@@ -85,13 +85,13 @@ show(
 check("07.1")
 
 # %% [markdown]
-# Of two sets of 10,000 rows one takes 15 bytes and the other 20,136, and 990,000 rows take fewer than 500,000 do. To see why, let us open them.
+# Two sets have 10,000 rows each: one takes 15 bytes, the other 20,136. And 990,000 rows take fewer bytes than 500,000. To see why, let us open them.
 #
 # ## Look inside: where a position goes
 #
-# A row position has 64 bits. The upper 32 are the *key* of a 32-bit bitmap; only a file of more than four thousand million rows needs another key than 0. Of the lower 32 bits, the upper 16 say in which *container* the position is, and only the lower 16 are stored in it. So a container is about 65,536 rows that lie one after the other.
+# A row position has 64 bits. The upper 32 are the *key* of a 32-bit bitmap. The key is always 0, unless the file has more than four thousand million rows. Of the lower 32 bits, the upper 16 choose the *container*, and the container stores only the lower 16. So a container covers 65,536 consecutive rows.
 #
-# **07.2** Write `split`: it is given a position, and returns its key, its container and the 16 bits that are stored, as a tuple of three numbers.
+# **07.2** Write `split`. It gets a position, and returns its key, its container and the 16 bits that are stored, as a tuple of three numbers.
 
 
 # %% tags=["exercise"] exercise="07.2"
@@ -109,7 +109,7 @@ def split(position):
 check("07.2", split)
 
 # %% [markdown]
-# Here is a vector with two positions so far from each other that they are in two bitmaps. It is the whole blob of lesson 06, with length, magic and CRC around it.
+# Here is a vector with two positions. They are so far apart that they are in two bitmaps. It is a whole blob as in lesson 06, with length, magic and CRC around it.
 
 # %%
 from deletekit.course.views.byte_layout import blob_layout
@@ -129,17 +129,17 @@ show(
 )
 
 # %% [markdown]
-# Each bitmap begins with a cookie, which says in which of two layouts the rest is. After it comes how many containers there are, then for each of them which one it is and its cardinality **less one**, then where it lies, and last the containers themselves. Each of the two here holds one number of two bytes: 7, and 5.
+# Each bitmap begins with a cookie, which says which of two layouts follows. Next come the number of containers, then for each container its number and its cardinality **minus one**, then the offsets, and last the containers. Each of the two here holds one number of two bytes: 7 and 5.
 #
 # ## Three kinds of container
 #
-# A container holds at least one and at most 65,536 numbers of 16 bits. It is stored in the form that takes the fewest bytes.
+# A container holds between one and 65,536 numbers of 16 bits. It is stored in the form that takes the fewest bytes.
 #
 # | kind | what is stored | bytes |
 # |---|---|---|
 # | array | the numbers themselves, sorted | 2 for each number |
 # | bitmap, also called bitset | one bit for each of the 65,536 | 8192 |
-# | run | how many runs, then first number and length less one of each | 2, and 4 for each run |
+# | run | the number of runs, then for each its first number and its length minus one | 2, and 4 for each run |
 #
 # **07.3** Which kind is each of these five sets? Answer with a dict whose values are `"array"`, `"bitmap"` or `"run"`.
 
@@ -159,7 +159,7 @@ predict("07.3", {"a": ..., "b": ..., "c": ..., "d": ..., "e": ...})
 predict("07.3", {"a": "run", "b": "array", "c": "bitmap", "d": "array", "e": "run"})
 
 # %% [markdown]
-# The bytes tell, and reading them needs only `struct`. All numbers are little-endian.
+# The bytes show it, and `struct` is enough to read them. All numbers are little-endian.
 
 # %%
 import struct
@@ -201,9 +201,9 @@ show([{"set": name, **containers_of(stored(numbers))[0]} for name, numbers in fi
 check("07.3")
 
 # %% [markdown]
-# Nothing in the bytes says "array" or "bitmap": up to 4096 numbers it is an array, with more it is a bitmap. Runs are marked by flags, and a Roaring bitmap that has runs begins with another cookie, 12347 in the place of 12346, which also says how many containers there are. With fewer than four containers it also leaves out where they lie.
+# No byte says "array" or "bitmap": up to 4096 numbers it is an array, with more it is a bitmap. Flags mark runs. A Roaring bitmap with runs has another cookie, 12347 instead of 12346, which also holds the number of containers. With fewer than four containers it also leaves out the offsets.
 #
-# **07.4** No two numbers of a container are neighbours, so that runs do not pay. How many numbers must it hold at least to become a bitmap?
+# **07.4** No two numbers of a container are neighbours, so runs save nothing. How many numbers does it need, at least, to become a bitmap?
 
 # %% tags=["exercise"] exercise="07.4"
 check("07.4", ...)
@@ -212,7 +212,7 @@ check("07.4", ...)
 check("07.4", 4097)
 
 # %% [markdown]
-# **07.5** Write the rule. Your function is given how many numbers a container holds, and in how many runs they lie, and returns `"array"`, `"bitmap"` or `"run"`. Where a run container would save nothing, there is none.
+# **07.5** Write the rule. Your function gets the count of numbers in a container, and the count of runs that they form. It returns `"array"`, `"bitmap"` or `"run"`. If a run container saves nothing, it is not used.
 
 
 # %% tags=["exercise"] exercise="07.5"
@@ -231,7 +231,7 @@ def kind_of(numbers, runs):
 check("07.5", kind_of)
 
 # %% [markdown]
-# Now the four sets of the beginning. The last container covers fewer rows than the others, because the file ends in it.
+# Now the four sets from the beginning. The last container covers fewer rows than the others, because the file ends in it.
 
 # %%
 for name, positions in sets.items():
@@ -241,7 +241,7 @@ for name, positions in sets.items():
 # %% [markdown]
 # ## Is this row deleted?
 #
-# A reader asks this for every row, or for every batch of rows. It finds the container by a binary search. In an array it searches again, and so it does among runs; of a bitmap it looks at one bit. Nothing need be unpacked for that.
+# A reader asks this for every row, or for every batch of rows. It finds the container by a binary search. In an array or among runs it searches again. In a bitmap it looks at one bit. It does not have to unpack anything.
 #
 # Here are the first bytes of a bitmap container, in binary. The positions are 0, 10, 20 and so on.
 
@@ -252,7 +252,7 @@ container = tenths[only["at"] : only["at"] + only["bytes"]]
 print(" ".join(f"{byte:08b}" for byte in container[:4]))
 
 # %% [markdown]
-# **07.6** Write the test for a bitmap container. Your function is given its 8192 bytes and a number of 16 bits, and returns `True` or `False`.
+# **07.6** Write the test for a bitmap container. Your function gets its 8192 bytes and a number of 16 bits, and returns `True` or `False`.
 
 
 # %% tags=["exercise"] exercise="07.6"
@@ -272,7 +272,7 @@ check("07.6", is_in)
 # %% [markdown]
 # ## A second delete
 #
-# A new vector is the union of the old one and the new positions. The old one holds every even position below 6000, and the second delete takes the odd ones. Each of the two containers takes 6000 bytes.
+# A new vector is the union of the old one and the new positions. The old one holds every even position below 6000, and the second delete adds the odd ones. Each of the two containers takes 6000 bytes.
 #
 # **07.7** How many bytes does the container of the union take?
 
@@ -292,11 +292,11 @@ show(
 check("07.7")
 
 # %% [markdown]
-# So a vector may well shrink when more rows are deleted. When all rows of a file are, a good writer stores no vector at all: the file itself leaves the table.
+# So a vector can shrink when you delete more rows. If all rows of a file are deleted, a good writer stores no vector at all: the file itself leaves the table.
 #
 # ## Real flights
 #
-# The 336,776 flights that left New York City in 2013, in one data file. We delete the cancelled ones, those of January, and those of one airline, each on a branch of its own.
+# One data file holds the 336,776 flights that left New York City in 2013. We delete the cancelled flights, those of January, and those of one airline. Each delete has its own branch.
 
 # %%
 import deletekit as dk
@@ -330,10 +330,10 @@ for name, blob in vectors.items():
     show(containers_of(blob[20:-4]))
 
 # %% [markdown]
-# The flights of January take 39 bytes: they lie one after the other, in a single run. Those of the airline are everywhere, so their containers are bitmaps, but for the last: with 9,096 rows left, 1,563 numbers of two bytes each are less than 8192. And the cancelled ones lie in runs as well. The file is sorted by day and time of departure; a cancelled flight has none, and stands at the end of its day.
+# The flights of January take 39 bytes: they are consecutive, in a single run. Those of the airline are everywhere, so all its containers but the last are bitmaps. The last one covers 9,096 rows, and 1,563 numbers of two bytes each are less than 8192. The cancelled flights form runs too. The file is sorted by day and time of departure; a cancelled flight has no departure time, so it is at the end of its day.
 
 # %% [markdown]
-# `BitmapBytes` draws the positions as a map. Here each cell stands for 256 rows, so that the whole map is container 0 of the cancelled flights. Zoom in, or put a position in, and see what becomes of the bytes.
+# `BitmapBytes` draws the positions as a map. Here each cell is 256 rows, so the whole map is container 0 of the cancelled flights. Zoom in or add a position, and see how the bytes change.
 
 # %%
 dk.widgets.BitmapBytes(flights, snapshot="S2", zoom=2)
@@ -348,7 +348,7 @@ check("07.8", ...)
 check("07.8", (282 - 2) // 4)
 
 # %% [markdown]
-# What if the file were not sorted? We give the same rows other places, as if they had been shuffled.
+# What if the file were not sorted? We give the same rows other places, as if somebody had shuffled them.
 
 # %%
 cancelled = BitMap.deserialize(vectors["cancelled"][20:-4])
@@ -362,11 +362,11 @@ show(
 show(containers_of(stored(shuffled))[:2])
 
 # %% [markdown]
-# The same rows take eleven times the bytes. What sorts a table by what will be deleted together, a partition or a sort order, makes its deletion vectors small as well.
+# The same rows take eleven times as many bytes. A partition or a sort order can keep together the rows that you will delete together. Then the deletion vectors are small too.
 #
 # ## Break it
 #
-# The CRC tells that the bytes are those that the writer wrote. It does not tell that the writer was right. Let us be a writer with a mistake: length, magic and CRC are as they should be, and so is the cardinality.
+# The CRC proves that the bytes are the ones the writer wrote. It does not prove that the writer was right. Let us be a writer with a mistake: length, magic and CRC are correct, and so is the cardinality.
 
 # %%
 import zlib
@@ -406,7 +406,7 @@ show(
 )
 
 # %% [markdown]
-# A reader that does not look takes the array as it comes, and searches it as if it were sorted:
+# A reader without checks takes the array as it is, and searches it as if it were sorted:
 
 # %%
 from bisect import bisect_left
@@ -421,14 +421,14 @@ print("0 in [0, 2]:", trusting([0, 2], 0))
 print("0 in [2, 0]:", trusting([2, 0], 0))
 
 # %% [markdown]
-# Row 0 was deleted, and is back. No error says so.
+# Row 0 was deleted, and is back. There is no error.
 #
 # ## Key points
 #
 # - The upper 32 bits of a position choose a bitmap, the next 16 a container, and the last 16 are stored: [deletion-vector-v1](https://iceberg.apache.org/puffin-spec/#deletion-vector-v1-blob-type).
-# - A container is an array, a bitmap or runs, whatever is smallest: 2 bytes for each number, 8192 bytes, or 2 and 4 for each run: [the Roaring format](https://github.com/RoaringBitmap/RoaringFormatSpec).
-# - How the deleted rows lie decides the size: one block takes some bytes, whatever its length.
-# - Whether a position is in it is found without unpacking; a second delete makes a union, which may be smaller: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
-# - A reader checks the order of what it reads: the CRC does not.
+# - A container is an array, a bitmap or runs, whichever is smallest: 2 bytes for each number, 8192 bytes, or 2 and 4 for each run: [the Roaring format](https://github.com/RoaringBitmap/RoaringFormatSpec).
+# - The places of the deleted rows decide the size: one block takes only a few bytes, however long it is.
+# - A reader finds a position without unpacking. A second delete makes a union, which may be smaller: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
+# - A reader must check the order of what it reads: the CRC does not.
 #
 # Next: [08 · Readers](08_readers.ipynb)

@@ -15,14 +15,14 @@
 #
 # **25 minutes to read and run, 25 for the exercises.** Before it: [07 · Roaring bitmaps](07_roaring_bitmaps.ipynb).
 #
-# A snapshot may have deletes of every kind at once, and it is the reader who brings them together with the data files. Here is a table that has them all. You decide which delete applies to which file, and then a reader of sixty lines, which knows nothing of deletekit, reads it.
+# A snapshot may have every kind of delete at once, and the reader must combine them with the data files. Here is a table that has them all. You decide which delete applies to which file. Then a reader of sixty lines, which knows nothing of deletekit, reads the table.
 #
 # You will be able to
 #
-# - go a reader's way from the table metadata to the live rows
-# - decide for any delete and any data file whether one applies to the other
-# - leave out deletes that cannot concern a file, without opening them
-# - say what a wrong reader loses or brings back, rule by rule
+# - follow a reader from the table metadata to the live rows
+# - decide whether a delete applies to a data file
+# - skip deletes that cannot concern a file, without opening them
+# - say which rows a wrong reader loses or brings back, rule by rule
 
 # %% [markdown]
 # ## Predict
@@ -33,11 +33,11 @@
 # |---|---|---|
 # | 1 | orders 0 to 5 of the shop north, and 4 to 9 of the shop south | `D1`, `D2` |
 # | 2 | orders 10, 11 and 12 of north | `D3` |
-# | 3 | orders 1 and 11 of north are deleted, with one position delete file | `P1` |
-# | 4 | order 2 of north gets another item, with an equality delete | `E1`, `D4` |
+# | 3 | a position delete file deletes orders 1 and 11 of north | `P1` |
+# | 4 | an update, with an equality delete, changes the item of order 2 of north | `E1`, `D4` |
 # | | the table is upgraded to format version 3 | |
-# | 5 | order 3 of north is deleted, with a deletion vector | `V1` |
-# | 6 | orders 4, 7 and 99 are deleted in all shops, with an equality delete | `E2` |
+# | 5 | a deletion vector deletes order 3 of north | `V1` |
+# | 6 | an equality delete deletes orders 4, 7 and 99 in all shops | `E2` |
 #
 # **08.1** How many rows does a reader see?
 
@@ -85,7 +85,7 @@ check("08.1")
 # %% [markdown]
 # ## Look inside: what the snapshot lists
 #
-# The reader's way begins as in lesson 01: table metadata, manifest list, manifests. Two things are easily forgotten on it. Entries with status 2 are not part of the snapshot. And an entry that was just added has no sequence number of its own: it inherits that of its manifest.
+# The reader begins as in lesson 01: table metadata, manifest list, manifests. Two things are easy to forget. Entries with status 2 are not part of the snapshot. And a new entry has no sequence number of its own: it inherits that of its manifest.
 
 # %%
 import json
@@ -141,7 +141,7 @@ listed = [
 show(sorted(listed, key=lambda row: row["file"]))
 
 # %% [markdown]
-# `E2` has a partition spec of its own, which has no fields: its partition is empty. deletekit has added this spec to the table, because a delete for all shops cannot be written under the other one.
+# `E2` has its own partition spec, which has no fields, so its partition is empty. deletekit added this spec to the table, because the other spec cannot hold a delete for all shops.
 #
 # ## Which delete applies to which data file
 #
@@ -152,7 +152,7 @@ show(sorted(listed, key=lambda row: row["file"]))
 # | equality delete, with a partition | data file < delete | same spec and same partition |
 # | equality delete, under a spec without fields | data file < delete | all of the table |
 #
-# **08.2** Write the rule. Both arguments are dicts, as in the list above: a delete has `kind`, `sequence_number`, `spec_id`, `partition` and `referenced_data_file`, which may be `None`; a data file has `file_path`, `sequence_number`, `spec_id` and `partition`. A spec without fields makes the partition `{}`.
+# **08.2** Write the rule. Both arguments are dicts, as in the list above. A delete has `kind`, `sequence_number`, `spec_id`, `partition` and `referenced_data_file`, which may be `None`. A data file has `file_path`, `sequence_number`, `spec_id` and `partition`. A spec without fields makes the partition `{}`.
 
 
 # %% tags=["exercise"] exercise="08.2"
@@ -177,9 +177,9 @@ def applies(delete, data):
 check("08.2", applies)
 
 # %% [markdown]
-# One more rule comes after these: where a data file has a deletion vector, no position delete file counts for it. The vector has taken in what they say.
+# There is one more rule. If a data file has a deletion vector, no position delete file counts for it. The vector already holds those positions.
 #
-# **08.3** Which deletes must a reader apply to `D1`? Answer with a set of names, out of `"P1"`, `"E1"`, `"V1"` and `"E2"`.
+# **08.3** Which deletes must a reader apply to `D1`? Answer with a set of names from `"P1"`, `"E1"`, `"V1"` and `"E2"`.
 
 # %% tags=["exercise"] exercise="08.3"
 check("08.3", ...)
@@ -188,7 +188,7 @@ check("08.3", ...)
 check("08.3", {"V1", "E1", "E2"})
 
 # %% [markdown]
-# `SequenceTimeline` draws an arrow from each delete to every data file that it applies to. Choose a data file, and see which ones are left. There is none from `E1` to `D3`, though number and place fit; you will see why further down.
+# `SequenceTimeline` draws an arrow from each delete to every data file that it applies to. Choose a data file to see only its deletes. There is no arrow from `E1` to `D3`, though number and place fit. You will see why below.
 
 # %%
 dk.widgets.SequenceTimeline(orders, data_file="D1")
@@ -196,9 +196,9 @@ dk.widgets.SequenceTimeline(orders, data_file="D1")
 # %% [markdown]
 # ## Is this row hidden?
 #
-# The order of the rest does not matter: a row is hidden if any of these deletes hides it. What has to be right is the position. It counts all rows of the file, also those that a filter or another delete leaves out.
+# The order of the other checks does not matter: a row is hidden if any of these deletes hides it. But the position must be right. It counts all rows of the file, also those that a filter or another delete leaves out.
 #
-# **08.4** Write `is_hidden`. It is given the position of a row, the row as a dict, and the deletes that apply. A delete is either a set of positions, or a list of dicts: those are the lines of an equality delete, each with the columns that it compares.
+# **08.4** Write `is_hidden`. It gets the position of a row, the row as a dict, and the deletes that apply. A delete is a set of positions or a list of dicts. The dicts are the lines of an equality delete, each with the columns that it compares.
 
 # %%
 deletes_of_one_file = [{1, 3}, [{"shop": "north", "id": 2}], [{"id": 4}, {"id": 7}, {"id": 99}]]
@@ -227,7 +227,7 @@ check("08.4", is_hidden)
 # %% [markdown]
 # ## A reader in sixty lines
 #
-# `files_of` above is its first half. This is the second one. Rules are arguments, so that we can take them away later.
+# `files_of` above is the first half. This is the second half. Its rules are arguments, so that we can remove them later.
 
 # %%
 import struct
@@ -299,9 +299,9 @@ for row in read(files):
     print(*row)
 
 # %% [markdown]
-# It takes columns by their names, which is good enough as long as nobody renames one, and it believes that an equality delete file has no other columns than those that it compares. A real reader goes by field ids, and compares the columns in `equality_ids` only.
+# This reader finds columns by name, which is good enough until somebody renames one. It also assumes that an equality delete file has only the columns that it compares. A real reader uses field ids, and compares only the columns in `equality_ids`.
 #
-# Does it agree with others? Spark is asked where it runs; PyIceberg says by an error that it does not do equality deletes, which is the honest way.
+# Do other readers agree? The cell asks Spark, if it is there. PyIceberg does not support equality deletes and says so with an error. That is honest.
 
 # %%
 from pyiceberg.table import StaticTable
@@ -319,7 +319,7 @@ except ValueError as error:
     print("PyIceberg refuses:", "equality deletes" in str(error))
 
 # %% [markdown]
-# **08.5** A query selects only the column `item`. Which other columns does a reader need of the rows of `D1`, to know which ones are hidden? Answer with a set of names.
+# **08.5** A query selects only the column `item`. To know which rows of `D1` are hidden, a reader needs other columns too. Which ones? Answer with a set of names.
 
 # %% tags=["exercise"] exercise="08.5"
 check("08.5", ...)
@@ -328,9 +328,9 @@ check("08.5", ...)
 check("08.5", {"shop", "id"})
 
 # %% [markdown]
-# ## Leave out what cannot matter
+# ## Skip what cannot matter
 #
-# `E2` applies to all data files, but not each of them can have its ids. The manifests know the smallest and largest value of a column, for data files and for equality deletes. Where the two ranges do not meet, the delete need not be opened.
+# `E2` applies to all data files, but not every file can have its ids. The manifests hold the smallest and largest value of a column, for data files and for equality deletes. If the two ranges do not overlap, the reader need not open the delete.
 
 # %%
 bounds = []
@@ -347,9 +347,9 @@ for file in files:
 show(sorted(bounds, key=lambda row: row["file"]))
 
 # %% [markdown]
-# `D4` need not be compared with `E2`. `D3` must be, because of order 99: it makes the range wide. Two things more: NULL is in no range, and bounds may be missing, because not every writer notes them.
+# `D4` need not be compared with `E2`. `D3` must be, because order 99 makes the range wide. And remember: NULL is in no range, and bounds may be missing, because not every writer stores them.
 #
-# **08.6** Write `may_match` for one column. Both arguments are dicts with `lower` and `upper`, which are `None` where they are not known, and `nulls`, which is `True` if the file may have a NULL in the column. Return whether the delete must be opened for this data file.
+# **08.6** Write `may_match` for one column. Both arguments are dicts. `lower` and `upper` are `None` if they are not known. `nulls` is `True` if the file may have a NULL in the column. Return whether the reader must open the delete for this data file.
 
 
 # %% tags=["exercise"] exercise="08.6"
@@ -373,7 +373,7 @@ check("08.6", may_match)
 # %% [markdown]
 # ## Count without reading
 #
-# `SELECT count(*)` would be quick if one could add up `record_count` of the data files. The summary of the snapshot does.
+# `SELECT count(*)` would be quick if you could simply add up `record_count` of the data files. The summary of the snapshot does exactly that.
 
 # %%
 for counter in ("total-records", "total-position-deletes", "total-equality-deletes"):
@@ -381,9 +381,9 @@ for counter in ("total-records", "total-position-deletes", "total-equality-delet
 print("rows:", len(mine))
 
 # %% [markdown]
-# 16 are too many, and 16 - 4 - 4 are too few. Order 1 is counted twice, in `P1` and in `V1`; one line of `E2` hides an order in each shop, and another one hides none. The totals of deletes count lines, not rows.
+# 16 is too many, and 16 - 4 - 4 is too few. Order 1 is counted twice, in `P1` and in `V1`. One line of `E2` hides an order in each shop, and another line hides none. The totals of deletes count lines, not rows.
 #
-# **08.7** For which data files is `record_count` the number of their live rows, as far as one can tell from the manifests alone? Answer with a set of names.
+# **08.7** For which data files do the manifests alone prove that `record_count` is the number of live rows? Answer with a set of names.
 
 # %% tags=["exercise"] exercise="08.7"
 check("08.7", ...)
@@ -394,7 +394,7 @@ check("08.7", {"D4"})
 # %% [markdown]
 # ## Break it
 #
-# Each of these readers has one rule wrong, and mistakes like these have been made in real ones. Which rows are lost, and which ones come back?
+# Each of these readers has one wrong rule. Real readers have had mistakes like these. Which rows are lost, and which ones come back?
 
 
 # %%
@@ -421,20 +421,20 @@ show(
 )
 
 # %% [markdown]
-# In `RowFate` you can switch rules off yourself. Here it is the rule of sequence numbers, and the new version of order 2 is lost.
+# In `RowFate` you can switch rules off yourself. Here the rule of sequence numbers is off, and the new version of order 2 is lost.
 
 # %%
 dk.widgets.RowFate(orders, data_file="D4", row=0, sequence_rule=False)
 
 # %% [markdown]
-# No reader has noticed anything. To read deletes a little wrong is worse than to refuse them.
+# No reader reported an error. A reader that applies deletes wrongly is worse than one that refuses them.
 #
 # ## Key points
 #
-# - Live entries of the snapshot's manifests, with sequence numbers inherited, are all that a reader goes by: [sequence number inheritance](https://iceberg.apache.org/spec/#sequence-number-inheritance).
-# - Positions apply to data files that are not newer, values to those that are older; each within its partition, and equality deletes without one everywhere: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
-# - A vector replaces position delete files for its data file only, and never equality deletes: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
-# - Bounds say what need not be opened; a missing bound says nothing.
-# - Counts in metadata are those of lines, not of live rows.
+# - A reader uses only the live entries of the snapshot's manifests, with inherited sequence numbers: [sequence number inheritance](https://iceberg.apache.org/spec/#sequence-number-inheritance).
+# - Deletes by position apply to data files that are not newer, deletes by value to files that are older. Each stays within its partition; equality deletes without a partition apply everywhere: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
+# - A vector replaces position delete files for its data file only, and never replaces equality deletes: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
+# - Bounds say what a reader can skip; a missing bound says nothing.
+# - Counts in metadata count lines, not live rows.
 #
 # Next: [09 · Commits and conflicts](09_commits_and_conflicts.ipynb)

@@ -15,21 +15,21 @@
 #
 # **25 minutes to read and run, 25 for the exercises.** Before it: [08 · Readers](08_readers.ipynb).
 #
-# Writers take their time over data files and deletes. What makes these count is one short moment, in which the catalog exchanges one location for another. This lesson is about what happens when two writers come to that moment with changes of the same rows.
+# Writers take their time to write data files and deletes. None of it counts until the catalog swaps one metadata location for another. This lesson is about two writers who change the same rows and commit at the same time.
 #
 # You will be able to
 #
-# - say what a commit exchanges, and why two writers cannot both win
-# - decide whether a change that lost the race may be committed as it is, united, or only planned anew
+# - say what a commit swaps, and why two writers cannot both win
+# - decide what to do after a lost race: commit the change as it is, unite it, or replan it
 # - explain how two deletes of one data file end in one vector
-# - say why two commits cannot simply be made one
+# - say why you cannot simply combine two commits into one
 
 # %% [markdown]
 # ## Predict
 #
-# A table of format version 3 has ids 0 to 9 in one data file. Two writers read it at the same time. One deletes id 1 with a deletion vector and commits. The other one has found id 2 meanwhile, has written its vector, and comes to commit second.
+# A table of format version 3 has ids 0 to 9 in one data file. Two writers read it at the same time. The first one deletes id 1 with a deletion vector and commits. Meanwhile the second one has found id 2 and written its vector, and now commits too.
 #
-# **09.1** Which positions are in the live vector after that?
+# **09.1** After both commits, which positions are in the live vector?
 
 # %% tags=["exercise"] exercise="09.1"
 from deletekit.course import predict
@@ -44,7 +44,7 @@ predict("09.1", {1, 2})
 # %% [markdown]
 # ## Run
 #
-# For a race that comes out the same every time we need a slow writer: one that has found its rows and not yet committed when somebody else does. deletekit reads through an engine, which maps a function over the data files. Here is one that lets somebody else go first, once.
+# We want a race with the same result every time. So we need a slow writer: it has found its rows but not committed them when another writer commits. deletekit reads through an engine, which maps a function over the data files. This engine lets somebody else go first, once.
 
 # %%
 import pyarrow as pa
@@ -101,18 +101,18 @@ print("offered to the catalog:", commit.attempts, "times; rows searched:", commi
 check("09.1")
 
 # %% [markdown]
-# The second writer lost, and noticed. It did not search again: it united its vector with the one that had landed, and committed that in place of both.
+# The second writer lost the race, and noticed. It did not search again. It united its vector with the one already committed, and committed the result in place of both.
 
 # %% [markdown]
-# `SnapshotDiff` shows what the second commit changed: one vector went, one came, and one row more is hidden.
+# `SnapshotDiff` shows what the second commit changed: one vector went, one came, and one more row is hidden.
 
 # %%
 dk.widgets.SnapshotDiff(table)
 
 # %% [markdown]
-# ## Look inside: the exchange
+# ## Look inside: the swap
 #
-# The catalog of this lesson is a SQLite file. For each table it has one row, and what counts in it is one location.
+# The catalog of this lesson is a SQLite file. It has one row for each table, and the important value in it is one location.
 
 # %%
 import sqlite3
@@ -135,7 +135,7 @@ with closing(sqlite3.connect(here.folder / "catalog.db")) as connection:
 print("now:", number_of(now), " before:", number_of(before))
 
 # %% [markdown]
-# A writer reads this location, writes a new metadata file, and asks the catalog: put this one in the place of the one that I have read. If it is no longer there, nothing happens, and the writer is told so. Let us be two writers, on a copy of the catalog.
+# A writer reads this location, writes a new metadata file, and asks the catalog: put my location in place of the one I read. If the catalog has another location by now, nothing happens, and the writer is told. Let us be two writers, on a copy of the catalog.
 
 # %%
 exchange = "UPDATE iceberg_tables SET metadata_location = ? WHERE table_name = 'numbers' AND metadata_location = ?"
@@ -150,9 +150,9 @@ with closing(sqlite3.connect(here.folder / "catalog.db")) as kept, closing(sqlit
         )
 
 # %% [markdown]
-# This is called compare-and-swap, and a REST catalog or Hive have it in other forms. Everything else, the data files, deletes, manifests and the metadata file, is on the disk before, under names that nobody else uses. A writer that is killed at any time before the exchange has changed nothing; it leaves files that no snapshot lists.
+# This is called compare-and-swap. A REST catalog and Hive have other forms of it. Everything else is already on the disk, under names that nobody else uses: data files, deletes, manifests and the metadata file. A writer that is killed before the swap has changed nothing. It only leaves files that no snapshot lists.
 #
-# **09.2** Write the exchange. It is given the location that the catalog has, the one that the writer has read, and the new one, and returns the location that the catalog has afterwards.
+# **09.2** Write the swap. It gets the location in the catalog, the location that the writer has read, and the new one. It returns the location that is in the catalog afterwards.
 
 
 # %% tags=["exercise"] exercise="09.2"
@@ -170,19 +170,19 @@ def exchanged(there, read, new):
 check("09.2", exchanged)
 
 # %% [markdown]
-# Each attempt takes the next sequence number. The second writer began when the last number was 1, and would have got 2; in its second attempt it got 3. A manifest can be used again in the next attempt all the same, because the entries of added files have no number of their own: they inherit the one that the manifest list has. This is why numbers are inherited.
+# Each attempt takes the next sequence number. When the second writer began, the last number was 1. Its first attempt would have got 2; its second attempt got 3. A manifest can still be used in the next attempt, because entries of added files have no number of their own: they inherit the number in the manifest list. That is why numbers are inherited.
 
 # %%
 print("sequence number:", commit.sequence_number)
 
 # %% [markdown]
-# ## Who may go on
+# ## Who can reuse a change?
 #
-# A writer that has lost looks at what landed. Then it does one of three things: it commits its files **as they are**, on top of the new head; it commits them **united** with what landed; or it throws them away and plans **anew**. The last is always right. The first two save work, and are right only if nothing has changed that the plan rested on.
+# After a lost race, a writer looks at the new commits. Then it does one of three things. It commits its files **as they are** on the new head. It commits them **united** with the new deletes. Or it throws them away and plans again from the start (the output says **anew**). The last is always right. The first two save work, but are right only if nothing the plan depends on has changed.
 #
 # Here are five races. The table has ids 0 to 4 in one data file and 5 to 9 in another.
 #
-# | race | we | meanwhile somebody else |
+# | race | our change | somebody else, meanwhile |
 # |---|---|---|
 # | `other file` | delete id 1 | deletes id 8 |
 # | `same file` | delete id 1 | deletes id 2 |
@@ -190,7 +190,7 @@ print("sequence number:", commit.sequence_number)
 # | `compacted` | delete id 1 | rewrites both files into one |
 # | `update` | set id 3 to 103 | deletes id 3 |
 #
-# **09.3** Which of these changes must be planned anew? Answer with a set of names.
+# **09.3** Which of these changes must be replanned? Answer with a set of names.
 
 # %% tags=["exercise"] exercise="09.3"
 predict("09.3", ...)
@@ -223,18 +223,18 @@ check("09.3")
 
 # %% [markdown]
 # - `other file`: the two changes have nothing to do with each other.
-# - `same file`: both only add positions. Their union is what either order of the two would have given.
-# - `new rows`: the delete was meant for all ids below 3, and here are two more of them. Planned anew, it finds them as well.
+# - `same file`: both only add positions. Both orders of the two deletes give the same result: their union.
+# - `new rows`: the delete was meant for all ids below 3, and here are two more of them. The new plan finds them too.
 # - `compacted`: the vector names a data file that is gone. Its positions mean nothing in the new one.
-# - `update`: the new version of the row was made from one that does not exist any more. Committed as it is, it would bring a deleted row back.
+# - `update`: we made the new version from a row that no longer exists. If we committed it as it is, a deleted row would come back.
 #
-# An equality delete rests on nothing: it has read no row, so it can always be committed as it is. It hides what has a smaller sequence number when it lands, and so also rows that landed after it was written. That is one more reason why streams like it.
+# An equality delete depends on nothing. Its writer has read no row, so it can always commit it as it is. But it hides everything with a smaller sequence number, so also rows committed after it was written. That is one more reason why streams like it.
 #
 # ## Isolation levels
 #
-# `write.delete.isolation-level` says how careful a delete has to be; updates and merges have such a property too. The default is `serializable`: the result must be one that the commits would have given one after the other. With `snapshot`, rows that landed meanwhile are no reason to plan anew.
+# `write.delete.isolation-level` says how careful a delete has to be. Updates and merges have such a property too. The default is `serializable`: the result must be the same as if the commits ran one after the other. With `snapshot`, new rows from other commits are no reason to replan.
 #
-# **09.4** The race `new rows` again, with isolation level `snapshot`: ids 0 to 9, a delete of ids below 3, and ids 0 and 1 appended meanwhile. Which ids are in the table afterwards?
+# **09.4** We run the race `new rows` again, with isolation level `snapshot`. The table has ids 0 to 9, we delete ids below 3, and meanwhile ids 0 and 1 are appended. Which ids are in the table afterwards?
 
 # %% tags=["exercise"] exercise="09.4"
 predict("09.4", ...)
@@ -259,7 +259,7 @@ check("09.4")
 # %% [markdown]
 # ## Give up
 #
-# How often a writer tries again is a property of the table, `commit.retry.num-retries`. Let us say 0: whoever loses gives up. What matters then is that nothing has changed, and that no file stays.
+# The table property `commit.retry.num-retries` says how often a writer tries again. We set it to 0: after one lost race, the writer gives up. Then two things matter: nothing has changed, and no file stays behind.
 
 
 # %%
@@ -290,11 +290,11 @@ except dk.CommitConflictError as error:
 print("files left behind:", len(set(files_on_disk(folder)) - set(after_theirs)))
 
 # %% [markdown]
-# There is a third answer of a catalog beside yes and no: none, because the connection broke. Then the commit may have landed. A writer must not delete its files then, nor try again before it has looked; deletekit raises `CommitStateUnknownError`.
+# Besides yes and no, a catalog can give a third answer: none, because the connection broke. Then the commit may or may not have happened. The writer must not delete its files, and must not try again before it has looked. deletekit raises `CommitStateUnknownError`.
 #
 # ## Workers and a coordinator
 #
-# Within one job there need be no race. Workers search and report, and a coordinator commits once. But if two workers got parts of the same data file, each has written a vector of its own for it. Here the two vectors are made on branches, and `commit_change`, which stands behind all verbs of deletekit, is asked to commit both.
+# Within one job you need no race. Workers search and report, and a coordinator commits once. But two workers may get parts of the same data file, and then each writes its own vector for it. Here we make the two vectors on branches, and ask `commit_change` to commit both. All verbs of deletekit use this function.
 
 # %%
 from deletekit.commit.swap import commit as commit_change
@@ -314,7 +314,7 @@ except dk.InvalidInputError as error:
     print("refused:", error.kind)
 
 # %% [markdown]
-# **09.5** Write what the coordinator has to do. It is given a list of reports, each of them a tuple of a data file's name and the set of positions that a worker has found in it. It returns a dict with the positions of each vector that is to be written, by the name of its data file.
+# **09.5** Write the work of the coordinator. Your function gets a list of reports. Each report is a tuple: the name of a data file, and the set of positions that a worker found in it. Your function returns a dict from the name of a data file to the positions of its vector, for each vector to write.
 
 # %%
 reports = [("A", {0, 2}), ("B", {5, 9}), ("A", {7}), ("C", set())]
@@ -341,7 +341,7 @@ check("09.5", vectors_of)
 # %% [markdown]
 # ## Two commits are not one
 #
-# A streaming writer has three changes of key 1: insert it with value `a`, delete it by an equality delete, insert it with value `b`. On the branch `stream` each of them is a commit of its own. Somebody wants fewer commits, and puts the very same files on `main` in a single one.
+# A streaming writer has three changes of key 1: insert it with value `a`, delete it by an equality delete, insert it with value `b`. On the branch `stream` each change is its own commit. Somebody wants fewer commits, and puts exactly the same files on `main` in one commit.
 #
 # **09.6** How many rows with key 1 are on `main`?
 
@@ -376,11 +376,11 @@ print("one commit:   ", on_main)
 check("09.6")
 
 # %% [markdown]
-# In one commit all have one sequence number, and an equality delete applies to smaller ones only. The value `a` was deleted on the branch, and is live on `main`. Whoever makes one commit of several has to work out first what is left of each key; `dk.stream.promote` does that.
+# In one commit all files have one sequence number, and an equality delete applies only to smaller ones. The value `a` was deleted on the branch, but is live on `main`. To combine several commits into one, you must first work out what is left of each key. `dk.stream.promote` does that.
 #
 # ## Break it
 #
-# What if a writer skips all of this and commits its vector beside the one that is there? deletekit refuses to write such a table, so we forge one: we write the delete manifest of one branch into the manifest list of another.
+# What if a writer skips all of this and commits its vector next to the existing one? deletekit refuses to write such a table, so we forge one. We write the delete manifest of one branch into the manifest list of another.
 
 # %%
 import fastavro
@@ -410,7 +410,7 @@ except dk.FormatError as error:
 print("verify finds:", sorted({finding.kind for finding in dk.verify(forged).findings if finding.severity == "error"}))
 
 # %% [markdown]
-# A reader that takes the first vector it meets brings id 2 back, one that takes the last brings back id 1; and the order of manifests is nobody's promise. `repair` does what the writer should have done.
+# A reader that takes the first vector brings id 2 back. One that takes the last brings id 1 back. And nobody promises the order of manifests. `repair` does what the writer should have done.
 
 # %%
 dk.repair(forged)
@@ -419,7 +419,7 @@ names.show(names.deletes(), "kind", "positions")
 print("rows:", rows(forged))
 
 # %% [markdown]
-# **09.7** Three writers have each put a vector of their own for the same data file into the table: {1, 2}, {2, 3} and {9}. All three deletes were meant to count. Which positions does a repair put into the one vector?
+# **09.7** Three writers have each added their own vector for the same data file: {1, 2}, {2, 3} and {9}. All three deletes should count. Which positions does a repair put into the one vector?
 
 # %% tags=["exercise"] exercise="09.7"
 check("09.7", ...)
@@ -430,10 +430,10 @@ check("09.7", {1, 2} | {2, 3} | {9})
 # %% [markdown]
 # ## Key points
 #
-# - A commit is one exchange of a location, compare-and-swap; all files are written before it: [optimistic concurrency](https://iceberg.apache.org/spec/#optimistic-concurrency).
-# - Who loses may commit the same files again only if nothing has changed that they rest on: [commit conflict resolution and retry](https://iceberg.apache.org/spec/#commit-conflict-resolution-and-retry).
-# - Deletes by position rest on their data file, those by value on nothing; new versions of rows rest on the old ones.
-# - One data file has one vector: who comes second unites: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
-# - Sequence numbers are what orders changes. Files of two commits put into one lose their order: [sequence numbers](https://iceberg.apache.org/spec/#sequence-numbers).
+# - A commit is one swap of a location, compare-and-swap. All files are written before it: [optimistic concurrency](https://iceberg.apache.org/spec/#optimistic-concurrency).
+# - The loser may reuse its files only if nothing they depend on has changed: [commit conflict resolution and retry](https://iceberg.apache.org/spec/#commit-conflict-resolution-and-retry).
+# - Deletes by position depend on their data file, deletes by value on nothing. New versions of rows depend on the old ones.
+# - One data file has one vector, so the second writer unites the two: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
+# - Sequence numbers are the order of the changes. If you put files of two commits into one, they lose this order: [sequence numbers](https://iceberg.apache.org/spec/#sequence-numbers).
 #
 # Next: [10 · Time travel and lineage](10_time_travel_and_lineage.ipynb)
