@@ -15,19 +15,19 @@
 #
 # **15 minutes to read and run, 15 for the exercises.** Before it: [09 · Commits and conflicts](09_commits_and_conflicts.ipynb).
 #
-# A snapshot is never changed, so a table can be read as it was, as long as nobody cleans up. Branches and tags give names to snapshots, and row lineage gives a number to every row that stays its own through updates and compaction.
+# A snapshot never changes, so you can read a table as it was, until somebody cleans up. Branches and tags give names to snapshots. Row lineage gives every row a number that the row keeps through updates and compaction.
 #
 # You will be able to
 #
 # - read a table as it was, by snapshot, time, branch or tag
 # - say why no later delete can reach an older snapshot
-# - publish what was done on a branch, and take it back
+# - publish the work of a branch, and take it back
 # - follow a row by its `_row_id`, and say when it gets a new one
 
 # %% [markdown]
 # ## Predict
 #
-# `users` has ids 1, 2, 3 and 4; that is snapshot `S1`. A second commit, `S2`, deletes ids 1 and 3 with a deletion vector. **10.1** After that we read the snapshot `S1` once more. How many rows does it have?
+# `users` has ids 1, 2, 3 and 4; that is snapshot `S1`. A second commit, `S2`, deletes ids 1 and 3 with a deletion vector. **10.1** Then we read the snapshot `S1` again. How many rows does it have?
 
 # %% tags=["exercise"] exercise="10.1"
 from deletekit.course import predict
@@ -42,7 +42,7 @@ predict("10.1", 4)
 # %% [markdown]
 # ## Run
 #
-# Two more commits follow. Somewhere on the way id 3 comes back.
+# Two more commits follow. In one of them id 3 comes back.
 
 # %%
 from datetime import datetime, timedelta, timezone
@@ -82,7 +82,7 @@ check("10.2", f"S{found.index(1, found.index(0)) + 1}")
 # %% [markdown]
 # ## Look inside
 #
-# A snapshot is one manifest list, and a reader takes everything from there: data files and deletes alike. The list of `S1` was written before there was any delete.
+# A snapshot has one manifest list, and a reader finds everything there: data files and deletes. The list of `S1` was written before there was any delete.
 
 # %%
 for name in ("S1", "S2"):
@@ -90,9 +90,9 @@ for name in ("S1", "S2"):
     names.show(dk.inspect(users, snapshot_id=names.snapshot_id(name))["manifest-list"], "content", "manifest_path")
 
 # %% [markdown]
-# The manifest with `content` 1, which leads to the vector, is in the list of `S2` only. `D1` itself knows nothing of it. This is why time travel needs no undo: nothing was done to the older files.
+# The manifest with `content` 1 leads to the vector. Only the list of `S2` names it. `D1` itself knows nothing of it. That is why time travel needs no undo: nothing has changed the older files.
 #
-# `SnapshotDiff` compares any two snapshots, not only neighbours: which files and rows came and went between them.
+# `SnapshotDiff` compares any two snapshots, not only neighbours. It shows which files and rows came and went between them.
 
 # %%
 dk.widgets.SnapshotDiff(users, before="S2", after="S4")
@@ -100,7 +100,7 @@ dk.widgets.SnapshotDiff(users, before="S2", after="S4")
 # %% [markdown]
 # ## Branches and tags
 #
-# A branch and a tag are names for a snapshot, kept in the table metadata. A branch moves with each commit that is made on it; a tag stays. `main` is a branch too. We tag the snapshot that we have, and delete id 4 on a branch.
+# A branch and a tag are names for a snapshot, kept in the table metadata. A branch moves with each commit on it; a tag stays. `main` is a branch too. We tag the current snapshot, and delete id 4 on a branch.
 
 # %%
 dk.create_tag(users, "checked")
@@ -113,9 +113,9 @@ for ref in ("main", "audit"):
     names.show(deletes, "data_file.referenced_data_file", "positions")
 
 # %% [markdown]
-# Both have a vector for `D1`, and not the same one. "At most one for a data file" is a rule for one snapshot.
+# Both have a vector for `D1`, but not the same one. "At most one for a data file" is a rule for one snapshot.
 #
-# Now the schema changes: the table gets a column `city`. **10.3** How many columns does a read of the tag `checked` have, and how many a read of the branch `audit`? Neither has a new snapshot. Answer with a dict of numbers, with the keys `"tag"` and `"branch"`.
+# Now the schema changes: the table gets a column `city`. Neither the tag nor the branch has a new snapshot. **10.3** How many columns does a read of the tag `checked` have, and how many does a read of the branch `audit` have? Answer with a dict of numbers, with the keys `"tag"` and `"branch"`.
 
 # %% tags=["exercise"] exercise="10.3"
 predict("10.3", ...)
@@ -134,7 +134,7 @@ check("10.3")
 # %% [markdown]
 # ## Publish, and take it back
 #
-# `fast_forward` moves `main` to the head of the branch: only the table metadata is written, and all readers see the change at once. `rollback` moves it back to an older snapshot of its history. Between the two we note the time.
+# `fast_forward` moves `main` to the head of the branch. It writes only the table metadata, and all readers see the change at once. Then `rollback` moves it back to an older snapshot of its history. Between the two we note the time.
 
 # %%
 dk.fast_forward(users, "main", "audit")
@@ -145,7 +145,7 @@ dk.rollback(users, names.snapshot_id("S4"))
 print("taken back:", dk.scan(users).count(), "rows")
 
 # %% [markdown]
-# **10.4** `S5`, the snapshot of the branch, is in the history of `main` no longer. We read the table as of the time that we noted. How many rows?
+# **10.4** `S5`, the snapshot of the branch, is no longer in the history of `main`. We read the table as of the time that we noted. How many rows do we get?
 
 # %% tags=["exercise"] exercise="10.4"
 predict("10.4", ...)
@@ -161,18 +161,18 @@ names.show(users.metadata.raw["snapshot-log"], "snapshot-id")
 check("10.4")
 
 # %% [markdown]
-# The log of the table metadata tells which snapshot was current on `main`, and when. It has the detour too: `S4`, `S5`, and `S4` again.
+# The log of the table metadata says which snapshot was current on `main`, and when. It keeps the detour too: `S4`, `S5`, and `S4` again.
 #
 # ## Row lineage
 #
-# In format version 3 every row has a number that no other row of the table has, `_row_id`, and `_last_updated_sequence_number`, the sequence number of the commit that wrote its present values. For most rows nothing is stored: the manifest entry of a data file has a `first_row_id`, and a row's number is that plus its position.
+# In format version 3 every row has a number that no other row of the table has, `_row_id`. It also has `_last_updated_sequence_number`, the sequence number of the commit that wrote its current values. For most rows nothing is stored. The manifest entry of a data file has a `first_row_id`, and the row's number is that plus its position.
 
 # %%
 LINEAGE = ["id", "value", "_row_id", "_last_updated_sequence_number"]
 show(dk.scan(users, columns=LINEAGE).to_arrow())
 
 # %% [markdown]
-# **10.5** We update the value of id 2 with copy-on-write: `D1` is replaced by a new file, and the next free row number is 6. Which `_row_id` will id 2 have?
+# **10.5** We update the value of id 2 with copy-on-write. A new file replaces `D1`, and the next free row number is 6. Which `_row_id` will id 2 have?
 
 # %% tags=["exercise"] exercise="10.5"
 predict("10.5", ...)
@@ -188,7 +188,7 @@ show(dk.scan(users, columns=LINEAGE).to_arrow())
 check("10.5")
 
 # %% [markdown]
-# Id 2 has a new sequence number and its old row number; id 4, which was only copied, has kept both. Now they are stored, in two columns that the schema does not know. NULL means: as if nothing was stored. So the changed row takes the sequence number of its new file.
+# Id 2 has a new sequence number and its old row number. Id 4 was only copied, and has kept both. Now they are stored, in two columns that the schema does not know. NULL means that nothing is stored. So the changed row takes the sequence number of its new file.
 
 # %%
 import pyarrow.parquet as pq
@@ -196,7 +196,7 @@ import pyarrow.parquet as pq
 show(pq.read_table(names.path("D4"), columns=LINEAGE, partitioning=None))
 
 # %% [markdown]
-# **10.6** Which ids were inserted or changed after `S2`, whose sequence number is 2? Answer with a set.
+# **10.6** Which ids were inserted or changed after `S2`, which has sequence number 2? Answer with a set.
 
 # %% tags=["exercise"] exercise="10.6"
 check("10.6", ...)
@@ -206,20 +206,20 @@ rows = dk.scan(users, columns=LINEAGE).to_arrow().to_pylist()
 check("10.6", {row["id"] for row in rows if row["_last_updated_sequence_number"] > 2})
 
 # %% [markdown]
-# Rows that were deleted are not in such an answer; for these one compares the row numbers of both snapshots.
+# Such an answer does not include deleted rows. To find them, compare the row numbers of both snapshots.
 #
 # ## When a row gets another number
 #
-# An equality delete is written without reading the row, so its writer does not know the number. The same update once more, by equality delete:
+# The writer of an equality delete does not read the row, so it does not know the number. Here is the same update again, by equality delete:
 
 # %%
 dk.update(users, {"value": 260.0}, where="id = 2", mode="equality-delete")
 show(dk.scan(users, "id = 2", columns=LINEAGE).to_arrow())
 
 # %% [markdown]
-# And a branch: id 6 is appended to `ingestion`, id 7 to `main` at the same time. So `main` cannot be fast-forwarded any more. `cherry_pick` does again on `main` what a snapshot of another branch did.
+# Now a branch: id 6 is appended to `ingestion`, and id 7 to `main` at the same time. So you can no longer fast-forward `main`. `cherry_pick` repeats on `main` what a snapshot of another branch did.
 #
-# **10.7** How many different row numbers will the row of id 6 have, on `ingestion` and on `main` together?
+# **10.7** On `ingestion` and on `main` together, how many different row numbers will the row of id 6 have?
 
 # %% tags=["exercise"] exercise="10.7"
 predict("10.7", ...)
@@ -241,13 +241,13 @@ for ref in ("ingestion", "main"):
 check("10.7")
 
 # %% [markdown]
-# It is the same data file, added by two commits. Numbers are given out when a data file is added to the table, and it was added twice. Whoever follows rows across branches by `_row_id` must know that.
+# It is the same data file, added by two commits. A data file gets its row numbers when a commit adds it, and this file was added twice. Remember this if you follow rows across branches by `_row_id`.
 #
 # ## Break it
 #
-# Time travel ends where snapshots expire. The table has ten of them now. `main` is at `S10`, the branch `audit` at `S5`, `ingestion` at `S8`, and the tag `checked` at `S4`.
+# Time travel ends when snapshots expire. The table now has ten snapshots. `main` is at `S10`, the branch `audit` at `S5`, `ingestion` at `S8`, and the tag `checked` at `S4`.
 #
-# **10.8** We expire everything that may expire, and keep one snapshot of each branch. Which snapshots can be read after that? Answer with a set of names.
+# **10.8** We expire everything that may expire, and keep one snapshot of each branch. Which snapshots can you still read? Answer with a set of names.
 
 # %% tags=["exercise"] exercise="10.8"
 predict("10.8", ...)
@@ -275,10 +275,10 @@ check("10.8")
 # %% [markdown]
 # ## Key points
 #
-# - A snapshot is read from its own manifest list, so deletes that came later cannot reach it: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
-# - By time means: what was current on `main` then, and the snapshot log knows it: [point in time reads](https://iceberg.apache.org/spec/#point-in-time-reads-time-travel).
-# - A branch is read with the present schema, a tag and a snapshot with their own: [snapshot references](https://iceberg.apache.org/spec/#snapshot-references).
-# - `_row_id` outlives updates and rewrites, but neither an update by equality delete nor a cherry-pick: [row lineage](https://iceberg.apache.org/spec/#row-lineage).
-# - What no branch or tag retains will expire one day: [snapshot retention policy](https://iceberg.apache.org/spec/#snapshot-retention-policy).
+# - A reader starts from the snapshot's own manifest list, so later deletes cannot reach it: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
+# - A read by time returns what was current on `main` then. The snapshot log knows it: [point in time reads](https://iceberg.apache.org/spec/#point-in-time-reads-time-travel).
+# - A branch is read with the current schema, a tag and a snapshot with their own: [snapshot references](https://iceberg.apache.org/spec/#snapshot-references).
+# - `_row_id` survives updates and rewrites, but not an update by equality delete or a cherry-pick: [row lineage](https://iceberg.apache.org/spec/#row-lineage).
+# - A snapshot that no branch or tag retains will expire one day: [snapshot retention policy](https://iceberg.apache.org/spec/#snapshot-retention-policy).
 #
 # Next: [11 · Compaction and erasure](11_compaction.ipynb)

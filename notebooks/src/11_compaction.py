@@ -15,21 +15,21 @@
 #
 # **30 minutes to read and run, 30 for the exercises.** Before it: [10 · Time travel and lineage](10_time_travel_and_lineage.ipynb).
 #
-# Merge-on-read puts work off. Compaction does it: it writes data files anew, without the rows that deletes hide. It changes no row of the table, and that is harder than it sounds, because others go on deleting meanwhile. And a row that is gone from the table is not yet gone from the disk.
+# Merge-on-read postpones work, and compaction does it later: it writes data files again, without the rows that deletes hide. It changes no row of the table. That is harder than it sounds, because other writers go on deleting meanwhile. And a row that is gone from the table is not yet gone from the disk.
 #
 # You will be able to
 #
 # - say which files and deletes compaction removes, and which it leaves
 # - explain why new files get an old sequence number
-# - decide whether a delete file may be dropped
-# - prove that a row is gone from storage, and not only from what a scan returns
+# - decide whether you may drop a delete file
+# - prove that a row is gone from storage, and not only from the result of a scan
 
 # %% [markdown]
 # ## Predict
 #
-# `readings` has six data files of ten rows each. A deletion vector hides a row of the first file, another one two rows of the second, and an equality delete hides id 42. That makes three deletes.
+# `readings` has six data files of ten rows each. One deletion vector hides a row of the first file, another hides two rows of the second, and an equality delete hides id 42. So there are three deletes.
 #
-# **11.1** We compact all six files into one. How many data files and how many deletes are live after that? Answer with a dict, such as `{"data": 6, "deletes": 3}`.
+# **11.1** We compact all six files into one. After that, how many data files and how many deletes are live? Answer with a dict, such as `{"data": 6, "deletes": 3}`.
 
 # %% tags=["exercise"] exercise="11.1"
 from deletekit.course import predict
@@ -75,13 +75,13 @@ show([{"": "before", **before}, {"": "after", **live(readings)}])
 check("11.1")
 
 # %% [markdown]
-# The vectors have left the table together with their data files: a vector is about one file and means nothing without it. An equality delete is about values. It hides nothing any more, but nothing in it says so. We shall come back to it.
+# The vectors left the table with their data files: a vector is about one file and means nothing without it. An equality delete is about values. It no longer hides anything, but nothing in it says so. We will come back to it.
 #
-# `compact` chooses files that are too small or too large (six files here), or that are full of deleted rows: `delete_ratio_threshold` is the share of rows that vectors and position deletes of a file hide, `delete_file_threshold` the number of deletes that apply to it.
+# `compact` chooses files that are too small or too large (here all six are too small), or that have many deleted rows. `delete_ratio_threshold` is the share of rows that vectors and position deletes hide in a file. `delete_file_threshold` is the number of deletes that apply to it.
 #
 # ## Look inside
 #
-# The operation is `replace`: files come and go, and no row changes. Readers that follow changes, such as streams, pass over such a snapshot.
+# The operation is `replace`: files come and go, and no row changes. Readers that follow changes, such as streams, skip such a snapshot.
 
 # %%
 (commit,) = compacted.commits
@@ -90,15 +90,15 @@ for counter in ("added-data-files", "deleted-data-files", "removed-dvs", "added-
     print(f"{counter}: {commit.summary[counter]}")
 
 # %% [markdown]
-# 60 records went and 56 came: the four hidden rows were counted until now, since the counters count what is in the files.
+# 60 records went and 56 came. The counters count what is in the files, so until now they counted the four hidden rows too.
 #
-# `SnapshotDiff` compares the rows themselves: eight files went and one came, and not one row with them.
+# `SnapshotDiff` compares the rows themselves: eight files went and one came, but no row came or went.
 
 # %%
 dk.widgets.SnapshotDiff(readings)
 
 # %% [markdown]
-# The six appends have the sequence numbers 1 to 6, the vectors 7, the equality delete 8, and the compaction 9. **11.2** Which data sequence number has the new file, that is, the one that deletes are compared with?
+# The six appends have the sequence numbers 1 to 6, the vectors 7, the equality delete 8, and the compaction 9. Deletes are compared with the data sequence number of a file. **11.2** Which one does the new file have?
 
 # %% tags=["exercise"] exercise="11.2"
 predict("11.2", ...)
@@ -117,11 +117,11 @@ for manifest in dk.inspect(readings)["manifests"]:
 check("11.2")
 
 # %% [markdown]
-# An entry has two numbers. `file_sequence_number` says which commit added the file, 9. `sequence_number` says how old its rows are. For an append both are the same. Compaction says: these rows are as they were at 8, the snapshot that was read.
+# An entry has two numbers. `file_sequence_number` says which commit added the file, 9. `sequence_number` says how old its rows are. For an append both are the same. Compaction says: these rows are as they were at 8, in the snapshot that I read.
 #
 # ## Others do not wait
 #
-# Why not simply 9? Compaction of a big table takes hours, and others write meanwhile. We let somebody commit between the reading and the commit: an engine runs the tasks, and this one lets another writer go first, once.
+# Why not simply 9? Compaction of a big table takes hours, and others write meanwhile. We let another writer commit between the read and the commit. An engine runs the tasks, and this one lets another writer go first, once.
 
 
 # %%
@@ -148,9 +148,9 @@ def compact_while(name, delete):
 
 
 # %% [markdown]
-# `racing` has six files with the sequence numbers 1 to 6 and no deletes. While compaction rewrites them, somebody deletes id 7 with an equality delete; that commit gets 7, and the compaction 8.
+# `racing` has six files with the sequence numbers 1 to 6 and no deletes. While compaction rewrites them, somebody deletes id 7 with an equality delete. That commit gets 7, and the compaction gets 8.
 #
-# **11.3** How many of the 60 rows does a reader find after both?
+# **11.3** After both commits, how many of the 60 rows does a reader find?
 
 # %% tags=["exercise"] exercise="11.3"
 predict("11.3", ...)
@@ -168,9 +168,9 @@ print(dk.scan(racing).count(), "rows; groups of files rewritten:", engine.groups
 check("11.3")
 
 # %% [markdown]
-# The row with id 7 was written into the new file, as it had been read before the delete. The new file has the number 6, the equality delete 7, and 6 < 7: the delete applies. With the number 8 the row would be back.
+# The row with id 7 was read before the delete, and so it was written into the new file. The new file has the number 6, the equality delete 7, and 6 < 7: the delete applies. With the number 8 the row would come back.
 #
-# For a delete by position this does not help: its positions are those of the old file. So a file that somebody deletes from by position meanwhile has to be read again.
+# This does not help with a delete by position: its positions are those of the old file. If somebody deletes rows of a file by position meanwhile, that file must be read again.
 
 # %%
 by_position, engine = compact_while("by_position", lambda other: dk.delete(other, "id = 7", mode="deletion-vector"))
@@ -179,9 +179,9 @@ print(dk.scan(by_position).count(), "rows; groups of files rewritten:", engine.g
 # %% [markdown]
 # ## Deletes that dangle
 #
-# A delete that applies to no live data file is called *dangling*. Every scan has to look at its entry again, and its file stays on the disk with all the values in it. `readings` has such a one.
+# A delete that applies to no live data file is called *dangling*. Every scan must look at its entry, and its file stays on the disk with all its values. `readings` has one.
 #
-# **11.4** Write the rule for equality deletes. Given the sequence number of the delete and a list with those of the live data files in its scope: does it dangle?
+# **11.4** Write the rule for equality deletes. You get the sequence number of the delete, and a list with the numbers of the live data files in its scope. Does the delete dangle?
 
 
 # %% tags=["exercise"] exercise="11.4"
@@ -206,7 +206,7 @@ for name, table in (("readings", readings), ("racing", racing)):
 # %% [markdown]
 # ## Vectors that share a file
 #
-# One Puffin file can hold the vectors of many data files. Here a delete writes one with two vectors, `V1` for `D1` and `V2` for `D2`. Then another delete replaces `V1` with `V3`, which lies in a file of its own.
+# One Puffin file can hold the vectors of many data files. Here a delete writes one with two vectors, `V1` for `D1` and `V2` for `D2`. Then another delete replaces `V1` with `V3`, which is in its own file.
 
 # %%
 shared = here.table("shared", *parts[:2], format_version=3)
@@ -219,7 +219,7 @@ of_shared.show(of_shared.deletes(), "name", "data_file.referenced_data_file", "p
 print("V1 and V2 in one file:", of_shared.path("V1") == of_shared.path("V2"))
 
 # %% [markdown]
-# **11.5** Now all snapshots but the last one expire. `V1` is not live in any snapshot that is left. How many Puffin files may be removed from storage?
+# **11.5** Now all snapshots expire except the last one. `V1` is not live in any remaining snapshot. How many Puffin files may be removed from storage?
 
 # %% tags=["exercise"] exercise="11.5"
 predict("11.5", ...)
@@ -241,7 +241,7 @@ check("11.5")
 # %% [markdown]
 # ## Gone from the table, not from the disk
 #
-# Now somebody asks to be forgotten. `where_is` opens every file that lies in the folder of a table, whether the table knows it or not, and counts those in which a text occurs.
+# Now somebody asks to be forgotten. `where_is` opens every file in the folder of a table, also files that the table does not know. It counts the files that contain a text.
 
 # %%
 from pathlib import Path
@@ -273,9 +273,9 @@ people = here.table(
 print(where_is(people, "zoe@example.org"))
 
 # %% [markdown]
-# One Parquet file, and one Avro file: the manifest, which has the greatest value of each column as its upper bound.
+# One Parquet file has it, and one Avro file: the manifest, whose upper bound for each column is the greatest value.
 #
-# **11.6** We delete the row with a deletion vector, then compact, then let the older snapshots expire. Which step removes the address from the last Parquet file? Answer with `"delete"`, `"compact"` or `"expire"`.
+# **11.6** We delete the row with a deletion vector, then compact, then expire the older snapshots. Which step removes the address from the last Parquet file? Answer with `"delete"`, `"compact"` or `"expire"`.
 
 # %% tags=["exercise"] exercise="11.6"
 predict("11.6", ...)
@@ -299,7 +299,7 @@ show(rows)
 check("11.6")
 
 # %% [markdown]
-# The row is gone, and the address is not. **11.7** In which kind of file is it still: `"data file"`, `"manifest"`, `"manifest list"`, `"table metadata"` or `"Puffin file"`?
+# The row is gone, but the address is not. **11.7** Which kind of file still has it: `"data file"`, `"manifest"`, `"manifest list"`, `"table metadata"` or `"Puffin file"`?
 
 # %% tags=["exercise"] exercise="11.7"
 check("11.7", ...)
@@ -308,11 +308,11 @@ check("11.7", ...)
 check("11.7", "manifest")
 
 # %% [markdown]
-# Compaction removed the old data file, so its manifest has an entry with status 2, deleted, and that entry still has the bounds. Some later commit leaves the entry out, and some later expiry removes the file, but nobody knows when that will be.
+# Compaction removed the old data file. So its manifest has an entry with status 2, deleted, and that entry still has the bounds. A later commit leaves the entry out, and a later expiry removes the file. But nobody knows when.
 #
 # ## Erase
 #
-# And there is worse: an equality delete by address writes the address down once more. **11.8** A fresh table; we delete with an equality delete on `email`. In how many Parquet files is the address then?
+# It gets worse: an equality delete on the address writes the address once more. **11.8** We take a new table and delete with an equality delete on `email`. How many Parquet files have the address then?
 
 # %% tags=["exercise"] exercise="11.8"
 predict("11.8", ...)
@@ -336,7 +336,7 @@ print(where_is(members, "zoe@example.org"))
 check("11.8")
 
 # %% [markdown]
-# `erase` does all of it: it rewrites what holds the rows, hidden or not, equality deletes and manifests too, lets the snapshots expire that lead to the old files, and then looks whether anything is left. Here something is: a tag keeps the first snapshot.
+# `erase` does all of it. It rewrites everything that holds the rows, hidden or not, and equality deletes and manifests too. It expires the snapshots that lead to the old files. Then it checks whether anything is left. Here something is left: a tag keeps the first snapshot.
 
 # %%
 erased = dk.erase(members, "email = 'zoe@example.org'")
@@ -346,7 +346,7 @@ print(
 print(where_is(members, "zoe@example.org"))
 
 # %% [markdown]
-# It does not drop the tag by itself, for somebody has put it there. When that is settled:
+# It does not drop the tag by itself, because somebody put it there. Once you have decided to drop it:
 
 # %%
 dk.drop_ref(members, "report")
@@ -356,7 +356,7 @@ print(where_is(members, "zoe@example.org"))
 print("rows:", dk.scan(members).to_arrow()["email"].to_pylist())
 
 # %% [markdown]
-# What it did not look into, it says too. Such a list belongs to every proof of erasure.
+# It also says what it did not look into. Every proof of erasure needs such a list.
 
 # %%
 print("\n".join(erased.not_inspected))
@@ -364,7 +364,7 @@ print("\n".join(erased.not_inspected))
 # %% [markdown]
 # ## Files that nothing leads to
 #
-# One of these points is a file that no snapshot knows, left by a writer that died before its commit. To `remove_orphan_files` a file of a commit that is still under way looks the same. Only its age protects it: three days, unless one says otherwise.
+# One line is about a file that no snapshot knows: a writer died before its commit and left it. `remove_orphan_files` cannot tell it from a file of a commit that is still running. Only the age of a file protects it: three days, unless you say otherwise.
 
 # %%
 import os
@@ -381,9 +381,9 @@ print("four days old:", [Path(file).name for file in dk.remove_orphan_files(peop
 # %% [markdown]
 # ## Break it
 #
-# A cleaner that drops deletes must not forget that compacted files have old numbers. This one does: it sees that all files were rewritten, so it drops every delete that is older than the newest commit before the compaction. Iceberg's Java library has a [bug of this kind](https://github.com/apache/iceberg/pull/10962).
+# Compacted files have old numbers. A tool that drops deletes must remember that, and this one forgets it. It sees that all files were rewritten. So it drops every delete older than the newest commit before the compaction. Iceberg's Java library has a [bug of this kind](https://github.com/apache/iceberg/pull/10962).
 #
-# We race again, this time with two equality deletes meanwhile: id 7 goes with the sequence number 7, id 8 with 8. The new file has the number 6. The careless cleaner works on a branch, so that `main` stays whole, and drops the deletes with a number below 8.
+# We race again, this time with two equality deletes meanwhile: id 7 is deleted with the sequence number 7, id 8 with 8. The new file has the number 6. The careless tool works on a branch, so `main` stays correct. It drops the deletes with a number below 8.
 #
 # **11.9** Which ids come back? Answer with a set.
 
@@ -423,13 +423,13 @@ for ref in ("main", "careless"):
 check("11.9")
 
 # %% [markdown]
-# No error, no warning: a deleted row is back. The rule of **11.4** looks at the numbers that the files have, not at the commits that added them, and so it keeps both deletes.
+# No error, no warning: a deleted row is back. The rule of **11.4** looks at the numbers of the files, not at the commits that added them. So it keeps both deletes.
 #
 # ## Key points
 #
-# - Compaction is a `replace`: new files, the same rows. Their data sequence number is that of the snapshot they were read from: [sequence number inheritance](https://iceberg.apache.org/spec/#sequence-number-inheritance).
-# - Vectors leave with their data file; equality deletes and deletes of a whole partition stay until somebody proves that they dangle: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
-# - A file may be removed when no snapshot leads to it, by its path: a Puffin file lives as long as one vector in it does: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
-# - Delete, compaction and expiry, in this order, remove the row; bounds, keys of equality deletes, tags and stray files can still have its values: [manifests](https://iceberg.apache.org/spec/#manifests).
+# - Compaction is a `replace`: new files, the same rows. The new files get the data sequence number of the snapshot that was read: [sequence number inheritance](https://iceberg.apache.org/spec/#sequence-number-inheritance).
+# - Vectors leave with their data file. Equality deletes and deletes of a whole partition stay until somebody proves that they dangle: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
+# - You may remove a file when no snapshot leads to its path. A Puffin file lives as long as one vector in it: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
+# - Delete, compaction and expiry, in this order, remove the row. Its values can remain in bounds, in keys of equality deletes, behind tags and in stray files: [manifests](https://iceberg.apache.org/spec/#manifests).
 #
 # Next: [12 · The engines lab](12_engines_lab.ipynb)

@@ -15,11 +15,11 @@
 #
 # **20 minutes to read and run, 30 for the exercises.** Before it: [11 · Compaction and erasure](11_compaction.ipynb).
 #
-# A table belongs to no engine. Here Spark with Iceberg's own Java library and deletekit work on the same tables by turns, and each must see what the other has done. This lesson needs Java 17 and PySpark. Without them it runs to its end all the same, but the cells that ask Spark only say so: read the outputs that came with the notebook instead.
+# A table belongs to no engine. Here Spark, with Iceberg's own Java library, and deletekit take turns on the same tables. Each must see the changes of the other. This lesson needs Java 17 and PySpark. Without them it still runs to the end, but the cells that ask Spark only say so. Then read the stored outputs of the notebook instead.
 #
 # You will be able to
 #
-# - say what Spark writes for DELETE, UPDATE and MERGE, and read it off the plan
+# - say what Spark writes for DELETE, UPDATE and MERGE, and see it in the plan
 # - look at deletes through the metadata tables of Spark
 # - follow a table through the upgrade from format version 2 to 3
 # - prove that two engines see the same rows
@@ -42,7 +42,7 @@ predict("12.1", "position-delete")
 # %% [markdown]
 # ## Run
 #
-# `here.sql` runs a statement in Spark and gives its rows. Spark commits to the catalog, and `refresh` lets our handle of the table look there.
+# `here.sql` runs a statement in Spark and returns its rows. Spark commits to the catalog, and `refresh` loads the new state into our table object.
 
 # %%
 import pyarrow as pa
@@ -67,7 +67,7 @@ check("12.1")
 # %% [markdown]
 # ## Both see the same
 #
-# Spark never writes equality deletes. But others do, Flink for example, so it must be able to read them. deletekit writes one for id 4 now. **12.2** Which ids does Spark find after that? Answer with a set.
+# Spark never writes equality deletes. But others do, for example Flink, so Spark must be able to read them. Now deletekit writes one for id 4. **12.2** Which ids does Spark find after that? Answer with a set.
 
 # %% tags=["exercise"] exercise="12.2"
 predict("12.2", ...)
@@ -83,7 +83,7 @@ show(here.sql("SELECT id, name, value FROM users"))
 check("12.2")
 
 # %% [markdown]
-# To compare two engines, one looks for rows that only one of them sees, both ways; in SQL that is EXCEPT twice. A count is not enough: two mistakes can have the same size.
+# To compare two engines, look for rows that only one of them sees, in both directions. In SQL that is EXCEPT twice. A count is not enough: two mistakes can have the same size.
 
 
 # %%
@@ -103,7 +103,7 @@ show([compare(users)])
 # %% [markdown]
 # ## Look inside: metadata tables
 #
-# Iceberg shows its own state as tables: `snapshots`, `manifests`, `files`, `delete_files`, `position_deletes` and more, each behind the name of a table. `content` 1 is a position delete, 2 an equality delete.
+# Iceberg shows its own state as tables: `snapshots`, `manifests`, `files`, `delete_files`, `position_deletes` and more. You write each one after the name of a table. `content` 1 is a position delete, 2 an equality delete.
 
 # %%
 show(
@@ -111,7 +111,7 @@ show(
 )
 
 # %% [markdown]
-# **12.3** `position_deletes` has a row for every deleted position. How many rows has it for `users`?
+# **12.3** `position_deletes` has a row for every deleted position. How many rows does it have for `users`?
 
 # %% tags=["exercise"] exercise="12.3"
 predict("12.3", ...)
@@ -126,7 +126,7 @@ names.show(here.sql("SELECT file_path, pos, delete_file_path FROM course.users.p
 check("12.3")
 
 # %% [markdown]
-# What a row of the table is hidden by, Spark does not say. But it can show the hidden rows, with the same column that deletekit has.
+# Spark does not say what hides a row. But it can show the hidden rows, with the same column as deletekit.
 
 # %%
 show(here.sql("SELECT id, _pos, _deleted FROM users ORDER BY id"))
@@ -135,9 +135,9 @@ show(dk.scan(users, columns=["id", "_pos", "_deleted"]).to_arrow().sort_by("id")
 # %% [markdown]
 # ## What the plan says
 #
-# One need not run a statement to know how it will work. `EXPLAIN` shows one of three nodes: `DeleteFromTable` only changes metadata and reads no row, `WriteDelta` writes deletes and new rows, `ReplaceData` rewrites whole files.
+# You can see how a statement will work without running it. `EXPLAIN` shows one of three nodes: `DeleteFromTable` only changes metadata and reads no row, `WriteDelta` writes deletes and new rows, `ReplaceData` rewrites whole files.
 #
-# `numbers` has two files, with ids 1 to 4 and 5 to 8, and all its modes are merge-on-read. `copied` is the same without any property. **12.4** Which node will each of the three statements have? Answer with a dict of names, with the keys `"one row"`, `"whole file"` and `"no property"`.
+# `numbers` has two files, with ids 1 to 4 and 5 to 8, and all its modes are merge-on-read. `copied` has the same rows and no property. **12.4** Which node will each of the three statements have? Answer with a dict of names, with the keys `"one row"`, `"whole file"` and `"no property"`.
 
 # %% tags=["exercise"] exercise="12.4"
 predict("12.4", ...)
@@ -168,7 +168,7 @@ show(
 check("12.4")
 
 # %% [markdown]
-# `users` said `write.delete.mode`. **12.5** Now Spark runs `UPDATE users SET value = 250.0 WHERE id = 2`. How many data files and how many delete files does it add? Answer with a dict, such as `{"data": 2, "deletes": 2}`.
+# `users` has only `write.delete.mode` set. **12.5** Now Spark runs `UPDATE users SET value = 250.0 WHERE id = 2`. How many data files and how many delete files does it add? Answer with a dict, such as `{"data": 2, "deletes": 2}`.
 
 # %% tags=["exercise"] exercise="12.5"
 predict("12.5", ...)
@@ -189,7 +189,7 @@ show([compare(users)])
 check("12.5")
 
 # %% [markdown]
-# `SnapshotDiff` counts anew what Spark's summary says.
+# `SnapshotDiff` counts for itself and checks Spark's summary.
 
 # %%
 dk.widgets.SnapshotDiff(users)
@@ -197,7 +197,7 @@ dk.widgets.SnapshotDiff(users)
 # %% [markdown]
 # ## From version 2 to version 3
 #
-# `grown` begins with format version 2. Spark deletes id 1, upgrades the table, and then deletes id 3. **12.6** Which positions will the deletion vector hold?
+# `grown` starts with format version 2. Spark deletes id 1, upgrades the table, and then deletes id 3. **12.6** Which positions will the deletion vector hold?
 
 # %% tags=["exercise"] exercise="12.6"
 predict("12.6", ...)
@@ -220,7 +220,7 @@ show(here.sql("SELECT file_format, record_count, content_offset, content_size_in
 check("12.6")
 
 # %% [markdown]
-# deletekit goes on where Spark stopped: it deletes id 4, and takes Spark's vector in. Then Spark merges: an update of id 2 and a new row.
+# deletekit continues where Spark stopped: it deletes id 4, and takes in Spark's vector. Then Spark merges: it updates id 2 and adds a new row.
 
 # %%
 dk.delete(grown, "id = 4")
@@ -239,7 +239,7 @@ of_grown.show(of_grown.deletes(), "name", "kind", "positions_by_file", "position
 show([compare(grown)])
 
 # %% [markdown]
-# Format version 3 has row lineage too, and both engines must agree on it. **12.7** Which `_row_id` has id 2 after the merge? It was in row 1 of the first file, which was there before the upgrade.
+# Format version 3 has row lineage too, and both engines must agree on it. **12.7** Which `_row_id` does id 2 have after the merge? Before it, the row was row 1 of the first file, which is older than the upgrade.
 
 # %% tags=["exercise"] exercise="12.7"
 predict("12.7", ...)
@@ -258,7 +258,7 @@ check("12.7")
 # %% [markdown]
 # ## Break it
 #
-# Lesson 11 had two vectors in one Puffin file, of which one was replaced. Here is such a table again: deletekit writes `V1` for `D1` and `V2` for `D2` into one file, Spark replaces `V1` with `V3`, and an append follows.
+# In lesson 11, two vectors shared one Puffin file, and one of them was replaced. Here is such a table again: deletekit writes `V1` for `D1` and `V2` for `D2` into one file, Spark replaces `V1` with `V3`, and an append follows.
 
 # %%
 shared = here.table("shared", *parts, format_version=3, properties=MERGE_ON_READ)
@@ -272,7 +272,7 @@ of_shared.show(of_shared.deletes(), "name", "data_file.referenced_data_file", "p
 print("rows:", dk.scan(shared).count())
 
 # %% [markdown]
-# Now the old snapshots expire, and this time Iceberg's Java library does it, called directly. It goes through the entries that the expired snapshots have removed, and removes their files. **12.8** Which data file can nobody read any more after that: `"D1"`, `"D2"` or `"D3"`?
+# Now the old snapshots expire, and this time we call Iceberg's Java library directly. It finds the entries that the expired snapshots removed, and removes their files. **12.8** Which data file can nobody read after that: `"D1"`, `"D2"` or `"D3"`?
 
 # %% tags=["exercise"] exercise="12.8"
 predict("12.8", ...)
@@ -304,14 +304,14 @@ show([{"file": name, "reading it": reading(where)} for name, where in ids.items(
 check("12.8")
 
 # %% [markdown]
-# The entry of `V1` was removed, so Java removed its file, and with it `V2`, which is live. At least nobody gets a wrong answer: a reader that cannot open a delete has to fail. If Java's library maintains your tables, let no two vectors share a file: `granularity="file"` writes one file for each.
+# The entry of `V1` was removed, so Java removed its file. That file also held `V2`, which is live. At least nobody gets a wrong answer: a reader that cannot open a delete must fail. If Java's library maintains your tables, let no two vectors share a file. `granularity="file"` writes one file for each.
 #
 # ## Key points
 #
-# - DELETE, UPDATE and MERGE have a mode property each, and a statement that drops whole files needs none of them: [write properties](https://iceberg.apache.org/docs/latest/configuration/#write-properties).
-# - Spark writes position deletes in version 2, deletion vectors in version 3, equality deletes never; it reads all of them: [row-level deletes](https://iceberg.apache.org/spec/#row-level-deletes).
+# - DELETE, UPDATE and MERGE each have a mode property. A statement that drops whole files needs none of them: [write properties](https://iceberg.apache.org/docs/latest/configuration/#write-properties).
+# - Spark writes position deletes in version 2 and deletion vectors in version 3, but never equality deletes. It reads all of them: [row-level deletes](https://iceberg.apache.org/spec/#row-level-deletes).
 # - After an upgrade older position deletes stay valid, until a vector takes them in: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
-# - The first commit in version 3 numbers the rows that are there, and every engine must go on with these numbers: [row lineage for upgraded tables](https://iceberg.apache.org/spec/#row-lineage-for-upgraded-tables).
-# - Two engines agree when neither sees a row that the other one does not.
+# - The first commit in version 3 numbers the existing rows, and every engine must keep these numbers: [row lineage for upgraded tables](https://iceberg.apache.org/spec/#row-lineage-for-upgraded-tables).
+# - Two engines agree if neither sees a row that the other does not.
 #
 # Next: [13 · Streaming deletes](13_streaming_deletes.ipynb)
