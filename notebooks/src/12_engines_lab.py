@@ -239,7 +239,7 @@ of_grown.show(of_grown.deletes(), "name", "kind", "positions_by_file", "position
 show([compare(grown)])
 
 # %% [markdown]
-# Format version 3 has row lineage too, and both engines must agree on it. **12.7** Which `_row_id` does id 2 have after the merge? Before it, the row was row 1 of the first file, which is older than the upgrade.
+# Format version 3 has row lineage too, and both engines must agree on it. **12.7** Which `_row_id` does id 2 have after the merge? It was in row 1 of the first file, which was there before the upgrade.
 
 # %% tags=["exercise"] exercise="12.7"
 predict("12.7", ...)

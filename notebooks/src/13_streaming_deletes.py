@@ -15,23 +15,23 @@
 #
 # **35 minutes to read and run, 35 for the exercises.** It builds on [04 · Equality deletes](04_equality_deletes.ipynb) and [06 · Deletion vectors](06_deletion_vectors.ipynb).
 #
-# A stream of changes brings keys: "row 5 has a new value", "row 3 is gone". Where row 3 lies, it does not say. This lesson is about what a streaming writer can do then, and about the crash that brings rows twice.
+# A stream of changes brings keys: "row 5 has a new value", "row 3 is gone". It does not say where row 3 is. This lesson is about what a streaming writer can do then, and about the crash that writes rows twice.
 #
 # You will be able to
 #
 # - predict which deletes Flink's sink writes for a checkpoint
-# - say what an index changes, and what it has to keep up with
+# - say what an index changes, and which changes it must follow
 # - turn equality deletes into deletion vectors, in place or on the way from one branch to another
-# - find the crash that brings rows twice, and say where progress has to be kept
+# - find the crash that writes rows twice, and say where to keep progress
 
 # %% [markdown]
 # ## Predict
 #
-# `users` has the ids 1, 2, 3 and 4. A stream sends four changes between two checkpoints, in this order: insert 5, update 5, update 1, delete 3. Flink's sink writes them in upsert mode.
+# `users` has the ids 1, 2, 3 and 4. Between two checkpoints a stream sends four changes, in this order: insert 5, update 5, update 1, delete 3. Flink's sink writes them in upsert mode.
 #
-# Upsert mode means: every row that comes in may replace a row with the same key. So the writer deletes the key first, and then writes the row.
+# In upsert mode, every incoming row may replace a row with the same key. So the writer deletes the key first, and then writes the row.
 #
-# **13.1** The writer has read nothing of the table. Which ids will its equality delete file hold?
+# **13.1** The writer has not read the table. Which ids will its equality delete file hold?
 
 # %% tags=["exercise"] exercise="13.1"
 from deletekit.course import predict
@@ -46,7 +46,7 @@ predict("13.1", {1, 3, 5})
 # %% [markdown]
 # ## Run
 #
-# `dk.stream.sink` writes changes to a table, batch by batch. With the mode `flink` it does what Flink's sink does in upsert mode.
+# `dk.stream.sink` writes changes to a table, batch by batch. In the mode `flink` it does what Flink's sink does in upsert mode.
 
 # %%
 from datetime import datetime
@@ -78,7 +78,7 @@ show(dk.scan(users, columns=["id", "value"]).to_arrow())
 # %% [markdown]
 # ## Look inside
 #
-# One commit brought three files: a data file with every row that came in, an equality delete file, and a deletion vector.
+# One commit brought three files: a data file with every incoming row, an equality delete file, and a deletion vector.
 
 # %%
 names.show(names.deletes(), "name", "kind", "rows", "positions", "sequence_number")
@@ -87,15 +87,15 @@ names.show(names.deletes(), "name", "kind", "rows", "positions", "sequence_numbe
 check("13.1")
 
 # %% [markdown]
-# Where does the vector come from? The writer keeps a map in memory, from each key to the place of the row that it has written last: id 5 is row 0 of `D2`. When id 5 comes again, the place is known, and is deleted by position. A key that is not in the map gets an equality delete.
+# Why is there a vector? The writer keeps a map in memory, from each key to the place of the row that it wrote last: id 5 is row 0 of `D2`. When id 5 comes again, the writer knows the place and deletes that row by position. A key that is not in the map gets an equality delete.
 #
-# Data file and deletes have the same sequence number, 2. The equality delete hides rows with a **smaller** number, so it spares `D2`. The vector hides rows with a smaller **or equal** number, so it may be about `D2`. Only both rules together make one commit of it.
+# Data file and deletes have the same sequence number, 2. The equality delete hides rows with a **smaller** number, so it does not touch `D2`. The vector hides rows with a smaller **or equal** number, so it can apply to `D2`. One commit can hold all this only because both rules exist.
 
 # %%
 names.show(dk.explain(users, "id = 5", columns=["id", "value"]))
 
 # %% [markdown]
-# **13.2** Write the writer. It is given the changes of one checkpoint, as `("+", key)` for a row that is put and `("-", key)` for a key that is deleted. It returns a dict of two sets: the keys that get an equality delete, and the positions, in its own data file, that are deleted. Every `"+"` writes one row, and before that deletes its key.
+# **13.2** Write the writer. It gets the changes of one checkpoint: `("+", key)` puts a row, and `("-", key)` deletes a key. It returns a dict of two sets: the keys that get an equality delete, and the positions that it deletes in its own data file. Every `"+"` first deletes its key, and then writes one row.
 
 
 # %% tags=["exercise"] exercise="13.2"
@@ -142,11 +142,11 @@ names.show(names.deletes(), "name", "kind", "rows", "positions", "sequence_numbe
 check("13.3")
 
 # %% [markdown]
-# The map is no index of the table. It is thrown away at every checkpoint, and was never meant for more than to take back what the same checkpoint has written. Whatever is older gets an equality delete, so every checkpoint leaves one more equality delete file, and every read from then on compares values.
+# The map is no index of the table. Every checkpoint throws it away. It can only undo what the same checkpoint has written. All older rows get an equality delete. So every checkpoint leaves one more equality delete file, and from then on every read compares values.
 #
 # ## With an index
 #
-# An index knows where each key of the *table* lies. A sink with one deletes by position at once. This is the mode `auto`: the same changes, and no equality delete.
+# An index knows where each key of the *table* is. A sink with an index deletes by position at once. This is the mode `auto`: the same changes, and no equality delete.
 
 # %%
 indexed = here.table("indexed", dk.datasets.users(), format_version=3)
@@ -160,9 +160,9 @@ by_value, by_place = (sorted(dk.scan(t).to_arrow().to_pylist(), key=lambda r: r[
 print("the same rows:", by_value == by_place)
 
 # %% [markdown]
-# A miss is a key that the table does not have. An index that is complete knows that, and nothing has to be deleted.
+# A miss is a key that the table does not have. A complete index knows that, so there is nothing to delete.
 #
-# Now somebody else compacts the table. Every row gets another place, in a file that the sink has not written. **13.4** How many data files does the sink read before its next batch?
+# Now somebody else compacts the table. Every row moves to a file that the sink has not written. **13.4** How many data files does the sink read before its next batch?
 
 # %% tags=["exercise"] exercise="13.4"
 predict("13.4", ...)
@@ -180,13 +180,13 @@ of_indexed.show(of_indexed.deletes(), "name", "data_file.referenced_data_file", 
 check("13.4")
 
 # %% [markdown]
-# An index that names a file which has left the table would delete nothing, or the wrong row. This is why an index has to say of which snapshot it is, and has to follow every commit, whoever made it. Race and retry are the same question: a batch that was planned before the compaction, and is committed after it, has to look again.
+# If an index names a file that has left the table, it deletes nothing, or the wrong row. So an index must say which snapshot it describes, and it must follow every commit of every writer. The same holds for races and retries: a batch planned before the compaction and committed after it must look again.
 #
 # ## The real flights
 #
-# 336,776 flights in one data file. 8,255 of them never took off, and a stream deletes them month by month, in twelve batches of keys.
+# One data file has 336,776 flights. 8,255 of them never took off. A stream deletes these month by month, in twelve batches of keys.
 #
-# **13.5** How many delete files are live at the end, with equality deletes only and with the index? A deletion vector counts as a delete file. Answer with a dict whose keys are `"eq-only"` and `"auto"`.
+# **13.5** How many delete files are live at the end: with equality deletes only, and with the index? A deletion vector counts as a delete file. Answer with a dict whose keys are `"eq-only"` and `"auto"`.
 
 # %% tags=["exercise"] exercise="13.5"
 predict("13.5", ...)
@@ -217,7 +217,7 @@ check("13.5")
 # %% [markdown]
 # ## Equality in, vectors out
 #
-# Writing values is cheap, and reading them is dear; so let the writer write values, and somebody else turn them into positions before many have read them. `dk.stream.convert` does it in place, in one commit. **13.6** How many positions will the vector hold?
+# Values are cheap to write but expensive to read. So let the writer write values, and convert them into positions before many readers come. `dk.stream.convert` does this in place, in one commit. **13.6** How many positions will the vector hold?
 
 # %% tags=["exercise"] exercise="13.6"
 predict("13.6", ...)
@@ -236,11 +236,11 @@ print("operation:", converted.operation, "· flights:", f"{dk.scan(written_by_va
 check("13.6")
 
 # %% [markdown]
-# The operation is `replace`: no row has changed, only the way in which the deletes are written down.
+# The operation is `replace`: no row has changed, only the form of the deletes.
 #
-# ## A branch to ingest on
+# ## A branch for the stream
 #
-# The other way is two branches. The stream writes to a branch of its own, as fast as it comes and by value; from time to time what came there is *promoted* to `main`, with every delete found by position. Readers of `main` never meet an equality delete.
+# The other way uses two branches. The stream writes to its own branch, by value and as fast as it comes. From time to time you *promote* its rows to `main`, and every delete becomes a delete by position. Readers of `main` never meet an equality delete.
 
 # %%
 staged = here.table("staged", dk.datasets.users(), format_version=3)
@@ -253,7 +253,7 @@ for branch in ("main", "ingestion"):
     print(f"{branch}: ids {sorted(dk.scan(staged, columns=['id'], ref=branch).to_arrow()['id'].to_pylist())}")
 
 # %% [markdown]
-# Three batches, three snapshots on the branch. **13.7** After one promotion, how many new snapshots does `main` have, and how many equality delete files? Answer with a dict whose keys are `"snapshots"` and `"equality"`.
+# There are three batches, so three snapshots on the branch. **13.7** After one promotion, how many new snapshots does `main` have, and how many equality delete files? Answer with a dict whose keys are `"snapshots"` and `"equality"`.
 
 # %% tags=["exercise"] exercise="13.7"
 predict("13.7", ...)
@@ -272,7 +272,7 @@ of_staged.show(of_staged.deletes(), "name", "kind", "data_file.referenced_data_f
 check("13.7")
 
 # %% [markdown]
-# Look at the row ids on both branches. These data files store no row ids, so a row gets its own from the number that the data file is given when it enters a branch, and the same file has entered two. Whoever follows rows by `_row_id` must follow them on one branch.
+# Look at the row ids on both branches. These data files store no row ids. A row gets its id from the number that the data file receives when it enters a branch, and the same file has entered two. So if you follow rows by `_row_id`, stay on one branch.
 
 # %%
 for branch in ("ingestion", "main"):
@@ -282,11 +282,11 @@ for branch in ("ingestion", "main"):
 # %% [markdown]
 # ## Exactly once
 #
-# A stream has two logs. The source notes which batches are done; the table has its snapshots. A batch is committed to the table first, and noted after it. Between the two, the writer may die.
+# A stream has two logs. The source notes which batches are done; the table has its snapshots. A batch is first committed to the table, and then noted. Between the two, the writer may die.
 #
-# Here is such a loop around a plain append. The table has three rows, and two batches with three rows each are to come. The writer dies once, after the commit of batch 0 and before it is noted, and is started again.
+# Here is such a loop around a plain append. The table has three rows, and two batches of three rows each will come. The writer dies once, after it commits batch 0 and before it notes it. Then it is started again.
 #
-# **13.8** How many rows are in the table in the end?
+# **13.8** How many rows are in the table at the end?
 
 # %% tags=["exercise"] exercise="13.8"
 predict("13.8", ...)
@@ -328,7 +328,7 @@ print("rows:", dk.scan(events).count())
 check("13.8")
 
 # %% [markdown]
-# To note first and to commit then would be no better: the batch would be lost. The two logs cannot be written at once, so one of them has to say what the other needs. The sink writes its name and the number of the batch into the summary of the snapshot: progress and rows are one commit, and cannot come apart.
+# The other order, note first and commit then, is no better: the batch would be lost. You cannot write two logs at once, so one must contain what the other needs. The sink writes its name and the number of the batch into the summary of the snapshot. Then progress and rows are one commit, and cannot come apart.
 
 # %%
 marked = here.table("marked", before)
@@ -341,7 +341,7 @@ print({key: summary[key] for key in ("deletekit.sink-id", "deletekit.batch-id")}
 # %% [markdown]
 # Batch 0 came twice and was committed once. Flink does the same: `flink.job-id`, `flink.operator-id` and `flink.max-committed-checkpoint-id` are in the summaries of its snapshots.
 #
-# Summaries go when snapshots expire, and progress would go with them. So the sink has a tag, which moves in each commit to the newest batch, and expiry leaves that snapshot alone.
+# When snapshots expire, their summaries go, and the progress would go too. So the sink has a tag, and each commit moves it to the newest batch. Expiry keeps that snapshot.
 
 # %%
 of_marked = Aliases(marked)
@@ -352,15 +352,15 @@ of_marked.show(
 # %% [markdown]
 # ## A bug that hides
 #
-# Where every change is an upsert, a batch that is applied twice does no harm: the second time it replaces what it has written itself. So a writer without markers may look right for a long time.
+# If every change is an upsert, it does no harm to apply a batch twice: the second time it replaces its own rows. So a writer without markers may look right for a long time.
 #
-# Below is a stream of four batches. The writer died after a commit and has started again, and does not look which batch was the last. Step through it: in a live notebook by the controls, here and elsewhere by the argument `step`.
+# Below is a stream of four batches. The writer died after a commit and started again, and it does not check which batch was the last. Step through it: in a live notebook with the controls, here and elsewhere with the argument `step`.
 
 # %%
 dk.widgets.StreamStepper(step=2, crash="after-commit", resumed=True, checkpoint_check=False)
 
 # %% [markdown]
-# **13.9** The crash may come in any of the four batches. After which of them is the table wrong? Answer with the set of their numbers.
+# **13.9** The crash may come in any of the four batches. After which batches is the table wrong? Answer with the set of their numbers.
 
 # %% tags=["exercise"] exercise="13.9"
 check("13.9", ...)
@@ -379,7 +379,7 @@ check("13.9", {step for step in range(1, 5) if rows_after(step, **crash) != rows
 # %% [markdown]
 # ## From Spark
 #
-# Structured Streaming hands over micro-batches with a number. A query keeps its numbers, and its id, in its checkpoint folder, so `sink.foreach_batch` can tell a batch that comes again. Where Java is installed this cell runs a query of Spark; elsewhere the batches are given to the sink directly.
+# Structured Streaming delivers numbered micro-batches. A query keeps its numbers and its id in its checkpoint folder, so `sink.foreach_batch` can recognize a repeated batch. If Java is installed, this cell runs a query of Spark. If not, the sink gets the batches directly.
 
 # %%
 import pyarrow.parquet as pq
@@ -405,7 +405,7 @@ with dk.stream.sink(from_spark, "micro-batches", equality_fields=["id"], change_
 # %% [markdown]
 # ## Break it
 #
-# What if a batch comes again with other rows in it, because the source was changed meanwhile? To skip it would lose rows, and to apply it would bring others twice. The sink does neither, and says why.
+# What if a batch comes again with other rows, because the source has changed meanwhile? If the sink skips it, rows are lost. If it applies it, other rows come twice. The sink does neither, and says why.
 
 # %%
 try:
@@ -415,7 +415,7 @@ except dk.InvalidInputError as error:
 print("rows:", dk.scan(marked).count())
 
 # %% [markdown]
-# And what if the writer is not in upsert mode? Then a row that comes in is new by promise, and nothing is deleted before it. Let us take the promise away: `users` had the id 2 from the beginning, and a checkpoint says insert 2, delete 2.
+# And what if the writer is not in upsert mode? Then the source promises that every incoming row is new, and the writer deletes nothing first. Let us break the promise: `users` had the id 2 from the beginning, and a checkpoint says insert 2, delete 2.
 
 
 # %%
@@ -450,10 +450,10 @@ check("13.10", {1, 2, 3, 4} - written["equality"])
 # %% [markdown]
 # ## Key points
 #
-# - A streaming writer knows keys, not places. What it has written since the last checkpoint it deletes by position, everything else by value: [equality delete files](https://iceberg.apache.org/spec/#equality-delete-files).
-# - Both kinds may be in one commit, because equality deletes compare sequence numbers by `<` and deletes by position by `<=`: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
-# - An index of the table turns keys into places at once; it is right for one snapshot, and has to follow every other one.
-# - Equality deletes are best short-lived: convert them in place, or on the way from a branch to `main`: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors), [branches and tags](https://iceberg.apache.org/spec/#snapshot-references).
-# - Progress belongs in the commit itself, as in the summary of the [snapshot](https://iceberg.apache.org/spec/#snapshots); upserts hide the bug of a writer that keeps it elsewhere.
+# - A streaming writer knows keys, not places. It deletes by position only what it has written since the last checkpoint, everything else by value: [equality delete files](https://iceberg.apache.org/spec/#equality-delete-files).
+# - One commit can hold both kinds, because equality deletes compare sequence numbers by `<` and deletes by position by `<=`: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
+# - An index of the table turns keys into places at once. It is right for one snapshot, and must follow every other one.
+# - Keep equality deletes only for a short time. Convert them in place, or on the way from a branch to `main`: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors), [branches and tags](https://iceberg.apache.org/spec/#snapshot-references).
+# - Keep progress in the commit itself, for example in the summary of the [snapshot](https://iceberg.apache.org/spec/#snapshots). If a writer keeps it elsewhere, that is a bug, and upserts hide it.
 #
 # Next: [14 · From Delta to Iceberg](14_delta_to_iceberg.ipynb)
