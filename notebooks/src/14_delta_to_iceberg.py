@@ -15,21 +15,21 @@
 #
 # **35 minutes to read and run, 30 for the exercises.** It builds on [06 · Deletion vectors](06_deletion_vectors.ipynb).
 #
-# Delta Lake and Iceberg mark deleted rows with the same bytes. What differs is where it is written down which vector belongs to which data file. In this lesson you write a Delta table by hand, and an Iceberg table follows it, version by version, without a data file being copied.
+# Delta Lake and Iceberg mark deleted rows with the same bytes. They differ in where they record which vector belongs to which data file. In this lesson you write a Delta table by hand. An Iceberg table follows it, version by version, and no data file is copied.
 #
 # You will be able to
 #
 # - read a Delta log, and say which files and vectors a version has
-# - turn a vector of Delta into one of Iceberg, byte by byte
+# - turn a Delta vector into an Iceberg vector, byte by byte
 # - predict what a second delete, an OPTIMIZE and a RESTORE do to the Iceberg table
-# - say what a converter has to check, and what it has to refuse
+# - say what a converter must check, and what it must refuse
 
 # %% [markdown]
 # ## Predict
 #
 # A Delta table has one data file, `file_a.parquet`, with the ids 0 to 999. Version 1 deletes the rows with `id < 100`: the log removes `file_a.parquet`, and adds it again with a deletion vector.
 #
-# **14.1** A converter knows data files only: it follows what is added and removed, and does not look at vectors. How many rows has its Iceberg table?
+# **14.1** A converter knows only data files: it follows added and removed files, and does not look at vectors. How many rows does its Iceberg table have?
 
 # %% tags=["exercise"] exercise="14.1"
 from deletekit.course import predict
@@ -44,7 +44,7 @@ predict("14.1", 1000)
 # %% [markdown]
 # ## A Delta table, by hand
 #
-# A Delta table is a folder of Parquet files, with a log in `_delta_log`: one file of JSON lines for each version. Each line is an action. `add` and `remove` are about data files; a vector is a field of both.
+# A Delta table is a folder of Parquet files, with a log in `_delta_log`. The log has one file of JSON lines for each version. Each line is an action. `add` and `remove` are about data files, and both can have a vector as a field.
 
 # %%
 import json
@@ -85,7 +85,7 @@ def remove(name, vector=None, data_change=True):
 
 
 # %% [markdown]
-# Version 0 also says what the table is: the features that a reader has to know, and the schema.
+# Version 0 also says what the table is: the features that a reader must know, and the schema.
 
 # %%
 feature = ["deletionVectors"]
@@ -103,7 +103,7 @@ write_rows("file_a.parquet", range(1000))
 commit(0, {"protocol": protocol}, {"metaData": table}, add("file_a.parquet"))
 
 # %% [markdown]
-# A vector is written as Delta writes it: one byte for the version of the file, and behind it, for each vector, its length, the vector, and a checksum. The log has a descriptor: where the vector is, how long it is, and how many rows it deletes.
+# We write a vector as Delta does. First comes one byte for the version of the file. Then, for each vector, come its length, the vector, and a checksum. The log has a descriptor: where the vector is, how long it is, and how many rows it deletes.
 
 
 # %%
@@ -121,7 +121,7 @@ commit(1, remove("file_a.parquet"), add("file_a.parquet", dv_1))
 # %% [markdown]
 # ## Run
 #
-# `sync_delta` brings an Iceberg table to a version of a Delta table; the first time it creates it. Beside it is the converter from above.
+# `sync_delta` brings an Iceberg table to a version of a Delta table. The first call creates the table. Next to it is the converter from above.
 
 
 # %%
@@ -154,11 +154,11 @@ print("synced to version", synced.version, "·", synced.commit.operation, "· ro
 check("14.1")
 
 # %% [markdown]
-# A hundred deleted rows came back, and nothing failed: the converter calls this a success, and its table is well-formed.
+# A hundred deleted rows came back, and nothing failed. The converter calls this a success, and its table is well-formed.
 #
 # ## Look inside: the log
 #
-# This is the log so far. Further down it is shown once more, with a second delete and a compaction.
+# This is the log so far. You will see it again below, with a second delete and a compaction.
 
 
 # %%
@@ -171,14 +171,14 @@ def shown(kind, action):
 show([{"version": version, **shown(kind, action)} for version, kind, action in actions()])
 
 # %% [markdown]
-# A log is no list of files, but a story that has to be told to its end. The rules of it:
+# A log is not a list of files. It is a story that you must read to its end. These are its rules:
 #
 # - a file is live with the vector of its last `add`
-# - within one version the actions have no order: first all that is removed goes, then all that is added comes
-# - a `remove` may name a file that is not there (any more); it is ignored
-# - an `add` of a file that is live already brings no second copy of its rows
+# - actions within one version have no order: first apply all removes, then all adds
+# - a `remove` may name a file that is not there (any more); ignore it
+# - an `add` of a file that is already live adds no second copy of its rows
 #
-# **14.2** Write the reader of a log. It is given a list of versions, each a list of `(kind, path, vector)`, and returns a dict of the live files, each with its vector or `None`.
+# **14.2** Write the reader of a log. It gets a list of versions. Each version is a list of `(kind, path, vector)`. It returns a dict of the live files, each with its vector or `None`.
 
 
 # %% tags=["exercise"] exercise="14.2"
@@ -206,7 +206,7 @@ check("14.2", live_files)
 # %% [markdown]
 # ## Look inside: the bytes
 #
-# Delta has the descriptor in the action of the data file. Iceberg has an entry of its own, in a delete manifest, and the entry names its data file.
+# Delta keeps the descriptor in the action of the data file. Iceberg has a separate entry in a delete manifest, and the entry names its data file.
 
 # %%
 print("Delta  :", {key: dv_1[key] for key in ("offset", "sizeInBytes", "cardinality")})
@@ -221,9 +221,9 @@ names.show(
 )
 
 # %% [markdown]
-# `sizeInBytes` counts the magic and the bitmap. `content_size_in_bytes` counts the length before them and the checksum behind them too, four bytes each.
+# `sizeInBytes` counts the magic and the bitmap. `content_size_in_bytes` also counts the length before them and the checksum after them, four bytes each.
 #
-# **14.3** Write the conversion. The function is given what Delta counts, magic and bitmap, and returns the bytes of Iceberg's blob.
+# **14.3** Write the conversion. The function gets what Delta counts, magic and bitmap, and returns the bytes of Iceberg's blob.
 
 
 # %% tags=["exercise"] exercise="14.3"
@@ -241,7 +241,7 @@ def blob_of(vector):
 check("14.3", blob_of)
 
 # %% [markdown]
-# That is the very frame that Delta's file has around the vector. Nothing has to be decoded and nothing encoded: the bytes can be copied, once they have been checked.
+# Delta's file has exactly this frame around the vector. You need not decode or encode anything: check the bytes, and copy them.
 
 # %%
 from pathlib import Path
@@ -257,9 +257,9 @@ dk.widgets.DeltaBridge(root, version=1)
 # %% [markdown]
 # ## A second delete
 #
-# Version 2 deletes the rows with `id >= 990` as well. Delta's vectors are cumulative: the new one holds what the old one held, and the log removes the file with the old one and adds it with the new one.
+# Version 2 also deletes the rows with `id >= 990`. Delta's vectors are cumulative: the new one also holds what the old one held. The log removes the file with the old vector and adds it with the new one.
 #
-# **14.4** How many delete files has the Iceberg table after the next sync?
+# **14.4** How many delete files does the Iceberg table have after the next sync?
 
 # %% tags=["exercise"] exercise="14.4"
 predict("14.4", ...)
@@ -281,11 +281,11 @@ print("data files added:", len(synced.commit.added_data_files), "· rows:", dk.s
 check("14.4")
 
 # %% [markdown]
-# The data file was removed and added in Delta's log. In Iceberg its entry was not touched: only the vector is another one. So the file keeps its sequence number and the ids of its rows.
+# Delta's log removed and added the data file. Iceberg did not touch its entry: only the vector is new. So the file keeps its sequence number and its row ids.
 #
 # ## Into format version 2
 #
-# A table of format version 2 has no deletion vectors, so each vector is decoded into a position delete file. **14.5** How many lines will there be in all position delete files of the table, at version 2 of Delta?
+# A table of format version 2 has no deletion vectors, so each vector is decoded into a position delete file. **14.5** At version 2 of Delta, how many lines do all position delete files of the table have together?
 
 # %% tags=["exercise"] exercise="14.5"
 predict("14.5", ...)
@@ -304,13 +304,13 @@ print("rows:", dk.scan(older).count())
 check("14.5")
 
 # %% [markdown]
-# Texts from before Iceberg's version 3 know only this way, and tell that Delta's UPDATE and MERGE rewrite whole files. Both were true once. Today UPDATE and MERGE of Delta write vectors too, and a table of version 3 takes them as they are.
+# Texts from before Iceberg's version 3 know only this way. They also say that Delta's UPDATE and MERGE rewrite whole files. Both were true once. Today UPDATE and MERGE of Delta write vectors too, and a table of version 3 takes them without change.
 #
 # ## OPTIMIZE
 #
-# Compaction puts the 890 live rows into `file_d.parquet`. With `file_a.parquet` its vector leaves the table. The actions say that no row has changed: `dataChange` is false.
+# Compaction puts the 890 live rows into `file_d.parquet`. `file_a.parquet` leaves the table, and its vector goes with it. The actions say that no row has changed: `dataChange` is false.
 #
-# **14.6** How many delete files has the Iceberg table then?
+# **14.6** How many delete files does the Iceberg table have then?
 
 # %% tags=["exercise"] exercise="14.6"
 predict("14.6", ...)
@@ -331,11 +331,11 @@ print("operation:", synced.commit.operation, "· delete files:", len(names.delet
 check("14.6")
 
 # %% [markdown]
-# A delete file whose data file has left the table is called a dangling delete. It hides nothing, and every scan reads its entry for nothing. A converter that never removes what it has added leaves one behind at each compaction.
+# A delete file whose data file has left the table is called a dangling delete. It hides nothing, but every scan reads its entry. If a converter never removes its deletes, each compaction leaves one behind.
 #
 # ## RESTORE
 #
-# Version 4 takes the table back to version 1. The log removes `file_d.parquet`, and adds `file_a.parquet` with its first vector. **14.7** How many rows has the Iceberg table?
+# Version 4 takes the table back to version 1. The log removes `file_d.parquet`, and adds `file_a.parquet` with its first vector. **14.7** How many rows does the Iceberg table have?
 
 # %% tags=["exercise"] exercise="14.7"
 predict("14.7", ...)
@@ -355,20 +355,20 @@ print("rows:", dk.scan(iceberg).count())
 check("14.7")
 
 # %% [markdown]
-# Vectors do not only grow. Here one came back; and where the data file is still live, a `RESTORE` makes its vector smaller. Whoever adds up deletes and never takes one away hides rows that Delta has.
+# Vectors do not only grow. Here one came back. And if the data file is still live, a `RESTORE` makes its vector smaller. A converter that only adds deletes, and never removes one, hides rows that Delta has.
 #
-# ## How far is the table?
+# ## How far has the sync come?
 #
-# The summary of each snapshot says which version of Delta it is. So a sync knows where to go on, and when the Iceberg table is rolled back, the sync goes back with it. Where there is nothing to do, there is no commit.
+# The summary of each snapshot says which version of Delta it is. So a sync knows where to continue. If you roll back the Iceberg table, the sync goes back with it. If there is nothing to do, there is no commit.
 
 # %%
 print("delta-version:", iceberg.current_snapshot.summary["deletekit.delta-version"])
 print("commits of another sync:", len(dk.sync_delta(root, here.catalog, "course.from_delta").commits))
 
 # %% [markdown]
-# A table that is at version 1 has the versions 2, 3 and 4 before it. By default they become one commit at most, the difference between two states: what came and went in between need not even be there any more. With `commits="each"` every version becomes a commit of its own.
+# A table at version 1 still needs the versions 2, 3 and 4. By default they become at most one commit, the difference between two states. Files that came and went in between need not even exist any more. With `commits="each"` every version becomes its own commit.
 #
-# **14.8** How many delete files does each way write for versions 2 to 4? Answer with a dict whose keys are `"coalesce"` and `"each"`. Version 1 has the vector `dv_1`, and so has version 4.
+# **14.8** How many delete files does each way write for versions 2 to 4? Answer with a dict whose keys are `"coalesce"` and `"each"`. Version 1 has the vector `dv_1`, and so does version 4.
 
 # %% tags=["exercise"] exercise="14.8"
 predict("14.8", ...)
@@ -387,11 +387,11 @@ for way in ("coalesce", "each"):
 check("14.8")
 
 # %% [markdown]
-# The first table needed no commit at all. Its summary still says version 1; the next sync begins there, and finds again that all is equal.
+# The first table needed no commit at all. Its summary still says version 1. The next sync begins there, and finds again that nothing has changed.
 #
 # ## Copy or refer?
 #
-# The bytes are the same, so why copy them? An entry may as well point into Delta's own file: `deletion_vectors="reference"`. Here is pyiceberg, a reader that knows nothing of deletekit, with both tables.
+# The bytes are the same, so why copy them? An entry can also point into Delta's own file: `deletion_vectors="reference"`. We read both tables with pyiceberg, a reader that knows nothing of deletekit.
 
 
 # %%
@@ -413,7 +413,7 @@ if here.spark is not None:
         assert here.spark.table(f"{here.catalog.name}.course.{name}").where("id >= 0").count() == 900
 
 # %% [markdown]
-# A reader that goes by `content_offset` alone, as Iceberg's Java library does, finds the vector in either file; where Java is installed, the last lines of the cell have asked it. A reader that opens the file as Puffin finds nothing: Delta's file has no magic `PFA1` and no footer, and the specification asks for both. And Delta's VACUUM would remove the file some day. `repack` copies such vectors into Puffin files later.
+# A reader that uses only `content_offset`, like Iceberg's Java library, finds the vector in both files. If Java is installed, the last lines of the cell have checked this. A reader that opens the file as Puffin finds nothing: Delta's file has no magic `PFA1` and no footer, and the specification requires both. Also, Delta's VACUUM would remove the file some day. `repack` copies such vectors into Puffin files later.
 
 # %%
 dk.repack(referring)
@@ -422,9 +422,9 @@ print("repacked:", rows_of_pyiceberg("referred"))
 # %% [markdown]
 # ## Inline vectors
 #
-# A small vector may stand in the log itself: `storageType` is `i` then, and the text is the magic and bitmap in Z85, which writes four bytes as five characters. What is no multiple of four is padded with zero bytes, and `sizeInBytes` says where it ends.
+# The log itself can hold a small vector. Then `storageType` is `i`, and the text is the magic and bitmap in Z85, which writes four bytes as five characters. Zero bytes fill it up to a multiple of four, and `sizeInBytes` says where the vector ends.
 #
-# **14.9** `dv_1` has a `sizeInBytes` of 31. How many characters has it inline?
+# **14.9** `dv_1` has a `sizeInBytes` of 31. How many characters does it have inline?
 
 # %% tags=["exercise"] exercise="14.9"
 check("14.9", ...)
@@ -452,11 +452,11 @@ iceberg.refresh()
 names.show(names.deletes(), "name", "kind", "positions")
 
 # %% [markdown]
-# There was no frame around it, so length and checksum were computed. The public writers of Delta put no vector inline today; the protocol allows it, so a reader has to know it.
+# It had no frame, so length and checksum were computed. The public writers of Delta write no inline vectors today. But the protocol allows them, so a reader must know them.
 #
 # ## Break it
 #
-# What must a converter refuse? Version 6 is damaged in three ways, one after another: a flipped bit in a vector, a vector of which the log promises another number of rows, and a feature that nobody knows.
+# What must a converter refuse? We damage version 6 in three ways, one after another: a flipped bit in a vector, a wrong number of rows for a vector in the log, and a feature that nobody knows.
 
 
 # %%
@@ -492,7 +492,7 @@ print(
 )
 
 # %% [markdown]
-# Each of them was found before anything was committed, and the table is at version 5 as before. Last, a danger that no check of bytes finds: Delta's VACUUM deletes whatever lies in the table's folder, is older than a week, and is not known to its log. Iceberg's metadata would be such files. A folder whose name begins with `_` is spared.
+# The sync found each damage before it committed anything, and the table is still at version 5. Last, a danger that no check of bytes can find. Delta's VACUUM deletes every file in the table's folder that is older than a week and not in its log. Iceberg's metadata would be such files. VACUUM skips a folder whose name begins with `_`.
 
 # %%
 commit(6, {"commitInfo": {"operation": "VACUUM END"}})
@@ -508,10 +508,10 @@ for folder in ("metadata", "deletion-vectors", "_iceberg"):
 # %% [markdown]
 # ## Key points
 #
-# - In Delta a vector is a field of the data file's action; in Iceberg it is an entry of its own in a delete manifest, with `referenced_data_file`: [manifests](https://iceberg.apache.org/spec/#manifests).
+# - In Delta a vector is a field of the data file's action. In Iceberg it is a separate entry in a delete manifest, with `referenced_data_file`: [manifests](https://iceberg.apache.org/spec/#manifests).
 # - The bytes are the same: length, magic, bitmap, checksum. `content_size_in_bytes` is `sizeInBytes` + 8: [deletion-vector-v1](https://iceberg.apache.org/puffin-spec/#deletion-vector-v1-blob-type).
 # - A converter that ignores vectors brings deleted rows back, and reports success.
-# - Every vector has one successor or none: whatever a version no longer has leaves the Iceberg table in the same commit, so that there is [at most one for each data file](https://iceberg.apache.org/spec/#deletion-vectors), and none that dangles.
-# - The version that a table is at belongs in the [snapshot](https://iceberg.apache.org/spec/#snapshots); what cannot be read for certain is refused by name.
+# - Every vector has one successor or none. A vector that a version no longer has leaves the Iceberg table in the same commit. So there is [at most one for each data file](https://iceberg.apache.org/spec/#deletion-vectors), and none that dangles.
+# - Keep the version of the table in the [snapshot](https://iceberg.apache.org/spec/#snapshots). If you cannot read something with certainty, refuse it by name.
 #
 # Next: [15 · Capstone: rows came back on Tuesday](15_capstone.ipynb)

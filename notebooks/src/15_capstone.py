@@ -13,22 +13,22 @@
 # %% [markdown]
 # # 15 · Capstone: rows came back on Tuesday
 #
-# **10 minutes to read and run, 60 for the exercises.** Everything before it is of use here, above all [04](04_equality_deletes.ipynb), [05](05_position_deletes_v2.ipynb), [06](06_deletion_vectors.ipynb) and [13](13_streaming_deletes.ipynb).
+# **10 minutes to read and run, 60 for the exercises.** You can use everything from the lessons before, above all [04](04_equality_deletes.ipynb), [05](05_position_deletes_v2.ipynb), [06](06_deletion_vectors.ipynb) and [13](13_streaming_deletes.ipynb).
 #
-# On Monday a customer asked to be forgotten. The rows with the ids 3 and 6 were deleted from five tables, and somebody counted: they were gone. On Tuesday the customer is found again, in all five. No file was changed, no job has failed, and the reason is another one in each table.
+# On Monday a customer asked to be forgotten. Somebody deleted the rows with the ids 3 and 6 from five tables, and counted: they were gone. On Tuesday the customer is back, in all five tables. No file has changed, no job has failed, and each table has a different cause.
 #
 # You will be able to
 #
 # - find the snapshot in which a row came back, and the file that it came from
-# - tell a delete that is lost from one that is there and does not apply
+# - tell a lost delete from one that is there but does not apply
 # - name the cause from the evidence, repair the table, and say what prevents it next time
 #
-# Work as you would at night: history first, then the row, then the deletes, and no repair before the cause is known.
+# Work as you would at night: first the history, then the row, then the deletes. Do not repair anything before you know the cause.
 
 # %% [markdown]
 # ## The tables
 #
-# Each table has eight rows in two data files, `D1` and `D2`, from two appends. The third commit is Monday's delete. What came after it is Tuesday.
+# Each table has eight rows in two data files, `D1` and `D2`, from two appends. The third commit is Monday's delete. Everything after it is Tuesday.
 
 # %%
 import deletekit as dk
@@ -49,7 +49,7 @@ for name, table in tables.items():
 # %% [markdown]
 # ## Predict
 #
-# `dk.verify` reads every metadata file, manifest, data file and delete of a table, and holds them against the rules of the specification. **15.1** For how many of the five tables does it report an error?
+# `dk.verify` reads every metadata file, manifest, data file and delete of a table, and checks them against the rules of the specification. **15.1** For how many of the five tables does it report an error?
 
 # %% tags=["exercise"] exercise="15.1"
 predict("15.1", ...)
@@ -66,24 +66,24 @@ for name, table in tables.items():
 check("15.1")
 
 # %% [markdown]
-# Two warnings, which are worth remembering, and no error. What a table was meant to hold is not written in it: a check of the files cannot know that a row should be gone.
+# There are two warnings, which you should remember, and no error. No file says what a table should hold. So a check of the files cannot know that a row should be gone.
 #
 # ## The causes
 #
-# These are the suspects. Five of them are guilty, once each.
+# These are the suspects. Five of them are guilty, each in one table.
 #
 # | code | what happened |
 # |---|---|
-# | `delete-file-removed` | the delete file was taken out of the table, though rows still needed it |
-# | `inserted-again` | the rows were written once more after they had been deleted |
-# | `not-folded` | a deletion vector came, and position deletes of the same data file, which it makes void, were not taken into it |
+# | `delete-file-removed` | the delete file was removed from the table, though rows still needed it |
+# | `inserted-again` | the rows were written again after the delete |
+# | `not-folded` | a deletion vector was added without the position deletes of its data file, and these no longer count |
 # | `on-a-branch` | the delete was committed to another branch and never reached `main` |
 # | `rewritten-as-new` | old rows were copied into a file with a new sequence number, and the delete is too old for it |
-# | `rolled-back` | `main` was moved to a snapshot from before the delete, and went on from there |
-# | `vector-not-merged` | a new deletion vector took the place of the old one, without the positions that the old one held |
-# | `wrong-scope` | the delete was written for another partition than the row's |
+# | `rolled-back` | `main` was moved to a snapshot from before the delete, and continued from there |
+# | `vector-not-merged` | a new deletion vector replaced the old one, without its positions |
+# | `wrong-scope` | the delete was written for a partition that does not hold the row |
 #
-# And these are the instruments: the history, with a look at id 3 in each snapshot; every version of the row, with the delete that hides it or does not; the deletes that are live now.
+# These are your tools. You get the history, with a look at id 3 in each snapshot. You get every version of the row, with the deletes that hide it or do not. And you get the deletes that are live now.
 
 
 # %%
@@ -155,7 +155,7 @@ check("15.3", "inserted-again")
 look("contacts")
 
 # %% [markdown]
-# The widget shows all rows of a data file, with every delete that could be about it. A delete in brackets has the row's key, and does not apply.
+# The widget shows all rows of a data file, with every delete that could be about it. A delete in brackets has the row's key, but does not apply.
 
 # %%
 dk.widgets.RowFate(tables["contacts"], data_file="D3", row=2)
@@ -176,7 +176,7 @@ check("15.4", "rewritten-as-new")
 look("devices")
 
 # %% [markdown]
-# The widget shows what came and what went between two snapshots: files, deletes and rows. On Tuesday somebody deleted id 4.
+# The widget shows what came and went between two snapshots: files, deletes and rows. On Tuesday somebody deleted id 4.
 
 # %%
 dk.widgets.SnapshotDiff(tables["devices"], before="S3", after="S4")
@@ -193,7 +193,7 @@ check("15.5", "vector-not-merged")
 # %% [markdown]
 # ## Table five
 #
-# Here too somebody deleted id 4 on Tuesday, after the table was upgraded to format version 3.
+# In this table too somebody deleted id 4 on Tuesday, after an upgrade to format version 3.
 
 # %%
 look("events")
@@ -210,9 +210,9 @@ check("15.6", "not-folded")
 # %% [markdown]
 # ## The report
 #
-# A report of an incident has five lines: what was seen, since when, why, what was done, what prevents it. For "since when" the snapshot is needed.
+# The report of an incident has five lines: what was seen, since when, why, what was done, what prevents it. For "since when" you need the snapshot.
 #
-# **15.7** For each table, the oldest snapshot after Monday's delete in which a reader finds id 3. Answer with a dict from the table's name to the name of the snapshot, such as `{"accounts": "S4", ...}`.
+# **15.7** For each table, find the oldest snapshot after Monday's delete in which a reader finds id 3. Answer with a dict from the table's name to the name of the snapshot, such as `{"accounts": "S4", ...}`.
 
 # %% tags=["exercise"] exercise="15.7"
 check("15.7", ...)
@@ -228,14 +228,14 @@ def came_back(table):
 check("15.7", {name: came_back(table) for name, table in tables.items()})
 
 # %% [markdown]
-# Repair: once the cause is known, all five tables can be repaired in the same way, by deleting the rows again. A delete that is written now is newer than everything in the table. The cause is not repaired by that: the writer has to be.
+# Now that you know the causes, you can repair all five tables in the same way: delete the rows again. A new delete is newer than everything in the table. But this does not remove the cause: you must also repair the writer.
 #
 # | cause | what prevents it |
 # |---|---|
-# | `rolled-back` | before a rollback, list what else it takes away; undo a bad load by deleting its rows, or by picking the good commits again |
-# | `inserted-again` | progress in the commit itself, so that a batch which comes twice is skipped |
-# | `rewritten-as-new` | a rewrite whose file keeps the sequence number of what it has read, or that begins anew when a delete has landed |
-# | `vector-not-merged` | a writer that reads the vector which is there, and a check that no vector replaces another and lacks positions of it |
+# | `rolled-back` | before a rollback, list what else it undoes; undo a bad load by deleting its rows, or by picking the good commits again |
+# | `inserted-again` | keep progress in the commit itself, so that a repeated batch is skipped |
+# | `rewritten-as-new` | the new file of a rewrite keeps the sequence number of what was read, or the rewrite starts again after a new delete |
+# | `vector-not-merged` | the writer reads the existing vector, and a check ensures that no new vector lacks positions of the old one |
 # | `not-folded` | the same, with the position delete files of an upgraded table |
 
 # %%
@@ -246,7 +246,7 @@ for name, table in tables.items():
 # %% [markdown]
 # ## The real flights
 #
-# Now a table of a real size: the flights of 2013, in three data files. On Monday the 8,255 flights that never took off were deleted, in one commit. On Tuesday a writer was to delete the flights of the carrier OO, 32 of them, and that was all. On Wednesday cancelled flights are in the reports.
+# Now a table of a real size: the flights of 2013, in three data files. On Monday one commit deleted the 8,255 flights that never took off. On Tuesday a writer had one task: delete the flights of the carrier OO, 32 of them. On Wednesday cancelled flights are in the reports.
 
 # %%
 flights = flights_on_tuesday(here)
@@ -261,7 +261,7 @@ for delete in names.deletes():
     print(f"{delete['name']}: {file['record_count']:,} positions of {names.of(file['referenced_data_file'])}")
 
 # %% [markdown]
-# **15.8** Two causes of the table above are at work, in two commits. How many cancelled flights has each of them brought back? Answer with a dict from the code to the number.
+# **15.8** Two causes from the table above are at work, in two commits. How many cancelled flights did each of them bring back? Answer with a dict from the code to the number.
 
 # %% tags=["exercise"] exercise="15.8"
 check("15.8", ...)
@@ -271,7 +271,7 @@ found = dk.scan(flights, "dep_time is null", columns=["_file"]).to_arrow()["_fil
 check("15.8", {"vector-not-merged": found.count(names.path("D2")), "inserted-again": found.count(names.path("D4"))})
 
 # %% [markdown]
-# **15.9** Repair the table: no cancelled flight, none of the carrier OO, no flight twice, and no other one missing. How many rows has it then? Work on `flights`, and answer with its count.
+# **15.9** Repair the table: no cancelled flight, none of the carrier OO, no flight twice, and no other flight missing. How many rows does it have then? Work on `flights`, and answer with its count.
 
 # %% tags=["exercise"] exercise="15.9"
 check("15.9", ...)
@@ -284,15 +284,15 @@ check("15.9", dk.scan(flights).count())
 # %% [markdown]
 # ## Break it
 #
-# Two more things that one may try at night. The first: to blame the readers. For `events` one could say that a reader should have taken both, the vector and the position deletes. Here is the row in Tuesday's snapshot, read by a reader without the rule that the vector wins.
+# You might try two more things at night. First, you might blame the readers. For `events` you could say that a reader should have used both, the vector and the position deletes. Here a reader without the rule that the vector wins reads the row in Tuesday's snapshot.
 
 # %%
 dk.widgets.RowFate(tables["events"], snapshot="S4", data_file="D1", row=2, vector_rule=False)
 
 # %% [markdown]
-# The row is hidden then, and this table would be right. But the rule is what saves every reader from opening the old files, and it holds because writers fold them in. The specification demands that of the writer.
+# Then the row is hidden, and this table would be right. But thanks to the rule, no reader has to open the old files. The rule works only because writers merge the old positions into the vector. The specification requires that of the writer.
 #
-# The second: to tidy up first. The two warnings of `verify` were deletes that hide nothing any more. They were evidence. On a branch that begins with Tuesday's snapshot, we remove them before anybody has looked.
+# Second, you might tidy up first. The two warnings of `verify` were deletes that no longer hide anything. They were evidence. On a branch that begins with Tuesday's snapshot, we remove them before anybody has looked.
 
 # %%
 events = tables["events"]
@@ -306,14 +306,14 @@ of_events.show(left, "kind", "data_file.referenced_data_file", "data_file.record
 print("id 3 is there:", 3 in ids(events, ref="tidied"))
 
 # %% [markdown]
-# Nothing in the newest snapshot of that branch tells of Monday's delete of id 3. Older snapshots still do, until they expire. So keep the history until the report is written.
+# Nothing in the newest snapshot of that branch shows Monday's delete of id 3. Older snapshots still do, until they expire. So keep the history until you have written the report.
 #
 # ## Key points
 #
-# - A row is there because a data file has it and no delete *applies*. Ask both questions: which file, and which delete does not apply, by which rule: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
-# - History is a tree. What is not an ancestor of `main` has no effect on it: [snapshot references](https://iceberg.apache.org/spec/#snapshot-references).
-# - A delete looks back, never forward. What is written again, or copied without its sequence number, is new: [sequence numbers](https://iceberg.apache.org/spec/#sequence-numbers).
-# - The writer of a vector answers for all that was deleted from its data file before: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
-# - A table may be well-formed and wrong. Only the history tells, so do not expire it before the report.
+# - A row is there because a data file has it and no delete *applies*. Ask two questions: which file has it, and which delete does not apply, by which rule: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
+# - History is a tree. A snapshot that is not an ancestor of `main` has no effect on it: [snapshot references](https://iceberg.apache.org/spec/#snapshot-references).
+# - A delete looks back, never forward. Rows that are written again, or copied without their sequence number, are new: [sequence numbers](https://iceberg.apache.org/spec/#sequence-numbers).
+# - The writer of a vector is responsible for all earlier deletes from its data file: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
+# - A table can be well-formed and wrong. Only the history shows it, so do not expire it before the report.
 #
-# This is the end of the course. Use the widgets and `dk.explain` on a table of your own; both only read. Back to the [way through the course](00_start_here.ipynb)
+# This is the end of the course. Use the widgets and `dk.explain` on a table of your own; both only read. Back to the [lessons of the course](00_start_here.ipynb)
