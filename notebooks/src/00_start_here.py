@@ -28,7 +28,7 @@
 # %% [markdown]
 # ## Is everything here?
 #
-# `doctor` checks this machine. If something is missing, it gives the command that installs it and says what works without it. `doctor(details=True)` prints every check.
+# `doctor` checks this machine. For each missing part it gives the command that installs it, and says what works without that part. `doctor(details=True)` prints every check.
 
 # %% tags=["nbval-ignore-output"]
 from deletekit.course import doctor
@@ -159,7 +159,7 @@ print("deleted rows that would be back:", sorted(set(without_deletes) - set(with
 # | [05](05_position_deletes_v2.ipynb) | position deletes of format version 2 |
 # | [06](06_deletion_vectors.ipynb) | deletion vectors of format version 3 |
 # | [07](07_roaring_bitmaps.ipynb) | Roaring bitmaps, the bytes inside a vector |
-# | [08](08_readers.ipynb) | how a reader brings data files and deletes together |
+# | [08](08_readers.ipynb) | how a reader combines data files and deletes |
 # | [09](09_commits_and_conflicts.ipynb) | commits, races and conflicts |
 # | [10](10_time_travel_and_lineage.ipynb) | time travel and row lineage |
 # | [11](11_compaction.ipynb) | compaction and erasure |
@@ -173,7 +173,7 @@ print("deleted rows that would be back:", sorted(set(without_deletes) - set(with
 # %% [markdown]
 # ## Key points
 #
-# - A data file never changes. A delete writes a new file, or it writes a second file that says which rows no longer count.
+# - A data file never changes. A delete writes a new file, or it writes another file that says which rows no longer count.
 # - A reader must apply every delete of the snapshot that it reads; see [row-level deletes](https://iceberg.apache.org/spec/#row-level-deletes) in the specification.
 # - Every lesson has the same steps: predict, run, look inside, answer, break it.
 #

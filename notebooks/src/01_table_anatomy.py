@@ -41,7 +41,7 @@ predict("01.1", 4)
 # %% [markdown]
 # ## Run
 #
-# A new table is one file, its first table metadata. The append adds its files to that.
+# A new table is one file, its first table metadata. The append adds more files.
 
 # %%
 import deletekit as dk
@@ -219,7 +219,7 @@ check("01.5", ...)
 check("01.5", len(records("L3")))
 
 # %% [markdown]
-# Nothing changes, so you can still read every older snapshot. Its manifest list names the files of that time.
+# No file changes, so you can still read every older snapshot. Its manifest list names the files of that time.
 
 # %%
 for alias in ("S1", "S2", "S3"):

@@ -15,7 +15,7 @@
 #
 # **20 minutes to read and run, 20 for the exercises.** Before it: [01 · The anatomy of a table](01_table_anatomy.ipynb).
 #
-# This is the simplest way to delete rows from files that cannot change: write each file again without the rows, and replace the old files in one commit. Readers have no extra work. Writers pay.
+# This is the simplest way to delete rows from files that cannot change: write each file again without those rows, and replace the old files in one commit. Readers have no extra work. Writers pay.
 #
 # You will be able to
 #
@@ -96,7 +96,7 @@ check("02.2", ...)
 check("02.2", {row["file"]: row["status"] for row in entries(users)})
 
 # %% [markdown]
-# `SnapshotDiff` compares two snapshots: which files and rows came and went. It also shows the counters of the summary twice: as written, and as counted by the widget.
+# `SnapshotDiff` compares two snapshots: which files and rows came and went. It also shows the counters of the summary twice: as written, and as counted again by the widget.
 
 # %%
 dk.widgets.SnapshotDiff(users)

@@ -76,7 +76,7 @@ show([{"column": f.name, "field id": int(f.metadata[b"PARQUET:field_id"])} for f
 check("05.1")
 
 # %% [markdown]
-# Its manifest entry has `content` 1. The entry of a deletion vector always names one data file. This entry may not: a position delete file can be about one data file or about many.
+# Its manifest entry has `content` 1. The entry of a deletion vector always names one data file. Here that is not certain: a position delete file can be about one data file or about many.
 
 # %%
 (entry,) = dk.inspect(table)["manifests"][1]["entries"]
@@ -248,6 +248,6 @@ print("the new file, read with the old deletes:", read_with_old_deletes)
 # - A position delete file has `file_path` and `pos`, sorted by both, and sometimes `row`: [position delete files](https://iceberg.apache.org/spec/#position-delete-files).
 # - It applies to data files with a sequence number **less than or equal to** its own, in the same partition: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
 # - `position-deletes` counts positions, `delete-files` counts files. Totals are about the whole snapshot.
-# - Format version 3 allows no new ones. Existing ones count until a vector takes in their positions: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
+# - Format version 3 allows no new ones. Existing ones count until a vector includes their positions: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
 #
 # Next: [06 · Deletion vectors](06_deletion_vectors.ipynb)

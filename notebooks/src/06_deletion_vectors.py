@@ -363,7 +363,7 @@ check("06.8", {"magic": kind_of(flipped(4)), "bitmap": kind_of(flipped(36)), "co
 #
 # - A deletion vector is the set of positions deleted from one data file: a `deletion-vector-v1` blob in a [Puffin file](https://iceberg.apache.org/puffin-spec/#deletion-vector-v1-blob-type).
 # - Its manifest entry has `content` 1, `file_format` Puffin, `referenced_data_file`, `content_offset` and `content_size_in_bytes`. A reader goes straight to the bytes.
-# - A data file has at most one live vector. A new one takes in the old one and replaces it in the same commit: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
+# - A data file has at most one live vector. A new one includes the old one and replaces it in the same commit: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
 # - It applies if its sequence number is not less than the data file's. It replaces position delete files, but not equality deletes: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
 # - It needs a read before the write. In return, later reads compare no values.
 #

@@ -203,7 +203,7 @@ check("07.3")
 # %% [markdown]
 # No byte says "array" or "bitmap": up to 4096 numbers it is an array, with more it is a bitmap. Flags mark runs. A Roaring bitmap with runs has another cookie, 12347 instead of 12346, which also holds the number of containers. With fewer than four containers it also leaves out the offsets.
 #
-# **07.4** No two numbers of a container are neighbours, so runs save nothing. How many numbers does it need, at least, to become a bitmap?
+# **07.4** No two numbers of a container are neighbours, so runs save nothing. How many numbers, at least, make it a bitmap container?
 
 # %% tags=["exercise"] exercise="07.4"
 check("07.4", ...)

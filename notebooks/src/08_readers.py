@@ -196,7 +196,7 @@ dk.widgets.SequenceTimeline(orders, data_file="D1")
 # %% [markdown]
 # ## Is this row hidden?
 #
-# The order of the other checks does not matter: a row is hidden if any of these deletes hides it. But the position must be right. It counts all rows of the file, also those that a filter or another delete leaves out.
+# The order of the checks does not matter: a row is hidden if any of these deletes hides it. But the position must be right. It counts all rows of the file, also those that a filter or another delete leaves out.
 #
 # **08.4** Write `is_hidden`. It gets the position of a row, the row as a dict, and the deletes that apply. A delete is a set of positions or a list of dicts. The dicts are the lines of an equality delete, each with the columns that it compares.
 

@@ -228,7 +228,7 @@ check("09.3")
 # - `compacted`: the vector names a data file that is gone. Its positions mean nothing in the new one.
 # - `update`: we made the new version from a row that no longer exists. If we committed it as it is, a deleted row would come back.
 #
-# An equality delete depends on nothing. Its writer has read no row, so it can always commit it as it is. But it hides everything with a smaller sequence number, so also rows committed after it was written. That is one more reason why streams like it.
+# An equality delete depends on nothing: no row was read for it. So it can always be committed as it is. It hides every row with a smaller sequence number, even rows committed after it was written. That is one more reason why streams like it.
 #
 # ## Isolation levels
 #
@@ -314,7 +314,7 @@ except dk.InvalidInputError as error:
     print("refused:", error.kind)
 
 # %% [markdown]
-# **09.5** Write the work of the coordinator. Your function gets a list of reports. Each report is a tuple: the name of a data file, and the set of positions that a worker found in it. Your function returns a dict from the name of a data file to the positions of its vector, for each vector to write.
+# **09.5** Write the work of the coordinator. Your function gets a list of reports. Each report is a tuple: the name of a data file, and the set of positions that a worker found in it. Return a dict of the vectors to write, from the name of a data file to the positions.
 
 # %%
 reports = [("A", {0, 2}), ("B", {5, 9}), ("A", {7}), ("C", set())]

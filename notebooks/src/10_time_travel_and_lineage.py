@@ -90,7 +90,7 @@ for name in ("S1", "S2"):
     names.show(dk.inspect(users, snapshot_id=names.snapshot_id(name))["manifest-list"], "content", "manifest_path")
 
 # %% [markdown]
-# The manifest with `content` 1 leads to the vector. Only the list of `S2` names it. `D1` itself knows nothing of it. That is why time travel needs no undo: nothing has changed the older files.
+# The manifest with `content` 1 leads to the vector. Of these two lists, only that of `S2` names it. `D1` itself knows nothing of it. That is why time travel needs no undo: nothing has changed the older files.
 #
 # `SnapshotDiff` compares any two snapshots, not only neighbours. It shows which files and rows came and went between them.
 
@@ -134,7 +134,7 @@ check("10.3")
 # %% [markdown]
 # ## Publish, and take it back
 #
-# `fast_forward` moves `main` to the head of the branch. It writes only the table metadata, and all readers see the change at once. Then `rollback` moves it back to an older snapshot of its history. Between the two we note the time.
+# `fast_forward` moves `main` to the head of the branch, and `rollback` moves it back to an older snapshot of its history. A fast-forward writes only the table metadata, and all readers see the change at once. Between the two we note the time.
 
 # %%
 dk.fast_forward(users, "main", "audit")
@@ -165,7 +165,7 @@ check("10.4")
 #
 # ## Row lineage
 #
-# In format version 3 every row has a number that no other row of the table has, `_row_id`. It also has `_last_updated_sequence_number`, the sequence number of the commit that wrote its current values. For most rows nothing is stored. The manifest entry of a data file has a `first_row_id`, and the row's number is that plus its position.
+# In format version 3 every row has a number that no other row of the table has, `_row_id`. It also has `_last_updated_sequence_number`, the sequence number of the commit that wrote its current values. For most rows neither is stored. The manifest entry of a data file has a `first_row_id`, and the row's number is that plus its position.
 
 # %%
 LINEAGE = ["id", "value", "_row_id", "_last_updated_sequence_number"]

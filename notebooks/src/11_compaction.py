@@ -336,7 +336,7 @@ print(where_is(members, "zoe@example.org"))
 check("11.8")
 
 # %% [markdown]
-# `erase` does all of it. It rewrites everything that holds the rows, hidden or not, and equality deletes and manifests too. It expires the snapshots that lead to the old files. Then it checks whether anything is left. Here something is left: a tag keeps the first snapshot.
+# `erase` does all of it. It rewrites everything that holds the rows, hidden or not, including equality deletes and manifests. It expires the snapshots that lead to the old files. Then it checks whether anything is left. Here something is left: a tag keeps the first snapshot.
 
 # %%
 erased = dk.erase(members, "email = 'zoe@example.org'")
@@ -356,7 +356,7 @@ print(where_is(members, "zoe@example.org"))
 print("rows:", dk.scan(members).to_arrow()["email"].to_pylist())
 
 # %% [markdown]
-# It also says what it did not look into. Every proof of erasure needs such a list.
+# The result also says what was not inspected. Every proof of erasure needs such a list.
 
 # %%
 print("\n".join(erased.not_inspected))
@@ -364,7 +364,7 @@ print("\n".join(erased.not_inspected))
 # %% [markdown]
 # ## Files that nothing leads to
 #
-# One line is about a file that no snapshot knows: a writer died before its commit and left it. `remove_orphan_files` cannot tell it from a file of a commit that is still running. Only the age of a file protects it: three days, unless you say otherwise.
+# One line of this list is about a file that no snapshot knows: a writer died before its commit and left it. `remove_orphan_files` cannot tell it from a file of a commit that is still running. Only the age of a file protects it: three days, unless you say otherwise.
 
 # %%
 import os

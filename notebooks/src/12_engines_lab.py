@@ -15,7 +15,7 @@
 #
 # **20 minutes to read and run, 30 for the exercises.** Before it: [11 · Compaction and erasure](11_compaction.ipynb).
 #
-# A table belongs to no engine. Here Spark, with Iceberg's own Java library, and deletekit take turns on the same tables. Each must see the changes of the other. This lesson needs Java 17 and PySpark. Without them it still runs to the end, but the cells that ask Spark only say so. Then read the stored outputs of the notebook instead.
+# A table belongs to no engine. Here Spark, with Iceberg's own Java library, and deletekit take turns on the same tables. Each must see the changes of the other. This lesson needs Java 17 and PySpark. Without them it still runs to the end, but the cells that ask Spark only say that it is missing. Then read the stored outputs of the notebook instead.
 #
 # You will be able to
 #
@@ -189,7 +189,7 @@ show([compare(users)])
 check("12.5")
 
 # %% [markdown]
-# `SnapshotDiff` counts for itself and checks Spark's summary.
+# `SnapshotDiff` counts again what Spark's summary reports.
 
 # %%
 dk.widgets.SnapshotDiff(users)
@@ -220,7 +220,7 @@ show(here.sql("SELECT file_format, record_count, content_offset, content_size_in
 check("12.6")
 
 # %% [markdown]
-# deletekit continues where Spark stopped: it deletes id 4, and takes in Spark's vector. Then Spark merges: it updates id 2 and adds a new row.
+# deletekit continues where Spark stopped: it deletes id 4, and its new vector includes Spark's. Then Spark merges: it updates id 2 and adds a new row.
 
 # %%
 dk.delete(grown, "id = 4")
@@ -310,7 +310,7 @@ check("12.8")
 #
 # - DELETE, UPDATE and MERGE each have a mode property. A statement that drops whole files needs none of them: [write properties](https://iceberg.apache.org/docs/latest/configuration/#write-properties).
 # - Spark writes position deletes in version 2 and deletion vectors in version 3, but never equality deletes. It reads all of them: [row-level deletes](https://iceberg.apache.org/spec/#row-level-deletes).
-# - After an upgrade older position deletes stay valid, until a vector takes them in: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
+# - After an upgrade, older position deletes stay valid until a vector includes them: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
 # - The first commit in version 3 numbers the existing rows, and every engine must keep these numbers: [row lineage for upgraded tables](https://iceberg.apache.org/spec/#row-lineage-for-upgraded-tables).
 # - Two engines agree if neither sees a row that the other does not.
 #

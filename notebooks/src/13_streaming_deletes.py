@@ -95,7 +95,7 @@ check("13.1")
 names.show(dk.explain(users, "id = 5", columns=["id", "value"]))
 
 # %% [markdown]
-# **13.2** Write the writer. It gets the changes of one checkpoint: `("+", key)` puts a row, and `("-", key)` deletes a key. It returns a dict of two sets: the keys that get an equality delete, and the positions that it deletes in its own data file. Every `"+"` first deletes its key, and then writes one row.
+# **13.2** Write the writer as a function. It gets the changes of one checkpoint: `("+", key)` puts a row, and `("-", key)` deletes a key. It returns a dict of two sets: the keys that get an equality delete, and the positions that it deletes in its own data file. Every `"+"` first deletes its key, and then writes one row.
 
 
 # %% tags=["exercise"] exercise="13.2"
@@ -142,11 +142,11 @@ names.show(names.deletes(), "name", "kind", "rows", "positions", "sequence_numbe
 check("13.3")
 
 # %% [markdown]
-# The map is no index of the table. Every checkpoint throws it away. It can only undo what the same checkpoint has written. All older rows get an equality delete. So every checkpoint leaves one more equality delete file, and from then on every read compares values.
+# The map is not an index of the table. Every checkpoint throws it away. It can only undo what the same checkpoint has written. All older rows get an equality delete. So every checkpoint leaves one more equality delete file, and from then on every read compares values.
 #
 # ## With an index
 #
-# An index knows where each key of the *table* is. A sink with an index deletes by position at once. This is the mode `auto`: the same changes, and no equality delete.
+# An index knows where each key of the *table* is. A sink with an index deletes directly by position. This is the mode `auto`: the same changes, and no equality delete.
 
 # %%
 indexed = here.table("indexed", dk.datasets.users(), format_version=3)
@@ -328,7 +328,7 @@ print("rows:", dk.scan(events).count())
 check("13.8")
 
 # %% [markdown]
-# The other order, note first and commit then, is no better: the batch would be lost. You cannot write two logs at once, so one must contain what the other needs. The sink writes its name and the number of the batch into the summary of the snapshot. Then progress and rows are one commit, and cannot come apart.
+# The other order, note first, then commit, is no better: the batch would be lost. You cannot write two logs at once, so one must contain what the other needs. The sink writes its name and the number of the batch into the summary of the snapshot. Then progress and rows are one commit, and cannot come apart.
 
 # %%
 marked = here.table("marked", before)
@@ -352,7 +352,7 @@ of_marked.show(
 # %% [markdown]
 # ## A bug that hides
 #
-# If every change is an upsert, it does no harm to apply a batch twice: the second time it replaces its own rows. So a writer without markers may look right for a long time.
+# If every change is an upsert, applying a batch twice does no harm: the second time, the batch replaces its own rows. So a writer without markers may look right for a long time.
 #
 # Below is a stream of four batches. The writer died after a commit and started again, and it does not check which batch was the last. Step through it: in a live notebook with the controls, here and elsewhere with the argument `step`.
 
@@ -452,7 +452,7 @@ check("13.10", {1, 2, 3, 4} - written["equality"])
 #
 # - A streaming writer knows keys, not places. It deletes by position only what it has written since the last checkpoint, everything else by value: [equality delete files](https://iceberg.apache.org/spec/#equality-delete-files).
 # - One commit can hold both kinds, because equality deletes compare sequence numbers by `<` and deletes by position by `<=`: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
-# - An index of the table turns keys into places at once. It is right for one snapshot, and must follow every other one.
+# - An index of the table turns keys directly into places. It is right for one snapshot, and must follow all the others.
 # - Keep equality deletes only for a short time. Convert them in place, or on the way from a branch to `main`: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors), [branches and tags](https://iceberg.apache.org/spec/#snapshot-references).
 # - Keep progress in the commit itself, for example in the summary of the [snapshot](https://iceberg.apache.org/spec/#snapshots). If a writer keeps it elsewhere, that is a bug, and upserts hide it.
 #

@@ -422,7 +422,7 @@ print("repacked:", rows_of_pyiceberg("referred"))
 # %% [markdown]
 # ## Inline vectors
 #
-# The log itself can hold a small vector. Then `storageType` is `i`, and the text is the magic and bitmap in Z85, which writes four bytes as five characters. Zero bytes fill it up to a multiple of four, and `sizeInBytes` says where the vector ends.
+# The log itself can hold a small vector. Then `storageType` is `i`, and the text is the magic and bitmap in Z85, which writes four bytes as five characters. Zero bytes pad the data to a multiple of four, and `sizeInBytes` says where the vector ends.
 #
 # **14.9** `dv_1` has a `sizeInBytes` of 31. How many characters does it have inline?
 
@@ -452,7 +452,7 @@ iceberg.refresh()
 names.show(names.deletes(), "name", "kind", "positions")
 
 # %% [markdown]
-# It had no frame, so length and checksum were computed. The public writers of Delta write no inline vectors today. But the protocol allows them, so a reader must know them.
+# The inline vector has no frame, so length and checksum were computed. The public writers of Delta write no inline vectors today. But the protocol allows them, so a reader must know them.
 #
 # ## Break it
 #
@@ -492,7 +492,7 @@ print(
 )
 
 # %% [markdown]
-# The sync found each damage before it committed anything, and the table is still at version 5. Last, a danger that no check of bytes can find. Delta's VACUUM deletes every file in the table's folder that is older than a week and not in its log. Iceberg's metadata would be such files. VACUUM skips a folder whose name begins with `_`.
+# The sync found each damage before it committed anything, and the table is still at version 5. Last, a danger that no check of bytes can find. Delta's VACUUM deletes every file in the table's folder that is older than a week and not in the log. Iceberg's metadata would be such files. VACUUM skips a folder whose name begins with `_`.
 
 # %%
 commit(6, {"commitInfo": {"operation": "VACUUM END"}})
