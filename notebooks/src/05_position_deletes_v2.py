@@ -175,7 +175,7 @@ check("05.3")
 # %% [markdown]
 # ## A reader
 #
-# **05.4** Write the core of a reader. It gets the rows of a data file, the path of the file, and pairs (path, position) from all position delete files that may concern it. It returns the live rows, in order.
+# **05.4** Write the core of a reader. It gets the rows of a data file, the path of the file, and pairs (path, position). The pairs come from all position delete files that may concern the file. It returns the live rows, in order.
 
 
 # %% tags=["exercise"] exercise="05.4"

@@ -129,7 +129,7 @@ show(
 )
 
 # %% [markdown]
-# Each bitmap begins with a cookie, which says which of two layouts follows. Next come the number of containers, then for each container its number and its cardinality **minus one**, then the offsets, and last the containers. Each of the two here holds one number of two bytes: 7 and 5.
+# Each bitmap begins with a cookie, which says which of two layouts follows. Then come the number of containers, the number and the cardinality **minus one** of each container, and the offsets. The containers are last. Each of the two here holds one number of two bytes: 7 and 5.
 #
 # ## Three kinds of container
 #

@@ -272,7 +272,7 @@ of_staged.show(of_staged.deletes(), "name", "kind", "data_file.referenced_data_f
 check("13.7")
 
 # %% [markdown]
-# Look at the row ids on both branches. These data files store no row ids. A row gets its id from the number that the data file receives when it enters a branch, and the same file has entered two. So if you follow rows by `_row_id`, stay on one branch.
+# Look at the row ids on both branches. These data files store no row ids. A data file receives a number when it enters a branch, and its rows get their ids from that number. The same file has entered two branches. So if you follow rows by `_row_id`, stay on one branch.
 
 # %%
 for branch in ("ingestion", "main"):
