@@ -4,9 +4,10 @@ A frame of a Delta file has exactly the bytes of Iceberg's `deletion-vector-v1` 
 
     size u32 BE | magic D1 D3 39 64 | portable 64-bit Roaring bitmap | CRC-32 u32 BE
 
-An inline vector is the part between size and CRC, in Z85. The older "native" serialisation (magic D0 D3 39 64) is read
-as Delta's own readers do, and must be encoded again for Iceberg.
-Spec: Delta protocol, "Deletion Vectors", "Deletion Vector Format"; Puffin spec, "deletion-vector-v1 blob type".
+An inline vector is the part between size and CRC, in Z85: four bytes as five printable characters. The older "native"
+serialisation (magic D0 D3 39 64) is read as Delta's own readers do, and must be encoded again for Iceberg.
+Spec: Delta protocol, "Deletion Vectors", "Deletion Vector Format"; Puffin spec, "deletion-vector-v1 blob type";
+https://rfc.zeromq.org/spec/32/ (Z85).
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from uuid import UUID
 from pyroaring import BitMap
 
 from deletekit.delta.paths import storage_path
-from deletekit.delta.z85 import decode_z85, encode_z85
 from deletekit.errors import FormatError, UnsupportedError
 from deletekit.formats.deletion_vector import MAGIC, PositionBitmap, decode_vector, encode_blob
 from deletekit.formats.roaring import serialized_size
@@ -33,6 +33,8 @@ NATIVE_MAGIC = bytes((0xD0, 0xD3, 0x39, 0x64))
 _UUID_CHARACTERS, _UUID_BYTES = 20, 16
 _ONE_BITMAP = MAGIC + struct.pack("<QI", 1, 0)
 _MAX_BYTES = 2**31 - 1 - FRAME_BYTES
+_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_VALUES = {character: value for value, character in enumerate(_ALPHABET)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +61,6 @@ class DeletionVectorDescriptor:
         """Return the id that tells the vectors of one data file apart (`uniqueId` of the protocol)."""
         at = "" if self.offset is None else f"@{self.offset}"
         return f"{self.storage_type}{self.path_or_inline_dv}{at}"
-
-    @property
-    def is_inline(self) -> bool:
-        return self.storage_type == "i"
 
     def file_path(self, root: str) -> str | None:
         """Return the storage path of the vector's file, or None if it is inline. Raise FormatError."""
@@ -122,17 +120,6 @@ class DeletionVectorDescriptor:
         )
 
 
-def relative_descriptor(uuid: UUID, *, offset: int, size_in_bytes: int, cardinality: int) -> DeletionVectorDescriptor:
-    """Describe a frame in `deletion_vector_<uuid>.bin` at the table's root."""
-    return DeletionVectorDescriptor(
-        storage_type="u",
-        path_or_inline_dv=encode_z85(uuid.bytes),
-        offset=offset,
-        size_in_bytes=size_in_bytes,
-        cardinality=cardinality,
-    )
-
-
 def vector_offset(io: FileIO, path: str, descriptor: DeletionVectorDescriptor) -> int:
     """Return where the frame begins in a file.
 
@@ -173,30 +160,33 @@ def frame_of_body(body: bytes) -> bytes:
 
 
 def blob_of_frame(frame: bytes, descriptor: DeletionVectorDescriptor, num_records: int | None) -> bytes:
-    """Return the Iceberg blob of a frame, after checking the frame. The bytes are the same.
+    """Return the Iceberg blob of a frame, after checking the frame as `positions_of_frame` does.
+
+    The bytes are the same. Only a vector in the native serialisation is encoded again.
+    """
+    body = _checked_body(frame, descriptor)
+    if _is_valid_single_bitmap(body, descriptor.cardinality, num_records):
+        return frame
+    positions = positions_of_frame(frame, descriptor, num_records)
+    return frame if body[: len(MAGIC)] == MAGIC else encode_blob(positions)
+
+
+def positions_of_frame(frame: bytes, descriptor: DeletionVectorDescriptor, num_records: int | None) -> PositionBitmap:
+    """Return the positions of a frame, after checking it.
 
     Parameters
     ----------
     frame: `size_in_bytes + 8` bytes.
     num_records: rows of the data file, or None if they are not known. A position at or after that count is an error.
 
-    Only a vector in the native serialisation is encoded again. Raises FormatError for a wrong length, CRC, magic,
-    bitmap, cardinality or position.
+    Raises FormatError for a wrong length, CRC, magic, bitmap, cardinality or position.
     """
-    body = _checked_body(frame, descriptor)
-    if _is_valid_single_bitmap(body, descriptor.cardinality, num_records):
-        return frame
-    positions = decode_body(body)
-    check_positions(positions, descriptor, num_records)
-    return frame if body[: len(MAGIC)] == MAGIC else encode_blob(positions)
-
-
-def check_positions(positions: PositionBitmap, descriptor: DeletionVectorDescriptor, num_records: int | None) -> None:
-    """Raise FormatError if the number of positions is not that of the log, or if one is not a row of the data file."""
+    positions = decode_body(_checked_body(frame, descriptor))
     if len(positions) != descriptor.cardinality:
         raise _bad("deletion vector has another cardinality", "cardinality", len(positions), descriptor.cardinality)
     if num_records is not None and positions.count_in(0, num_records) != len(positions):
         raise _bad("deletion vector reaches behind the data file", "numRecords", "a position", f"< {num_records}")
+    return positions
 
 
 def decode_body(body: bytes | memoryview) -> PositionBitmap:
@@ -210,6 +200,41 @@ def decode_body(body: bytes | memoryview) -> PositionBitmap:
     if magic == NATIVE_MAGIC[::-1]:
         return _decode_native(view[4:], ">")  # the protocol's own example of an inline vector is in this order
     raise _bad("not a deletion vector", "magic", magic.hex(), f"{MAGIC.hex()} or {NATIVE_MAGIC.hex()}")
+
+
+def decode_z85(text: str) -> bytes:
+    """Return the bytes of a text in Z85, including zeros that pad it.
+
+    One to three bytes at the end have two forms. Delta pads them with zeros, and the reader must know the length. The
+    `z85` crate, which delta-kernel-rs uses, begins the last group with a `#` for each missing byte; no group of four
+    bytes begins so. Python's `base64` module has other alphabets.
+
+    Raise FormatError for a length that is not a multiple of 5, and for characters or groups that are not Z85.
+    """
+    if len(text) % 5:
+        raise FormatError("not Z85", kind="z85", found=f"{len(text)} characters", expected="a multiple of 5")
+    try:
+        values = [_VALUES[character] for character in text]
+    except KeyError as e:
+        raise FormatError("not Z85", kind="z85", found=repr(e.args[0]), expected="a character of its alphabet") from e
+    marks = len(text[-5:]) - len(text[-5:].lstrip("#"))
+    missing = marks if marks < 4 else 0  # not if all would be missing
+    values[len(values) - 5 : len(values) - 5 + missing] = [0] * missing
+    numbers = [(((a * 85 + b) * 85 + c) * 85 + d) * 85 + e for a, b, c, d, e in zip(*[iter(values)] * 5, strict=True)]
+    bits = [32] * (len(numbers) - 1) + [32 - 8 * missing]
+    for i, number in enumerate(numbers):
+        if number >> bits[i]:
+            raise FormatError("not Z85", kind="z85", found=text[5 * i : 5 * i + 5], expected=f"at most {bits[i]} bits")
+    data = struct.pack(f">{len(numbers)}I", *numbers)
+    return data[:-4] + data[missing - 4 :] if missing else data
+
+
+def encode_z85(data: bytes) -> str:
+    """Return the text of bytes, padded with zeros to a multiple of 4, as Delta pads inline vectors."""
+    out = []
+    for (number,) in struct.iter_unpack(">I", data + bytes(-len(data) % 4)):
+        out += [_ALPHABET[number // 85**power % 85] for power in (4, 3, 2, 1, 0)]
+    return "".join(out)
 
 
 def _is_valid_single_bitmap(body: memoryview, cardinality: int, num_records: int | None) -> bool:

@@ -60,14 +60,9 @@ def repack(table: Table, *, ref: str = MAIN, commit_properties: Mapping[str, str
     missing one; otherwise as every commit.
     """
     check_request(table.refresh(), ref, commit_properties)
-    if table.format_version < 3:
-        raise InvalidInputError(
-            "the table has no deletion vectors",
-            kind="format-version",
-            field="format-version",
-            found=table.format_version,
-            expected=3,
-        )
+    if not table.metadata.version.has_deletion_vectors:
+        message, number = "the table has no deletion vectors", table.format_version
+        raise InvalidInputError(message, kind="format-version", field="format-version", found=number, expected=3)
 
     def build(base: Base) -> RowDelta:
         outside = list(_outside_puffin(base, base.table.io))

@@ -19,7 +19,6 @@ from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.delta.convert_vectors import VectorMode
 from deletekit.delta.log import DeltaLog
-from deletekit.delta.partition_values import time_zone_of
 from deletekit.delta.schema_from_delta import delta_schema
 from deletekit.delta.sync_change import SyncChange, SyncRequest
 from deletekit.delta.synced_table import (
@@ -35,6 +34,7 @@ from deletekit.delta.synced_table import (
     target_metadata,
     watermark_of,
 )
+from deletekit.delta.values import time_zone_of
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.catalog import Catalog
 from deletekit.table.file_io import PyIcebergIO
