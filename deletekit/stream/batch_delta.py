@@ -30,7 +30,7 @@ from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.stream.change_rows import Changes, LastChanges
-from deletekit.stream.file_keys import FileKeys
+from deletekit.stream.key_columns import FileKeys
 from deletekit.stream.key_index import by_file
 from deletekit.stream.table_index import Hits, TableIndex
 from deletekit.table.reserved_fields import LINEAGE_FIELDS

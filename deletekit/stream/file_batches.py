@@ -62,15 +62,12 @@ def _numbered(files: Sequence[str], first: int) -> list[FileBatch]:
 
 
 def _by_place(files: Sequence[str], newest: Marker) -> list[FileBatch]:
-    """Give numbers to the files of a stream whose batches name no files yet. Earlier versions stored no names."""
+    """Give numbers to the files of a stream whose batches name no files, because `Sink.write` wrote them."""
     if len(files) <= newest.batch_id:
-        raise InvalidInputError(
-            "the batches in the table do not name the files that they come from",
-            kind="file-unknown",
-            field="files",
-            found=f"{len(files)} files",
-            expected=f"once all files of the stream in their order, the {newest.batch_id + 1} applied ones first",
-        )
+        message = "the batches in the table do not name the files that they come from"
+        found, count = f"{len(files)} files", newest.batch_id + 1
+        expected = f"once all files of the stream in their order, the {count} applied ones first"
+        raise InvalidInputError(message, kind="file-unknown", field="files", found=found, expected=expected)
     return _numbered(files, 0)
 
 

@@ -1,4 +1,4 @@
-"""Keep columns of data files on the local disk, so that rows can be looked up by position.
+"""Read the key columns of data files, and keep copies on the local disk, so that rows can be looked up by position.
 
 The copies may be thrown away at any time, because data files never change. Each row on disk has a checksum. A row that
 does not match it is never returned. Small files stay in memory, up to a limit.
@@ -6,16 +6,23 @@ does not match it is never returned. Small files stay in memory, up to a limit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+from pyiceberg.types import NestedField
 
 from deletekit.deletes.keys import key_frame
+from deletekit.deletes.read import ReadContext, ReadRequest, read_task
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.errors import FormatError
 from deletekit.stream.scratch_folder import ScratchFolder
+from deletekit.table.types import arrow_type
 
 _SMALL_BYTES = 1 << 20
 _MEMORY_BYTES = 1 << 26
@@ -23,6 +30,49 @@ _CHECK = "_check"
 _SEED = 1
 
 Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileKeys:
+    """Key columns of a data file, from its writer or read from the file.
+
+    All rows of the file are there, in order, hidden ones too, so that the index of a key is its position.
+
+    Attributes
+    ----------
+    hidden: True for each row that a delete hides; None if no row is hidden.
+    row_ids: the `_row_id` of each row if the file stores them; None if they follow from `first_row_id`.
+    """
+
+    columns: tuple[Any, ...]
+    hidden: npt.NDArray[np.bool_] | None = None
+    row_ids: pa.Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+
+def read_file_keys(context: ReadContext, task: ScanTask, fields: Sequence[NestedField]) -> FileKeys:
+    """Read the keys of a data file, and what its deletes hide. Raise FormatError or NotFoundError."""
+    first = task.data_file.first_row_id
+    request = ReadRequest(tuple(fields), lineage=first is not None)
+    tables, hidden = [], []
+    for batch in read_task(context, task, request):
+        tables.append(batch.table)
+        hidden.append(batch.deleted)
+    kinds = [arrow_type(f.field_type) for f in fields]
+    columns = tuple(
+        pa.chunked_array([c for t in tables for c in t.column(i).chunks], type=kind) for i, kind in enumerate(kinds)
+    )
+    row_ids = None
+    if first is not None:
+        ids = np.concatenate([np.empty(0, np.int64), *(t.column("_row_id").to_numpy() for t in tables)])
+        row_ids = None if (ids == first + np.arange(len(ids))).all() else pa.array(ids)
+    return FileKeys(
+        columns=columns,
+        hidden=np.concatenate(hidden) if task.deletes and hidden else None,
+        row_ids=row_ids,
+    )
 
 
 class DamagedCopyError(FormatError):

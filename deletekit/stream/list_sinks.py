@@ -26,7 +26,7 @@ class SinkInfo:
     tag: its tag, which keeps `snapshot_id`, the snapshot of its newest batch.
     committed_at: when that batch was committed, in UTC.
     query_id, batch_id, file: of that batch; None if the tag's snapshot holds no batch.
-    key: names of the key columns; empty if an earlier version wrote the batch.
+    key: names of the key columns; empty if the snapshot does not tell them.
     """
 
     sink_id: str

@@ -9,9 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from deletekit.engines.current import engine_or_default
@@ -19,7 +17,7 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.public import public
 from deletekit.stream.applied_batches import BatchId, check_sink_id, last_marker, newest_marker
-from deletekit.stream.batch_digest import batch_digest, digest_of_keys
+from deletekit.stream.batch_digest import batch_digest
 from deletekit.stream.batch_run import BatchProgress, BatchRun, ParsedBatch
 from deletekit.stream.change_files import change_files, read_changes_file
 from deletekit.stream.change_rows import ChangeFormat
@@ -106,9 +104,7 @@ class Sink:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @public
@@ -166,7 +162,6 @@ class Sink:
             query_id=query_id,
             batch_id=batch_id,
             digest=batch_digest(parsed.changes),
-            old_digest=partial(digest_of_keys, parsed.changes),
             key=tuple(f.field_id for f in fields),
             file=source.file if source else None,
             before=source.before if source else (),
