@@ -123,12 +123,8 @@ def parse_commit(data: bytes) -> Actions:
     rows = list(_lines(data))
     if not any(rows):
         # Some writers create the file first and fill it later. After a sync it would not be read again.
-        raise FormatError(
-            "empty commit in the Delta log: its writer did not finish",
-            kind="delta-commit-empty",
-            found=f"{len(data)} bytes",
-            expected="an action",
-        )
+        message = "empty commit in the Delta log: its writer did not finish"
+        raise FormatError(message, kind="delta-commit-empty", found=f"{len(data)} bytes", expected="an action")
     return parse_actions(rows, is_commit=True)
 
 

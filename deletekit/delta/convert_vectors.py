@@ -6,11 +6,11 @@ Spec: Delta protocol, "Deletion Vector Format"; Iceberg, "Deletion Vectors", "Po
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from deletekit.delta.deletion_vector import (
     read_frame,
     vector_offset,
 )
-from deletekit.engines.local import Engine
+from deletekit.engines.local import LocalEngine
 from deletekit.errors import DeletekitError
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap, decode_blob
@@ -38,8 +38,10 @@ VECTOR_ID = "delta-dv-id"
 """Property of a Puffin blob, and of a position delete file's footer: `uniqueId` of the vector that it was made of."""
 VectorMode = Literal["copy", "reference", "position-delete"]
 Positions = npt.NDArray[np.int64]
+T = TypeVar("T")
 
 _PIECE = 1 << 16
+_TARGET = "write.delete.target-file-size-bytes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +94,7 @@ def referred_id(path: str, offset: int) -> str:
 
 
 def convert_vectors(
-    write: WriteContext, jobs: Sequence[VectorJob], mode: VectorMode, directory: str, prefix: str, engine: Engine
+    write: WriteContext, jobs: Sequence[VectorJob], mode: VectorMode, directory: str, prefix: str
 ) -> list[DeleteFile]:
     """Write a delete file for each vector.
 
@@ -108,18 +110,21 @@ def convert_vectors(
     names = file_names(write, directory, prefix)
     if mode == "position-delete":
         named = [(job, f"{next(names)}-deletes.parquet") for job in ordered]
-        return list(engine.map(lambda pair: _position_deletes(write, *pair), named))
-    out: list[DeleteFile] = []
-    files = VectorFiles(write, names, one_each=granularity_of(write.metadata) == "file")
-    for batch in _batches(ordered, value_of(write.metadata.properties, _TARGET)):
-        for job, (vector, is_same) in zip(batch, _verified(write.io, batch, engine), strict=True):
-            path = job.path
-            if mode == "reference" and path is not None and is_same:
-                size, offset = write.io.size(path), job.offset(write.io, path)
-                out.append(vector.entry(path, file_size=size, offset=offset, size=job.frame_size))
-            else:
-                out += files.add(vector)
-    return [*out, *files.finish()]
+        return list(LocalEngine().map(lambda pair: _position_deletes(write, *pair), named))
+    references: list[DeleteFile] = []
+
+    def to_write() -> Iterator[EncodedVector]:
+        for batch in _batches(ordered, value_of(write.metadata.properties, _TARGET), lambda job: job.frame_size):
+            for job, (vector, is_same) in zip(batch, _verified(write.io, batch), strict=True):
+                path = job.path
+                if mode == "reference" and path is not None and is_same:
+                    size, offset = write.io.size(path), job.offset(write.io, path)
+                    references.append(vector.entry(path, file_size=size, offset=offset, size=job.frame_size))
+                else:
+                    yield vector
+
+    written = list(write_vectors(write, names, to_write(), one_each=granularity_of(write.metadata) == "file"))
+    return [*references, *written]
 
 
 def file_names(write: WriteContext, directory: str, prefix: str) -> Iterator[str]:
@@ -127,48 +132,30 @@ def file_names(write: WriteContext, directory: str, prefix: str) -> Iterator[str
     return (f"{directory.rstrip('/')}/{prefix}-{write.operation_id}-{number:05d}" for number in count(1))
 
 
-_TARGET = "write.delete.target-file-size-bytes"
-
-
-def _verified(storage: FileIO, jobs: Sequence[VectorJob], engine: Engine) -> Iterator[tuple[EncodedVector, bool]]:
+def _verified(storage: FileIO, jobs: Sequence[VectorJob]) -> Iterator[tuple[EncodedVector, bool]]:
     """Read some vectors, adjacent ones together. Yield each with whether its blob is the frame in Delta's file."""
     ranges = BlobRanges(storage)
     of_files = ((j, path) for j in jobs if (path := j.path) is not None)
     ranges.expect((path, j.offset(storage, path), j.frame_size) for j, path in of_files)
-    return engine.map(lambda job: _blob(storage, ranges, job), jobs)
+    return LocalEngine().map(lambda job: _blob(storage, ranges, job), jobs)
 
 
-class VectorFiles:
+def write_vectors(
+    write: WriteContext, names: Iterator[str], vectors: Iterable[EncodedVector], *, one_each: bool
+) -> Iterator[DeleteFile]:
     """Write vectors to Puffin files of about the table's target size, or each to its own file (`one_each`)."""
-
-    def __init__(self, write: WriteContext, names: Iterator[str], *, one_each: bool) -> None:
-        self._write = write
-        self._names = names
-        self._one_each = one_each
-        self._target = value_of(write.metadata.properties, _TARGET)
-        self._waiting: list[EncodedVector] = []
-        self._bytes = 0
-
-    def add(self, vector: EncodedVector) -> list[DeleteFile]:
-        """Add a vector. Return the delete files of those that were written."""
-        self._waiting.append(vector)
-        self._bytes += len(vector.blob)
-        return self.finish() if self._one_each or self._bytes >= self._target else []
-
-    def finish(self) -> list[DeleteFile]:
-        """Write the vectors that still wait. Return their delete files."""
-        if not self._waiting:
-            return []
-        vectors, self._waiting, self._bytes = self._waiting, [], 0
-        return write_encoded_vectors(self._write, f"{next(self._names)}-deletes.puffin", vectors)
+    target = 0 if one_each else value_of(write.metadata.properties, _TARGET)
+    for batch in _batches(vectors, target, lambda vector: len(vector.blob)):
+        yield from write_encoded_vectors(write, f"{next(names)}-deletes.puffin", batch)
 
 
-def _batches(jobs: Sequence[VectorJob], size: int) -> Iterator[list[VectorJob]]:
-    batch: list[VectorJob] = []
+def _batches(items: Iterable[T], size: int, size_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """Group items, in their order, so that each group but the last has at least some size."""
+    batch: list[T] = []
     total = 0
-    for job in jobs:
-        batch.append(job)
-        total += job.frame_size
+    for item in items:
+        batch.append(item)
+        total += size_of(item)
         if total >= size:
             yield batch
             batch, total = [], 0

@@ -8,7 +8,6 @@ Spec: Delta protocol, "Add File", "Column Mapping"; Iceberg, "Column Projection"
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -113,7 +112,7 @@ def check_field_ids(file: pa.Schema, schema: DeltaSchema) -> None:
             message = "lists and maps of a table with column mapping need ids that only IcebergCompat writes"
             raise _refused(message, "delta-nested-ids", _shown(path), None, "delta.columnMapping.nested.ids")
     in_file = dict(_paths(file, by_id=True)) if schema.found_by_id else by_name
-    wanted = dict(_wanted_ids(schema.schema.as_struct(), _names_by_id(schema), by_id=schema.found_by_id))
+    wanted = dict(_wanted_ids(schema.schema.as_struct(), schema.names, by_id=schema.found_by_id))
     paths = {field_id: path for path, field_id in wanted.items()}
     message = "data file has field ids of another schema: Iceberg would read other columns"
     for path, field_id in in_file.items():
@@ -171,17 +170,6 @@ def _wanted_ids(
     for name, field_id, inner in parts:
         yield (*path, name), field_id
         yield from _wanted_ids(inner, names, (*path, name), by_id=by_id)
-
-
-def _names_by_id(schema: DeltaSchema) -> dict[int, str]:
-    """Return the physical names by field id, from the name mapping."""
-    names: dict[int, str] = {}
-    pending = json.loads(schema.name_mapping)
-    while pending:
-        entry = pending.pop()
-        names[entry["field-id"]] = entry["names"][0]
-        pending += entry.get("fields", ())
-    return names
 
 
 def _name_in_file(file: pa.Schema, column: DeltaColumn) -> str | None:

@@ -22,7 +22,7 @@ from uuid import UUID
 from pyroaring import BitMap
 
 from deletekit.delta.paths import storage_path
-from deletekit.errors import FormatError, UnsupportedError
+from deletekit.errors import DeletekitError, FormatError, UnsupportedError
 from deletekit.formats.deletion_vector import MAGIC, PositionBitmap, decode_vector, encode_blob
 from deletekit.formats.roaring import serialized_size
 from deletekit.table.file_io import FileIO
@@ -31,7 +31,6 @@ FRAME_BYTES = 8
 """What a frame has beside its `sizeInBytes`: length and CRC."""
 NATIVE_MAGIC = bytes((0xD0, 0xD3, 0x39, 0x64))
 _UUID_CHARACTERS, _UUID_BYTES = 20, 16
-_ONE_BITMAP = MAGIC + struct.pack("<QI", 1, 0)
 _MAX_BYTES = 2**31 - 1 - FRAME_BYTES
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _VALUES = {character: value for value, character in enumerate(_ALPHABET)}
@@ -91,13 +90,8 @@ class DeletionVectorDescriptor:
         """Parse and check a descriptor. Raise FormatError, or UnsupportedError for an unknown storage type."""
         storage = raw.get("storageType")
         if storage not in ("u", "p", "i"):
-            raise UnsupportedError(
-                "deletion vector storage type is not supported",
-                kind="delta-storage-type",
-                field="storageType",
-                found=storage,
-                expected="u, p or i",
-            )
+            message, kind = "deletion vector storage type is not supported", "delta-storage-type"
+            raise UnsupportedError(message, kind=kind, field="storageType", found=storage, expected="u, p or i")
         path, offset = raw.get("pathOrInlineDv"), raw.get("offset")
         size: Any = raw.get("sizeInBytes")
         cardinality: Any = raw.get("cardinality")
@@ -143,14 +137,8 @@ def read_frame(io: FileIO, root: str, descriptor: DeletionVectorDescriptor) -> t
         return None, 0, frame_of_body(descriptor.inline_body())
     offset, length, size = vector_offset(io, path, descriptor), descriptor.size_in_bytes + FRAME_BYTES, io.size(path)
     if offset + length > size:  # before a buffer as large as a damaged log says is asked for
-        raise FormatError(
-            "deletion vector reaches past the end of its file",
-            kind="truncated",
-            file=path,
-            field="sizeInBytes",
-            found=f"{size} bytes",
-            expected=f"{offset + length} bytes",
-        )
+        message, expected = "deletion vector reaches past the end of its file", f"{offset + length} bytes"
+        raise _bad(message, "sizeInBytes", f"{size} bytes", expected, kind="truncated").in_file(path)
     return path, offset, io.read(path, offset, length)
 
 
@@ -164,11 +152,8 @@ def blob_of_frame(frame: bytes, descriptor: DeletionVectorDescriptor, num_record
 
     The bytes are the same. Only a vector in the native serialisation is encoded again.
     """
-    body = _checked_body(frame, descriptor)
-    if _is_valid_single_bitmap(body, descriptor.cardinality, num_records):
-        return frame
     positions = positions_of_frame(frame, descriptor, num_records)
-    return frame if body[: len(MAGIC)] == MAGIC else encode_blob(positions)
+    return frame if frame[4:8] == MAGIC else encode_blob(positions)
 
 
 def positions_of_frame(frame: bytes, descriptor: DeletionVectorDescriptor, num_records: int | None) -> PositionBitmap:
@@ -237,19 +222,6 @@ def encode_z85(data: bytes) -> str:
     return "".join(out)
 
 
-def _is_valid_single_bitmap(body: memoryview, cardinality: int, num_records: int | None) -> bool:
-    """Check quickly whether this is a valid vector of one bitmap below 2^32. False: it needs the full check."""
-    if body[:16] != _ONE_BITMAP:
-        return False
-    try:
-        bitmap = BitMap.deserialize(bytes(body[16:]))
-    except ValueError:
-        return False
-    if not bitmap or len(bitmap) != cardinality or (num_records is not None and bitmap.max() >= num_records):
-        return False
-    return len(bitmap.serialize()) == len(body) - 16  # nothing is behind it
-
-
 def _checked_body(frame: bytes, descriptor: DeletionVectorDescriptor) -> memoryview:
     if len(frame) != descriptor.size_in_bytes + FRAME_BYTES:
         expected = descriptor.size_in_bytes + FRAME_BYTES
@@ -260,13 +232,8 @@ def _checked_body(frame: bytes, descriptor: DeletionVectorDescriptor) -> memoryv
     body = memoryview(frame)[4:-4]
     (stored,) = struct.unpack(">I", frame[-4:])
     if stored != zlib.crc32(body):
-        raise FormatError(
-            "deletion vector checksum does not match its bytes",
-            kind="deletion-vector-crc",
-            field="crc",
-            found=f"{zlib.crc32(body):#010x}",
-            expected=f"{stored:#010x}",
-        )
+        found, message = f"{zlib.crc32(body):#010x}", "deletion vector checksum does not match its bytes"
+        raise _bad(message, "crc", found, f"{stored:#010x}", kind="deletion-vector-crc")
     return body
 
 
@@ -300,5 +267,5 @@ def _decoded(text: str) -> bytes:
         raise _bad(f"bad deletion vector descriptor ({e.message})", "pathOrInlineDv", e.found, e.expected) from e
 
 
-def _bad(message: str, field: str, found: Any, expected: Any) -> FormatError:
-    return FormatError(message, kind="delta-deletion-vector", field=field, found=found, expected=expected)
+def _bad(message: str, field: str, found: Any, expected: Any, *, kind: str = "delta-deletion-vector") -> DeletekitError:
+    return FormatError(message, kind=kind, field=field, found=found, expected=expected)

@@ -11,12 +11,11 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deletekit.delta.actions import AddFile
+from deletekit.delta.actions import AddFile, parse_actions
 from deletekit.delta.convert_vectors import read_checked_blob
 from deletekit.delta.deletion_vector import FRAME_BYTES, DeletionVectorDescriptor, encode_z85
 from deletekit.delta.log import DeltaLog
@@ -81,17 +80,19 @@ def export_delta(
     root = str(Path(path).absolute())
     metadata = table.refresh().metadata
     snapshot = metadata.snapshot_of_ref(ref)
-    header = (protocol_action(metadata, column_mapping), metadata_action(metadata, column_mapping))
+    protocol, definition = protocol_action(metadata, column_mapping), metadata_action(metadata, column_mapping)
     wanted, bins = _wanted(table.io, metadata, snapshot, root, column_mapping)
     log = _log(table.io, root, metadata, column_mapping)
-    version = 0 if log is None else log.latest + 1
-    live = {} if log is None else log.state(log.latest).files
-    known = set() if log is None else _last_header(log)
-    adds = {p: a for p, a in wanted.items() if p not in live or live[p].vector_id != _vector_id(a)}
+    state = None if log is None else log.state(log.latest)
+    version, live = (0, {}) if state is None else (state.version + 1, state.files)
+    header = parse_actions([protocol, definition])
+    changed = [protocol] if state is None or state.protocol != header.protocol else []
+    changed += [definition] if state is None or state.metadata != header.metadata else []
+    ids = {add.path: add.vector_id for add in parse_actions(wanted.values()).adds}
+    adds = {p: a for p, a in wanted.items() if p not in live or live[p].vector_id != ids[p]}
     removes = [_remove_action(a) for p, a in live.items() if p not in wanted or p in adds]
-    changed = [text for text in map(json.dumps, header) if text not in known]
     snapshot_id = snapshot.snapshot_id if snapshot else None
-    if log is not None and not (adds or removes or changed):
+    if state is not None and not (adds or removes or changed):
         return DeltaExport(path=root, version=version - 1, snapshot_id=snapshot_id)
     for source, target in bins.items():
         if not Path(target).exists():
@@ -103,7 +104,7 @@ def export_delta(
         "operationParameters": {"icebergTable": str(metadata.table_uuid), "snapshotId": str(snapshot_id)},
         "engineInfo": f"deletekit/{__version__}",
     }
-    lines = [json.dumps({"commitInfo": info}), *changed, *map(json.dumps, removes), *map(json.dumps, adds.values())]
+    lines = map(json.dumps, [{"commitInfo": info}, *changed, *removes, *adds.values()])
     write_if_absent(f"{root}/_delta_log/{version:020d}.json", "\n".join(lines).encode() + b"\n")
     return DeltaExport(
         path=root, version=version, snapshot_id=snapshot_id, added_files=len(adds), removed_files=len(removes)
@@ -121,21 +122,12 @@ def _log(io: FileIO, root: str, metadata: TableMetadata, mode: ColumnMapping) ->
         if found != expected:
             raise InvalidInputError(message, kind=kind, file=root, field=field, found=found, expected=expected)
 
-    last, message = log.state(log.latest).metadata, "the column mapping of a Delta table cannot be changed"
+    last = log.state(log.latest).metadata
+    message = "the column mapping of a Delta table cannot be changed"
     check(message, "delta-column-mapping", "column_mapping", mode, last.column_mapping_mode)
     message = "another Delta table is in this folder"
     check(message, "delta-table-exists", "metaData.id", last.id, metadata.table_uuid)
     return log
-
-
-def _last_header(log: DeltaLog) -> set[str]:
-    """Return the last protocol and metaData actions, as they were written."""
-    known: dict[str, str] = {}
-    for commit in log.commits(0, log.latest):
-        for name, found in (("protocol", commit.actions.protocol), ("metaData", commit.actions.metadata)):
-            if found is not None:
-                known[name] = log.line(commit.version, name)
-    return set(known.values())
 
 
 def _wanted(
@@ -150,13 +142,8 @@ def _wanted(
         delete = entry.data_file
         assert isinstance(delete, DeleteFile)
         if not delete.is_deletion_vector or delete.referenced_data_file is None:
-            raise UnsupportedError(
-                "Delta has deletion vectors only, no other deletes",
-                kind="delta-deletes",
-                file=delete.file_path,
-                found=delete.kind,
-                expected="deletion-vector",
-            )
+            message, path, kind = "Delta has deletion vectors only, no other deletes", delete.file_path, "delta-deletes"
+            raise UnsupportedError(message, kind=kind, file=path, found=delete.kind, expected="deletion-vector")
         vectors[delete.referenced_data_file] = delete
     adds: dict[str, Json] = {}
     bins: dict[str, str] = {}
@@ -195,11 +182,6 @@ def _descriptor(io: FileIO, vector: DeleteFile) -> DeletionVectorDescriptor:
         size_in_bytes=vector.content_size_in_bytes - FRAME_BYTES,
         cardinality=vector.record_count,
     )
-
-
-def _vector_id(action: Mapping[str, Any]) -> str | None:
-    raw = action["add"].get("deletionVector")
-    return None if raw is None else DeletionVectorDescriptor.from_json(raw).unique_id
 
 
 def _remove_action(add: AddFile) -> Json:

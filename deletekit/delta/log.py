@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from deletekit.delta.actions import Actions, AddFile, Metadata, Protocol, parse_commit
+from deletekit.delta.actions import Actions, AddFile, Metadata, Protocol, RemoveFile, parse_commit
 from deletekit.delta.checkpoint import CheckpointFiles, log_files, read_checkpoint_parquet
 from deletekit.delta.paths import spelling_free, storage_path
 from deletekit.delta.protocol import check_readable
@@ -28,14 +28,9 @@ class DeltaCommit:
     timestamp_ms: int | None
 
     @property
-    def paths(self) -> set[str]:
-        """Return the paths of the data files that the commit adds or removes."""
-        return {a.path for a in self.actions.adds} | {r.path for r in self.actions.removes}
-
-    @property
-    def changes_data(self) -> bool:
-        """Return whether `dataChange` is true for one of its files."""
-        return any(a.data_change for a in self.actions.adds) or any(r.data_change for r in self.actions.removes)
+    def changes(self) -> tuple[AddFile | RemoveFile, ...]:
+        """Return the add and remove actions."""
+        return (*self.actions.adds, *self.actions.removes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +104,10 @@ class DeltaLog:
         listed = {info.path[len(self._folder) + 1 :]: info.modified_ms for info in io.list(self._folder)}
         self._modified = {name: modified for name, modified in listed.items() if "/" not in name}
         self._files = log_files(self._modified)
-        if self._files.latest is None:
+        versions = [*self._files.commits, *(c.version for c in self._files.checkpoints)]
+        if not versions:
             raise NotFoundError("no Delta table here", kind="delta-table-not-found", file=self.root)
-        self.latest = self._files.latest
+        self.latest = max(versions)
         """The newest version."""
         self._last: tuple[int, _Replay] | None = None
 
@@ -179,11 +175,6 @@ class DeltaLog:
         """Return whether the state of a version can still be read."""
         return any(True for _ in self._starts(version))
 
-    def line(self, version: int, action: str) -> str:
-        """Return the line of a commit that holds an action, as it was written, or "" if there is none."""
-        lines = self._io.read(f"{self._folder}/{self._files.commits[version]}").decode().splitlines()
-        return next((line for line in lines if line.startswith(f'{{"{action}"')), "")
-
     def checksum(self, version: int) -> Mapping[str, object]:
         """Return the counters of the version checksum file (`.crc`), or {} if it is missing or unreadable."""
         name = self._files.checksums.get(version)
@@ -208,22 +199,13 @@ class DeltaLog:
 
     def _base(self, version: int) -> CheckpointFiles | None:
         if version < 0 or version > self.latest:
-            raise NotFoundError(
-                "no such Delta version",
-                kind="delta-version-not-found",
-                file=self.root,
-                found=version,
-                expected=f"at most {self.latest}",
-            )
+            message, kind = "no such Delta version", "delta-version-not-found"
+            raise NotFoundError(message, kind=kind, file=self.root, found=version, expected=f"at most {self.latest}")
         for start in self._starts(version):
             return start
-        raise NotFoundError(
-            "the Delta log does not reach this version: commits are missing",
-            kind="delta-log-gap",
-            file=self._folder,
-            found=version,
-            expected="a checkpoint, or version 0, and every commit from there on",
-        )
+        message = "the Delta log does not reach this version: commits are missing"
+        expected = "a checkpoint, or version 0, and every commit from there on"
+        raise NotFoundError(message, kind="delta-log-gap", file=self._folder, found=version, expected=expected)
 
     def _checkpoint(self, checkpoint: CheckpointFiles) -> Actions:
         merged = Actions()
@@ -233,13 +215,10 @@ class DeltaLog:
             actions = self._parsed(path)
             merged.adds += actions.adds
             for name in ("metadata", "protocol"):
-                found = getattr(actions, name)
-                if found is not None and getattr(merged, name) is not None:
-                    raise FormatError(
-                        "Delta checkpoint has two of one action", kind="delta-checkpoint", file=path, field=name
-                    )
-                if found is not None:
-                    setattr(merged, name, found)
+                found, message = getattr(actions, name), "Delta checkpoint has two of one action"
+                if None not in (found, getattr(merged, name)):
+                    raise FormatError(message, kind="delta-checkpoint", file=path, field=name)
+                setattr(merged, name, found or getattr(merged, name))
             pending += [storage_path(sidecar, f"{self._folder}/_sidecars") for sidecar in actions.sidecars]
         return merged
 
@@ -251,11 +230,8 @@ class DeltaLog:
             )
         actions = self._parsed(f"{self._folder}/{name}")
         stamp = actions.commit_info.get("inCommitTimestamp")
-        return DeltaCommit(
-            version=version,
-            actions=actions,
-            timestamp_ms=stamp if isinstance(stamp, int) else self._modified.get(name),
-        )
+        timestamp_ms = stamp if isinstance(stamp, int) else self._modified.get(name)
+        return DeltaCommit(version=version, actions=actions, timestamp_ms=timestamp_ms)
 
     def _parsed(self, path: str) -> Actions:
         """Parse a commit, or a file of a checkpoint."""

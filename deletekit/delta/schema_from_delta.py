@@ -54,7 +54,7 @@ class DeltaSchema:
     Attributes
     ----------
     schema: with schema id 0.
-    top_level_names: physical names of the columns.
+    names: physical names of the columns, at the top and inside of others, by field id.
     found_by_id: whether Delta, too, finds columns of data files by their ids, whatever their names.
     partition_columns: physical name, id and type of each partition column, in order.
     columns: primitive columns outside of lists and maps, including partition columns.
@@ -62,11 +62,16 @@ class DeltaSchema:
     """
 
     schema: Schema
-    top_level_names: frozenset[str]
+    names: Mapping[int, str]
     found_by_id: bool
     partition_columns: tuple[DeltaColumn, ...]
     columns: tuple[DeltaColumn, ...]
     name_mapping: str
+
+    @property
+    def top_level_names(self) -> set[str]:
+        """Return the physical names of the columns that are not inside of others."""
+        return {self.names[field.field_id] for field in self.schema.fields}
 
     @property
     def partition_spec(self) -> PartitionSpec:
@@ -104,7 +109,7 @@ def delta_schema(
             raise FormatError(message, kind="delta-schema", field="partitionColumns", found=name)
     return DeltaSchema(
         schema=schema,
-        top_level_names=frozenset(by_logical.values()),
+        names=builder.names,
         found_by_id=metadata.column_mapping_mode == "id",
         partition_columns=tuple(by_physical[by_logical[name],] for name in metadata.partition_columns),
         columns=tuple(builder.columns),
@@ -127,6 +132,7 @@ class _Builder:
     def __init__(self, mapped: bool, known: Schema | None, used: Collection[int]) -> None:
         self.mapped = mapped
         self.columns: list[DeltaColumn] = []
+        self.names: dict[int, str] = {}
         self._known = known
         self._nested_ids: Mapping[str, Any] = {}
         ids = {*used, *(() if known is None else index_by_id(known))}
@@ -148,6 +154,7 @@ class _Builder:
             if physical in names:
                 raise FormatError("column twice in the Delta schema", kind="delta-schema", field=field["name"])
             names.add(physical)
+            self.names[field_id] = physical
             here = None if path is None else (*path, physical)
             self._nested_ids = _property(field, "delta.columnMapping.nested.ids") or self._nested_ids
             kind = self.type(field["type"], (field["name"], physical), here, old.field_type if old else None)
@@ -233,25 +240,18 @@ def _check_promotions(known: Schema, schema: Schema) -> None:
         old = before.get(field.field_id)
         if old is None or can_be_promoted(old.field_type, field.field_type):
             continue
-        raise UnsupportedError(
-            "a column of the Delta table was replaced by one whose type does not fit the old data files",
-            kind="delta-schema-change",
-            field=field.name,
-            found=f"{old.field_type} to {field.field_type}",
-            expected="a promotion of the Iceberg specification; else sync into a new table",
-        )
+        message = "a column of the Delta table was replaced by one whose type does not fit the old data files"
+        types = f"{old.field_type} to {field.field_type}"
+        expected = "a promotion of the Iceberg specification; else sync into a new table"
+        raise UnsupportedError(message, kind="delta-schema-change", field=field.name, found=types, expected=expected)
     by_name = {f.name: f.field_id for f in known.fields}
     ids = {f.field_id for f in schema.fields}
     for field in schema.fields:
         known_id = by_name.get(field.name)
         if known_id not in (None, field.field_id, *ids) and not ids & set(by_name.values()):
-            raise InvalidInputError(
-                "column mapping gave the columns other ids than the Iceberg table has",
-                kind="delta-column-ids",
-                field=field.name,
-                found=field.field_id,
-                expected=f"{known_id}; sync into a new table",
-            )
+            message = "column mapping gave the columns other ids than the Iceberg table has"
+            found, expected = field.field_id, f"{known_id}; sync into a new table"
+            raise InvalidInputError(message, kind="delta-column-ids", field=field.name, found=found, expected=expected)
 
 
 def _property(field: Json, key: str) -> Any:

@@ -97,10 +97,11 @@ class SyncChange:
             base.write.metadata = metadata
         self._check_checksum()
         wanted = _wanted_files(self.state, self.log.root)
-        plan = _plan_sync(base, self.log.root, wanted, self._touched())
-        for path, add in plan.empty.items():
-            assert add.deletion_vector is not None
-            check_empty(base.table.io, add.deletion_vector, path, self.log.root, self.state.version)
+        touched = self._touched()
+        plan = _plan_sync(base, self.log.root, wanted, touched)
+        for path, add in wanted.items():
+            if add.deletion_vector is not None and not add.deleted and (touched is None or path in touched):
+                check_empty(base.table.io, add.deletion_vector, path, self.log.root, self.state.version)
         if not (plan.added or plan.removed or plan.vectors or plan.removed_deletes):
             _check_counters(base, plan, wanted, {})
             return RowDelta()
@@ -128,7 +129,7 @@ class SyncChange:
         """Return the storage paths in the commits since `before`, or None if every file must be compared."""
         if self.before is None or self.before.rewritten or self.commits is None:
             return None
-        return {storage_path(path, self.log.root) for commit in self.commits for path in commit.paths}
+        return {storage_path(file.path, self.log.root) for commit in self.commits for file in commit.changes}
 
     def _deletes(self, base: Base, plan: _SyncPlan, added: Mapping[str, DataFile]) -> list[DeleteFile]:
         jobs, version = [], self.state.version
@@ -139,13 +140,13 @@ class SyncChange:
             jobs.append(VectorJob(descriptor=add.deletion_vector, data_file=file, root=self.log.root, version=version))
         mode: VectorMode = self.request.vector_mode if base.metadata.version.has_deletion_vectors else "position-delete"
         prefix = f"delta-{version:020d}"
-        return convert_vectors(base.write, jobs, mode, self.directory, prefix, LocalEngine())
+        return convert_vectors(base.write, jobs, mode, self.directory, prefix)
 
     def _operation(self, plan: _SyncPlan, added: Iterable[DataFile], deletes: Sequence[DeleteFile]) -> str | None:
         """Return `replace` if Delta marks every commit as no data change and the row counts agree; else None."""
         if not plan.added or not plan.removed or deletes or self.commits is None:
             return None
-        if any(commit.changes_data for commit in self.commits):
+        if any(file.data_change for commit in self.commits for file in commit.changes):
             return None
         new, old = sum(f.record_count for f in added), _records(plan.removed) - _records(plan.removed_deletes)
         return "replace" if new == old else None
@@ -179,15 +180,13 @@ class SyncChange:
 class _SyncPlan:
     """The differences, by storage path.
 
-    `vectors` must be written for these data files, new and kept ones. `empty` have a vector with cardinality 0, which
-    must be checked.
+    `vectors` must be written for these data files, new and kept ones.
     """
 
     added: dict[str, AddFile] = field(default_factory=dict)
     kept: dict[str, ManifestEntry] = field(default_factory=dict)
     removed: list[ManifestEntry] = field(default_factory=list)
     vectors: dict[str, AddFile] = field(default_factory=dict)
-    empty: dict[str, AddFile] = field(default_factory=dict)
     removed_deletes: list[ManifestEntry] = field(default_factory=list)
 
 
@@ -216,8 +215,6 @@ def _plan_sync(base: Base, root: str, wanted: Mapping[str, AddFile], touched: se
                 plan.removed.append(entry)
             plan.removed_deletes += own
             continue
-        if add.deletion_vector is not None and not add.deleted:
-            plan.empty[path] = add
         if entry is None:
             plan.added[path] = add
         else:
@@ -341,13 +338,13 @@ def _deletes(base: Base, paths: set[str] | None) -> tuple[dict[str, list[Manifes
 
 def _check_records(entry: ManifestEntry, add: AddFile) -> None:
     """Refuse another row count for a known path. Data files never change, so it would be another file."""
-    records = add.num_records
-    if records is not None and records != entry.data_file.record_count:
+    file, found = entry.data_file, add.num_records
+    if found not in (None, file.record_count):
         raise FormatError(
             "the Delta log gives a data file another number of rows than before",
             kind="delta-num-records",
-            file=entry.data_file.file_path,
+            file=file.file_path,
             field="numRecords",
-            found=records,
-            expected=entry.data_file.record_count,
+            found=found,
+            expected=file.record_count,
         )

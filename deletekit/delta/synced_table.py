@@ -22,7 +22,7 @@ from deletekit.delta.schema_from_delta import DeltaSchema, delta_schema
 from deletekit.errors import InvalidInputError
 from deletekit.table.ancestry import ancestors
 from deletekit.table.locations import SpellingRules
-from deletekit.table.metadata import Snapshot, TableMetadata, new_metadata, spec_to_json
+from deletekit.table.metadata import Snapshot, TableMetadata, spec_to_json
 from deletekit.table.types import schema_to_json
 
 DELTA_VERSION = "deletekit.delta-version"
@@ -147,19 +147,6 @@ def check_folders(root: str, location: str, directory: str) -> None:
             raise _refused(message, "delta-location", field, folder, f"a folder that does not hold {root}")
 
 
-def target_metadata(
-    schema: DeltaSchema, *, location: str, format_version: int, properties: Mapping[str, str]
-) -> TableMetadata:
-    """Make the metadata of a new table. Raise InvalidInputError for a format version without row-level deletes."""
-    if format_version not in (2, 3):
-        message = "format version cannot hold deletes"
-        raise _refused(message, "format-version", "format_version", format_version, "2 or 3")
-    owned = {**properties, NAME_MAPPING: schema.name_mapping, "gc.enabled": "false"}
-    return new_metadata(
-        schema.schema, schema.partition_spec, location=location, format_version=format_version, properties=owned
-    )
-
-
 def schema_for(source: Metadata, metadata: TableMetadata) -> DeltaSchema:
     """Convert the schema of a Delta version, with the ids and names that the Iceberg table has.
 
@@ -185,11 +172,16 @@ def evolving_updates(metadata: TableMetadata, schema: DeltaSchema, root: str) ->
     spec = _spec(metadata, schema)
     if spec is not None:
         updates += [{"action": "add-spec", "spec": spec_to_json(spec)}, {"action": "set-default-spec", "spec-id": -1}]
-    properties = {NAME_MAPPING: schema.name_mapping, "gc.enabled": "false", DELTA_LOCATION: root}
+    properties = {**owned_properties(schema), DELTA_LOCATION: root}
     changed = {k: v for k, v in properties.items() if metadata.properties.get(k) != v}
     if changed:
         updates.append({"action": "set-properties", "updates": changed})
     return tuple(updates)
+
+
+def owned_properties(schema: DeltaSchema) -> dict[str, str]:
+    """Return the properties that a synced table always has."""
+    return {NAME_MAPPING: schema.name_mapping, "gc.enabled": "false"}
 
 
 def _spec(metadata: TableMetadata, schema: DeltaSchema) -> PartitionSpec | None:

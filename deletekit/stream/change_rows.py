@@ -67,34 +67,6 @@ class ChangeFormat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """A batch, parsed by a table's schema.
-
-    Attributes
-    ----------
-    keys: key columns of the rows, in the table's types.
-    types: a `ChangeType` for each row.
-    codes: a number for each row's key.
-    order: the rows in order.
-    puts: the inserted and updated rows, aligned to the table; `put_of` is a row's number among them, or -1.
-    batch_columns: the table's columns that the batch has; the others get their defaults in `puts`.
-    newest: the highest value of the order column.
-    """
-
-    keys: tuple[Any, ...]
-    types: npt.NDArray[np.int8]
-    codes: Numbers
-    order: Numbers
-    puts: pa.Table
-    put_of: Numbers
-    batch_columns: tuple[NestedField, ...]
-    newest: Any = None
-
-    def __len__(self) -> int:
-        return len(self.types)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LastChanges:
     """The result of a batch: the last change of each key.
 
@@ -113,6 +85,38 @@ class LastChanges:
         return len(self.put)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """A batch, parsed by a table's schema.
+
+    Attributes
+    ----------
+    keys: key columns of the rows, in the table's types.
+    types: a `ChangeType` for each row.
+    codes: a number for each row's key.
+    order: the rows in order.
+    puts: the inserted and updated rows, aligned to the table; `put_of` is a row's number among them, or -1.
+    batch_columns: the table's columns that the batch has; the others get their defaults in `puts`.
+    newest: the highest value of the order column.
+    last: the last change of each key.
+    """
+
+    schema: Schema
+    form: ChangeFormat
+    keys: tuple[Any, ...]
+    types: npt.NDArray[np.int8]
+    codes: Numbers
+    order: Numbers
+    puts: pa.Table
+    put_of: Numbers
+    batch_columns: tuple[NestedField, ...]
+    newest: Any
+    last: LastChanges
+
+    def __len__(self) -> int:
+        return len(self.types)
+
+
 def read_changes(rows: Any, schema: Schema, form: ChangeFormat) -> Changes:
     """Parse change rows: a pyarrow Table or RecordBatch, anything with `__arrow_c_stream__`, or a list of dicts.
 
@@ -129,30 +133,34 @@ def read_changes(rows: Any, schema: Schema, form: ChangeFormat) -> Changes:
     codes = KeyNumbers(keys).of_rows
     first = 0 if form.ordered else types != ChangeType.UPDATE_BEFORE
     rank = np.lexsort((np.broadcast_to(first, order.shape), order))
+    put_of = np.where(is_put, np.cumsum(is_put) - 1, -1)
     changes = Changes(
+        schema=schema,
+        form=form,
         keys=keys,
         types=types,
         codes=codes,
         order=rank,
         puts=puts,
-        put_of=np.where(is_put, np.cumsum(is_put) - 1, -1),
+        put_of=put_of,
         batch_columns=tuple(f for f in schema.fields if f.name in table.column_names),
         newest=newest,
+        last=_last_changes(keys, types, codes, rank, put_of),
     )
     if not form.ordered:
         _check_order(changes, order, form)
     return changes
 
 
-def last_changes(changes: Changes) -> LastChanges:
-    """Return the last change of each key."""
-    count = int(changes.codes.max()) + 1 if len(changes) else 0
+def _last_changes(
+    keys: tuple[Any, ...], types: npt.NDArray[np.int8], codes: Numbers, order: Numbers, put_of: Numbers
+) -> LastChanges:
+    count = int(codes.max()) + 1 if len(codes) else 0
     last = np.zeros(count, np.int64)
-    last[changes.codes[changes.order]] = changes.order  # of equal indices the last one stays
+    last[codes[order]] = order  # of equal indices the last one stays
     was_deleted = np.zeros(count, np.bool_)
-    was_deleted[changes.codes[changes.types == ChangeType.DELETE]] = True
-    keys = tuple(c.take(pa.array(last)) for c in changes.keys)
-    return LastChanges(keys=keys, put=changes.put_of[last], was_deleted=was_deleted)
+    was_deleted[codes[types == ChangeType.DELETE]] = True
+    return LastChanges(keys=tuple(c.take(pa.array(last)) for c in keys), put=put_of[last], was_deleted=was_deleted)
 
 
 def _puts(rows: pa.Table, schema: Schema) -> pa.Table:

@@ -2,11 +2,19 @@
 
 The copies may be thrown away at any time, because data files never change. Each row on disk has a checksum. A row that
 does not match it is never returned. Small files stay in memory, up to a limit.
+
+A process locks the folder that it uses, and the lock ends with the process, in whatever way it ends. Making a folder
+also removes the unlocked ones, which killed processes left behind.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +29,16 @@ from deletekit.deletes.keys import key_frame
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.errors import FormatError
-from deletekit.stream.scratch_folder import ScratchFolder
 from deletekit.table.types import arrow_type
 
+try:
+    import fcntl
+
+    _HAS_LOCKS = True
+except ImportError:  # Windows has none: folders of killed processes stay there
+    _HAS_LOCKS = False
+
+PREFIX = "deletekit-index-"
 _SMALL_BYTES = 1 << 20
 _MEMORY_BYTES = 1 << 26
 _CHECK = "_check"
@@ -187,3 +202,60 @@ def _check_offsets(column: pa.Array, rows: Numbers) -> None:
         begin, end = places[column.offset + rows], places[column.offset + rows + 1]
         if ((begin < 0) | (end < begin) | (end > (0 if data is None else data.size))).any():
             raise pa.ArrowInvalid("offsets outside of the file")
+
+
+# --- the folder -------------------------------------------------------------------------------------------------------
+
+
+class ScratchFolder:
+    """A new folder that only this user may enter. It is removed by `close`, with the object, or with the process."""
+
+    def __init__(self) -> None:
+        _remove_left_folders()
+        path, lock = _make()
+        self.path = path
+        # Not a TemporaryDirectory: it would warn of a sink that was not closed, and that is no mistake.
+        self._remove = weakref.finalize(self, _remove, path, lock, os.getpid())
+
+    def close(self) -> None:
+        """Remove the folder."""
+        self._remove()
+
+
+def _make() -> tuple[Path, int | None]:
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=PREFIX))  # mode 0700
+        lock = None
+        with suppress(OSError):
+            lock = _open(path)
+            if lock is not None:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        if path.is_dir():  # another process may have found it before it was locked
+            return path, lock
+        if lock is not None:
+            os.close(lock)
+
+
+def _remove_left_folders() -> None:
+    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):  # held by a process, of another user, or gone
+            lock = _open(path)
+            if lock is None:
+                return
+            try:
+                if os.fstat(lock).st_uid == os.getuid():
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(lock)
+
+
+def _remove(path: Path, lock: int | None, owner: int) -> None:
+    if os.getpid() == owner:  # a process that was forked has the object too
+        shutil.rmtree(path, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def _open(path: Path) -> int | None:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW) if _HAS_LOCKS else None

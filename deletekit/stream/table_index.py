@@ -30,7 +30,7 @@ from deletekit.engines.local import Engine
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.stream.key_columns import FileKeys, KeyColumns, read_file_keys
-from deletekit.stream.key_index import KeyHasher, KeyHashes, KeyIndex, Locations, by_file, pack, unpack
+from deletekit.stream.key_index import KeyHasher, KeyIndex, Locations, by_file, pack, unpack
 from deletekit.table.file_io import FileIO
 
 Numbers = npt.NDArray[np.int64]
@@ -52,8 +52,8 @@ class Hits:
 
 
 @dataclass(slots=True)
-class _File:
-    """A live data file: its hidden rows, whether it stores row ids, and the deletes that were seen."""
+class IndexedFile:
+    """A live data file of the head: its hidden rows, whether it stores row ids, and the deletes that were seen."""
 
     task: ScanTask
     hidden: PositionBitmap
@@ -71,6 +71,10 @@ class TableIndex:
     ----------
     fields: the key columns.
     max_keys: how many rows it may hold; the data files with the oldest rows are left out. None: no limit.
+
+    Attributes
+    ----------
+    files: the data files by their numbers.
     """
 
     def __init__(self, fields: Sequence[NestedField], *, max_keys: int | None = None) -> None:
@@ -82,7 +86,7 @@ class TableIndex:
 
     def _clear(self) -> None:
         self._index, self._nulls = KeyIndex(), KeyIndex()
-        self._files: dict[int, _File] = {}
+        self.files: dict[int, IndexedFile] = {}
         self._numbers: dict[str, int] = {}
         self._left_out: set[str] = set()
         self._next = 0
@@ -100,7 +104,7 @@ class TableIndex:
     @property
     def nbytes(self) -> int:
         """Return the bytes of memory of keys, locations and hidden rows."""
-        return self._index.nbytes + self._nulls.nbytes + sum(_size(f.hidden) for f in self._files.values())
+        return self._index.nbytes + self._nulls.nbytes + sum(_size(f.hidden) for f in self.files.values())
 
     @property
     def is_complete(self) -> bool:
@@ -114,12 +118,12 @@ class TableIndex:
         those hits.
         """
         self._expected = dict(written)
-        of_path = {self.task(n).data_file.file_path: (n, at) for n, at in by_file(hits.files)}
+        of_path = {self.files[n].task.data_file.file_path: (n, at) for n, at in by_file(hits.files)}
         self._expected_hidden = {}
         for delete in deletes:
             if delete.is_deletion_vector and delete.referenced_data_file in of_path:
                 number, at = of_path[delete.referenced_data_file]
-                self._expected_hidden[delete.identity] = self.hidden(number) | PositionBitmap(hits.positions[at])
+                self._expected_hidden[delete.identity] = self.files[number].hidden | PositionBitmap(hits.positions[at])
 
     def catch_up(self, io: FileIO, base: Base, engine: Engine) -> int:
         """Make the index exact for a head. Return how many data files were read.
@@ -149,25 +153,18 @@ class TableIndex:
     def find(self, keys: Sequence[Any]) -> Hits:
         """Find the live rows with one of these keys, given as columns of the fields' types."""
         hashes = self._hasher(keys)
-        return self._verified(keys, self._live(*self._looked_up(hashes)))
-
-    def numbers(self) -> list[int]:
-        """Return the numbers of the data files."""
-        return list(self._files)
-
-    def task(self, file_number: int) -> ScanTask:
-        """Return a data file of the head, with its deletes."""
-        return self._files[file_number].task
-
-    def hidden(self, file_number: int) -> PositionBitmap:
-        """Return the hidden rows of a data file."""
-        return self._files[file_number].hidden
+        plain, null = np.flatnonzero(~hashes.is_null), np.flatnonzero(hashes.is_null)
+        rows, locations = self._index.find(hashes.values[plain])
+        null_rows, null_locations = self._nulls.find(hashes.values[null])
+        locations = np.concatenate([locations, null_locations])
+        hits = Hits(np.concatenate([plain[rows], null[null_rows]]), *unpack(locations))
+        return self._verified(keys, hits.where(self._are_live(locations)))
 
     def row_ids(self, hits: Hits) -> pa.Array:
         """Return the `_row_id` of each row; null for rows without one."""
         ids, known = np.zeros(len(hits), np.int64), np.zeros(len(hits), np.bool_)
         for number, rows in by_file(hits.files):
-            file, positions = self._files[number], hits.positions[rows]
+            file, positions = self.files[number], hits.positions[rows]
             if file.stored_ids:
                 found = self._columns.take(number, positions).column("_row_id")
                 ids[rows] = found.to_numpy()
@@ -179,8 +176,8 @@ class TableIndex:
 
     # --- what is live -------------------------------------------------------------------------------------------------
 
-    def _file(self, task: ScanTask) -> _File:
-        return self._files[self._numbers[task.data_file.file_path]]
+    def _file(self, task: ScanTask) -> IndexedFile:
+        return self.files[self._numbers[task.data_file.file_path]]
 
     def _chosen(self, tasks: Mapping[str, ScanTask]) -> list[ScanTask]:
         """Choose the data files to read: the new ones, the newest first, as many as fit into `max_keys`."""
@@ -224,13 +221,13 @@ class TableIndex:
             self._columns.put(number, pa.table(kept))
         hidden = PositionBitmap(() if keys.hidden is None else np.flatnonzero(keys.hidden))
         seen = frozenset(d.identity for d in task.delete_files)
-        self._files[number] = _File(task, hidden, keys.row_ids is not None, seen)
+        self.files[number] = IndexedFile(task, hidden, keys.row_ids is not None, seen)
         self._numbers[task.data_file.file_path] = number
 
     def _forget(self, paths: Iterable[str]) -> None:
         for path in paths:
             number = self._numbers.pop(path)
-            self._gone_rows += self._files.pop(number).task.data_file.record_count
+            self._gone_rows += self.files.pop(number).task.data_file.record_count
             self._columns.drop(number)
 
     def _compact(self) -> None:
@@ -244,8 +241,8 @@ class TableIndex:
         files, positions = unpack(locations)
         live = np.zeros(len(files), np.bool_)
         for number, rows in by_file(files):
-            if number in self._files:
-                live[rows] = self._files[number].has_live(positions[rows])
+            if number in self.files:
+                live[rows] = self.files[number].has_live(positions[rows])
         return live
 
     # --- what is hidden -----------------------------------------------------------------------------------------------
@@ -304,24 +301,14 @@ class TableIndex:
             hits = self.find(context.loader.key_columns(ids, delete))
             for number, rows in by_file(hits.files):
                 if number in numbers:
-                    self._hide_rows(self._files[number], PositionBitmap(hits.positions[rows]))
+                    self._hide_rows(self.files[number], PositionBitmap(hits.positions[rows]))
 
-    def _hide_rows(self, file: _File, positions: PositionBitmap) -> None:
+    def _hide_rows(self, file: IndexedFile, positions: PositionBitmap) -> None:
         hidden = file.hidden | positions  # rows never come back
         self._gone_rows += len(hidden) - len(file.hidden)
         file.hidden = hidden
 
     # --- looking up ---------------------------------------------------------------------------------------------------
-
-    def _looked_up(self, hashes: KeyHashes) -> tuple[Numbers, Locations]:
-        plain, null = np.flatnonzero(~hashes.is_null), np.flatnonzero(hashes.is_null)
-        rows, locations = self._index.find(hashes.values[plain])
-        null_rows, null_locations = self._nulls.find(hashes.values[null])
-        return np.concatenate([plain[rows], null[null_rows]]), np.concatenate([locations, null_locations])
-
-    def _live(self, keys: Numbers, locations: Locations) -> Hits:
-        files, positions = unpack(locations)
-        return Hits(keys, files, positions).where(self._are_live(locations))
 
     def _verified(self, keys: Sequence[Any], hits: Hits) -> Hits:
         if self._hasher.exact:
