@@ -6,8 +6,7 @@ of it, and `swap.py` commits the snapshot.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +17,6 @@ from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
-from deletekit.table.metadata_update import apply_updates
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
@@ -158,8 +156,3 @@ class ManifestRewrite:
     def is_empty(self) -> bool:
         """Whether there is nothing to commit."""
         return not self.replaced
-
-
-def evolved_metadata(metadata: TableMetadata, updates: Sequence[Mapping[str, Any]]) -> TableMetadata:
-    """Return the metadata after the `metadata_updates` of a change."""
-    return apply_updates(metadata, updates, int(time.time() * 1000))

@@ -37,7 +37,6 @@ from deletekit.errors import CommitConflictError
 from deletekit.formats.content_file import DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.table.ancestry import ancestors
 from deletekit.table.live_files import find_live_files
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import value_of
@@ -153,7 +152,7 @@ def _window(base: Base, head: Base) -> frozenset[int] | CommitConflictError:
     window: set[int] = set()
     if newest == start:
         return frozenset()
-    for snapshot in ancestors(head.metadata, newest):
+    for snapshot in head.metadata.ancestors(newest):
         window.add(snapshot.snapshot_id)
         if snapshot.parent_snapshot_id == start:  # which itself may have expired
             return frozenset(window)

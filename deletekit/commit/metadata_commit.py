@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from deletekit.commit.back_off import BackOff, retry
 from deletekit.commit.snapshot import schema_requirements
+from deletekit.table.back_off import BackOff, retry
 from deletekit.table.consistency import check_writable
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.table import Table
@@ -41,7 +41,7 @@ def commit_metadata(
             refs = sorted(metadata.refs if unchanged_refs is None else unchanged_refs)
             table.adopt(catalog.commit(table.identifier, _requirements(metadata, refs), updates))
 
-    retry(attempt, BackOff(table))
+    retry(attempt, BackOff(table.properties))
 
 
 def _requirements(metadata: TableMetadata, refs: Sequence[str]) -> list[Mapping[str, Any]]:

@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deletekit.commit.back_off import BackOff, retry
 from deletekit.commit.change import Base, ManifestRewrite, RowDelta
 from deletekit.commit.conflicts import judge, merge_vectors
 from deletekit.commit.dry_run import WritesNothing
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import CommitConflictError, InvalidInputError, NotFoundError
+from deletekit.table.back_off import BackOff, retry
 from deletekit.table.consistency import check_manifest_list, check_writable
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
@@ -131,7 +131,7 @@ def plan_change(
     Raises InvalidInputError, NotFoundError, UnsupportedError, FormatError as `check_request`; CommitConflictError if
     every base expired while `plan` read it; and whatever `plan` raises.
     """
-    back_off = BackOff(table)
+    back_off = BackOff(table.properties)
     back_off.limits()  # refuses a bad property before anything is written
     request = CommitRequest(
         table=table,

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deletekit.commit.change import Base, ManifestRewrite, RowDelta, evolved_metadata
+from deletekit.commit.change import Base, ManifestRewrite, RowDelta
 from deletekit.commit.manifests import ManifestWriter
 from deletekit.commit.summary import summarise
 from deletekit.commit.validation import check_delta, check_same_files
@@ -22,6 +22,7 @@ from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile, write_manifest_list
 from deletekit.table.live_files import FoundFiles, find_live_files
 from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.metadata_update import apply_updates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ def new_snapshot(base: Base, change: RowDelta | ManifestRewrite, properties: Map
     """
     old, delta = base.metadata, change if isinstance(change, RowDelta) else RowDelta(operation="replace")
     if delta.metadata_updates:
-        base = replace(base, metadata=evolved_metadata(old, delta.metadata_updates))
+        base = replace(base, metadata=apply_updates(old, delta.metadata_updates))
     metadata, parent = base.metadata, base.snapshot
     snapshot_id = _new_snapshot_id(metadata)
     sequence_number = metadata.version.next_sequence_number(metadata.last_sequence_number)

@@ -12,11 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from deletekit.commit.back_off import retry
 from deletekit.commit.planned_change import PlannedChange, expiry_as_lost_race
 from deletekit.commit.snapshot import NewSnapshot, new_snapshot
 from deletekit.errors import CommitConflictError, CommitStateUnknownError, DeletekitError
 from deletekit.formats.content_file import DataFile, DeleteFile
+from deletekit.table.back_off import retry
 from deletekit.table.catalog import TableState
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from functools import cached_property
 
-from deletekit.commit.change import Base, RowDelta, evolved_metadata
+from deletekit.commit.change import Base, RowDelta
 from deletekit.delta.convert_vectors import VectorJob, VectorMode, check_empty, convert_vectors
 from deletekit.delta.data_files import DataFiles
 from deletekit.delta.log import DeltaCommit, DeltaLog, DeltaState
@@ -29,6 +29,7 @@ from deletekit.delta.synced_table import (
 from deletekit.engines.local import Engine, LocalEngine
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import DataFile, DeleteFile
+from deletekit.table.metadata_update import apply_updates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +86,7 @@ class SyncChange:
         schema = schema_for(self.state.metadata, metadata)
         updates = evolving_updates(metadata, schema, self.log.root)
         if updates:
-            metadata = evolved_metadata(metadata, updates)
+            metadata = apply_updates(metadata, updates)
             base.write.metadata = metadata
         self._check_checksum()
         wanted = wanted_files(self.state, self.log.root)

@@ -7,7 +7,6 @@ updates through pyiceberg. No other module imports pyiceberg.catalog.
 
 from __future__ import annotations
 
-import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +34,6 @@ from deletekit.errors import (
     UnsupportedError,
 )
 from deletekit.table.catalog_errors import asking, committing, committing_row, opening, row_errors, state_after
-from deletekit.table.catalog_updates import creating_updates, has_defaults, is_applied, rehearse
 from deletekit.table.file_io import FileIO, PyIcebergIO, try_delete
 from deletekit.table.format_version import FormatVersion
 from deletekit.table.identifier import Identifier, dotted, to_identifier
@@ -48,7 +46,7 @@ from deletekit.table.metadata_file import (
     metadata_version,
     with_metadata_log,
 )
-from deletekit.table.metadata_update import apply_updates, check_requirements
+from deletekit.table.metadata_update import apply_updates, check_requirements, creating_updates, is_applied, rehearse
 from deletekit.table.own_places import unlogged_files
 
 Json = Mapping[str, Any]
@@ -123,7 +121,8 @@ class Catalog(ABC):
             self.pyiceberg.drop_table(key)
 
     def _ensure_namespace(self, identifier: Identifier) -> None:
-        with asking(dotted(identifier[:-1])):
+        # pyiceberg looks first and then inserts a row; two processes may do so at once.
+        with asking(dotted(identifier[:-1])), suppress(sa.exc.IntegrityError):
             self.pyiceberg.create_namespace_if_not_exists(identifier[:-1])
 
     def __repr__(self) -> str:
@@ -159,7 +158,7 @@ class SqlStore(Catalog):
     def commit(self, identifier: Identifier, requirements: Sequence[Json], updates: Sequence[Json]) -> TableState:
         current = self.load(identifier)
         check_requirements(current.metadata, requirements)
-        changed = apply_updates(current.metadata, updates, int(time.time() * 1000))
+        changed = apply_updates(current.metadata, updates)
         changed = with_metadata_log(changed, current.metadata_location, current.metadata.raw["last-updated-ms"])
         location = metadata_file_path(changed, metadata_version(current.metadata_location) + 1)
         state = TableState(changed, location, current.io)
@@ -231,14 +230,6 @@ class SqlStore(Catalog):
             columns = sa.inspect(self.pyiceberg.engine).get_columns("iceberg_tables")
         return any(c["name"] == "iceberg_type" for c in columns)
 
-    def _ensure_namespace(self, identifier: Identifier) -> None:
-        try:
-            super()._ensure_namespace(identifier)
-        except DeletekitError as e:
-            # pyiceberg looks first and then inserts; two processes may do so at once.
-            if not isinstance(e.__cause__, sa.exc.IntegrityError):
-                raise
-
     def default_location(self, identifier: Identifier) -> str:
         """Return a location below the namespace's, else below the warehouse. Raises InvalidInputError without both."""
         home = None
@@ -309,7 +300,9 @@ class PyIcebergStore(Catalog):
     def _create(self, identifier: Identifier, metadata: TableMetadata) -> None:
         properties = {**metadata.properties, "format-version": str(metadata.format_version)}
         arguments = (identifier, metadata.schema, metadata.location or None, metadata.spec)
-        if not has_defaults(metadata) and not metadata.snapshots:
+        fields = metadata.all_fields.values()
+        has_defaults = any(f.initial_default is not None or f.write_default is not None for f in fields)
+        if not has_defaults and not metadata.snapshots:
             self.pyiceberg.create_table(*arguments, properties=properties)
             return
         # create_table drops column defaults and snapshots. So let the catalog choose the location, and send everything

@@ -7,7 +7,6 @@ Spec: REST catalog, responses of "updateTable"; Java ErrorHandlers, and `commit.
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TypeVar
@@ -36,7 +35,7 @@ from deletekit.errors import (
     is_storage_failure,
     storage_error,
 )
-from deletekit.table.properties import value_of
+from deletekit.table.back_off import BackOff
 
 _ROLLED_BACK = {"40001", "40P01"}  # SQL states: serialisation failure, deadlock
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -127,26 +126,22 @@ def state_after(error: DeletekitError, look: Callable[[], T | None], properties:
     restarting, or still working. So finding nothing proves nothing. After a refusal, look once: an SDK or a gateway may
     have sent the request twice, and the answer is that to the second.
     """
-    unknown = isinstance(error, CommitStateUnknownError)
-    retries = _number(properties, "commit.status-check.num-retries") if unknown else 0
-    wait = _number(properties, "commit.status-check.min-wait-ms") / 1000
-    longest = _number(properties, "commit.status-check.max-wait-ms") / 1000
-    deadline = time.monotonic() + _number(properties, "commit.status-check.total-timeout-ms") / 1000
-    for number in range(retries + 1):
-        if number:
-            pause = min(wait * 2 ** min(number - 1, 30), longest)
-            if time.monotonic() + pause > deadline:
-                break
-            time.sleep(pause)
+    back_off = BackOff(properties, "commit.status-check")
+    try:
+        back_off.limits()
+    except InvalidInputError:  # too late to refuse a wrong property: the commit was already sent
+        back_off = BackOff({}, "commit.status-check")
+    while True:
         try:
             found = look()
         except CommitConflictError:
             raise
         except DeletekitError:  # still down, or the table was dropped or renamed
-            continue
+            found = None
         if found is not None:
             return found
-    raise error
+        if not isinstance(error, CommitStateUnknownError) or not back_off.wait():
+            raise error
 
 
 def _translated(error: Exception, name: str) -> DeletekitError:
@@ -189,11 +184,3 @@ def _failed(error: Exception) -> DeletekitError:
 
 def _text(error: Exception) -> str:
     return str(error) or type(error).__name__
-
-
-def _number(properties: Mapping[str, str], name: str) -> int:
-    # A wrong value is not refused here: the commit was already sent.
-    try:
-        return int(value_of(properties, name))
-    except InvalidInputError:
-        return int(value_of({}, name))

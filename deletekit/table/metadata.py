@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -50,36 +50,25 @@ class Snapshot:
 
     def to_json(self, format_version: int) -> dict[str, Any]:
         """Return the snapshot as metadata stores it."""
-        raw: dict[str, Any] = {"snapshot-id": self.snapshot_id}
         version = FormatVersion(format_version)
-        if self.parent_snapshot_id is not None:
-            raw["parent-snapshot-id"] = self.parent_snapshot_id
-        if version.has_sequence_numbers:
-            raw["sequence-number"] = self.sequence_number
-        raw |= {"timestamp-ms": self.timestamp_ms, "summary": dict(self.summary), "manifest-list": self.manifest_list}
-        if self.schema_id is not None:
-            raw["schema-id"] = self.schema_id
-        if version.has_row_lineage:
-            raw |= {"first-row-id": self.first_row_id, "added-rows": self.added_rows}
-        return raw
+        left_out = {"manifests"}
+        if not version.has_sequence_numbers:
+            left_out.add("sequence_number")
+        if not version.has_row_lineage:
+            left_out |= {"first_row_id", "added_rows"}
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
+        values["summary"] = dict(self.summary)
+        return {name.replace("_", "-"): value for name, value in values.items() if value is not None}
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Snapshot:
         """Parse a snapshot. Raises FormatError."""
         try:
-            return cls(
-                snapshot_id=raw["snapshot-id"],
-                parent_snapshot_id=raw.get("parent-snapshot-id"),
-                sequence_number=raw.get("sequence-number") or 0,
-                timestamp_ms=raw["timestamp-ms"],
-                manifest_list=raw.get("manifest-list"),
-                manifests=tuple(raw.get("manifests") or ()),
-                summary=dict(raw.get("summary") or {}),
-                schema_id=raw.get("schema-id"),
-                first_row_id=raw.get("first-row-id"),
-                added_rows=raw.get("added-rows"),
-            )
-        except (KeyError, TypeError, AttributeError) as e:
+            values = {f.name: raw.get(f.name.replace("_", "-")) for f in fields(cls)}
+            known: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+            known["summary"], known["manifests"] = dict(known.get("summary", {})), tuple(known.get("manifests", ()))
+            return cls(**known)
+        except (TypeError, AttributeError) as e:
             raise _bad("bad snapshot", "snapshots", str(e)) from e
 
 
@@ -204,6 +193,18 @@ class TableMetadata:
         newest = max(enumerate(log), key=lambda item: (item[1]["timestamp-ms"], item[0]))[1]
         return self.snapshot_by_id(newest["snapshot-id"])
 
+    def ancestors(self, snapshot_id: int | None) -> Iterator[Snapshot]:
+        """Yield a snapshot, its parent, its parent's parent, as far as the table still has them (Java SnapshotUtil)."""
+        seen: set[int] = set()
+        while snapshot_id in self.snapshots and snapshot_id not in seen:
+            seen.add(snapshot_id)
+            yield self.snapshots[snapshot_id]
+            snapshot_id = self.snapshots[snapshot_id].parent_snapshot_id
+
+    def is_ancestor(self, snapshot_id: int, ancestor_id: int) -> bool:
+        """Tell whether `ancestor_id` is `snapshot_id` or one of its ancestors."""
+        return any(s.snapshot_id == ancestor_id for s in self.ancestors(snapshot_id))
+
     def schema_of(self, snapshot: Snapshot) -> Schema:
         """Return the schema that a snapshot was written with. Return the current one if the snapshot names none."""
         if snapshot.schema_id is not None and snapshot.schema_id in self.schemas:
@@ -217,21 +218,26 @@ def parse_metadata(data: bytes, file: str | None = None) -> TableMetadata:
     Raises UnsupportedError for format version 4 and later, FormatError for anything that is not table metadata.
     """
     try:
-        text = _unpacked(data)
-        try:
-            raw = json.loads(text)
-        except (ValueError, RecursionError) as e:
-            raise _bad("table metadata is not JSON", found=str(e)) from e
-        if not isinstance(raw, dict):
-            raise _bad("table metadata is not a JSON object", found=type(raw).__name__)
+        return _parsed(_unpacked(data))
+    except (FormatError, UnsupportedError) as e:
+        raise e.in_file(file) if file else e from e
+
+
+def _parsed(text: bytes) -> TableMetadata:
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise _bad("table metadata is not JSON", found=str(e)) from e
+    if not isinstance(raw, dict):
+        raise _bad("table metadata is not a JSON object", found=type(raw).__name__)
+    try:
         _check_version(raw.get("format-version"))
         metadata = TableMetadata(_normalise(raw))
         _check(metadata)
-    except (FormatError, UnsupportedError) as e:
-        raise e.in_file(file) if file else e from e
+    except (FormatError, UnsupportedError):
+        raise
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as e:
-        bad = _bad("bad table metadata", found=f"{type(e).__name__}: {e}")
-        raise bad.in_file(file) if file else bad from e
+        raise _bad("bad table metadata", found=f"{type(e).__name__}: {e}") from e
     return metadata
 
 
@@ -260,9 +266,8 @@ def serialise_metadata(metadata: TableMetadata) -> bytes:
     raw = dict(metadata.raw)
     if metadata.version.keeps_single_schema:
         raw["schema"] = next(s for s in raw["schemas"] if s.get("schema-id", 0) == raw["current-schema-id"])
-        raw["partition-spec"] = next(s for s in raw["partition-specs"] if s["spec-id"] == raw["default-spec-id"])[
-            "fields"
-        ]
+        spec = next(s for s in raw["partition-specs"] if s["spec-id"] == raw["default-spec-id"])
+        raw["partition-spec"] = spec["fields"]
         raw.pop("last-sequence-number", None)
     if metadata.version.has_snapshot_id_for_none and raw.get("current-snapshot-id") is None:
         raw["current-snapshot-id"] = -1
@@ -282,13 +287,9 @@ def new_metadata(
     Raises InvalidInputError for an unknown format version, or a type or default that the version does not have.
     """
     if format_version not in FORMAT_VERSIONS:
-        raise InvalidInputError(
-            "format version cannot be written",
-            kind="format-version",
-            field="format_version",
-            found=format_version,
-            expected="1, 2 or 3",
-        )
+        kind, field, expected = "format-version", "format_version", "1, 2 or 3"
+        message = "format version cannot be written"
+        raise InvalidInputError(message, kind=kind, field=field, found=format_version, expected=expected)
     check_schema_version(schema, format_version)
     check_properties(properties or {})
     raw: dict[str, Any] = {
@@ -344,33 +345,28 @@ def check_schema_version(schema: Schema, format_version: int) -> None:
 
 def _normalise(raw: dict[str, Any]) -> dict[str, Any]:
     """Add what v1 writers leave out, with v2's field names (spec Appendix E, "Reading v1 metadata for v2")."""
-    out = dict(raw)
+    out = {k: v for k, v in raw.items() if k not in ("schema", "partition-spec")}
     if not out.get("schemas"):
-        schema = dict(out["schema"])
-        schema.setdefault("schema-id", 0)
-        out["schemas"], out["current-schema-id"] = [schema], schema["schema-id"]
+        schema = {"schema-id": 0, **raw["schema"]}
+        out |= {"schemas": [schema], "current-schema-id": schema["schema-id"]}
     if not out.get("partition-specs"):
-        fields = [{"field-id": 1000 + i, **f} for i, f in enumerate(out.get("partition-spec") or ())]
-        out["partition-specs"], out["default-spec-id"] = [{"spec-id": 0, "fields": fields}], 0
-    specs = out["partition-specs"]
-    for i, spec in enumerate(specs):
-        fields = [f if "field-id" in f else {"field-id": 1000 + j, **f} for j, f in enumerate(spec["fields"])]
-        specs[i] = {**spec, "fields": fields}
+        out |= {"partition-specs": [{"spec-id": 0, "fields": raw.get("partition-spec") or ()}], "default-spec-id": 0}
+    if not out.get("sort-orders"):
+        out |= {"sort-orders": [{"order-id": 0, "fields": []}], "default-sort-order-id": 0}
+    out["partition-specs"] = specs = [
+        {**spec, "fields": [{"field-id": 1000 + i, **f} for i, f in enumerate(spec["fields"])]}
+        for spec in out["partition-specs"]
+    ]
     out.setdefault("default-spec-id", 0)
     out.setdefault("current-schema-id", out["schemas"][-1].get("schema-id", 0))
-    ids = [f["field-id"] for s in specs for f in s["fields"]]
-    out.setdefault("last-partition-id", max([999, *ids]))
-    if not out.get("sort-orders"):
-        out["sort-orders"], out["default-sort-order-id"] = [{"order-id": 0, "fields": []}], 0
-    if out.get("current-snapshot-id") == -1:
-        out["current-snapshot-id"] = None
-    refs = dict(out.get("refs") or {})
-    if MAIN not in refs and out.get("current-snapshot-id") is not None:
-        refs[MAIN] = {"snapshot-id": out["current-snapshot-id"], "type": "branch"}
-    out["refs"] = refs
+    out.setdefault("last-partition-id", max([999, *(f["field-id"] for s in specs for f in s["fields"])]))
     out.setdefault("snapshots", [])
-    out.pop("schema", None)
-    out.pop("partition-spec", None)
+    out["refs"] = refs = dict(out.get("refs") or {})
+    current = out.get("current-snapshot-id")
+    if current == -1:
+        out["current-snapshot-id"] = None
+    elif current is not None:
+        refs.setdefault(MAIN, {"snapshot-id": current, "type": "branch"})
     return out
 
 
