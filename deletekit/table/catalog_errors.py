@@ -13,16 +13,7 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 from pydantic import ValidationError as UnexpectedAnswer
-from pyiceberg.exceptions import (
-    CommitFailedException,
-    NamespaceAlreadyExistsError,
-    NoSuchNamespaceError,
-    NoSuchPropertyException,
-    NoSuchTableError,
-    NotInstalledError,
-    TableAlreadyExistsError,
-    ValidationError,
-)
+from pyiceberg import exceptions as theirs
 
 from deletekit.errors import (
     CommitConflictError,
@@ -40,6 +31,12 @@ from deletekit.table.back_off import BackOff
 _ROLLED_BACK = {"40001", "40P01"}  # SQL states: serialisation failure, deadlock
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _UNKNOWN_STATUS = {408, 499}  # HTTP client errors that do not tell whether anything was done
+_DONE_NOTHING = (
+    theirs.NoSuchTableError,
+    theirs.NoSuchNamespaceError,
+    theirs.TableAlreadyExistsError,
+    NotImplementedError,
+)
 
 T = TypeVar("T")
 
@@ -49,9 +46,9 @@ def opening(name: str) -> Iterator[None]:
     """Translate errors of making a pyiceberg catalog: wrong properties, or a missing package."""
     try:
         yield
-    except (NotInstalledError, ImportError) as e:
+    except (theirs.NotInstalledError, ImportError) as e:
         raise EnvironmentMissingError("a package for this catalog is missing", kind="catalog", found=str(e)) from e
-    except (ValueError, NoSuchPropertyException, KeyError, sa.exc.ArgumentError) as e:
+    except (ValueError, theirs.NoSuchPropertyException, KeyError, sa.exc.ArgumentError) as e:
         raise InvalidInputError("catalog cannot be opened", kind="catalog", field=name, found=_text(e)) from e
     except Exception as e:
         raise _failed(e) from e
@@ -106,9 +103,12 @@ def committing(name: str) -> Iterator[None]:
 
 
 def _commit_error(error: Exception, name: str) -> DeletekitError:
-    if isinstance(error, CommitFailedException):
+    if isinstance(error, theirs.CommitFailedException):
         return CommitConflictError("another writer committed first", found=_text(error))
-    if isinstance(error, NoSuchTableError | NoSuchNamespaceError | TableAlreadyExistsError | NotImplementedError):
+    if isinstance(
+        error,
+        theirs.NoSuchTableError | theirs.NoSuchNamespaceError | theirs.TableAlreadyExistsError | NotImplementedError,
+    ):
         return _translated(error, name)
     # pyiceberg names its errors after status codes, but not all of them, and gives 503 and 418 the same base class.
     status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
@@ -145,15 +145,17 @@ def state_after(error: DeletekitError, look: Callable[[], T | None], properties:
 
 
 def _translated(error: Exception, name: str) -> DeletekitError:
-    if isinstance(error, NoSuchTableError):
+    if isinstance(error, theirs.NoSuchTableError):
         return NotFoundError("no such table", kind="table-not-found", found=name)
-    if isinstance(error, NoSuchNamespaceError):
+    if isinstance(error, theirs.NoSuchNamespaceError):
         return NotFoundError("no such namespace", kind="namespace-not-found", found=name)
-    if isinstance(error, TableAlreadyExistsError | NamespaceAlreadyExistsError):
+    if isinstance(error, theirs.TableAlreadyExistsError | theirs.NamespaceAlreadyExistsError):
         return InvalidInputError("table exists already", kind="table-exists", found=name)
     if isinstance(error, NotImplementedError):
         return UnsupportedError("this catalog cannot do that", kind="catalog", field=name, found=_text(error))
-    if isinstance(error, ValidationError | UnexpectedAnswer):  # format version 4, a type that pyiceberg does not know
+    if isinstance(
+        error, theirs.ValidationError | UnexpectedAnswer
+    ):  # format version 4, a type that pyiceberg does not know
         return UnsupportedError("pyiceberg cannot read this table", kind="catalog", field=name, found=_text(error))
     if isinstance(error, ValueError):  # what a catalog does not support, such as nested namespaces
         return InvalidInputError("the catalog refused", kind="catalog-refused", field=name, found=_text(error))

@@ -131,7 +131,7 @@ class SpellingRules:
         path, letters = local_path(text), self.parse(text)
         if path is None:
             return {letters}
-        found = {letters.path, self.key(text).path, *([_real(path)] if _is_link(path) else [])}
+        found = {letters.path, self.key(text).path, *([_real(path)] if posixpath.islink(path) else [])}
         return {letters._replace(path=each) for each in found}
 
     def _real(self, folder: str) -> str:
@@ -209,10 +209,3 @@ def _real(path: str) -> str:
         return posixpath.realpath(path)
     except ValueError:  # NUL in a damaged path, which leads to no file
         return posixpath.normpath(path)
-
-
-def _is_link(path: str) -> bool:
-    try:
-        return posixpath.islink(path)
-    except ValueError:
-        return False
