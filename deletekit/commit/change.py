@@ -119,9 +119,14 @@ class RowDelta:
         return not (files or self.refs) and self.parent_totals is None
 
     @property
+    def removed_data_paths(self) -> set[str]:
+        """The paths of the removed data files."""
+        return {e.data_file.file_path for e in self.removed_data_files}
+
+    @property
     def covered_data_files(self) -> list[tuple[DeleteFile, str]]:
         """The added deletes by position that name one data file, each with that file's path."""
-        positional = [d for d in self.added_delete_files if d.content == FileContent.POSITION_DELETES]
+        positional = (d for d in self.added_delete_files if d.content == FileContent.POSITION_DELETES)
         return [(d, path) for d in positional if (path := referenced_path(d)) is not None]
 
     @property

@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.commit.create import create_with
-from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.commit.planned_change import check_request, plan_change
-from deletekit.commit.swap import Commit, commit
+from deletekit.commit.swap import Commit, commit, commit_metadata, create_with
 from deletekit.delta.convert_vectors import VectorMode
 from deletekit.delta.log import DeltaLog
 from deletekit.delta.partition_values import time_zone_of

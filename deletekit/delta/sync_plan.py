@@ -23,7 +23,7 @@ from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.file_io import FileIO, read_puffin_footer
-from deletekit.table.live_files import LiveFiles
+from deletekit.table.snapshot import LiveFiles
 
 
 @dataclass(slots=True, kw_only=True)

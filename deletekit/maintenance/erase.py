@@ -15,9 +15,8 @@ from typing import Any
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
 from deletekit.commit.change import Base, ManifestRewrite, RowDelta
-from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.commit.planned_change import check_request, plan_change
-from deletekit.commit.swap import Commit, commit
+from deletekit.commit.swap import Commit, commit, commit_metadata
 from deletekit.deletes.filter import Filter, parse_filter
 from deletekit.deletes.rewrite import rewrite_data_files
 from deletekit.deletes.which_apply import scope_of

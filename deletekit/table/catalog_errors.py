@@ -31,7 +31,7 @@ from deletekit.table.back_off import BackOff
 _ROLLED_BACK = {"40001", "40P01"}  # SQL states: serialisation failure, deadlock
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _UNKNOWN_STATUS = {408, 499}  # HTTP client errors that do not tell whether anything was done
-_DONE_NOTHING = (
+_REFUSALS = (
     theirs.NoSuchTableError,
     theirs.NoSuchNamespaceError,
     theirs.TableAlreadyExistsError,

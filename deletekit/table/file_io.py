@@ -126,7 +126,8 @@ class PyIcebergIO:
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
         with _answering(prefix):
-            yield from self._files(prefix)
+            found = self._files(prefix)
+        return _listed(prefix, found)
 
     def _files(self, prefix: str) -> Iterator[FileInfo]:
         local = local_path(_opened(prefix))
@@ -184,6 +185,11 @@ class PyIcebergIO:
             raise UnsupportedError("name cannot be addressed in storage", kind="path", file=path, expected="no # or ?")
         with suppress(NotFoundError), _answering(path):
             self._impl.delete(opened)
+
+
+def _listed(prefix: str, found: Iterator[FileInfo]) -> Iterator[FileInfo]:
+    with _answering(prefix):
+        yield from found
 
 
 @contextmanager

@@ -63,6 +63,7 @@ def check_requirements(metadata: TableMetadata | None, requirements: Sequence[Up
             raise _conflict(kind, found, expected)
 
 
+# The field of the metadata that a requirement is about, and its name in the requirement.
 _ASSERTIONS = {
     "assert-table-uuid": ("table-uuid", "uuid"),
     "assert-last-assigned-field-id": ("last-column-id", "last-assigned-field-id"),
@@ -71,6 +72,25 @@ _ASSERTIONS = {
     "assert-default-spec-id": ("default-spec-id", "default-spec-id"),
     "assert-default-sort-order-id": ("default-sort-order-id", "default-sort-order-id"),
 }
+
+
+def requirements_of(
+    metadata: TableMetadata, refs: Mapping[str, int | None], *, same_schema: bool
+) -> tuple[Update, ...]:
+    """Return the requirements that a table is still the one of `metadata`, and its refs are where they were.
+
+    Parameters
+    ----------
+    refs: the snapshot of each ref; None: there is no such ref.
+    same_schema: also require schema, spec, and the counters of their ids.
+    """
+    kinds = ["assert-table-uuid"] if metadata.table_uuid is not None else []
+    if same_schema:
+        kinds += [kind for kind in _ASSERTIONS if kind not in ("assert-table-uuid", "assert-default-sort-order-id")]
+    return (
+        *({"type": kind, _ASSERTIONS[kind][1]: metadata.raw[_ASSERTIONS[kind][0]]} for kind in kinds),
+        *({"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": found} for name, found in refs.items()),
+    )
 
 
 def rehearse(metadata: TableMetadata, requirements: Sequence[Update], updates: Sequence[Update]) -> list[Update]:

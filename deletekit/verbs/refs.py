@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.commit.planned_change import check_request
+from deletekit.commit.swap import commit_metadata
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table

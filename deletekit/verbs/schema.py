@@ -16,7 +16,7 @@ from pyiceberg.schema import Schema, promote
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import IcebergType, NestedField, StructType
 
-from deletekit.commit.metadata_commit import commit_metadata
+from deletekit.commit.swap import commit_metadata
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.projection import check_supported
 from deletekit.errors import InvalidInputError, NotFoundError
