@@ -59,13 +59,9 @@ def normalised(location: str, field: str = "location") -> str:
         return f"file:{'' if match[2] is None else '//'}{_without_dots(path)}"
     is_file = match[1].lower() == "file"
     if is_file or _DOTS.search(match[3]) or "#" in match[3] or "?" in match[3]:
-        raise InvalidInputError(
-            "readers understand this location differently",
-            kind="location",
-            field=field,
-            found=location,
-            expected="file:/... on this machine" if is_file else "none of . and .. as names, no # and no ?",
-        )
+        message = "readers understand this location differently"
+        expected = "file:/... on this machine" if is_file else "none of . and .. as names, no # and no ?"
+        raise InvalidInputError(message, kind="location", field=field, found=location, expected=expected)
     return location.rstrip("/")
 
 
@@ -185,13 +181,8 @@ def _flat(names: Mapping[Any, Any], argument: str) -> dict[str, str]:
     """Split Java's maps, whose keys are several names with commas. Raises InvalidInputError for what is no text."""
     for name, meaning in names.items():
         if not isinstance(name, str) or not isinstance(meaning, str):
-            raise InvalidInputError(
-                "names are text",
-                kind="argument",
-                field=argument,
-                found=f"{name!r}: {meaning!r}",
-                expected="a mapping of str to str",
-            )
+            found, expected = f"{name!r}: {meaning!r}", "a mapping of str to str"
+            raise InvalidInputError("names are text", kind="argument", field=argument, found=found, expected=expected)
     return {name.strip(): meaning.strip() for many, meaning in names.items() for name in many.split(",")}
 
 

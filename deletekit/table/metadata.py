@@ -178,18 +178,16 @@ class TableMetadata:
         if ref not in self.refs:
             if ref == MAIN:
                 return None
-            raise NotFoundError(
-                "no such branch or tag", kind="ref-not-found", field="ref", found=ref, expected=sorted(self.refs)
-            )
+            message, known = "no such branch or tag", sorted(self.refs)
+            raise NotFoundError(message, kind="ref-not-found", field="ref", found=ref, expected=known)
         return self.snapshot_by_id(int(self.refs[ref]["snapshot-id"]))
 
     def snapshot_as_of(self, timestamp_ms: int) -> Snapshot:
         """Return the snapshot that was current at a time, by the snapshot log. The log need not be sorted."""
         log = [e for e in self.raw.get("snapshot-log") or () if e["timestamp-ms"] <= timestamp_ms]
         if not log:
-            raise NotFoundError(
-                "no snapshot at or before this time", kind="snapshot-not-found", field="as_of", found=timestamp_ms
-            )
+            message = "no snapshot at or before this time"
+            raise NotFoundError(message, kind="snapshot-not-found", field="as_of", found=timestamp_ms)
         newest = max(enumerate(log), key=lambda item: (item[1]["timestamp-ms"], item[0]))[1]
         return self.snapshot_by_id(newest["snapshot-id"])
 
@@ -334,13 +332,9 @@ def check_schema_version(schema: Schema, format_version: int) -> None:
             needs = max(needs, 3)
         if needs > format_version:
             advice = ", or a type: Arrow's null is Iceberg's unknown" if str(column.field_type) == "unknown" else ""
-            raise InvalidInputError(
-                "column needs a newer format version",
-                kind="format-version",
-                field=column.name,
-                found=f"{column.field_type} in format version {format_version}",
-                expected=f"format version {needs}{advice}",
-            )
+            message, expected = "column needs a newer format version", f"format version {needs}{advice}"
+            found = f"{column.field_type} in format version {format_version}"
+            raise InvalidInputError(message, kind="format-version", field=column.name, found=found, expected=expected)
 
 
 def _normalise(raw: dict[str, Any]) -> dict[str, Any]:

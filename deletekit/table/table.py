@@ -133,10 +133,8 @@ def from_metadata(location: str | Path, **properties: Any) -> Table:
     has_scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path) is not None
     if not path.endswith(METADATA_SUFFIXES):
         if has_scheme and not path.startswith("file:"):
-            message, expected = (
-                "a directory can be opened on a local disk only",
-                "the *.metadata.json file of the table",
-            )
+            message = "a directory can be opened on a local disk only"
+            expected = "the *.metadata.json file of the table"
             raise InvalidInputError(message, kind="table-location", field="location", found=path, expected=expected)
         path = _newest_metadata(Path(path))
     elif not has_scheme:
