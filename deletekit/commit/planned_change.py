@@ -15,12 +15,12 @@ from typing import Any
 
 from deletekit.commit.change import Base, ManifestRewrite, RowDelta
 from deletekit.commit.conflicts import judge, merge_vectors
-from deletekit.commit.dry_run import WritesNothing
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import CommitConflictError, InvalidInputError, NotFoundError
 from deletekit.table.back_off import BackOff, retry
 from deletekit.table.consistency import check_manifest_list, check_writable
+from deletekit.table.file_io import WritesNothing
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table

@@ -16,13 +16,17 @@ from typing import Any
 
 from deletekit.commit.change import Base, ManifestRewrite, RowDelta
 from deletekit.commit.manifests import ManifestWriter
-from deletekit.commit.summary import summarise
 from deletekit.commit.validation import check_delta, check_same_files
-from deletekit.deletes.which_apply import referenced_path
+from deletekit.deletes.which_apply import referenced_path, scope_of
+from deletekit.deletes.write_context import partition_path
+from deletekit.formats.content_file import ContentFile
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile, write_manifest_list
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.metadata_update import apply_updates, requirements_of
+from deletekit.table.properties import value_of
 from deletekit.table.snapshot import FoundFiles, find_live_files
+from deletekit.table.summary_counters import TOTALS, count_files
+from deletekit.version import __version__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +83,7 @@ def new_snapshot(base: Base, change: RowDelta | ManifestRewrite, properties: Map
         sequence_number=sequence_number,
         timestamp_ms=_timestamp(metadata, parent),
         manifest_list=write.metadata_path(f"snap-{snapshot_id}-1-{write.operation_id}-{uuid.uuid4().hex[:8]}.avro"),
-        summary=summarise(delta, metadata, parent, counts, extra),
+        summary=_summary(delta, metadata, parent, counts, extra),
         schema_id=int(metadata.raw["current-schema-id"]),
         first_row_id=None if added_rows is None else metadata.next_row_id,
         added_rows=added_rows,
@@ -162,6 +166,55 @@ def _with_row_ids(metadata: TableMetadata, manifests: list[ManifestFile]) -> tup
         else:
             out.append(manifest)
     return out, next_id - metadata.next_row_id
+
+
+def _summary(
+    delta: RowDelta,
+    metadata: TableMetadata,
+    parent: Snapshot | None,
+    manifests: Mapping[str, int],
+    properties: Mapping[str, str],
+) -> dict[str, str]:
+    """Return the summary, `operation` first: the caller's entries, what the commit adds and removes, and the totals.
+
+    Keys and rules are those of Java's SnapshotSummary. Counters of zero are left out, totals are not; all values are
+    text. `total-records` never subtracts deleted positions.
+    """
+    added: tuple[ContentFile, ...] = (*delta.added_data_files, *delta.added_delete_files)
+    removed = tuple(e.data_file for e in (*delta.removed_data_files, *delta.removed_delete_files))
+    counters = count_files(added, removed)
+    summary: dict[str, str] = {"operation": delta.implied_operation, **properties}
+    summary |= {k: str(v) for k, v in counters.items() if v > 0}
+    summary |= _partitions(metadata, added, removed)
+    summary |= {f"manifests-{name}": str(count) for name, count in manifests.items()}
+    summary |= _totals(delta.parent_totals, parent, counters)
+    return {**summary, "engine-name": "deletekit", "engine-version": __version__}
+
+
+def _totals(known: Mapping[str, int] | None, parent: Snapshot | None, counters: Mapping[str, int]) -> dict[str, str]:
+    """Continue the totals of the parent. One that it lacks, or that is no number, is left out, as Java does."""
+    out = {}
+    for total, (plus, minus) in TOTALS.items():
+        before = "0" if parent is None else parent.summary.get(total, "")
+        before = before if known is None else str(known[total])
+        if before.isdigit():
+            out[total] = str(int(before) + counters.get(plus, 0) - counters.get(minus, 0))
+    return out
+
+
+def _partitions(
+    metadata: TableMetadata, added: tuple[ContentFile, ...], removed: tuple[ContentFile, ...]
+) -> dict[str, str]:
+    keys = {scope_of(f): (f.spec_id, f.partition) for f in (*added, *removed)}
+    out = {"changed-partition-count": str(len(keys))}
+    if not 0 < len(keys) <= value_of(metadata.properties, "write.summary.partition-limit"):
+        return out
+    out["partition-summaries-included"] = "true"
+    for key, (spec_id, partition) in keys.items():
+        mine = count_files(*((f for f in files if scope_of(f) == key) for files in (added, removed)))
+        path = partition_path(metadata.specs[spec_id], partition, metadata)
+        out[f"partitions.{path}"] = ",".join(f"{k}={v}" for k, v in mine.items() if v > 0)
+    return out
 
 
 def _write_list(base: Base, snapshot: Snapshot, listed: Sequence[ManifestFile]) -> None:

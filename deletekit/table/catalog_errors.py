@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -55,29 +55,28 @@ def opening(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def asking(name: str) -> Iterator[None]:
+def _translating(translate: Callable[[Exception, str], DeletekitError], name: str) -> Iterator[None]:
+    try:
+        yield
+    except DeletekitError:
+        raise
+    except Exception as e:
+        raise translate(e, name) from e
+
+
+def asking(name: str) -> AbstractContextManager[None]:
     """Translate errors of a request that changes no table. `name` is that of the table or namespace."""
-    try:
-        yield
-    except DeletekitError:
-        raise
-    except Exception as e:
-        raise _translated(e, name) from e
+    return _translating(_translated, name)
 
 
-@contextmanager
-def row_errors(name: str) -> Iterator[None]:
+def row_errors(name: str) -> AbstractContextManager[None]:
     """Translate errors of a SQL transaction before its COMMIT. Whatever fails here certainly did not happen."""
-    try:
-        yield
-    except sa.exc.IntegrityError as e:  # a new row with the key of another: a table's, or a view's
-        raise InvalidInputError("table exists already", kind="table-exists", found=name) from e
-    except sa.exc.SQLAlchemyError as e:
-        raise (_lost_race(e) or _failed(e)) from e
-    except DeletekitError:
-        raise
-    except Exception as e:
-        raise _failed(e) from e
+    return _translating(_row_error, name)
+
+
+def committing(name: str) -> AbstractContextManager[None]:
+    """Translate errors of pyiceberg's commit of a table. Its state is unknown unless the catalog certainly refused."""
+    return _translating(_commit_error, name)
 
 
 @contextmanager
@@ -90,16 +89,13 @@ def committing_row(connection: sa.Connection) -> Iterator[None]:
         # We would read what is not committed, and a later COMMIT would commit it.
         with suppress(Exception):
             connection.rollback()
-        raise ((_lost_race(e) if isinstance(e, sa.exc.SQLAlchemyError) else None) or _unknown_state(e)) from e
+        raise (_lost_race(e) or _unknown_state(e)) from e
 
 
-@contextmanager
-def committing(name: str) -> Iterator[None]:
-    """Translate errors of pyiceberg's commit of a table. Its state is unknown unless the catalog certainly refused."""
-    try:
-        yield
-    except Exception as e:
-        raise _commit_error(e, name) from e
+def _row_error(error: Exception, name: str) -> DeletekitError:
+    if isinstance(error, sa.exc.IntegrityError):  # a new row with the key of another: a table's, or a view's
+        return InvalidInputError("table exists already", kind="table-exists", found=name)
+    return _lost_race(error) or _failed(error)
 
 
 def _commit_error(error: Exception, name: str) -> DeletekitError:
@@ -162,7 +158,7 @@ def _translated(error: Exception, name: str) -> DeletekitError:
     return _failed(error)
 
 
-def _lost_race(error: sa.exc.SQLAlchemyError) -> CommitConflictError | None:
+def _lost_race(error: Exception) -> CommitConflictError | None:
     """Return a lost race if the database rolled back because of another transaction: nothing happened."""
     original = getattr(error, "orig", None)
     state = getattr(original, "sqlstate", None) or getattr(original, "pgcode", None)

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlparse
@@ -187,6 +188,40 @@ class PyIcebergIO:
             self._impl.delete(opened)
 
 
+class WritesNothing:
+    """Storage for a dry run: it reads what is there, and remembers only the length of what is written."""
+
+    def __init__(self, files: FileIO) -> None:
+        self._io = files
+        self._written: dict[str, int] = {}
+
+    def open(self, path: str) -> AbstractContextManager[Any]:
+        return self._io.open(path)
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        return self._io.read(path, offset, length)
+
+    def size(self, path: str) -> int:
+        """Return the length of a file that is there, or that would have been written."""
+        return self._written[path] if path in self._written else self._io.size(path)
+
+    def exists(self, path: str) -> bool:
+        return path in self._written or self._io.exists(path)
+
+    def write(self, path: str, data: Any) -> None:
+        self._written[path] = len(data)
+
+    def create(self, path: str) -> Any:
+        self._written[path] = 0
+        return BytesIO()
+
+    def delete(self, path: str) -> None:
+        self._written.pop(path, None)
+
+    def list(self, prefix: str) -> Iterator[FileInfo]:
+        return self._io.list(prefix)
+
+
 def _listed(prefix: str, found: Iterator[FileInfo]) -> Iterator[FileInfo]:
     with _answering(prefix):
         yield from found
@@ -245,9 +280,9 @@ def write_if_absent(path: str, data: bytes) -> None:
 
     Raises CommitConflictError if it exists; UnsupportedError for other storage, which cannot do that here.
     """
+    target = Path(_opened(path))
     if is_remote(path):
         raise UnsupportedError("storage cannot create a file only if there is none", kind="storage", file=path)
-    target = Path(_opened(path))
     draft = target.with_name(f".{target.name}.{os.getpid()}.{time.time_ns()}.tmp")
     with _answering(path, is_new=True):
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ from typing import Any
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, index_by_id
+from pyiceberg.types import NestedField
 
 from deletekit.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from deletekit.formats.compression import decompress, json_limit
@@ -202,6 +203,21 @@ class TableMetadata:
     def is_ancestor(self, snapshot_id: int, ancestor_id: int) -> bool:
         """Tell whether `ancestor_id` is `snapshot_id` or one of its ancestors."""
         return any(s.snapshot_id == ancestor_id for s in self.ancestors(snapshot_id))
+
+    def use_of(self, column: NestedField) -> str | None:
+        """Say in a few words what a column, or a field below it, is used for besides its values. None if for nothing.
+
+        Iceberg's Java cannot open a table whose current spec, sort order or identifier names a missing column.
+        """
+        orders = {order["order-id"]: order["fields"] for order in self.raw.get("sort-orders", ())}
+        sorted_by = orders.get(self.raw.get("default-sort-order-id"), ())
+        uses = {
+            "rows are partitioned by it": (f.source_id for f in self.spec.fields),
+            "rows are sorted by it": (f.get("source-id") for f in sorted_by),
+            "it identifies rows": self.schema.identifier_field_ids,
+        }
+        ids = Schema(column).field_ids
+        return next((use for use, of in uses.items() if not ids.isdisjoint(of)), None)
 
     def schema_of(self, snapshot: Snapshot) -> Schema:
         """Return the schema that a snapshot was written with. Return the current one if the snapshot names none."""

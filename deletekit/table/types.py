@@ -1,4 +1,4 @@
-"""Convert Iceberg types to Arrow types, schemas to and from JSON, and values to their stored forms.
+"""Convert Iceberg types to Arrow types, schemas to and from JSON, and values to their stored forms; reserved fields.
 
 Arrow fields carry Iceberg field ids at every level, in Parquet's metadata key.
 """
@@ -28,6 +28,7 @@ from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
 from deletekit.formats.decimals import unscaled_value
 from deletekit.formats.manifest_schema import PartitionFieldType, decimal_size
 from deletekit.formats.metrics import FIELD_ID_KEY
+from deletekit.formats.reserved_fields import FILE_PATH_ID, LAST_UPDATED_ID, LINEAGE_NAMES, POS_ID, ROW_ID_ID
 
 _PRIMITIVES: dict[type[it.IcebergType], pa.DataType] = {
     it.BooleanType: pa.bool_(),
@@ -48,6 +49,17 @@ _PRIMITIVES: dict[type[it.IcebergType], pa.DataType] = {
 }
 
 _PACKED = {"boolean": "<?", "int": "<i", "date": "<i", "float": "<f", "double": "<d"}
+
+ROW_ID_FIELD = it.NestedField(ROW_ID_ID, LINEAGE_NAMES[0], it.LongType(), required=False)
+LAST_UPDATED_FIELD = it.NestedField(LAST_UPDATED_ID, LINEAGE_NAMES[1], it.LongType(), required=False)
+LINEAGE_FIELDS = (ROW_ID_FIELD, LAST_UPDATED_FIELD)
+"""The columns of row lineage (format version 3)."""
+
+POSITION_DELETE_FIELDS = {
+    FILE_PATH_ID: it.NestedField(FILE_PATH_ID, "file_path", it.StringType(), required=True),
+    POS_ID: it.NestedField(POS_ID, "pos", it.LongType(), required=True),
+}
+"""The required columns of a position delete file by id."""
 
 
 # pyiceberg has no JSON form for defaults of nanosecond timestamps, but new forms can be registered.
@@ -197,11 +209,12 @@ def stored_value(value: Any, iceberg_type: str) -> Any:
     if isinstance(value, UUID):
         return value.bytes
     if isinstance(value, datetime):
-        return pa.scalar(value, pa.timestamp("us", "UTC" if value.tzinfo else None)).value
+        scalar = pa.scalar(value, pa.timestamp("us", "UTC" if value.tzinfo else None))
+        return scalar.cast(pa.int64()).as_py()
     if isinstance(value, date):
-        return pa.scalar(value, pa.date32()).value
+        return pa.scalar(value, pa.date32()).cast(pa.int32()).as_py()
     if isinstance(value, time):
-        return pa.scalar(value, pa.time64("us")).value
+        return pa.scalar(value, pa.time64("us")).cast(pa.int64()).as_py()
     return value
 
 
