@@ -140,7 +140,7 @@ class TableMetadata:
 
     @property
     def current_snapshot(self) -> Snapshot | None:
-        return self.snapshot_of_ref(MAIN) if MAIN in self.refs else None
+        return self.snapshot_of_ref(MAIN)
 
     @cached_property
     def all_fields(self) -> dict[int, Any]:
@@ -148,11 +148,8 @@ class TableMetadata:
 
         An equality delete on a dropped column still applies (spec "Equality Delete Files").
         """
-        fields: dict[int, Any] = {}
-        for schema_id in sorted(self.schemas):
-            fields.update(index_by_id(self.schemas[schema_id]))
-        fields.update(index_by_id(self.schema))
-        return fields
+        schemas = [*(self.schemas[schema_id] for schema_id in sorted(self.schemas)), self.schema]
+        return {field_id: field for schema in schemas for field_id, field in index_by_id(schema).items()}
 
     @cached_property
     def untrusted_bounds(self) -> dict[str, frozenset[int]]:
@@ -189,7 +186,7 @@ class TableMetadata:
         if not log:
             message = "no snapshot at or before this time"
             raise NotFoundError(message, kind="snapshot-not-found", field="as_of", found=timestamp_ms)
-        newest = max(enumerate(log), key=lambda item: (item[1]["timestamp-ms"], item[0]))[1]
+        newest = max(reversed(log), key=lambda entry: entry["timestamp-ms"])  # the later of two at one time
         return self.snapshot_by_id(newest["snapshot-id"])
 
     def ancestors(self, snapshot_id: int | None) -> Iterator[Snapshot]:
@@ -232,7 +229,9 @@ def parse_metadata(data: bytes, file: str | None = None) -> TableMetadata:
     Raises UnsupportedError for format version 4 and later, FormatError for anything that is not table metadata.
     """
     try:
-        return _parsed(_unpacked(data))
+        if data[:2] == b"\x1f\x8b":  # not more than a metadata file can hold
+            data = decompress("gzip", data, limit=json_limit(len(data)), kind="table-metadata", field="gzip")
+        return _parsed(data)
     except (FormatError, UnsupportedError) as e:
         raise e.in_file(file) if file else e from e
 
@@ -266,13 +265,6 @@ def _check_version(version: Any) -> None:
         raise UnsupportedError(message, kind="format-version", field="format-version", found=version, expected=expected)
     if version not in FORMAT_VERSIONS:
         raise _bad("bad table metadata", "format-version", version, expected)
-
-
-def _unpacked(data: bytes) -> bytes:
-    """Return the JSON text. Raises FormatError if the file unpacks to more than a metadata file can hold."""
-    if data[:2] != b"\x1f\x8b":
-        return data
-    return decompress("gzip", data, limit=json_limit(len(data)), kind="table-metadata", field="gzip")
 
 
 def serialise_metadata(metadata: TableMetadata) -> bytes:
