@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from pyiceberg.expressions import AlwaysFalse
@@ -38,10 +38,7 @@ from deletekit.formats.content_file import DeleteFile, EntryStatus, FileContent,
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.properties import value_of
 from deletekit.table.snapshot import find_live_files
-
-IsolationLevel = Literal["serializable", "snapshot"]
 
 _MOVING = {
     "current-snapshot-id",
@@ -56,12 +53,6 @@ _MOVING = {
     "statistics",
 }
 """Fields of table metadata that every commit may change. A change depends on all the others."""
-
-
-def isolation_level(metadata: TableMetadata, verb: str) -> IsolationLevel:
-    """Return `write.<verb>.isolation-level`, by default `serializable`. Raises InvalidInputError for another value."""
-    level: IsolationLevel = value_of(metadata.properties, f"write.{verb}.isolation-level")
-    return level
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from deletekit.commit.change import Base, ManifestRewrite, RowDelta
 from deletekit.commit.conflicts import judge, merge_vectors
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.write_context import WriteContext
-from deletekit.errors import CommitConflictError, InvalidInputError, NotFoundError
+from deletekit.errors import CommitConflictError, DeletekitError, InvalidInputError, NotFoundError
 from deletekit.table.back_off import BackOff, retry
 from deletekit.table.consistency import check_manifest_list, check_writable
 from deletekit.table.file_io import WritesNothing
@@ -65,16 +65,18 @@ class PlannedChange:
         """Delete the files of the change. Only allowed while it is certain that no commit holds them."""
         self.base.write.discard()
 
-    def conflict(self) -> CommitConflictError | None:
-        """Return what would keep the change from being rebased onto the current head, if that is known."""
+    def conflict(self, lost: CommitConflictError) -> CommitConflictError:
+        """Return what keeps the change from being rebased onto the current head; if that is unknown, the lost race."""
         if isinstance(self.delta, ManifestRewrite) or self.delta.read_set is None:
-            return None
-        head = read_base(self.request.table.refresh(), self.request.ref, reader=lambda _: self.base.reader)
+            return lost
         try:
+            head = read_base(self.request.table.refresh(), self.request.ref, reader=lambda _: self.base.reader)
             judge(self.delta, self.delta.read_set, self.base, head)
         except CommitConflictError as conflict:
             return conflict
-        return None
+        except DeletekitError:
+            return lost
+        return lost
 
     def replanned(self, head: Base | None = None) -> PlannedChange:
         """Return the change planned again on `head`, or on the current one; the files of the old plan are deleted."""

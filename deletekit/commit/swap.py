@@ -8,7 +8,6 @@ Spec: "Commit Conflict Resolution and Retry"; properties `commit.retry.*`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -89,7 +88,7 @@ def commit(change: PlannedChange) -> Commit:
             raise
         try:
             if lost and isinstance(error, CommitConflictError):
-                raise _conflict(change, error) from error
+                raise change.conflict(error) from error
             raise
         finally:
             change.discard()
@@ -204,13 +203,6 @@ def _swap(change: PlannedChange, made: NewSnapshot) -> TableState:
         raise
     except Exception as e:
         raise CommitStateUnknownError("the commit broke off", found=f"{type(e).__name__}: {e}") from e
-
-
-def _conflict(change: PlannedChange, lost: CommitConflictError) -> CommitConflictError:
-    """Return why a change is given up: a conflict that can be named, or only the lost race."""
-    with suppress(DeletekitError):
-        return change.conflict() or lost
-    return lost
 
 
 def _while_retained(snapshot_id: int, made: NewSnapshot) -> tuple[Mapping[str, Any], ...]:
