@@ -78,8 +78,7 @@ def commit(change: PlannedChange) -> Commit:
                 unknown, lost = False, isinstance(error, CommitConflictError)
                 raise
             change.request.table.adopt(state)
-        done = Commit() if snapshot is None else _result(snapshot)
-        return replace(done, attempts=change.back_off.attempts, plans=change.plans)
+        return replace(_result(snapshot), attempts=change.back_off.attempts, plans=change.plans)
 
     try:
         return retry(attempt, change.back_off)
@@ -164,11 +163,12 @@ def create_with(
 
 def would_commit(change: PlannedChange) -> Commit:
     """Return the commit that the change of a dry run would make."""
-    snapshot = _write_snapshot(change)
-    return Commit() if snapshot is None else _result(snapshot)
+    return _result(_write_snapshot(change))
 
 
-def _result(made: NewSnapshot) -> Commit:
+def _result(made: NewSnapshot | None) -> Commit:
+    if made is None:
+        return Commit()
     delta, snapshot = made.delta, made.snapshot
     return Commit(
         snapshot_id=snapshot.snapshot_id,
