@@ -30,8 +30,7 @@ from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.table.modes import RowMode
-from deletekit.table.reserved_fields import LINEAGE_FIELDS
-from deletekit.table.types import arrow_field
+from deletekit.table.types import LINEAGE_FIELDS, arrow_field
 
 
 class Change(Protocol):

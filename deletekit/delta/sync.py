@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.commit.create import create_with
-from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.commit.planned_change import check_request, plan_change
-from deletekit.commit.swap import Commit, commit
+from deletekit.commit.swap import Commit, commit, commit_metadata, create_with
 from deletekit.delta.log import DeltaLog
 from deletekit.delta.schema_from_delta import delta_schema
 from deletekit.delta.sync_change import SyncChange, SyncRequest

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow.parquet as pq
 
-from deletekit.commit.change import Base, RowDelta, evolved_metadata
+from deletekit.commit.change import Base, RowDelta
 from deletekit.delta.actions import AddFile
 from deletekit.delta.convert_vectors import VECTOR_ID, VectorJob, VectorMode, check_empty, convert_vectors, referred_id
 from deletekit.delta.data_files import DataFiles
@@ -38,7 +38,8 @@ from deletekit.errors import FormatError, InvalidInputError, is_storage_failure
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.file_io import FileIO, read_puffin_footer
-from deletekit.table.live_files import LiveFiles
+from deletekit.table.metadata_update import apply_updates
+from deletekit.table.snapshot import LiveFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +94,7 @@ class SyncChange:
         schema = schema_for(self.state.metadata, metadata)
         updates = evolving_updates(metadata, schema, self.log.root)
         if updates:
-            metadata = evolved_metadata(metadata, updates)
+            metadata = apply_updates(metadata, updates)
             base.write.metadata = metadata
         self._check_checksum()
         wanted = _wanted_files(self.state, self.log.root)

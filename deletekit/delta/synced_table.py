@@ -20,7 +20,6 @@ from deletekit.delta.log import DeltaLog
 from deletekit.delta.paths import is_hidden_below, path_below
 from deletekit.delta.schema_from_delta import DeltaSchema, delta_schema
 from deletekit.errors import InvalidInputError
-from deletekit.table.ancestry import ancestors
 from deletekit.table.locations import SpellingRules
 from deletekit.table.metadata import Snapshot, TableMetadata, spec_to_json
 from deletekit.table.types import schema_to_json
@@ -62,7 +61,7 @@ def watermark_of(metadata: TableMetadata, snapshot: Snapshot | None) -> Watermar
     """
     foreign: Snapshot | None = None
     rewritten = False
-    for ancestor in ancestors(metadata, snapshot.snapshot_id if snapshot else None):
+    for ancestor in metadata.ancestors(snapshot.snapshot_id if snapshot else None):
         version = ancestor.summary.get(DELTA_VERSION, "")
         if version.isdecimal():
             return Watermark(

@@ -32,7 +32,7 @@ from deletekit.stream.change_rows import Changes, LastChanges
 from deletekit.stream.key_columns import FileKeys
 from deletekit.stream.key_index import by_file
 from deletekit.stream.table_index import Hits, TableIndex
-from deletekit.table.reserved_fields import LINEAGE_FIELDS
+from deletekit.table.types import LINEAGE_FIELDS
 from deletekit.verbs.shared.equality_keys import specs_in_use, write_key_deletes
 
 Numbers = npt.NDArray[np.int64]

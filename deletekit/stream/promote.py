@@ -40,7 +40,6 @@ from deletekit.formats.manifest_list import ManifestContent
 from deletekit.public import public
 from deletekit.stream.applied_batches import tag_update
 from deletekit.stream.batch_delta import by_position
-from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.sink_batches import PROMOTED_BRANCH, PROMOTED_SNAPSHOT, promoted_snapshot
 from deletekit.table.snapshot import without_first_row_id
@@ -343,7 +342,7 @@ def _hidden(context: ReadContext, task: ScanTask) -> PositionBitmap:
 def _last_promoted(metadata: TableMetadata, target: Snapshot | None, head: Snapshot, branch: str) -> Snapshot:
     known: set[int] = set()
     complete = True
-    for snapshot in ancestors(metadata, target.snapshot_id if target else None):
+    for snapshot in metadata.ancestors(target.snapshot_id if target else None):
         known.add(snapshot.snapshot_id)
         promoted = promoted_snapshot(snapshot)
         if promoted is not None and snapshot.summary.get(PROMOTED_BRANCH) == branch:
@@ -352,7 +351,7 @@ def _last_promoted(metadata: TableMetadata, target: Snapshot | None, head: Snaps
     tag = metadata.refs.get(promoted_tag(branch))
     if tag is not None and not complete:
         known.add(int(tag["snapshot-id"]))
-    for snapshot in ancestors(metadata, head.snapshot_id):
+    for snapshot in metadata.ancestors(head.snapshot_id):
         if snapshot.snapshot_id in known:
             return snapshot
     message = "the branches have no snapshot in common: it expired, or one of them was moved"
