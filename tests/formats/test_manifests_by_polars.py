@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
-from deletekit.formats.lazy_file import DecodedMetrics, LazyDataFile, MetricsCache
-from deletekit.formats.manifest_columns import ManifestColumns, text_array
+from deletekit.formats.manifest_columns import DecodedMetrics, LazyDataFile, ManifestColumns, MetricsCache, text_array
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.formats.manifest_writer import write_manifest
 from deletekit.formats.manifests import columns_of, inherit, read_manifest
