@@ -7,10 +7,9 @@ Spec: "Manifests", https://iceberg.apache.org/spec/#manifests
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -281,15 +280,15 @@ class LazyDeleteFile(_Lazy, DeleteFile):
 _LAZY: dict[type[ContentFile], type[_Lazy]] = {DataFile: LazyDataFile, DeleteFile: LazyDeleteFile}
 
 
+@dataclass(frozen=True, eq=False)
 class DecodedMetrics:
     """Metrics that `decode` gives as columns, by the spec's names, when they are asked for."""
 
-    def __init__(self, decode: Callable[[], Columns], cache: MetricsCache) -> None:
-        self._decode = decode
-        self._cache = cache
+    decode: Callable[[], Columns]
+    cache: MetricsCache
 
     def __call__(self, row: int) -> MetricMaps:
-        columns = self._cache.columns(self, self._decode)
+        columns = self.cache.columns(self.decode)
         return {name: _map(columns.get(("data_file", name)), row) for name in METRIC_MAPS}
 
 
@@ -298,22 +297,17 @@ class MetricsCache:
 
     def __init__(self, most: int = 4) -> None:
         self._most = most
-        self._kept: OrderedDict[int, tuple[DecodedMetrics, Columns]] = OrderedDict()
+        self._kept = lru_cache(maxsize=most)(lambda decode: decode())
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return MetricsCache, (self._most,)  # a copy in another process decodes again
 
-    def columns(self, metrics: DecodedMetrics, decode: Callable[[], Columns]) -> Columns:
+    def columns(self, decode: Callable[[], Columns]) -> Columns:
         """Return the columns of one manifest, decoding them unless they are kept."""
-        key = id(metrics)
         with self._lock:
-            if key not in self._kept:
-                self._kept[key] = (metrics, decode())
-            self._kept.move_to_end(key)
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-            return self._kept[key][1]
+            kept: Columns = self._kept(decode)
+        return kept
 
 
 def _map(column: pa.Array | None, row: int) -> dict[int, Any] | None:

@@ -148,6 +148,8 @@ def _bad(
 
 def _record(m: ManifestFile, version: int) -> dict[str, Any]:
     record = asdict(m)
+    if m.partitions is not None:
+        record["partitions"] = list(record["partitions"])  # fastavro takes a tuple for a union's branch and value
     if version >= 2:
         record |= {name: record[name] or 0 for name in ("content", *_COUNTS)}
     return record

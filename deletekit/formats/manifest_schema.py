@@ -156,7 +156,7 @@ def _partition(fields: Sequence[PartitionFieldType]) -> dict[str, Any]:
             defined = kind["name"]
             kind = defined if defined in seen else kind
             seen.add(defined)
-        field = {"name": _avro_name(name), "type": kind if kind == "null" else ["null", kind], "default": None}
+        field = {"name": avro_name(name), "type": kind if kind == "null" else ["null", kind], "default": None}
         real_name = {} if field["name"] == name else {"iceberg-field-name": name}
         avro.append({**field, "field-id": field_id, **real_name})
     return {"type": "record", "name": "r102", "fields": avro}
@@ -180,7 +180,7 @@ def _primitive(iceberg_type: str) -> Any:
     return _PRIMITIVES[iceberg_type]
 
 
-def _avro_name(name: str) -> str:
+def avro_name(name: str) -> str:
     """Write `_x2D` for characters that Avro forbids, as Java's AvroSchemaUtil.makeCompatibleName does."""
     allowed = re.sub(r"[^A-Za-z0-9_]", lambda found: f"_x{ord(found[0]):X}", name)
     return allowed if re.match(r"[A-Za-z_]", allowed) else f"_{allowed}"
