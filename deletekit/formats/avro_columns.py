@@ -101,7 +101,9 @@ def read_columns(
                 part.append(columns[path])
     except _NotColumnsError:
         return None
-    return {path: _joined(part) for path, part in parts.items()}
+    if not all(parts.values()):
+        return None
+    return {path: part[0] if len(part) == 1 else pa.concat_arrays(part) for path, part in parts.items()}
 
 
 # --- schema -----------------------------------------------------------------------------------------------------------
@@ -216,10 +218,6 @@ def _item(leaf: Leaf) -> pa.DataType:
     if leaf.kind == "list":
         return pa.int64()
     return pa.struct([("key", pa.int64()), ("value", pa.int64() if leaf.value == "long" else pa.large_binary())])
-
-
-def _joined(parts: list[pa.Array]) -> pa.Array:
-    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else None
 
 
 # --- checking ---------------------------------------------------------------------------------------------------------

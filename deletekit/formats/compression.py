@@ -71,10 +71,7 @@ def _read_frames(codec: str, data: bytes, limit: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     with pa.CompressedInputStream(pa.BufferReader(data), codec) as stream:
-        while size <= limit:
-            part: bytes = stream.read(_STEP)
-            if not part:
-                break
+        while size <= limit and (part := stream.read(_STEP)):
             parts.append(part)
             size += len(part)
     return b"".join(parts)

@@ -188,17 +188,13 @@ def _by_polars(container: ContainerFile, schema: StoredManifestSchema, cache: Me
     if found is None or container.has_plain_fixed:
         return None
     names = {leaf.path: schema.spec_path(leaf.path) for leaf in found}
-    if any(
-        name[:2] == ("data_file", "partition") and leaf.kind in ("list", "map")
-        for name, leaf in zip(names.values(), found, strict=True)
-    ):
+    lists = [names[leaf.path] for leaf in found if leaf.kind in ("list", "map")]
+    if any(name[:2] == ("data_file", "partition") for name in lists) or len(set(names.values())) < len(names):
         return None
     metrics = {path for path, name in names.items() if name in _METRIC_PATHS}
-    if len(set(names.values())) < len(names):
-        return None
     wanted = names.keys() - metrics
     decoded = read_columns(container, found, wanted)
-    if decoded is None or any(decoded.get(path) is None for path in wanted):
+    if decoded is None:
         return None
 
     def decode_metrics() -> Columns:

@@ -64,13 +64,9 @@ def encode_parquet(table: pa.Table, metadata: Mapping[str, str], options: Parque
 
 def _column_sizes(footer: Any, schema: pa.Schema) -> dict[int, int]:
     ids = [field_id for f in schema for field_id in _leaf_ids(f)]
-    sizes: dict[int, int] = {}
-    for group in range(footer.num_row_groups):
-        row_group = footer.row_group(group)
-        for i, field_id in enumerate(ids):
-            if field_id is not None:
-                sizes[field_id] = sizes.get(field_id, 0) + row_group.column(i).total_compressed_size
-    return sizes
+    groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
+    sizes = [sum(group.column(i).total_compressed_size for group in groups) for i in range(len(ids))]
+    return {field_id: size for field_id, size in zip(ids, sizes, strict=True) if field_id is not None and groups}
 
 
 def _leaf_ids(field: pa.Field) -> list[int | None]:
@@ -81,13 +77,9 @@ def _leaf_ids(field: pa.Field) -> list[int | None]:
 
 def split_offsets(footer: Any) -> tuple[int, ...]:
     """Return the offsets where the row groups of a file begin, from its footer."""
-    offsets = []
-    for group in range(footer.num_row_groups):
-        if footer.row_group(group).num_columns:
-            column = footer.row_group(group).column(0)
-            dictionary = column.dictionary_page_offset
-            offsets.append(dictionary or column.data_page_offset)
-    return tuple(sorted(offsets))
+    groups = (footer.row_group(i) for i in range(footer.num_row_groups))
+    first = (group.column(0) for group in groups if group.num_columns)
+    return tuple(sorted(column.dictionary_page_offset or column.data_page_offset for column in first))
 
 
 # --- required fields of NULL structs ----------------------------------------------------------------------------------
