@@ -212,21 +212,21 @@ def decode_blob(blob: bytes | memoryview, *, cardinality: int | None = None) -> 
     """
     view = memoryview(blob)
     if len(view) < _SMALLEST_BLOB:
-        raise _bad("length", "deletion vector too short", None, f"{len(view)} bytes", f">= {_SMALLEST_BLOB} bytes")
+        raise _bad("deletion vector too short", None, f"{len(view)} bytes", f">= {_SMALLEST_BLOB} bytes", kind="length")
     body = view[_LENGTH_BYTES:-_CRC_BYTES]
     length, magic = int.from_bytes(view[:_LENGTH_BYTES], "big"), bytes(body[: len(MAGIC)])
     if length != len(body):
-        raise _bad("length", "deletion vector length prefix is wrong", "length", length, len(body))
+        raise _bad("deletion vector length prefix is wrong", "length", length, len(body), kind="length")
     if magic != MAGIC:
-        raise _bad("magic", "not a deletion vector", "magic", magic.hex(), MAGIC.hex())
+        raise _bad("not a deletion vector", "magic", magic.hex(), MAGIC.hex(), kind="magic")
     stored, actual = int.from_bytes(view[-_CRC_BYTES:], "big"), zlib.crc32(body)
     if stored != actual:
         message = "deletion vector checksum does not match its bytes"
-        raise _bad("crc", message, "crc", f"{actual:#010x}", f"{stored:#010x}")
+        raise _bad(message, "crc", f"{actual:#010x}", f"{stored:#010x}", kind="crc")
     positions = decode_vector(body[len(MAGIC) :])
     if cardinality is not None and len(positions) != cardinality:
         message = "deletion vector cardinality differs from the manifest's record_count"
-        raise _bad("cardinality", message, "record_count", len(positions), cardinality)
+        raise _bad(message, "record_count", len(positions), cardinality, kind="cardinality")
     return positions
 
 
@@ -235,13 +235,13 @@ def decode_vector(vector: bytes | memoryview) -> PositionBitmap:
     view = memoryview(vector)
     count = _unpack_from("<q", view, 0, "bitmap count")
     if not 0 <= count <= MAX_KEY + 1:
-        raise _bad("keys", "bad bitmap count", "bitmap count", count, "0 .. 2^31-1")
+        raise _bad("bad bitmap count", "bitmap count", count, "0 .. 2^31-1", kind="keys")
     by_key: dict[int, BitMap] = {}
     at, last_key = 8, -1
     for _ in range(count):
         key = _unpack_from("<i", view, at, "key")
         if not last_key < key <= MAX_KEY:
-            raise _bad("keys", "bad bitmap key", "key", key, f"{last_key + 1} .. {MAX_KEY}")
+            raise _bad("bad bitmap key", "key", key, f"{last_key + 1} .. {MAX_KEY}", kind="keys")
         size = serialized_size(view, at + 4)
         try:
             by_key[key] = BitMap.deserialize(bytes(view[at + 4 : at + 4 + size]))
@@ -249,7 +249,7 @@ def decode_vector(vector: bytes | memoryview) -> PositionBitmap:
             raise FormatError("bad Roaring bitmap", kind="roaring", field="bitmap", found=str(e)) from e
         at, last_key = at + 4 + size, key
     if at != len(view):
-        raise _bad("length", "bytes behind the last bitmap", "vector", f"{len(view)} bytes", f"{at} bytes")
+        raise _bad("bytes behind the last bitmap", "vector", f"{len(view)} bytes", f"{at} bytes", kind="length")
     return PositionBitmap.from_bitmaps(by_key)
 
 
@@ -285,11 +285,11 @@ def _unpack_from(fmt: str, view: memoryview, at: int, field: str) -> int:
         value: int = struct.unpack_from(fmt, view, at)[0]
     except struct.error as e:
         found, expected = f"{max(len(view) - at, 0)} bytes", f"{struct.calcsize(fmt)} bytes"
-        raise _bad("length", "truncated deletion vector", field, found, expected) from e
+        raise _bad("truncated deletion vector", field, found, expected, kind="length") from e
     return value
 
 
-def _bad(kind: str, message: str, field: str | None, found: Any, expected: Any) -> FormatError:
+def _bad(message: str, field: str | None, found: Any, expected: Any, *, kind: str) -> FormatError:
     return FormatError(message, kind=f"deletion-vector-{kind}", field=field, found=found, expected=expected)
 
 
