@@ -15,6 +15,11 @@ def decimal_of_bytes(raw: bytes, scale: int) -> Decimal:
     return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale, _EXACT)
 
 
+def decimal_size(precision: int) -> int:
+    """Return the bytes of the smallest fixed that holds `precision` digits (Java TypeUtil.decimalRequiredBytes)."""
+    return int((10**precision - 1).bit_length() + 8) // 8
+
+
 def unscaled_value(value: Decimal, scale: int) -> int:
     """Return the integer that a decimal of `scale` is stored as."""
     return int(value.scaleb(scale, _EXACT))

@@ -10,6 +10,7 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,14 @@ from deletekit.errors import InvalidInputError
 from deletekit.formats.decimals import unscaled_value
 
 FIELD_ID_KEY = b"PARQUET:field_id"
+_PACKED = {
+    pa.bool_(): "<?",
+    pa.int32(): "<i",
+    pa.date32(): "<i",
+    pa.int64(): "<q",
+    pa.float32(): "<f",
+    pa.float64(): "<d",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +86,8 @@ def collect_metrics(table: pa.Table, mode_of: Callable[[int, str], MetricsMode])
     mode_of: (field id, dotted column name) -> mode.
     """
     metrics = Metrics()
-    for field_id, name, column in _leaves(table):
+    leaves = chain.from_iterable(_leaves(f, f.name, c) for f, c in zip(table.schema, table.columns, strict=True))
+    for field_id, name, column in leaves:
         mode = mode_of(field_id, name)
         if not mode.counts:
             continue
@@ -94,16 +104,10 @@ def collect_metrics(table: pa.Table, mode_of: Callable[[int, str], MetricsMode])
 
 def single_value_bytes(value: Any, arrow_type: pa.DataType) -> bytes:
     """Serialise one non-null value; `value` is what Arrow stores (days, micros, text, bytes, Decimal)."""
-    if pa.types.is_boolean(arrow_type):
-        return b"\x01" if value else b"\x00"
-    if pa.types.is_int32(arrow_type) or pa.types.is_date32(arrow_type):
-        return struct.pack("<i", value)
-    if pa.types.is_int64(arrow_type) or pa.types.is_time64(arrow_type) or pa.types.is_timestamp(arrow_type):
+    if pa.types.is_time64(arrow_type) or pa.types.is_timestamp(arrow_type):
         return struct.pack("<q", value)
-    if pa.types.is_float32(arrow_type):
-        return struct.pack("<f", value)
-    if pa.types.is_float64(arrow_type):
-        return struct.pack("<d", value)
+    if arrow_type in _PACKED:
+        return struct.pack(_PACKED[arrow_type], value)
     if pa.types.is_decimal(arrow_type):
         unscaled = unscaled_value(value, arrow_type.scale)
         return unscaled.to_bytes((unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1, "big", signed=True)
@@ -114,18 +118,13 @@ def single_value_bytes(value: Any, arrow_type: pa.DataType) -> bytes:
     raise InvalidInputError("type has no single-value form", kind="metrics", found=str(arrow_type))
 
 
-def _leaves(table: pa.Table) -> Iterator[tuple[int, str, pa.ChunkedArray]]:
-    pending = [(f, f.name, table.column(i)) for i, f in enumerate(table.schema)]
-    while pending:
-        arrow_field, name, column = pending.pop(0)
-        kind = arrow_field.type
-        if pa.types.is_struct(kind):
-            children = [kind.field(i) for i in range(kind.num_fields)]
-            pending = [(c, f"{name}.{c.name}", pc.struct_field(column, i)) for i, c in enumerate(children)] + pending
-            continue
-        field_id = field_id_of(arrow_field)
-        if field_id is not None and not pa.types.is_nested(kind) and not pa.types.is_null(kind):
-            yield field_id, name, column
+def _leaves(arrow_field: pa.Field, name: str, column: pa.ChunkedArray) -> Iterator[tuple[int, str, pa.ChunkedArray]]:
+    kind, field_id = arrow_field.type, field_id_of(arrow_field)
+    if pa.types.is_struct(kind):
+        for i, child in enumerate(kind):
+            yield from _leaves(child, f"{name}.{child.name}", pc.struct_field(column, i))
+    elif field_id is not None and not pa.types.is_nested(kind) and not pa.types.is_null(kind):
+        yield field_id, name, column
 
 
 def _bounds(metrics: Metrics, field_id: int, column: pa.ChunkedArray, length: int | None) -> None:
@@ -139,9 +138,9 @@ def _bounds(metrics: Metrics, field_id: int, column: pa.ChunkedArray, length: in
     if pa.types.is_floating(kind):
         # -0.0 sorts before 0.0 in bounds, and Arrow's kernel treats them as equal.
         lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
-    low = _truncate_lower(lower, length)
-    high = upper_prefix(upper, length)
+    low = lower[:length] if isinstance(lower, str | bytes) else lower
     metrics.lower_bounds[field_id] = single_value_bytes(low, kind)
+    high = upper_prefix(upper, length)
     if high is not None:
         metrics.upper_bounds[field_id] = single_value_bytes(high, kind)
 
@@ -153,10 +152,6 @@ def _physical(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
         return column.cast(pa.int64())
     return column
-
-
-def _truncate_lower(value: Any, length: int | None) -> Any:
-    return value[:length] if length is not None and isinstance(value, str | bytes) else value
 
 
 def upper_prefix(value: Any, length: int | None) -> Any:

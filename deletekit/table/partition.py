@@ -14,7 +14,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, IcebergType
 
-from deletekit.formats.manifest_schema import decimal_size
+from deletekit.formats.decimals import decimal_size
 from deletekit.table.metadata import TableMetadata
 
 

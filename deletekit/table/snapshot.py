@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 
 from deletekit.errors import UNREADABLE, DeletekitError, FormatError, UnsupportedError
 from deletekit.formats.content_file import DataFile, EntryStatus, FileContent, ManifestEntry
-from deletekit.formats.lazy_file import MetricsCache
-from deletekit.formats.manifest_columns import ManifestColumns, Rows, text_array
+from deletekit.formats.manifest_columns import ManifestColumns, MetricsCache, Rows, text_array
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile, read_manifest_list
 from deletekit.formats.manifests import inherit, read_manifest
 from deletekit.table.file_io import FileIO
