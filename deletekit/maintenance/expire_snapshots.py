@@ -7,8 +7,7 @@ Spec: "Snapshot Retention Policy"; Java RemoveSnapshots and ReachableFileCleanup
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -18,14 +17,7 @@ from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.maintenance.latest_metadata import read_latest
-from deletekit.maintenance.reachable import (
-    DATA,
-    MANIFEST,
-    MANIFEST_LIST,
-    STATISTICS,
-    Reachability,
-    statistics_files,
-)
+from deletekit.maintenance.reachable import DATA, MANIFEST, MANIFEST_LIST, STATISTICS, Reachability, statistics_files
 from deletekit.maintenance.remove_files import check_gc_enabled, check_not_needed, remove_files
 from deletekit.maintenance.retention import Expiry, ExpiryRequest, plan_expiry
 from deletekit.table.locations import KnownFiles, SpellingRules
@@ -109,12 +101,11 @@ def expire_snapshots(
     and then no file is removed; FormatError if metadata that must be read is damaged, before anything changes.
     """
     table.require_catalog()
-    metadata = table.refresh().metadata
-    check_gc_enabled(metadata)
+    check_gc_enabled(table.refresh().metadata)
     request = _request(older_than, retain_last, snapshot_ids)
     for snapshot_id in request.snapshot_ids:
-        metadata.snapshot_by_id(snapshot_id)
-    places = check_own_metadata(metadata, table.metadata_location, other_locations)
+        table.metadata.snapshot_by_id(snapshot_id)
+    places = check_own_metadata(table.metadata, table.metadata_location, other_locations)
     return _expired(table, request, engine_or_default(engine), dry_run=dry_run, owned=places.hold)
 
 
@@ -125,10 +116,9 @@ def expire_only(
 
     Raises as `expire_snapshots`, but not for snapshots that are unknown or are heads.
     """
-    metadata = table.refresh().metadata
-    check_gc_enabled(metadata)
-    request = ExpiryRequest(now_ms=time.time_ns() // 1_000_000, snapshot_ids=tuple(snapshot_ids), by_policy=False)
-    places = check_own_metadata(metadata, table.metadata_location, other_locations)
+    check_gc_enabled(table.refresh().metadata)
+    request = ExpiryRequest(snapshot_ids=tuple(snapshot_ids), by_policy=False)
+    places = check_own_metadata(table.metadata, table.metadata_location, other_locations)
     return _expired(table, request, engine, dry_run=False, owned=places.hold)
 
 
@@ -156,22 +146,23 @@ def _expired(
     """Expire. `owned` tells which files may be removed; `others_files` that the rest is known to be another table's."""
     reachability = Reachability(table.io, engine)
 
-    def plan(metadata: TableMetadata) -> tuple[Expiry, _Unreachable]:
+    def unreachable(before: TableMetadata, expiry: Expiry, after: TableMetadata) -> tuple[dict[str, str], set[str]]:
+        metadata_files = {table.metadata_location, *logged_files(table.metadata)}
+        return _unreachable(reachability, before, expiry, after, metadata_files)
+
+    def plan(metadata: TableMetadata) -> tuple[Expiry, tuple[dict[str, str], set[str]]]:
         expiry = plan_expiry(metadata, request)
-        after = _without(metadata, expiry)
-        return expiry, _unreachable(reachability, metadata, expiry, after, _metadata_files(table))
+        return expiry, unreachable(metadata, expiry, _without(metadata, expiry))
 
     # Read before the commit: unreadable metadata must be found while the snapshots still lead to it.
-    expiry, unreachable = read_latest(table, plan)
+    expiry, (files, needed) = read_latest(table, plan)
     if not dry_run and (expiry.snapshots or expiry.refs):
         before, expiry = _commit(table, request, others_files=others_files)
         # Decide again on the latest metadata: a concurrent commit may have added a removed file again, and then the
         # file is live (apache/iceberg#17304).
-        unreachable = read_latest(
-            table, lambda now: _unreachable(reachability, before, expiry, now, _metadata_files(table))
-        )
-    removable = {path: kind for path, kind in unreachable.files.items() if owned(path)}
-    check_not_needed(removable, unreachable.needed)
+        files, needed = read_latest(table, lambda now: unreachable(before, expiry, now))
+    removable = {path: kind for path, kind in files.items() if owned(path)}
+    check_not_needed(removable, needed)
     failed = {} if dry_run else remove_files(table.io, table.metadata, removable, engine)
     removed: dict[str, list[str]] = {}
     for path, kind in removable.items():
@@ -180,7 +171,7 @@ def _expired(
     return ExpiredSnapshots(
         snapshot_ids=tuple(s.snapshot_id for s in expiry.snapshots),
         refs=expiry.refs,
-        kept_files=() if others_files else tuple(sorted(unreachable.files.keys() - removable.keys())),
+        kept_files=() if others_files else tuple(sorted(files.keys() - removable.keys())),
         failed_files=failed,
         dry_run=dry_run,
         **{name: tuple(sorted(paths)) for name, paths in removed.items()},
@@ -199,7 +190,6 @@ def _request(
             expected="1 or more",
         )
     return ExpiryRequest(
-        now_ms=time.time_ns() // 1_000_000,
         older_than_ms=None if older_than is None else milliseconds(older_than, "older_than"),
         retain_last=retain_last,
         snapshot_ids=tuple(snapshot_ids),
@@ -243,27 +233,17 @@ def _without(metadata: TableMetadata, expiry: Expiry) -> TableMetadata:
     return TableMetadata(raw)
 
 
-def _metadata_files(table: Table) -> set[str]:
-    return {table.metadata_location, *logged_files(table.metadata)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Unreachable:
-    """Files that no snapshot leads to any more, with their kinds, in order of removal; and the needed files."""
-
-    files: Mapping[str, str]
-    needed: Collection[str]
-
-
 def _unreachable(
     reachability: Reachability, before: TableMetadata, expiry: Expiry, after: TableMetadata, metadata_files: set[str]
-) -> _Unreachable:
+) -> tuple[dict[str, str], set[str]]:
     """Find the files of expired snapshots that no snapshot leads to afterwards, however their paths are spelled.
+
+    Return them with their kinds, in order of removal, and the needed files.
 
     A missing file of an expired snapshot leads to nothing. A missing file of a remaining snapshot is an error.
     """
     if not expiry.snapshots:
-        return _Unreachable({}, ())
+        return {}, set()
     rules = SpellingRules()
     expired = reachability.manifests(before, expiry.snapshots, missing_ok=True)
     kept = reachability.manifests(after, after.snapshots.values())
@@ -282,7 +262,7 @@ def _unreachable(
     found = {rules.key(path): (path, kind) for path, kind in (candidates | others).items()}
     order = list(_FIELDS)
     files = sorted(found.values(), key=lambda item: (order.index(item[1]), item[0]))
-    return _Unreachable({path: kind for path, kind in files if path not in known}, needed)
+    return {path: kind for path, kind in files if path not in known}, needed
 
 
 def _lists(snapshots: Iterable[Snapshot]) -> set[str]:

@@ -6,22 +6,54 @@ Spec: "Scan Planning", "Commit Conflict Resolution and Retry"; Java BaseRewriteF
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
-from deletekit.commit.change import Base
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.planned_change import check_request
 from deletekit.deletes.delete_file_index import DeleteFileIndex
+from deletekit.deletes.filter import Filter, parse_filter
+from deletekit.deletes.merge_previous_deletes import Replacement
 from deletekit.deletes.plan import delete_index
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import Scope, is_global, newest_covered, referenced_path, scope_of
+from deletekit.deletes.write_context import check_parquet_only, granularity_of
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.file_io import FileIO
 from deletekit.table.live_files import LiveFiles
+from deletekit.table.table import Table
+
+
+def check_delete_rewrite(table: Table, where: Filter, ref: str, properties: Mapping[str, str] | None) -> None:
+    """Refuse a rewrite of deletes into deletes by position that cannot be done, before anything is read."""
+    check_request(table.refresh(), ref, properties)
+    metadata = table.metadata
+    parse_filter(where, metadata.schema)
+    granularity_of(metadata)
+    if "position-delete" in metadata.version.delete_kinds:
+        check_parquet_only(metadata, "write.delete.format.default")
+
+
+def replacing(done: Iterable[Replacement], removed: Iterable[ManifestEntry] = (), **more: Any) -> RowDelta:
+    """Return deletes that were replaced as one change of no row, which removes each file once.
+
+    `removed` are more delete entries to remove, `more` other fields of `RowDelta`.
+    """
+    parts = list(done)
+    gone = {e.data_file.identity: e for e in chain(removed, *(p.removed_delete_files for p in parts))}
+    return RowDelta(
+        added_delete_files=tuple(f for p in parts for f in p.added_delete_files),
+        removed_delete_files=tuple(gone.values()),
+        removed_data_files=tuple(e for p in parts for e in p.removed_data_files),
+        **{"operation": "replace", **more},
+    )
 
 
 @dataclass(frozen=True, slots=True)

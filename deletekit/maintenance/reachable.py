@@ -7,8 +7,11 @@ Spec: "Manifest Entry Fields" (status), "Snapshot Retention Policy"; Java Reacha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError, NotFoundError, UnsupportedError
@@ -19,17 +22,21 @@ from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+_T = TypeVar("_T")
+
 DATA, MANIFEST, MANIFEST_LIST, STATISTICS = "data", "manifest", "manifest-list", "statistics"
 
 
+@dataclass
 class Reachability:
     """Finds files by kind, from snapshots. Each manifest list and manifest is read once: they never change."""
 
-    def __init__(self, io: FileIO, engine: Engine) -> None:
-        self._io = io
-        self._engine = engine
-        self._lists: dict[tuple[int, str | None], tuple[ManifestFile, ...]] = {}
-        self._content: dict[str, Mapping[str, str]] = {}
+    io: FileIO
+    engine: Engine
+    _lists: dict[tuple[int, str | None], tuple[ManifestFile, ...]] = field(default_factory=dict)
+    _content: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
     def manifests(
         self, metadata: TableMetadata, snapshots: Iterable[Snapshot], *, missing_ok: bool = False
@@ -38,30 +45,18 @@ class Reachability:
 
         Raises FormatError; NotFoundError for a missing list, unless `missing_ok`: then it leads to nothing.
         """
-        wanted = list(snapshots)
-        unread = [s for s in wanted if (s.snapshot_id, s.manifest_list) not in self._lists]
-        read = partial(_read_list, self._io, metadata, missing_ok)
-        for snapshot, listed in zip(unread, self._engine.map(read, unread), strict=True):
-            if listed is not None:
-                self._lists[snapshot.snapshot_id, snapshot.manifest_list] = listed
-        found = (self._lists.get((s.snapshot_id, s.manifest_list), ()) for s in wanted)
-        return {m.manifest_path: m for manifests in found for m in manifests}
+        wanted = {(s.snapshot_id, s.manifest_list): s for s in snapshots}
+        lists = self._once(self._lists, wanted, partial(_read_list, self.io, metadata, missing_ok))
+        return {m.manifest_path: m for listed in lists for m in listed}
 
     def content(self, manifests: Iterable[ManifestFile], *, missing_ok: bool = False) -> dict[str, str]:
         """Return the live data and delete files of manifests: path -> `"data"` or the kind of delete.
 
         Raises FormatError, UnsupportedError for an encrypted manifest; NotFoundError as `manifests` does.
         """
-        wanted = [m for m in manifests if m.has_live_files]
-        unread = [m for m in wanted if m.manifest_path not in self._content]
-        read = partial(_read_manifest, self._io, missing_ok)
-        for listed, files in zip(unread, self._engine.map(read, unread), strict=True):
-            if files is not None:
-                self._content[listed.manifest_path] = files
-        out: dict[str, str] = {}
-        for listed in wanted:
-            out.update(self._content.get(listed.manifest_path, {}))
-        return out
+        wanted = {m.manifest_path: m for m in manifests if m.has_live_files}
+        found = self._once(self._content, wanted, partial(_read_manifest, self.io, missing_ok))
+        return {path: kind for files in found for path, kind in files.items()}
 
     def files(self, metadata: TableMetadata) -> dict[str, str]:
         """Return every file, by path, that a snapshot of the metadata leads to, and statistics. Raises as `content`."""
@@ -70,6 +65,13 @@ class Reachability:
         out |= dict.fromkeys(manifests, MANIFEST)
         out |= {s.manifest_list: MANIFEST_LIST for s in metadata.snapshots.values() if s.manifest_list is not None}
         return out | dict.fromkeys(statistics_files(metadata), STATISTICS)
+
+    def _once(self, known: dict[_K, _V], wanted: Mapping[_K, _T], read: Callable[[_T], _V | None]) -> list[_V]:
+        """Return what was read of the wanted items. Read those that are not known; None is a missing file."""
+        unread = {key: item for key, item in wanted.items() if key not in known}
+        done = zip(unread, self.engine.map(read, list(unread.values())), strict=True)
+        known |= {key: value for key, value in done if value is not None}
+        return [known[key] for key in wanted if key in known]
 
 
 def statistics_files(metadata: TableMetadata, snapshot_ids: Iterable[int] | None = None) -> set[str]:
@@ -86,12 +88,9 @@ def statistics_files(metadata: TableMetadata, snapshot_ids: Iterable[int] | None
 def _read_list(
     io: FileIO, metadata: TableMetadata, missing_ok: bool, snapshot: Snapshot
 ) -> tuple[ManifestFile, ...] | None:
-    try:
+    with suppress(NotFoundError) if missing_ok else nullcontext():
         return SnapshotReader(io, metadata).manifests(snapshot)
-    except NotFoundError:
-        if missing_ok:
-            return None
-        raise
+    return None
 
 
 def _read_manifest(io: FileIO, missing_ok: bool, listed: ManifestFile) -> Mapping[str, str] | None:

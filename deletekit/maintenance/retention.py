@@ -6,8 +6,9 @@ Spec: "Snapshot Retention Policy"; properties `history.expire.*`; Java RemoveSna
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from deletekit.errors import InvalidInputError
@@ -18,12 +19,12 @@ from deletekit.table.properties import value_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryRequest:
-    """What a call asks for. None means the table's property. `now_ms` is when the call began.
+    """What a call asks for. None means the table's property. `now_ms` is the time of the call.
 
     Without `by_policy`, only `snapshot_ids` expire, except heads.
     """
 
-    now_ms: int
+    now_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     older_than_ms: int | None = None
     retain_last: int | None = None
     snapshot_ids: tuple[int, ...] = ()
@@ -67,8 +68,7 @@ def plan_expiry(metadata: TableMetadata, request: ExpiryRequest) -> Expiry:
     retained, referenced = set(heads), set(heads)
     for ref in refs.values():
         if ref.get("type") == "branch":
-            limit = _cut_off(ref, request.now_ms, older_than)
-            retained |= set(_kept_by_branch(metadata, ref, limit, keep))
+            retained |= set(_kept_by_branch(metadata, ref, request.now_ms, older_than, keep))
             referenced |= {s.snapshot_id for s in ancestors(metadata, int(ref["snapshot-id"]))}
     retained |= {i for i, s in metadata.snapshots.items() if i not in referenced and s.timestamp_ms >= older_than}
     named = set(request.snapshot_ids)
@@ -87,16 +87,13 @@ def _retained_refs(metadata: TableMetadata, now_ms: int) -> dict[str, Mapping[st
     return out
 
 
-def _cut_off(branch: Mapping[str, Any], now_ms: int, default: int) -> int:
-    own = branch.get("max-snapshot-age-ms")
-    return default if own is None else now_ms - int(own)
-
-
-def _kept_by_branch(metadata: TableMetadata, branch: Mapping[str, Any], older_than: int, keep: int) -> Iterator[int]:
+def _kept_by_branch(
+    metadata: TableMetadata, branch: Mapping[str, Any], now_ms: int, older_than: int, keep: int
+) -> Iterator[int]:
     """Yield the kept ancestors, newest first. The first that is neither among the newest nor young ends them (Java)."""
-    own = branch.get("min-snapshots-to-keep")
-    least = keep if own is None else int(own)
+    age, least = branch.get("max-snapshot-age-ms"), branch.get("min-snapshots-to-keep")
+    before = older_than if age is None else now_ms - int(age)
     for i, snapshot in enumerate(ancestors(metadata, int(branch["snapshot-id"]))):
-        if i >= least and snapshot.timestamp_ms < older_than:
+        if i >= (keep if least is None else int(least)) and snapshot.timestamp_ms < before:
             return
         yield snapshot.snapshot_id

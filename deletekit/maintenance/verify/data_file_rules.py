@@ -11,21 +11,31 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyiceberg.partitioning import PartitionField
 
+from deletekit.deletes.data_file_writer import stored_scalar
 from deletekit.deletes.field_path import FieldPaths
 from deletekit.deletes.projection import FileColumns, project, with_field_ids
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import DataFile, ManifestEntry
 from deletekit.formats.tabular import TabularFile, open_tabular
 from deletekit.maintenance.verify.column_stats import FileStats
-from deletekit.maintenance.verify.report import Finding, Level, error, in_file
-from deletekit.maintenance.verify.unreadable import DAMAGE, from_error, not_checked
+from deletekit.maintenance.verify.report import (
+    DAMAGE,
+    Finding,
+    Level,
+    differs,
+    error,
+    from_error,
+    in_file,
+    not_checked,
+)
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import partition_values, schema_of_spec
 from deletekit.table.properties import NAME_MAPPING
 from deletekit.table.reserved_fields import LAST_UPDATED_FIELD, ROW_ID_FIELD
-from deletekit.table.types import partition_types, stored_value
+from deletekit.table.types import partition_types
 
 
 def check_data_file(
@@ -46,9 +56,8 @@ def check_data_file(
             if file.file_format == "PARQUET":
                 findings += _row_groups(source, file)
             count = sum(g.num_rows for g in opened.row_groups)
-            if count != file.record_count:
-                message = "file has other rows"
-                findings.append(error("record-count", message, "record_count", file.record_count, count))
+            message = "file has other rows"
+            findings += differs("record-count", message, "record_count", file.record_count, count)
             try:
                 schema = with_field_ids(opened.schema, metadata.properties.get(NAME_MAPPING))
             except FormatError as e:
@@ -86,87 +95,65 @@ class _Rows:
         self._opened = opened
         self._schema = schema
         self._columns = FileColumns(schema)
-        self._stats = FileStats(file, metadata)
-        self._found: dict[str, Finding] = {}
+        self._paths = FieldPaths(metadata)
 
     def check(self) -> Iterator[Finding]:
-        partition = _Partition(self._file, self._metadata, self._columns)
+        stats, once = FileStats(self._file, self._metadata), dict[str | None, Finding]()
+        partition = list(self._partition())
         for group in self._opened.row_groups:
             table = self._opened.read(group, self._opened.schema.names)
-            self._stats.add(table, self._schema)
-            self._lineage(table)
-            if "partition" not in self._found:
-                stranger = partition.stranger(table)
-                self._found |= {"partition": stranger} if stranger else {}
-        yield from self._stats.check()
-        yield from self._required()
-        yield from self._found.values()
-
-    def _required(self) -> Iterator[Finding]:
-        """Check that no required column holds nulls: one that holds nulls may not become required."""
+            stats.add(table, self._schema)
+            for found in self._lineage(table):
+                once.setdefault(found.field, found)
+            if not any(f.kind == "partition-value" for f in once.values()):
+                strangers = (self._stranger(table, *each) for each in partition)
+                stranger = next((f for f in strangers if f is not None), None)
+                once |= {"": stranger} if stranger else {}
+        yield from stats.check()
+        # A column that holds nulls may not become required.
         for field in self._metadata.schema.fields:
-            column = self._stats.columns.get(field.field_id)
+            column = stats.columns.get(field.field_id)
             if field.required and column is not None and column.nulls:
                 yield error("required-null", "required column holds nulls", field.name, column.nulls, 0)
+        yield from once.values()
 
-    def _lineage(self, table: pa.Table) -> None:
+    def _lineage(self, table: pa.Table) -> Iterator[Finding]:
         """Check that stored row ids are below next-row-id, and stored sequence numbers not above the last (v3)."""
         limits = (
             (ROW_ID_FIELD, self._metadata.next_row_id - 1),
             (LAST_UPDATED_FIELD, self._metadata.last_sequence_number),
         )
-        for field, most in limits:
-            if field.field_id not in self._columns.by_id or not self._metadata.version.has_row_lineage:
-                continue
-            column = project(table, self._columns, field)
-            extremes = pc.min_max(column).as_py()
-            wrong = [v for v in extremes.values() if v is not None and not 0 <= v <= most]
-            if wrong:
-                finding = error("row-id", "value was never given out", field.name, wrong[0], f"0 .. {most}")
-                self._found.setdefault(field.name, finding)
+        for field, most in limits if self._metadata.version.has_row_lineage else ():
+            if field.field_id in self._columns.by_id:
+                extremes = pc.min_max(project(table, self._columns, field)).as_py()
+                wrong = [v for v in extremes.values() if v is not None and not 0 <= v <= most]
+                if wrong:
+                    yield error("row-id", "value was never given out", field.name, wrong[0], f"0 .. {most}")
 
-
-class _Partition:
-    """The partition that all rows of a file must belong to, by each field whose column the file holds."""
-
-    def __init__(self, file: DataFile, metadata: TableMetadata, columns: FileColumns) -> None:
-        self._columns = columns
-        self._fields: list[tuple[Any, Any, str, Any]] = []
-        spec = metadata.specs.get(file.spec_id)
-        if spec is None or len(spec.fields) != len(file.partition):
+    def _partition(self) -> Iterator[tuple[PartitionField, str, Any]]:
+        """Yield (field, type, value) of the partition that all rows belong to, if the file holds the source column."""
+        spec, values = self._metadata.specs.get(self._file.spec_id), self._file.partition
+        if spec is None or len(spec.fields) != len(values):
             return
-        self._paths = FieldPaths(metadata)
-        types = partition_types(spec, schema_of_spec(metadata, spec))
-        for field, (_, _, kind), value in zip(spec.fields, types, file.partition, strict=True):
-            if str(field.transform) == "void" or str(field.transform).startswith("unknown"):
-                continue
-            top, _ = self._paths.path(field.source_id)
-            if top.field_id in columns.by_id:
-                self._fields.append((field, self._paths.field(field.source_id), kind, value))
+        types = partition_types(spec, schema_of_spec(self._metadata, spec))
+        for field, (_, _, kind), value in zip(spec.fields, types, values, strict=True):
+            if not str(field.transform).startswith(("void", "unknown")):
+                top, _ = self._paths.path(field.source_id)
+                if top.field_id in self._columns.by_id:
+                    yield field, kind, value
 
-    def stranger(self, table: pa.Table) -> Finding | None:
-        """Find a row of another partition, for the first field that has one."""
-        for field, source, kind, value in self._fields:
-            top, path = self._paths.path(field.source_id)
-            column = project(table, self._columns, top.model_copy(update={"required": False}))
-            column = pc.struct_field(column, list(path)) if path else column
-            flat = pa.concat_arrays([_storage(c) for c in column.chunks]) if column.num_chunks else None
-            if flat is None or not len(flat):
-                continue
-            result = partition_values(field, source.field_type, flat)
-            for scalar in pc.unique(result):
-                found = _stored(scalar, kind)
-                if found != value and not (found != found and value != value):
-                    message = "row belongs to another partition"
-                    return error("partition-value", message, field.name, found, repr(value))
+    def _stranger(self, table: pa.Table, field: PartitionField, kind: str, value: Any) -> Finding | None:
+        """Find a row of another partition."""
+        top, path = self._paths.path(field.source_id)
+        column = project(table, self._columns, top.model_copy(update={"required": False}))
+        column = pc.struct_field(column, list(path)) if path else column
+        if not len(column):
+            return None
+        flat = pa.concat_arrays([c.storage if isinstance(c, pa.ExtensionArray) else c for c in column.chunks])
+        result = partition_values(field, self._paths.field(field.source_id).field_type, flat)
+        for scalar in pc.unique(result):
+            found = stored_scalar(scalar, kind)
+            if found != value and not (found != found and value != value):
+                message = "row belongs to another partition"
+                return error("partition-value", message, field.name, found, repr(value))
         return None
-
-
-def _storage(array: pa.Array) -> pa.Array:
-    return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
-
-
-def _stored(scalar: pa.Scalar, kind: str) -> Any:
-    if scalar.is_valid and pa.types.is_temporal(scalar.type):
-        return scalar.cast(pa.int32() if pa.types.is_date32(scalar.type) else pa.int64()).as_py()
-    return stored_value(scalar.as_py(), kind)

@@ -22,15 +22,11 @@ from deletekit.formats.content_file import DeleteFile, FileContent
 from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.deletion_vector import PositionBitmap, decode_blob
 from deletekit.formats.metrics import field_id_of
-from deletekit.formats.puffin import (
-    DELETION_VECTOR_V1,
-    FileMetadata,
-)
+from deletekit.formats.puffin import DELETION_VECTOR_V1, FileMetadata
 from deletekit.formats.reserved_fields import FILE_PATH_ID, POS_ID
 from deletekit.formats.tabular import open_tabular, read_all
 from deletekit.maintenance.verify.column_stats import FileStats
-from deletekit.maintenance.verify.report import Finding, error, in_file
-from deletekit.maintenance.verify.unreadable import DAMAGE, from_error, not_checked
+from deletekit.maintenance.verify.report import DAMAGE, Finding, differs, error, from_error, in_file, not_checked
 from deletekit.table.file_io import FileIO, read_puffin_footer
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import NAME_MAPPING
@@ -109,10 +105,9 @@ def _check_puffin(io: FileIO, files: Sequence[DeleteFile], content: DeleteConten
         count = len(positions)
         content.rows += count
         content.last_positions[file.identity] = _last({file.referenced_data_file or "": positions})
-        if count != file.record_count:
-            intact = False
-            message = "deletion vector has another cardinality"
-            content.findings.append(error("record-count", message, "record_count", file.record_count, count, file=path))
+        message = "deletion vector has another cardinality"
+        content.findings += differs("record-count", message, "record_count", file.record_count, count, file=path)
+        intact = intact and count == file.record_count
         if footer is not None:
             content.findings += in_file(_blob(file, footer, count), path)
     if unreadable is not None:
@@ -132,6 +127,7 @@ def _blob(file: DeleteFile, footer: FileMetadata, cardinality: int) -> Iterator[
         offsets = [b.offset for b in footer.blobs]
         yield error(kind, "footer has no blob at this offset", "content_offset", offset, offsets)
         return
+    message = f"footer and manifest differ about the blob at {offset}"
     for name, found, expected in (
         ("length", blob.length, file.content_size_in_bytes),
         ("type", blob.type, DELETION_VECTOR_V1),
@@ -140,7 +136,6 @@ def _blob(file: DeleteFile, footer: FileMetadata, cardinality: int) -> Iterator[
         ("cardinality", blob.properties.get("cardinality"), str(cardinality)),
     ):
         if found != expected:
-            message = f"footer and manifest differ about the blob at {offset}"
             yield error(kind, message, name, found or "nothing", expected or "nothing")
 
 
@@ -153,11 +148,10 @@ def _check_rows(
     opened = open_tabular(source, file.file_format)
     table = read_all(opened)
     content.rows = len(table)
-    if len(table) != file.record_count:
-        yield error("record-count", "file has other rows", "record_count", file.record_count, len(table))
-    wanted, own = file.kind.removesuffix("-delete"), opened.metadata.get("delete-type")
-    if own is not None and own != wanted:
-        yield error("delete-type", "file says it is of another kind", "delete-type", own, wanted)
+    yield from differs("record-count", "file has other rows", "record_count", file.record_count, len(table))
+    wanted = file.kind.removesuffix("-delete")
+    own = opened.metadata.get("delete-type", wanted)
+    yield from differs("delete-type", "file says it is of another kind", "delete-type", own, wanted)
     if file.content == FileContent.EQUALITY_DELETES:
         yield from _equality(io, metadata, file, table)
         return
@@ -192,18 +186,14 @@ def _first_out_of_order(paths: pa.ChunkedArray, positions: pa.ChunkedArray) -> i
         return None
     encoded = paths.combine_chunks().dictionary_encode()
     encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
-    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    codes, names = encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
     numbers = positions.to_numpy()
-    same = codes[1:] == codes[:-1]
-    falling = np.flatnonzero(same & (numbers[1:] < numbers[:-1]))
-    names = encoded.dictionary.to_pylist()
-    wrong = [int(i) for i in falling[:1]]
-    for i in np.flatnonzero(~same):
-        before, after = names[codes[i]], names[codes[i + 1]]
-        if before > after and before.encode("utf-16-be") > after.encode("utf-16-be"):
-            wrong.append(int(i))
-            break
-    return min(wrong) + 1 if wrong else None
+    wrong = np.ones(len(codes) - 1, np.bool_)
+    for encoding in ("utf-8", "utf-16-be"):
+        places = {name: i for i, name in enumerate(sorted(names, key=lambda n: n.encode(encoding)))}
+        order = np.array([places[name] for name in names])[codes]
+        wrong &= (order[1:] < order[:-1]) | ((order[1:] == order[:-1]) & (numbers[1:] < numbers[:-1]))
+    return int(np.argmax(wrong)) + 1 if wrong.any() else None
 
 
 def _equality(io: FileIO, metadata: TableMetadata, file: DeleteFile, table: pa.Table) -> Iterator[Finding]:
@@ -216,11 +206,11 @@ def _equality(io: FileIO, metadata: TableMetadata, file: DeleteFile, table: pa.T
     try:
         DeleteLoader(io, metadata, FieldPaths(metadata)).keys_of(ids, [file])
     except DeletekitError as e:
-        kind = {"equality-ids": "equality-column", "column-type": "column-type"}.get(e.kind)
-        if kind is None and e.kind != "field-id":  # that one is reported of the manifest entry
+        kinds = {"equality-ids": "equality-column", "column-type": "column-type"}
+        if e.kind in kinds:
+            yield error(kinds[e.kind], e.message, e.field or "equality_ids", e.found, e.expected)
+        elif e.kind != "field-id":  # that one is reported of the manifest entry
             yield from_error(e, file.file_path, "equality_ids")
-        elif kind is not None:
-            yield error(kind, e.message, e.field or "equality_ids", e.found, e.expected)
     stats = FileStats(file, metadata)
     stats.add(table, schema)
     yield from stats.check()
