@@ -27,7 +27,7 @@ from deletekit.engines.local import Engine
 from deletekit.errors import CommitStateUnknownError, DeletekitError, InvalidInputError
 from deletekit.maintenance.file_groups import CompactOptions, RewriteOptions, group_data_files, rewrite_options
 from deletekit.maintenance.head_files import Head, RewrittenGroup
-from deletekit.maintenance.latest_metadata import read_latest
+from deletekit.maintenance.reachable import read_latest
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table

@@ -76,9 +76,6 @@ def convert_equality_deletes(
     commit; FormatError for files that cannot be read.
     """
     check_delete_rewrite(table, where, ref, commit_properties)
-    if dry_run:
-        base = read_base(table, ref)
-        return _plan(base, Head(table.io, base), where).report(None, dry_run=True)
     runner = engine_or_default(engine)
     plans: list[_Plan] = []
 
@@ -87,8 +84,20 @@ def convert_equality_deletes(
         plans.append(_plan(base, head, where))
         return _delta(base, head.context, plans[-1], runner)
 
-    done = commit(plan_change(table, build, ref=ref, properties=commit_properties))
-    return plans[-1].report(done if done.snapshot_id is not None else None)
+    done = Commit()
+    if dry_run:
+        base = read_base(table, ref)
+        plans.append(_plan(base, Head(table.io, base), where))
+    else:
+        done = commit(plan_change(table, build, ref=ref, properties=commit_properties))
+    return ConvertedEqualityDeletes(
+        data_files=len(plans[-1].tasks),
+        converted_delete_files=tuple(e.data_file.file_path for e in plans[-1].converted),
+        kept_delete_files=tuple(e.data_file.file_path for e in plans[-1].kept),
+        added_delete_files=tuple(f.file_path for f in done.added_delete_files),
+        commit=done if done.snapshot_id is not None else None,
+        dry_run=dry_run,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +107,6 @@ class _Plan:
     tasks: list[ScanTask] = field(default_factory=list)
     converted: list[ManifestEntry] = field(default_factory=list)
     kept: list[ManifestEntry] = field(default_factory=list)
-
-    def report(self, done: Commit | None, *, dry_run: bool = False) -> ConvertedEqualityDeletes:
-        return ConvertedEqualityDeletes(
-            data_files=len(self.tasks),
-            converted_delete_files=tuple(e.data_file.file_path for e in self.converted),
-            kept_delete_files=tuple(e.data_file.file_path for e in self.kept),
-            added_delete_files=tuple(f.file_path for f in done.added_delete_files) if done else (),
-            commit=done,
-            dry_run=dry_run,
-        )
 
 
 def _plan(base: Base, head: Head, where: Filter) -> _Plan:

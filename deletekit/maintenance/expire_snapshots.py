@@ -16,8 +16,15 @@ from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.maintenance.latest_metadata import read_latest
-from deletekit.maintenance.reachable import DATA, MANIFEST, MANIFEST_LIST, STATISTICS, Reachability, statistics_files
+from deletekit.maintenance.reachable import (
+    DATA,
+    MANIFEST,
+    MANIFEST_LIST,
+    STATISTICS,
+    Reachability,
+    read_latest,
+    statistics_files,
+)
 from deletekit.maintenance.remove_files import check_gc_enabled, check_not_needed, remove_files
 from deletekit.maintenance.retention import Expiry, ExpiryRequest, plan_expiry
 from deletekit.table.locations import KnownFiles, SpellingRules

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypedDict, TypeVar
 
 from deletekit.deletes.scan_task import ScanTask
@@ -17,6 +18,7 @@ from deletekit.formats.content_file import ManifestEntry
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import value_of
 
+_S = TypeVar("_S")
 _T = TypeVar("_T", ScanTask, ManifestEntry)
 
 _MIN_RATIO, _MAX_RATIO = 0.75, 1.8
@@ -159,6 +161,11 @@ def _grouped(
             places.setdefault(place(file), []).append(file)
     groups = [group for chosen in places.values() for group in _packed(chosen, options.max_file_group_size_bytes)]
     return [g for g in groups if options.rewrite_all or _is_worth_it(g, options) or any(map(is_due, g))]
+
+
+def in_parts(items: Sequence[_S], count: int) -> list[Sequence[_S]]:
+    """Split items into as many parts, of about equal length and in their order."""
+    return [items[a:b] for a, b in pairwise(len(items) * i // count for i in range(count + 1))]
 
 
 def _size(file: ScanTask | ManifestEntry) -> int:

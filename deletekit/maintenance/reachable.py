@@ -1,4 +1,4 @@
-"""Find the files that snapshots lead to.
+"""Find the files that snapshots lead to, also while others expire snapshots.
 
 A file is reachable if any snapshot has it live. A Puffin file is reachable while one deletion vector in it is live.
 (Java's incremental clean-up looks only at the vector that was replaced, and deletes the file under the others.)
@@ -21,10 +21,12 @@ from deletekit.formats.manifests import read_manifest
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
+from deletekit.table.table import Table
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 _T = TypeVar("_T")
+_R = TypeVar("_R")
 
 DATA, MANIFEST, MANIFEST_LIST, STATISTICS = "data", "manifest", "manifest-list", "statistics"
 
@@ -107,3 +109,18 @@ def _read_manifest(io: FileIO, missing_ok: bool, listed: ManifestFile) -> Mappin
         raise e.in_file(path) from e
     files = (e.data_file for e in manifest.entries if e.is_live)
     return {f.file_path: f.kind if isinstance(f, DeleteFile) else DATA for f in files}
+
+
+def read_latest(table: Table, read: Callable[[TableMetadata], _R]) -> _R:
+    """Return `read` of the table's latest metadata. Read again if snapshots expired meanwhile.
+
+    A file is missing only if its snapshot is still in the metadata. Raises what `read` raises, and NotFoundError only
+    for files of such snapshots.
+    """
+    while True:
+        metadata = table.refresh().metadata
+        try:
+            return read(metadata)
+        except NotFoundError:
+            if metadata.snapshots.keys() <= table.refresh().metadata.snapshots.keys():
+                raise

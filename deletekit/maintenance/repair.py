@@ -30,8 +30,8 @@ from deletekit.formats.content_file import DataFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.maintenance.head_files import replacing
-from deletekit.maintenance.verify.delete_file_rules import check_delete_file, vector_of
 from deletekit.maintenance.verify.dropped_deletes import DROPPED, dropped_deletes
+from deletekit.maintenance.verify.file_rules import check_delete_file, vector_of
 from deletekit.maintenance.verify.finding_kinds import REPAIRS
 from deletekit.maintenance.verify.report import DAMAGE, Finding, error
 from deletekit.maintenance.verify.run import verify

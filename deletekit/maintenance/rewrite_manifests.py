@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Any
 
 from deletekit.commit.change import Base, ManifestRewrite
@@ -19,6 +19,7 @@ from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import ManifestEntry
 from deletekit.formats.manifest_list import ManifestFile
+from deletekit.maintenance.file_groups import in_parts
 from deletekit.table.metadata import MAIN
 from deletekit.table.properties import value_of
 from deletekit.table.snapshot import SnapshotReader
@@ -125,8 +126,7 @@ def _clustered(listed: Sequence[ManifestFile], reader: SnapshotReader, target: i
     everything = sum(len(reader.entries(m)) for m in listed)
     size = sum(m.manifest_length for m in listed) * len(entries) // everything
     parts = min(-(-size // target) or 1, len(entries))
-    bounds = [len(entries) * i // parts for i in range(parts + 1)]
-    return [tuple(entries[a:b]) for a, b in pairwise(bounds)]
+    return [tuple(part) for part in in_parts(entries, parts)]
 
 
 def _order(value: Any) -> tuple[bool, bool, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Unpack
 
 from deletekit.commit.change import Base, RowDelta
@@ -32,7 +31,7 @@ from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
-from deletekit.maintenance.file_groups import RewriteOptions, SizeOptions, group_delete_files, rewrite_options
+from deletekit.maintenance.file_groups import RewriteOptions, SizeOptions, group_delete_files, in_parts, rewrite_options
 from deletekit.maintenance.head_files import Head, check_delete_rewrite, replacing
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
@@ -89,10 +88,6 @@ def rewrite_position_deletes(
     """
     check_delete_rewrite(table, where, ref, commit_properties)
     chosen = rewrite_options(table.metadata, "write.delete.target-file-size-bytes", options)
-    if dry_run:
-        base = read_base(table, ref)
-        groups = _groups(base, Head(table.io, base), where, chosen)
-        return replace(_report([e.data_file for group in groups for e in group], None), dry_run=True)
     runner = engine_or_default(engine)
 
     def build(base: Base) -> RowDelta:
@@ -100,16 +95,19 @@ def rewrite_position_deletes(
         groups = _groups(base, head, where, chosen)
         return position_delete_rewrite(base, head, groups, chosen, runner)
 
-    done = commit(plan_change(table, build, ref=ref, properties=commit_properties))
-    return _report(done.removed_delete_files, done if done.snapshot_id is not None else None)
-
-
-def _report(files: Sequence[ContentFile], done: Commit | None) -> RewrittenPositionDeletes:
+    done, files = Commit(), list[ContentFile]()
+    if dry_run:
+        base = read_base(table, ref)
+        files += (e.data_file for group in _groups(base, Head(table.io, base), where, chosen) for e in group)
+    else:
+        done = commit(plan_change(table, build, ref=ref, properties=commit_properties))
+        files += done.removed_delete_files
     return RewrittenPositionDeletes(
         rewritten_delete_files=tuple(f.file_path for f in files),
-        added_delete_files=tuple(f.file_path for f in done.added_delete_files) if done else (),
+        added_delete_files=tuple(f.file_path for f in done.added_delete_files),
         rewritten_bytes=sum(f.file_size_in_bytes for f in files),
-        commit=done,
+        commit=done if done.snapshot_id is not None else None,
+        dry_run=dry_run,
     )
 
 
@@ -162,9 +160,7 @@ def _to_files(
     deletes = [merged[path] for path in sorted(merged)]
     size = sum(e.data_file.file_size_in_bytes for e in group)
     count = min(options.output_files(size) if options else 1, len(deletes)) or 1
-    bounds = [len(deletes) * i // count for i in range(count + 1)]
-    parts = [deletes[a:b] for a, b in pairwise(bounds)]
-    files = tuple(f for part in parts for f in write_positions(write, part, granularity))
+    files = tuple(f for part in in_parts(deletes, count) for f in write_positions(write, part, granularity))
     return Replacement(added_delete_files=files, removed_delete_files=(), removed_data_files=())
 
 

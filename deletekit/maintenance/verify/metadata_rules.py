@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_type_hints
 
 from deletekit.errors import DeletekitError
 from deletekit.maintenance.verify.report import DAMAGE, Finding, error, from_error, guarded, warning
@@ -22,16 +22,7 @@ from deletekit.table.properties import NAME_MAPPING
 _CLOCK_SKEW_MS = 60_000
 """How much Java's TableMetadata lets the clocks of two writers differ."""
 
-_SNAPSHOT_TYPES: Mapping[str, Any] = {
-    "snapshot_id": int,
-    "sequence_number": int,
-    "timestamp_ms": int,
-    "parent_snapshot_id": int | None,
-    "schema_id": int | None,
-    "first_row_id": int | None,
-    "added_rows": int | None,
-    "manifest_list": str | None,
-}
+_SNAPSHOT_TYPES = {n: t for n, t in get_type_hints(Snapshot).items() if n not in ("manifests", "summary")}
 
 
 def check_metadata(metadata: TableMetadata) -> Iterator[Finding]:

@@ -18,11 +18,10 @@ from deletekit.deletes.which_apply import referenced_path
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.formats.content_file import ContentFile, DeleteFile, ManifestEntry
+from deletekit.formats.content_file import ContentFile, DeleteFile
 from deletekit.formats.manifest_list import ManifestFile
-from deletekit.maintenance.verify.data_file_rules import check_data_file
-from deletekit.maintenance.verify.delete_file_rules import DeleteContent, check_delete_file
 from deletekit.maintenance.verify.dropped_deletes import check_dropped_deletes
+from deletekit.maintenance.verify.file_rules import CheckedFile, check_data_file, check_delete_file
 from deletekit.maintenance.verify.manifest_rules import check_list, check_manifest
 from deletekit.maintenance.verify.metadata_rules import check_metadata, check_named_files, usable_snapshots
 from deletekit.maintenance.verify.report import (
@@ -165,7 +164,7 @@ class _Verification:
                     files.setdefault(delete.file_path, {})[delete.identity] = delete
         check = partial(check_delete_file, self.io, self.metadata)
         results = self.engine.map(check, [tuple(f.values()) for f in files.values()])
-        contents: dict[tuple[Any, ...], DeleteContent] = {}
+        contents: dict[tuple[Any, ...], CheckedFile] = {}
         for path, content in zip(files, results, strict=True):
             self.checked["delete_files"] += len(files[path])
             self.checked["rows"] += content.rows
@@ -175,14 +174,14 @@ class _Verification:
             self.findings.add(_against_data(snapshot, contents), (snapshot_id,))
 
     def _data_files(self, opened: Mapping[int, SnapshotFiles], within: Mapping[str, Sequence[int]]) -> None:
-        entries: dict[str, ManifestEntry] = {}
+        files: dict[str, ContentFile] = {}
         for snapshot in opened.values():
-            entries |= {path: entry for path, entry in snapshot.by_path.items() if path in within}
-        results = self.engine.map(partial(check_data_file, self.io, self.metadata, self.level), list(entries.values()))
-        for path, (findings, rows) in zip(entries, results, strict=True):
+            files |= {path: entry.data_file for path, entry in snapshot.by_path.items() if path in within}
+        results = self.engine.map(partial(check_data_file, self.io, self.metadata, self.level), list(files.values()))
+        for path, content in zip(files, results, strict=True):
             self.checked["data_files"] += 1
-            self.checked["rows"] += rows
-            self.findings.add(findings, within[path])
+            self.checked["rows"] += content.rows
+            self.findings.add(content.findings, within[path])
 
     def _dropped_deletes(self, opened: Iterable[int]) -> None:
         context, reader = ReadContext(self.io, self.metadata), SnapshotReader(self.io, self.metadata)
@@ -211,7 +210,7 @@ def _check_size(io: FileIO, file: ContentFile) -> list[Finding]:
     return list(differs("file-size", "file has another size", "file_size_in_bytes", stated, found, file=path))
 
 
-def _against_data(live: SnapshotFiles, contents: Mapping[tuple[Any, ...], DeleteContent]) -> Iterable[Finding]:
+def _against_data(live: SnapshotFiles, contents: Mapping[tuple[Any, ...], CheckedFile]) -> Iterable[Finding]:
     """Check positions against the data files that they are in."""
     dangling = {delete.identity for _, delete in live.dangling()}
     for entry, delete in live.deletes:
