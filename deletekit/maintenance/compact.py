@@ -189,7 +189,7 @@ class _Part:
 
     def _build(self, base: Base) -> RowDelta:
         try:
-            head = Head(base.table.io, base)
+            head = Head(base)
             stale = [g for g in self.groups if not head.still_holds(g)]
             self.groups = [g for g in self.groups if g not in stale]
             self._discard(stale)

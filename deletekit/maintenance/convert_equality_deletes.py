@@ -80,14 +80,14 @@ def convert_equality_deletes(
     plans: list[_Plan] = []
 
     def build(base: Base) -> RowDelta:
-        head = Head(base.table.io, base)
+        head = Head(base)
         plans.append(_plan(base, head, where))
         return _delta(base, head.context, plans[-1], runner)
 
     done = Commit()
     if dry_run:
         base = read_base(table, ref)
-        plans.append(_plan(base, Head(table.io, base), where))
+        plans.append(_plan(base, Head(base), where))
     else:
         done = commit(plan_change(table, build, ref=ref, properties=commit_properties))
     return ConvertedEqualityDeletes(

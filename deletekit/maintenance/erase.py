@@ -199,7 +199,7 @@ class _Erasing:
         return {h.content for h in self.holding.of(metadata, [snapshot] if snapshot else [])}
 
     def _without_stored_rows(self, base: Base) -> RowDelta:
-        head = Head(base.table.io, base)
+        head = Head(base)
         entries = [e for e, _ in head.deletes(FileContent.POSITION_DELETES)]
         rows = self.holding.rows_in(base.metadata, entries)
         groups = [(e,) for e, n in zip(entries, rows, strict=True) if n != 0]
@@ -208,7 +208,7 @@ class _Erasing:
     def _without_rows(self, base: Base) -> RowDelta:
         if base.snapshot is None:
             return RowDelta()
-        head = Head(base.table.io, base)
+        head = Head(base)
         context, write = head.context, base.write
         entries = list(base.reader.live_entries(base.snapshot, ManifestContent.DATA))
         rows = self.holding.rows_in(base.metadata, entries)

@@ -16,15 +16,7 @@ from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.maintenance.reachable import (
-    DATA,
-    MANIFEST,
-    MANIFEST_LIST,
-    STATISTICS,
-    Reachability,
-    read_latest,
-    statistics_files,
-)
+from deletekit.maintenance.reachable import Reachability, read_latest, statistics_files
 from deletekit.maintenance.remove_files import check_gc_enabled, check_not_needed, remove_files
 from deletekit.maintenance.retention import Expiry, ExpiryRequest, plan_expiry
 from deletekit.table.locations import KnownFiles, SpellingRules
@@ -64,13 +56,13 @@ class ExpiredSnapshots:
 
 # Files are removed in this order: what a crash leaves is then still explained by what leads to it.
 _FIELDS = {
-    DATA: "deleted_data_files",
+    "data": "deleted_data_files",
     "position-delete": "deleted_position_delete_files",
     "deletion-vector": "deleted_deletion_vector_files",
     "equality-delete": "deleted_equality_delete_files",
-    MANIFEST: "deleted_manifest_files",
-    MANIFEST_LIST: "deleted_manifest_lists",
-    STATISTICS: "deleted_statistics_files",
+    "manifest": "deleted_manifest_files",
+    "manifest-list": "deleted_manifest_lists",
+    "statistics": "deleted_statistics_files",
 }
 
 
@@ -257,12 +249,12 @@ def _unreachable(
     needed = {*kept, *_lists(after.snapshots.values()), *statistics_files(after), *metadata_files}
     known = KnownFiles(rules, needed)
     ids = [s.snapshot_id for s in expiry.snapshots]
-    others = dict.fromkeys(expired, MANIFEST) | dict.fromkeys(_lists(expiry.snapshots), MANIFEST_LIST)
-    others |= dict.fromkeys(statistics_files(before, ids), STATISTICS)
+    others = dict.fromkeys(expired, "manifest") | dict.fromkeys(_lists(expiry.snapshots), "manifest-list")
+    others |= dict.fromkeys(statistics_files(before, ids), "statistics")
     others = {path: kind for path, kind in others.items() if path not in known}
     candidates = reachability.content([m for p, m in expired.items() if p in others], missing_ok=True)
     # A manifest list was read, so it cannot be a live data file by another name. Anything else can.
-    if candidates or not {*others.values()} <= {MANIFEST_LIST}:
+    if candidates or not {*others.values()} <= {"manifest-list"}:
         live = reachability.content(kept.values())
         needed |= live.keys()
         known.add(live)

@@ -26,7 +26,6 @@ from deletekit.deletes.which_apply import Scope, is_global, newest_covered, refe
 from deletekit.deletes.write_context import check_parquet_only, granularity_of
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.table.file_io import FileIO
 from deletekit.table.live_files import LiveFiles
 from deletekit.table.table import Table
 
@@ -72,11 +71,11 @@ class RewrittenGroup:
 class Head:
     """The live files of a branch's head."""
 
-    def __init__(self, io: FileIO, base: Base) -> None:
+    def __init__(self, base: Base) -> None:
         # Not the base itself: a head goes to Spark's workers, and the base has the catalog.
         self._snapshot, self._reader = base.snapshot, base.reader
         self._data = LiveFiles(base.reader, base.snapshot, ManifestContent.DATA)
-        self.context = ReadContext(io, base.metadata)
+        self.context = ReadContext(base.table.io, base.metadata)
 
     def tasks(self, paths: Collection[str]) -> list[ScanTask]:
         """Return those of these data files that are live, with all their deletes, in the order of `paths`."""

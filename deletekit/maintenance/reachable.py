@@ -28,8 +28,6 @@ _V = TypeVar("_V")
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
-DATA, MANIFEST, MANIFEST_LIST, STATISTICS = "data", "manifest", "manifest-list", "statistics"
-
 
 @dataclass
 class Reachability:
@@ -64,9 +62,9 @@ class Reachability:
         """Return every file, by path, that a snapshot of the metadata leads to, and statistics. Raises as `content`."""
         manifests = self.manifests(metadata, metadata.snapshots.values())
         out = self.content(manifests.values())
-        out |= dict.fromkeys(manifests, MANIFEST)
-        out |= {s.manifest_list: MANIFEST_LIST for s in metadata.snapshots.values() if s.manifest_list is not None}
-        return out | dict.fromkeys(statistics_files(metadata), STATISTICS)
+        out |= dict.fromkeys(manifests, "manifest")
+        out |= {s.manifest_list: "manifest-list" for s in metadata.snapshots.values() if s.manifest_list is not None}
+        return out | dict.fromkeys(statistics_files(metadata), "statistics")
 
     def _once(self, known: dict[_K, _V], wanted: Mapping[_K, _T], read: Callable[[_T], _V | None]) -> list[_V]:
         """Return what was read of the wanted items. Read those that are not known; None is a missing file."""
@@ -108,7 +106,7 @@ def _read_manifest(io: FileIO, missing_ok: bool, listed: ManifestFile) -> Mappin
     except DeletekitError as e:
         raise e.in_file(path) from e
     files = (e.data_file for e in manifest.entries if e.is_live)
-    return {f.file_path: f.kind if isinstance(f, DeleteFile) else DATA for f in files}
+    return {f.file_path: f.kind if isinstance(f, DeleteFile) else "data" for f in files}
 
 
 def read_latest(table: Table, read: Callable[[TableMetadata], _R]) -> _R:

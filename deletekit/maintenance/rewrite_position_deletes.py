@@ -91,14 +91,14 @@ def rewrite_position_deletes(
     runner = engine_or_default(engine)
 
     def build(base: Base) -> RowDelta:
-        head = Head(base.table.io, base)
+        head = Head(base)
         groups = _groups(base, head, where, chosen)
         return position_delete_rewrite(base, head, groups, chosen, runner)
 
     done, files = Commit(), list[ContentFile]()
     if dry_run:
         base = read_base(table, ref)
-        files += (e.data_file for group in _groups(base, Head(table.io, base), where, chosen) for e in group)
+        files += (e.data_file for group in _groups(base, Head(base), where, chosen) for e in group)
     else:
         done = commit(plan_change(table, build, ref=ref, properties=commit_properties))
         files += done.removed_delete_files
