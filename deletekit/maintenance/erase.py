@@ -31,8 +31,7 @@ from deletekit.maintenance.convert_equality_deletes import convert_equality_dele
 from deletekit.maintenance.expire_snapshots import ExpiredSnapshots, expire_only
 from deletekit.maintenance.files_with_values import Holding, HoldingFiles
 from deletekit.maintenance.head_files import Head
-from deletekit.maintenance.reachable import read_latest
-from deletekit.maintenance.remove_files import check_gc_enabled
+from deletekit.maintenance.reachable import check_gc_enabled, read_latest
 from deletekit.maintenance.rewrite_position_deletes import position_delete_rewrite
 from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import MAIN, TableMetadata

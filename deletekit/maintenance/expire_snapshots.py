@@ -2,12 +2,14 @@
 
 The commit comes first. Which files to remove is decided on the metadata after it, so that a file which a concurrent
 commit uses stays. If it is unknown whether the commit happened, no file is removed.
-Spec: "Snapshot Retention Policy"; Java RemoveSnapshots and ReachableFileCleanup.
+The head of a retained ref never expires.
+Spec: "Snapshot Retention Policy"; properties `history.expire.*`; Java RemoveSnapshots and ReachableFileCleanup.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -16,16 +18,45 @@ from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.maintenance.reachable import Reachability, read_latest, statistics_files
-from deletekit.maintenance.remove_files import check_gc_enabled, check_not_needed, remove_files
-from deletekit.maintenance.retention import Expiry, ExpiryRequest, plan_expiry
+from deletekit.maintenance.reachable import (
+    Reachability,
+    check_gc_enabled,
+    check_not_needed,
+    read_latest,
+    remove_files,
+    statistics_files,
+)
+from deletekit.table.ancestry import ancestors
 from deletekit.table.locations import KnownFiles, SpellingRules
-from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.metadata_file import logged_files
 from deletekit.table.own_places import check_own_metadata
+from deletekit.table.properties import value_of
 from deletekit.table.sink_batches import KEPT_FOR_EVER, rewound_sinks
 from deletekit.table.table import Table
 from deletekit.verbs.shared.read_options import milliseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryRequest:
+    """What a call asks for. None means the table's property. `now_ms` is the time of the call.
+
+    Without `by_policy`, only `snapshot_ids` expire, except heads.
+    """
+
+    now_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+    older_than_ms: int | None = None
+    retain_last: int | None = None
+    snapshot_ids: tuple[int, ...] = ()
+    by_policy: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expiry:
+    """Snapshots and refs to remove, in the metadata's order."""
+
+    snapshots: tuple[Snapshot, ...] = ()
+    refs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,3 +297,66 @@ def _unreachable(
 
 def _lists(snapshots: Iterable[Snapshot]) -> set[str]:
     return {s.manifest_list for s in snapshots if s.manifest_list is not None}
+
+
+# --- the retention policy ---------------------------------------------------------------------------------------------
+
+
+def plan_expiry(metadata: TableMetadata, request: ExpiryRequest) -> Expiry:
+    """Decide what expires, as Java's RemoveSnapshots does.
+
+    A ref expires by the age of its head; `main` never does. A branch keeps its newest ancestors: as many as its
+    `min-snapshots-to-keep`, and all that are young enough. A tag keeps its one snapshot. A snapshot that no ref leads
+    to (staged, or rolled back from) is kept while it is young. Named ids expire whatever their age.
+
+    Raises InvalidInputError for a named snapshot that is the head of a retained ref, or a property that is no number.
+    """
+    if not request.by_policy:
+        wanted = set(request.snapshot_ids) - {int(ref["snapshot-id"]) for ref in metadata.refs.values()}
+        return Expiry(snapshots=tuple(s for i, s in metadata.snapshots.items() if i in wanted))
+    older_than = request.older_than_ms
+    if older_than is None:
+        older_than = request.now_ms - value_of(metadata.properties, "history.expire.max-snapshot-age-ms")
+    keep = request.retain_last or value_of(metadata.properties, "history.expire.min-snapshots-to-keep")
+    refs = _retained_refs(metadata, request.now_ms)
+    heads = {int(ref["snapshot-id"]): name for name, ref in refs.items()}
+    for snapshot_id in request.snapshot_ids:
+        if snapshot_id in heads:
+            raise InvalidInputError(
+                "snapshot is the head of a branch or tag, and cannot expire",
+                kind="referenced-snapshot",
+                field="snapshot_ids",
+                found=f"{snapshot_id}, of {heads[snapshot_id]}",
+            )
+    retained, referenced = set(heads), set(heads)
+    for ref in refs.values():
+        if ref.get("type") == "branch":
+            retained |= set(_kept_by_branch(metadata, ref, request.now_ms, older_than, keep))
+            referenced |= {s.snapshot_id for s in ancestors(metadata, int(ref["snapshot-id"]))}
+    retained |= {i for i, s in metadata.snapshots.items() if i not in referenced and s.timestamp_ms >= older_than}
+    named = set(request.snapshot_ids)
+    expired = tuple(s for i, s in metadata.snapshots.items() if i not in retained or i in named)
+    return Expiry(snapshots=expired, refs=tuple(name for name in metadata.refs if name not in refs))
+
+
+def _retained_refs(metadata: TableMetadata, now_ms: int) -> dict[str, Mapping[str, Any]]:
+    longest = value_of(metadata.properties, "history.expire.max-ref-age-ms")
+    out = {}
+    for name, ref in metadata.refs.items():
+        allowed = ref.get("max-ref-age-ms")
+        age = now_ms - metadata.snapshots[int(ref["snapshot-id"])].timestamp_ms
+        if name == MAIN or age <= (longest if allowed is None else int(allowed)):
+            out[name] = ref
+    return out
+
+
+def _kept_by_branch(
+    metadata: TableMetadata, branch: Mapping[str, Any], now_ms: int, older_than: int, keep: int
+) -> Iterator[int]:
+    """Yield the kept ancestors, newest first. The first that is neither among the newest nor young ends them (Java)."""
+    age, least = branch.get("max-snapshot-age-ms"), branch.get("min-snapshots-to-keep")
+    before = older_than if age is None else now_ms - int(age)
+    for i, snapshot in enumerate(ancestors(metadata, int(branch["snapshot-id"]))):
+        if i >= (keep if least is None else int(least)) and snapshot.timestamp_ms < before:
+            return
+        yield snapshot.snapshot_id

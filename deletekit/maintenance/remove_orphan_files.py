@@ -16,8 +16,7 @@ from typing import Any, Literal, get_args
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import UNREADABLE, InvalidInputError
-from deletekit.maintenance.reachable import Reachability, read_latest
-from deletekit.maintenance.remove_files import check_gc_enabled, check_not_needed, remove_files
+from deletekit.maintenance.reachable import Reachability, check_gc_enabled, check_not_needed, read_latest, remove_files
 from deletekit.table.locations import KnownFiles, SpellingRules, is_ambiguous, is_below, mismatches
 from deletekit.table.metadata import TableMetadata, parse_metadata
 from deletekit.table.metadata_file import METADATA_SUFFIXES, logged_files
