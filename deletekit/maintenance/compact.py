@@ -166,7 +166,7 @@ class _Part:
 
     Attributes
     ----------
-    todo: the paths of each group that is to be rewritten.
+    todo: the paths of each group that must still be rewritten.
     groups: those that are rewritten.
     """
 

@@ -126,7 +126,7 @@ def _cut_off(older_than: int | str | datetime | None, force: bool) -> int:
 def _location(table: Table, wanted: str | None, rules: SpellingRules) -> str:
     metadata = table.metadata
     if wanted is None:
-        # If `write.metadata.path` names another folder, nothing but the metadata says that the location is the table's.
+        # If `write.metadata.path` names another folder, only the metadata says that the location is the table's.
         if not is_below(rules.key(table.metadata_location), rules.folder(metadata.location)):
             message = "the table's metadata file does not lie below its location: name the location to look in"
             file, expected = table.metadata_location, metadata.location

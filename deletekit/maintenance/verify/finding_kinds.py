@@ -23,7 +23,7 @@ KINDS: Mapping[str, str] = {
     "last-sequence-number": "no snapshot's sequence number is above it",
     "snapshot-sequence": "a snapshot's sequence number is its own and above its parent's",
     "snapshot-parent": "following parents ends",
-    "timestamp-order": "snapshots, logs and last-updated-ms follow each other, but for a minute of clock skew",
+    "timestamp-order": "snapshots, logs and last-updated-ms follow each other, with a minute of clock skew allowed",
     "snapshot-log": "the snapshot log names known snapshots and ends with the current one",
     "next-row-id": "a snapshot takes its row ids below next-row-id",
     "snapshot-row-ids": "snapshots of v3 take row ids that no other takes",
