@@ -139,11 +139,7 @@ def erase(
     for ref in refs:
         work.clean(ref)
     tags = _drop_tags(table, holding) if all_refs else {}
-    # Expire snapshots with the rows, of these refs ("" is no ref) and of dropped tags. Heads stay.
-    found = read_latest(table, lambda now: _by_ref(now, holding))
-    held = (h.snapshot_id for ref in (("", *refs) if unreferenced else refs) for h in found.get(ref, ()))
-    ids = set(held).union(*tags.values()) - {int(ref["snapshot-id"]) for ref in table.metadata.refs.values()}
-    expired = expire_only(table, sorted(ids), runner, other_locations) if ids else None
+    expired = work.expire(("", *refs) if unreferenced else refs, tags, other_locations)
     remaining = read_latest(table, lambda now: _by_ref(now, holding))
     return Erasure(
         refs=tuple(refs),
@@ -192,6 +188,15 @@ class _Erasing:
         for build in (self._without_stored_rows, self._without_rows, _without_removed):
             done = commit(plan_change(self.table, build, ref=ref, properties=self.properties))
             self.commits += [done] if done.snapshot_id is not None else []
+
+    def expire(
+        self, refs: Sequence[str], tags: Mapping[str, set[int]], other_locations: Sequence[str]
+    ) -> ExpiredSnapshots | None:
+        """Expire snapshots with the rows, of these refs ("" is no ref) and of dropped tags. Heads stay."""
+        found = read_latest(self.table, lambda now: _by_ref(now, self.holding))
+        held = {h.snapshot_id for ref in refs for h in found.get(ref, ())}
+        ids = held.union(*tags.values()) - {int(ref["snapshot-id"]) for ref in self.table.metadata.refs.values()}
+        return expire_only(self.table, sorted(ids), self.engine, other_locations) if ids else None
 
     def _contents(self, metadata: TableMetadata, ref: str) -> set[str]:
         snapshot = metadata.snapshot_of_ref(ref)

@@ -92,9 +92,8 @@ def remove_orphan_files(
         raise _refused("unknown mode", "mode", "prefix_mismatch_mode", mode, ", ".join(_MODES))
     before_ms = _cut_off(older_than, force)
     root = _location(table, location, rules)
-    current = table.metadata_location
     everything = list(table.io.list(root))
-    _check_seen(table, current, root, (f.path for f in everything), rules)
+    _check_seen(table, root, (f.path for f in everything), rules)
     listed = [f for f in everything if not _is_hidden(f.path, root, metadata)]
     runner = engine_or_default(engine)
     _check_alone(table.refresh(), [f.path for f in listed], rules)
@@ -138,8 +137,9 @@ def _location(table: Table, wanted: str | None, rules: SpellingRules) -> str:
     return wanted.rstrip("/")
 
 
-def _check_seen(table: Table, current: str, root: str, listed: Iterable[str], rules: SpellingRules) -> None:
+def _check_seen(table: Table, root: str, listed: Iterable[str], rules: SpellingRules) -> None:
     """Refuse a listing without the table's own metadata file: it names files differently from the table."""
+    current = table.metadata_location
     wanted = rules.names(current)
     here = any(is_below(place._replace(scheme=place.scheme or "file"), rules.folder(root)) for place in wanted)
     if here and rules.key(current) not in map(rules.key, listed) and table.io.exists(current):
