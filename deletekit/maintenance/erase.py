@@ -127,15 +127,13 @@ def erase(
     Raises InvalidInputError for no filter, a bad filter, a tag in `refs`, or as `expire_snapshots`, before anything
     changes; then as every commit. Earlier commits stay; calling again continues.
     """
-    bound = _checked(table, where, refs, commit_properties)
+    holding = HoldingFiles(table.io, _checked(table, where, refs, commit_properties), engine_or_default(engine))
     if all_refs:
         refs = [name for name, ref in table.metadata.refs.items() if ref.get("type") != "tag"]
-    runner = engine_or_default(engine)
-    holding = HoldingFiles(table.io, bound, runner)
     if dry_run:
         remaining = read_latest(table, lambda now: _by_ref(now, holding))
         return Erasure(refs=tuple(refs), remaining=remaining, files_read=len(holding.rows), dry_run=True)
-    work = _Erasing(table, bound, holding, runner, commit_properties)
+    work = _Erasing(table, holding, commit_properties)
     for ref in refs:
         work.clean(ref)
     tags = _drop_tags(table, holding) if all_refs else {}
@@ -172,9 +170,7 @@ class _Erasing:
     """Rewrites branches without the rows."""
 
     table: Table
-    bound: BooleanExpression
     holding: HoldingFiles
-    engine: Engine
     properties: Mapping[str, str] | None
     commits: list[Commit] = field(default_factory=list)
 
@@ -182,7 +178,7 @@ class _Erasing:
         """Rewrite the head of a branch until none of its files holds the rows."""
         if "equality-delete" in read_latest(self.table, lambda now: self._contents(now, ref)):
             converted = convert_equality_deletes(
-                self.table, ref=ref, engine=self.engine, commit_properties=self.properties
+                self.table, ref=ref, engine=self.holding.engine, commit_properties=self.properties
             )
             self.commits += [converted.commit] if converted.commit else []
         for build in (self._without_stored_rows, self._without_rows, _without_removed):
@@ -196,7 +192,7 @@ class _Erasing:
         found = read_latest(self.table, lambda now: _by_ref(now, self.holding))
         held = {h.snapshot_id for ref in refs for h in found.get(ref, ())}
         ids = held.union(*tags.values()) - {int(ref["snapshot-id"]) for ref in self.table.metadata.refs.values()}
-        return expire_only(self.table, sorted(ids), self.engine, other_locations) if ids else None
+        return expire_only(self.table, sorted(ids), self.holding.engine, other_locations) if ids else None
 
     def _contents(self, metadata: TableMetadata, ref: str) -> set[str]:
         snapshot = metadata.snapshot_of_ref(ref)
@@ -207,7 +203,7 @@ class _Erasing:
         entries = [e for e, _ in head.deletes(FileContent.POSITION_DELETES)]
         rows = self.holding.rows_in(base.metadata, entries)
         groups = [(e,) for e, n in zip(entries, rows, strict=True) if n != 0]
-        return position_delete_rewrite(base, head, groups, None, self.engine) if groups else RowDelta()
+        return position_delete_rewrite(base, head, groups, None, self.holding.engine) if groups else RowDelta()
 
     def _without_rows(self, base: Base) -> RowDelta:
         if base.snapshot is None:
@@ -218,9 +214,9 @@ class _Erasing:
         rows = self.holding.rows_in(base.metadata, entries)
         paths = [e.data_file.file_path for e, n in zip(entries, rows, strict=True) if n != 0]
         left = {scope_of(e.data_file) for e, n in zip(entries, rows, strict=True) if n == 0}
-        tasks, drop = head.tasks(paths), self.bound
+        tasks, drop = head.tasks(paths), self.holding.bound
         rewritten = [] if isinstance(drop, AlwaysTrue) else tasks
-        new = self.engine.map(lambda t: rewrite_data_files(context, write, [t], drop=drop), rewritten)
+        new = self.holding.engine.map(lambda t: rewrite_data_files(context, write, [t], drop=drop), rewritten)
         removed = (*head.own_deletes(paths), *self._empty_places(head, left))
         return RowDelta(
             added_data_files=tuple(f for files in new for f in files),
