@@ -33,16 +33,7 @@ from deletekit.formats.puffin import DELETION_VECTOR_V1, FileMetadata
 from deletekit.formats.reserved_fields import FILE_PATH_ID, POS_ID
 from deletekit.formats.tabular import TabularFile, open_tabular, read_all
 from deletekit.maintenance.verify.column_stats import FileStats
-from deletekit.maintenance.verify.report import (
-    DAMAGE,
-    Finding,
-    Level,
-    differs,
-    error,
-    from_error,
-    in_file,
-    not_checked,
-)
+from deletekit.maintenance.verify.report import DAMAGE, Finding, differs, error, from_error, in_file, not_checked
 from deletekit.table.file_io import FileIO, read_puffin_footer
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import partition_values, schema_of_spec
@@ -66,11 +57,21 @@ class CheckedFile:
     rows: int = 0
 
 
-def check_data_file(io: FileIO, metadata: TableMetadata, level: Level, file: ContentFile) -> CheckedFile:
+def check_size(io: FileIO, file: ContentFile) -> list[Finding]:
+    """Check that a file exists, and its size."""
+    path, stated = file.file_path, file.file_size_in_bytes
+    try:
+        found = io.size(path)
+    except DAMAGE as e:
+        return [from_error(e, path, "file_path")]
+    return list(differs("file-size", "file has another size", "file_size_in_bytes", stated, found, file=path))
+
+
+def check_data_file(io: FileIO, metadata: TableMetadata, every_row: bool, file: ContentFile) -> CheckedFile:
     """Check a data file. An Avro file has no footer: it is opened for its rows only."""
-    if level != "data" and file.file_format == "AVRO" and file.key_metadata is None:
+    if not every_row and file.file_format == "AVRO" and file.key_metadata is None:
         return CheckedFile()
-    return _opened(io, file, partial(_data_file, metadata, level, file))
+    return _opened(io, file, partial(_data_file, metadata, every_row, file))
 
 
 def check_delete_file(io: FileIO, metadata: TableMetadata, files: Sequence[DeleteFile]) -> CheckedFile:
@@ -105,7 +106,7 @@ def _with_ids(schema: pa.Schema, metadata: TableMetadata) -> pa.Schema | Finding
 
 
 def _data_file(
-    metadata: TableMetadata, level: Level, file: ContentFile, source: Any, checked: CheckedFile
+    metadata: TableMetadata, every_row: bool, file: ContentFile, source: Any, checked: CheckedFile
 ) -> Iterator[Finding]:
     opened = open_tabular(source, file.file_format)
     if file.file_format == "PARQUET":
@@ -115,7 +116,7 @@ def _data_file(
     schema = _with_ids(opened.schema, metadata)
     if isinstance(schema, Finding):
         yield schema
-    elif level == "data":
+    elif every_row:
         yield from _Rows(file, metadata, opened, schema).check()
         checked.rows = count
 

@@ -15,14 +15,7 @@ from typing import Any
 from pyiceberg.schema import index_by_id
 
 from deletekit.formats.avro import read_container
-from deletekit.formats.content_file import (
-    ContentFile,
-    DataFile,
-    DeleteFile,
-    EntryStatus,
-    FileContent,
-    ManifestEntry,
-)
+from deletekit.formats.content_file import ContentFile, DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import FieldSummary, ManifestContent, ManifestFile, read_manifest_list
 from deletekit.formats.manifests import Manifest, inherit, read_manifest
 from deletekit.maintenance.verify.column_stats import are_ordered, is_range

@@ -14,28 +14,17 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 from deletekit.deletes.read import ReadContext
-from deletekit.deletes.which_apply import referenced_path
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import ContentFile, DeleteFile
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.maintenance.verify.dropped_deletes import check_dropped_deletes
-from deletekit.maintenance.verify.file_rules import CheckedFile, check_data_file, check_delete_file
+from deletekit.maintenance.verify.file_rules import check_data_file, check_delete_file, check_size
 from deletekit.maintenance.verify.manifest_rules import check_list, check_manifest
 from deletekit.maintenance.verify.metadata_rules import check_metadata, check_named_files, usable_snapshots
-from deletekit.maintenance.verify.report import (
-    DAMAGE,
-    Finding,
-    Findings,
-    Level,
-    VerifyReport,
-    differs,
-    from_error,
-    guarded,
-    warning,
-)
-from deletekit.maintenance.verify.snapshot_rules import SnapshotFiles, check_snapshot
+from deletekit.maintenance.verify.report import DAMAGE, Finding, Findings, Level, VerifyReport, guarded
+from deletekit.maintenance.verify.snapshot_rules import SnapshotFiles, check_positions, check_snapshot
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
@@ -146,7 +135,7 @@ class _Verification:
                 files.setdefault(entry.data_file.file_path, entry.data_file)
                 snapshots.setdefault(entry.data_file.file_path, []).append(snapshot_id)
         missing = set()
-        sizes = self.engine.map(partial(_check_size, self.io), list(files.values()))
+        sizes = self.engine.map(partial(check_size, self.io), list(files.values()))
         for path, found in zip(files, sizes, strict=True):
             self.findings.add(found, snapshots[path])
             missing |= {path for f in found if f.kind == "missing-file"}
@@ -164,20 +153,22 @@ class _Verification:
                     files.setdefault(delete.file_path, {})[delete.identity] = delete
         check = partial(check_delete_file, self.io, self.metadata)
         results = self.engine.map(check, [tuple(f.values()) for f in files.values()])
-        contents: dict[tuple[Any, ...], CheckedFile] = {}
+        positions: dict[tuple[Any, ...], Mapping[str, int]] = {}
         for path, content in zip(files, results, strict=True):
             self.checked["delete_files"] += len(files[path])
             self.checked["rows"] += content.rows
             self.findings.add(content.findings, within[path])
-            contents |= dict.fromkeys(files[path], content)
+            positions |= content.last_positions
         for snapshot_id, snapshot in opened.items():
-            self.findings.add(_against_data(snapshot, contents), (snapshot_id,))
+            self.findings.add(check_positions(snapshot, positions), (snapshot_id,))
 
     def _data_files(self, opened: Mapping[int, SnapshotFiles], within: Mapping[str, Sequence[int]]) -> None:
         files: dict[str, ContentFile] = {}
         for snapshot in opened.values():
             files |= {path: entry.data_file for path, entry in snapshot.by_path.items() if path in within}
-        results = self.engine.map(partial(check_data_file, self.io, self.metadata, self.level), list(files.values()))
+        results = self.engine.map(
+            partial(check_data_file, self.io, self.metadata, self.level == "data"), list(files.values())
+        )
         for path, content in zip(files, results, strict=True):
             self.checked["data_files"] += 1
             self.checked["rows"] += content.rows
@@ -199,32 +190,3 @@ class _Verification:
         for finding in self.findings:
             is_past = branches.isdisjoint(finding.snapshot_ids)
             yield replace(finding, repair=None) if is_past else finding
-
-
-def _check_size(io: FileIO, file: ContentFile) -> list[Finding]:
-    path, stated = file.file_path, file.file_size_in_bytes
-    try:
-        found = io.size(path)
-    except DAMAGE as e:
-        return [from_error(e, path, "file_path")]
-    return list(differs("file-size", "file has another size", "file_size_in_bytes", stated, found, file=path))
-
-
-def _against_data(live: SnapshotFiles, contents: Mapping[tuple[Any, ...], CheckedFile]) -> Iterable[Finding]:
-    """Check positions against the data files that they are in."""
-    dangling = {delete.identity for _, delete in live.dangling()}
-    for entry, delete in live.deletes:
-        content, file = contents.get(delete.identity), delete.file_path
-        last = content.last_positions.get(delete.identity) if content is not None else None
-        if last is None:
-            continue
-        for path, position in last.items():
-            data = live.by_path.get(path)
-            if data is not None and position >= (rows := data.data_file.record_count):
-                message = f"position behind the last row of {path}"
-                yield warning("position-out-of-range", message, "pos", position, f"< {rows}", file=file)
-        is_of_partition = delete.kind == "position-delete" and referenced_path(delete) is None
-        if is_of_partition and delete.identity not in dangling and live.names_nothing(entry, last):
-            kind = "dangling-position-delete"
-            message = "delete has no effect: it names no live data file that it applies to"
-            yield warning(kind, message, found=f"{len(last)} paths", file=file, repair=kind)

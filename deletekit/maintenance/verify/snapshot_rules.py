@@ -7,7 +7,7 @@ Spec: "Deletion Vectors", "Scan Planning", "Row Lineage", "Snapshots", https://i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -106,6 +106,27 @@ def check_snapshot(
     if all(m.is_read for m in manifests):
         yield from _dangling(live)
         yield from _summary(snapshot, manifests, live)
+
+
+def check_positions(
+    live: SnapshotFiles, last_positions: Mapping[tuple[Any, ...], Mapping[str, int]]
+) -> Iterator[Finding]:
+    """Check positions against the data files that they are in. `last_positions` are the highest ones of each delete."""
+    dangling = {delete.identity for _, delete in live.dangling()}
+    for entry, delete in live.deletes:
+        last, file = last_positions.get(delete.identity), delete.file_path
+        if last is None:
+            continue
+        for path, position in last.items():
+            data = live.by_path.get(path)
+            if data is not None and position >= (rows := data.data_file.record_count):
+                message = f"position behind the last row of {path}"
+                yield warning("position-out-of-range", message, "pos", position, f"< {rows}", file=file)
+        is_of_partition = delete.kind == "position-delete" and referenced_path(delete) is None
+        if is_of_partition and delete.identity not in dangling and live.names_nothing(entry, last):
+            kind = "dangling-position-delete"
+            message = "delete has no effect: it names no live data file that it applies to"
+            yield warning(kind, message, found=f"{len(last)} paths", file=file, repair=kind)
 
 
 def _duplicates(identities: Iterable[tuple[Any, ...]]) -> Iterator[Finding]:
