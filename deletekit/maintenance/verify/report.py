@@ -59,10 +59,9 @@ class Finding:
     repair: str | None = None
 
     def __str__(self) -> str:
-        parts = [f"{self.severity} {self.kind}: {self.message}"]
-        parts += [f"{n} {v}" for n, v in (("file", self.file), ("field", self.field)) if v is not None]
-        parts += [f"{n} {v}" for n, v in (("found", self.found), ("expected", self.expected)) if v is not None]
-        return "; ".join(parts)
+        details = {n: getattr(self, n) for n in ("file", "field", "found", "expected")}
+        shown = [f"{n} {v}" for n, v in details.items() if v is not None]
+        return "; ".join([f"{self.severity} {self.kind}: {self.message}", *shown])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
