@@ -131,9 +131,11 @@ class _Verification:
         files: dict[str, ContentFile] = {}
         snapshots: dict[str, list[int]] = {}
         for snapshot_id, snapshot in live.items():
-            for entry in (*snapshot.data, *(e for e, _ in snapshot.deletes)):
-                files.setdefault(entry.data_file.file_path, entry.data_file)
-                snapshots.setdefault(entry.data_file.file_path, []).append(snapshot_id)
+            entries = (*snapshot.data, *(e for e, _ in snapshot.deletes))
+            mine = {e.data_file.file_path: e.data_file for e in entries}
+            files |= mine
+            for path in mine:
+                snapshots.setdefault(path, []).append(snapshot_id)
         missing = set()
         sizes = self.engine.map(partial(check_size, self.io), list(files.values()))
         for path, found in zip(files, sizes, strict=True):
