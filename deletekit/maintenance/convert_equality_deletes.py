@@ -82,7 +82,13 @@ def convert_equality_deletes(
     def build(base: Base) -> RowDelta:
         head = Head(base)
         plans.append(_plan(base, head, where))
-        return _delta(base, head.context, plans[-1], runner)
+        write, context = base.write, head.context  # the base has the catalog, which cannot be sent
+
+        def convert(tasks: Sequence[ScanTask]) -> Replacement:
+            return replace_deletes(write, context.loader, _hits(context, tasks))
+
+        groups = group_tasks(plans[-1].tasks, getattr(runner, "threads", 1))
+        return replacing(runner.map(convert, groups), plans[-1].converted)
 
     done = Commit()
     if dry_run:
@@ -129,16 +135,6 @@ def _plan(base: Base, head: Head, where: Filter) -> _Plan:
 
 def _by_value(task: ScanTask) -> list[DeleteFile]:
     return [d for d in task.delete_files if d.kind == "equality-delete"]
-
-
-def _delta(base: Base, context: ReadContext, plan: _Plan, engine: Engine) -> RowDelta:
-    write = base.write
-
-    def convert(tasks: Sequence[ScanTask]) -> Replacement:
-        return replace_deletes(write, context.loader, _hits(context, tasks))
-
-    groups = group_tasks(plan.tasks, getattr(engine, "threads", 1))
-    return replacing(engine.map(convert, groups), plan.converted)
 
 
 def _hits(context: ReadContext, tasks: Sequence[ScanTask]) -> Iterator[HiddenRows]:

@@ -30,6 +30,7 @@ from deletekit.table.ancestry import ancestors
 from deletekit.table.locations import KnownFiles, SpellingRules
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.metadata_file import logged_files
+from deletekit.table.metadata_update import apply_updates
 from deletekit.table.own_places import check_own_metadata
 from deletekit.table.properties import value_of
 from deletekit.table.sink_batches import KEPT_FOR_EVER, rewound_sinks
@@ -182,7 +183,8 @@ def _expired(
 
     def plan(metadata: TableMetadata) -> tuple[Expiry, tuple[dict[str, str], set[str]]]:
         expiry = plan_expiry(metadata, request)
-        return expiry, unreachable(metadata, expiry, _without(metadata, expiry))
+        after = apply_updates(metadata, _updates(metadata, expiry), request.now_ms)
+        return expiry, unreachable(metadata, expiry, after)
 
     # Read before the commit: unreadable metadata must be found while the snapshots still lead to it.
     expiry, (files, needed) = read_latest(table, plan)
@@ -237,30 +239,24 @@ def _commit(table: Table, request: ExpiryRequest, *, others_files: bool) -> tupl
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
         if not others_files:
             check_gc_enabled(metadata)
-        expiry = plan_expiry(metadata, request)
-        planned.append((metadata, expiry))
-        updates: list[Mapping[str, Any]] = [{"action": "remove-snapshot-ref", "ref-name": n} for n in expiry.refs]
-        ids = [s.snapshot_id for s in expiry.snapshots]
-        if not ids:
-            return updates
-        # The parents of snapshots show what was rolled back, and they are removed now.
-        for tag, head in rewound_sinks(metadata).items():
-            if tag not in expiry.refs:
-                to = {"ref-name": tag, "type": "tag", "snapshot-id": head, **KEPT_FOR_EVER}
-                updates.append({"action": "set-snapshot-ref", **to})
-        return [*updates, {"action": "remove-snapshots", "snapshot-ids": ids}]
+        planned.append((metadata, plan_expiry(metadata, request)))
+        return _updates(*planned[-1])
 
     commit_metadata(table, build, unchanged_refs=None)
     return planned[-1]
 
 
-def _without(metadata: TableMetadata, expiry: Expiry) -> TableMetadata:
-    """Return the metadata after the commit, as far as reachability needs it."""
-    gone = {s.snapshot_id for s in expiry.snapshots}
-    raw = dict(metadata.raw)
-    for name in ("snapshots", "statistics", "partition-statistics"):
-        raw[name] = [entry for entry in raw.get(name) or () if entry["snapshot-id"] not in gone]
-    return TableMetadata(raw)
+def _updates(metadata: TableMetadata, expiry: Expiry) -> list[Mapping[str, Any]]:
+    updates: list[Mapping[str, Any]] = [{"action": "remove-snapshot-ref", "ref-name": n} for n in expiry.refs]
+    ids = [s.snapshot_id for s in expiry.snapshots]
+    if not ids:
+        return updates
+    # The parents of snapshots show what was rolled back, and they are removed now.
+    for tag, head in rewound_sinks(metadata).items():
+        if tag not in expiry.refs:
+            to = {"ref-name": tag, "type": "tag", "snapshot-id": head, **KEPT_FOR_EVER}
+            updates.append({"action": "set-snapshot-ref", **to})
+    return [*updates, {"action": "remove-snapshots", "snapshot-ids": ids}]
 
 
 def _unreachable(

@@ -196,7 +196,9 @@ class _Plan:
         self.twice = {i for i, n in Counter(d.identity for _, d in self.live.deletes).items() if n > 1}
         if head is not None:
             self._dangling()
-            self._duplicate_vectors()
+            if "duplicate-deletion-vector" in self.kinds:
+                for path, vectors in sorted(self.live.duplicate_vectors().items()):
+                    self._rewrite("duplicate-deletion-vector", path, path, vectors)
             self._footers()
             self._dropped(head)
             self._totals(head)
@@ -247,11 +249,6 @@ class _Plan:
             last = content.last_positions.get(delete.identity)
             if last is not None and self.live.names_nothing(entry, last):
                 yield entry, delete
-
-    def _duplicate_vectors(self) -> None:
-        if "duplicate-deletion-vector" in self.kinds:
-            for path, vectors in sorted(self.live.duplicate_vectors().items()):
-                self._rewrite("duplicate-deletion-vector", path, path, vectors)
 
     def _footers(self) -> None:
         if "puffin-footer" not in self.kinds:
