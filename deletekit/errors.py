@@ -82,33 +82,27 @@ class DeletekitError(Exception):
         super().__init__(self._sentence())
 
     def _sentence(self) -> str:
-        parts = [self.message]
-        if self.file is not None:
-            parts.append(f"file {self.file}")
-        if self.field is not None:
-            parts.append(f"field {self.field}")
-        if self.found is not None:
-            parts.append(f"found {_short(self.found)}")
-        if self.expected is not None:
-            parts.append(f"expected {_short(self.expected)}")
-        return "; ".join(parts)
+        parts = [f"{name} {value}" for name, value in (("file", self.file), ("field", self.field)) if value is not None]
+        values = (("found", self.found), ("expected", self.expected))
+        parts += [f"{name} {_short(value)}" for name, value in values if value is not None]
+        return "; ".join([self.message, *parts])
 
     def in_file(self, file: str) -> DeletekitError:
         """Return the same error with `file`, for code that found it and knew only bytes."""
         if self.file is not None:
             return self
-        return type(self)(
-            self.message, kind=self.kind, file=file, field=self.field, found=self.found, expected=self.expected
-        )
+        return type(self)(self.message, **{**self._details(), "file": file})
+
+    def _details(self) -> dict[str, Any]:
+        return {k: getattr(self, k) for k in ("kind", "file", "field", "found", "expected")}
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions cross process boundaries on Spark; keyword-only arguments need help to be pickled.
-        state = {k: getattr(self, k) for k in ("kind", "file", "field", "found", "expected")}
-        return _rebuild, (type(self), self.message, state)
+        return _rebuild, (type(self), self.message, self._details())
 
 
-def _rebuild(cls: type[DeletekitError], message: str, state: dict[str, Any]) -> DeletekitError:
-    return cls(message, **state)
+def _rebuild(cls: type[DeletekitError], message: str, details: dict[str, Any]) -> DeletekitError:
+    return cls(message, **details)
 
 
 def _short(value: Any) -> str:

@@ -65,7 +65,9 @@ def split_by_partition(
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
         first = int(order[start])
-        partition = tuple(_stored(column[first], kind) for column, (_, _, kind) in zip(columns, types, strict=True))
+        partition = tuple(
+            stored_scalar(column[first], kind) for column, (_, _, kind) in zip(columns, types, strict=True)
+        )
         yield partition, table.take(pa.array(order[start:stop]))
 
 
@@ -107,8 +109,9 @@ def _partition_column(table: pa.Table, schema: Schema, field: PartitionField) ->
     return partition_values(field, source.field_type, column)
 
 
-def _stored(scalar: pa.Scalar, kind: str) -> Any:
-    if scalar.is_valid and (pa.types.is_temporal(scalar.type)):
+def stored_scalar(scalar: pa.Scalar, kind: str) -> Any:
+    """Return a partition value as a manifest stores it, from the Arrow scalar of its transform."""
+    if scalar.is_valid and pa.types.is_temporal(scalar.type):
         width = pa.int32() if pa.types.is_date32(scalar.type) else pa.int64()
         return scalar.cast(width).as_py()
     return stored_value(scalar.as_py(), kind)

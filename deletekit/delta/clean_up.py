@@ -18,9 +18,7 @@ from deletekit.delta.synced_table import DELETE_DIRECTORY, DELTA_LOCATION
 from deletekit.engines.local import LocalEngine
 from deletekit.errors import InvalidInputError
 from deletekit.maintenance.expire_snapshots import expire_owned
-from deletekit.maintenance.latest_metadata import read_latest
-from deletekit.maintenance.reachable import Reachability
-from deletekit.maintenance.remove_files import check_not_needed, remove_files
+from deletekit.maintenance.reachable import Reachability, check_not_needed, read_latest, remove_files
 from deletekit.table.locations import KnownFiles, SpellingRules
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.metadata_file import logged_files, metadata_folder

@@ -10,7 +10,6 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -86,10 +85,9 @@ def collect_metrics(table: pa.Table, mode_of: Callable[[int, str], MetricsMode])
     mode_of: (field id, dotted column name) -> mode.
     """
     metrics = Metrics()
-    leaves = chain.from_iterable(_leaves(f, f.name, c) for f, c in zip(table.schema, table.columns, strict=True))
-    for field_id, name, column in leaves:
+    for field_id, name, stored, column in leaves(table, table.schema):
         mode = mode_of(field_id, name)
-        if not mode.counts:
+        if not mode.counts or pa.types.is_null(stored.type):
             continue
         metrics.value_counts[field_id] = len(column)
         metrics.null_value_counts[field_id] = column.null_count
@@ -118,22 +116,29 @@ def single_value_bytes(value: Any, arrow_type: pa.DataType) -> bytes:
     raise InvalidInputError("type has no single-value form", kind="metrics", found=str(arrow_type))
 
 
-def _leaves(arrow_field: pa.Field, name: str, column: pa.ChunkedArray) -> Iterator[tuple[int, str, pa.ChunkedArray]]:
-    kind, field_id = arrow_field.type, field_id_of(arrow_field)
-    if pa.types.is_struct(kind):
-        for i, child in enumerate(kind):
-            yield from _leaves(child, f"{name}.{child.name}", pc.struct_field(column, i))
-    elif field_id is not None and not pa.types.is_nested(kind) and not pa.types.is_null(kind):
-        yield field_id, name, column
+def leaves(table: pa.Table, schema: pa.Schema) -> Iterator[tuple[int, str, pa.Field, pa.ChunkedArray]]:
+    """Yield each column outside lists and maps that has a field id: the id, dotted name, Arrow field and column.
+
+    `schema` is that of `table`, with field ids.
+    """
+    pending = [(f, f.name, table.column(i)) for i, f in enumerate(schema)]
+    while pending:
+        arrow_field, name, column = pending.pop(0)
+        kind = arrow_field.type
+        if pa.types.is_struct(kind):
+            children = [kind.field(i) for i in range(kind.num_fields)]
+            pending = [(c, f"{name}.{c.name}", pc.struct_field(column, i)) for i, c in enumerate(children)] + pending
+            continue
+        field_id = field_id_of(arrow_field)
+        if field_id is not None and not pa.types.is_nested(kind):
+            yield field_id, name, arrow_field, column
 
 
 def _bounds(metrics: Metrics, field_id: int, column: pa.ChunkedArray, length: int | None) -> None:
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         return  # uuid: Java compares them signed, the spec unsigned (apache/iceberg#14216): bounds mislead one of them
-    if pa.types.is_fixed_size_binary(kind):
-        column = column.cast(pa.binary())
-    extremes = pc.min_max(_physical(column)).as_py()
+    extremes = pc.min_max(physical(column)).as_py()
     lower, upper = extremes["min"], extremes["max"]
     if pa.types.is_floating(kind):
         # -0.0 sorts before 0.0 in bounds, and Arrow's kernel treats them as equal.
@@ -145,13 +150,17 @@ def _bounds(metrics: Metrics, field_id: int, column: pa.ChunkedArray, length: in
         metrics.upper_bounds[field_id] = single_value_bytes(high, kind)
 
 
-def _physical(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def physical(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column as what its bounds are made of: days, microseconds and the bytes of a uuid or fixed."""
     kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        column = pa.chunked_array([c.storage for c in column.chunks], kind.storage_type)
+        kind = kind.storage_type
     if pa.types.is_date32(kind):
         return column.cast(pa.int32())
     if pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
         return column.cast(pa.int64())
-    return column
+    return column.cast(pa.binary()) if pa.types.is_fixed_size_binary(kind) else column
 
 
 def upper_prefix(value: Any, length: int | None) -> Any:

@@ -343,7 +343,7 @@ def convert(table: Table | Sink, *, ref: str = MAIN) -> Commit:
     state = table.state
 
     def build(base: Base) -> RowDelta:
-        head = Head(base.table.io, base)
+        head = Head(base)
         deletes = [entry for entry, _ in head.deletes(FileContent.EQUALITY_DELETES)]
         if not deletes:
             return RowDelta()

@@ -25,8 +25,8 @@ from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.transforms import DayTransform
 
 from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
-from deletekit.formats.decimals import unscaled_value
-from deletekit.formats.manifest_schema import PartitionFieldType, decimal_size
+from deletekit.formats.decimals import decimal_size, unscaled_value
+from deletekit.formats.manifest_schema import PartitionFieldType
 from deletekit.formats.metrics import FIELD_ID_KEY
 from deletekit.formats.reserved_fields import FILE_PATH_ID, LAST_UPDATED_ID, LINEAGE_NAMES, POS_ID, ROW_ID_ID
 
