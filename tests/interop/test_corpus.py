@@ -17,9 +17,8 @@ import deletekit as dk
 from deletekit.course.views.bitmap_bytes import bitmap_bytes
 from deletekit.course.views.byte_layout import layout
 from deletekit.course.views.explore import explore_pages
-from deletekit.course.views.fates import fates
 from deletekit.course.views.page import Grid
-from deletekit.course.views.row_fate import row_fate
+from deletekit.course.views.row_fate import fates, row_fate
 from deletekit.course.views.table_view import TableView
 from deletekit.deletes.verdict import Rules
 from deletekit.formats.manifest_list import ManifestContent

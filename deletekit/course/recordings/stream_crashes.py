@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from deletekit.course.views.stream_record import Crash
+from deletekit.course.views.stream_stepper import Crash
 from deletekit.errors import CommitStateUnknownError
 from deletekit.table.catalog import Catalog, TableState
 from deletekit.table.file_io import FileInfo, FileIO

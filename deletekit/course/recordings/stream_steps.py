@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from deletekit.course.recordings.stream_crashes import SinkStopped, StoppingCatalog
 from deletekit.course.recordings.temporary_table import temporary_table
-from deletekit.course.views.stream_record import (
+from deletekit.course.views.stream_stepper import (
     BATCHES,
     CRASHES,
     STREAM_MODES,

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deletekit.course.translations import Messages
-from deletekit.course.views.build import check, line, make_page, number
-from deletekit.course.views.page import Grid, Page
+from deletekit.course.views.page import Page, check, grid, line, number, view_page
 
 MOST_ROWS = 200_000
 _MANY = 10_000
@@ -38,6 +37,7 @@ class ModeCost:
     rows_left: int
 
 
+@view_page()
 def cost_meter(
     costs: Sequence[ModeCost],
     *,
@@ -58,37 +58,29 @@ def cost_meter(
     messages = Messages(lang)
     least = min(costs, key=lambda c: c.bytes_written)
     most = max(costs, key=lambda c: c.bytes_written)
+    sentence = messages(
+        "cost-sentence",
+        percent=percent,
+        rows=f"{rows:,}",
+        files=files,
+        least=least.mode,
+        least_bytes=_about(least.bytes_written),
+        most=most.mode,
+        most_bytes=_about(most.bytes_written),
+    )
     columns = ["mode", "v", *map(messages, ("files-written", "bytes-written", "files-read", "bytes-read"))]
     columns += map(messages, ("seconds-delete", "seconds-read") if times else ())
-    return make_page(
-        messages,
-        cost_meter,
-        messages(
-            "cost-sentence",
-            percent=percent,
-            rows=f"{rows:,}",
-            files=files,
-            least=least.mode,
-            least_bytes=_about(least.bytes_written),
-            most=most.mode,
-            most_bytes=_about(most.bytes_written),
-        ),
+    lines = (line(c.mode, *_cells(c, times=times)) for c in costs)
+    figure = {
+        "bars": [[c.mode, c.bytes_written, c.bytes_read] for c in costs],
+        "names": [messages("bytes-written"), messages("bytes-read")],
+        "texts": [[_about(c.bytes_written), _about(c.bytes_read)] for c in costs],
+    }
+    numbers = tuple(range(1, len(columns)))
+    return Page(
+        sentence=sentence,
         source="",
-        state={"rows": rows, "files": files, "percent": percent, "times": times},
-        blocks=[
-            Grid(
-                name="costs",
-                caption=messages("cost-caption"),
-                columns=tuple(columns),
-                lines=tuple(line(c.mode, *_cells(c, times=times)) for c in costs),
-                numbers=tuple(range(1, len(columns))),
-                figure={
-                    "bars": [[c.mode, c.bytes_written, c.bytes_read] for c in costs],
-                    "names": [messages("bytes-written"), messages("bytes-read")],
-                    "texts": [[_about(c.bytes_written), _about(c.bytes_read)] for c in costs],
-                },
-            )
-        ],
+        blocks=[grid("costs", messages("cost-caption"), columns, lines, numbers=numbers, figure=figure)],
         controls=[
             number("rows", messages("rows"), rows, MOST_ROWS, 1),
             number("files", messages("files"), files, 100, 1),

@@ -14,8 +14,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
 
 from deletekit.course.translations import Messages
-from deletekit.course.views.build import error_page
-from deletekit.course.views.page import Control, Page
+from deletekit.course.views.page import Control, Page, error_page
 from deletekit.course.views.page_html import document_html, page_html
 from deletekit.course.views.page_text import page_text, short_page_text
 from deletekit.errors import DeletekitError, EnvironmentMissingError

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from deletekit.course.views.bitmap_bytes import bitmap_bytes
+from deletekit.course.views.bitmap_bytes import bitmap_bytes, is_vector_file
 from deletekit.course.views.row_fate import row_fate
 from deletekit.course.views.sequence_timeline import sequence_timeline
 from deletekit.course.views.snapshot_diff import snapshot_diff
 from deletekit.course.views.table_tree import table_tree
 from deletekit.course.views.table_view import as_table_view
-from deletekit.course.views.vector_file import is_vector_file
 from deletekit.course.widgets.base import PageWidget, Resets
 from deletekit.errors import DeletekitError
 

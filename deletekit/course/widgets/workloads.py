@@ -15,8 +15,7 @@ from deletekit.course.recordings.stream_steps import record_stream
 from deletekit.course.views.cost_meter import cost_meter
 from deletekit.course.views.delta_bridge import delta_bridge
 from deletekit.course.views.delta_view import DeltaView
-from deletekit.course.views.stream_record import StreamRecord
-from deletekit.course.views.stream_stepper import stream_stepper
+from deletekit.course.views.stream_stepper import StreamRecord, stream_stepper
 from deletekit.course.widgets.base import PageWidget, Resets
 from deletekit.table.table import Table
 
