@@ -336,8 +336,8 @@ def _of_entry(view: TableView, snapshot: Snapshot, entry: ManifestEntry) -> Vect
     shown = VectorFile(
         data=data,
         ranges=layout(data),
-        name=view.aliases.file(entry),
-        names=[view.aliases.file(e) for e in _vectors(view, snapshot)[:MOST_OPTIONS]],
+        name=view.aliases.of(entry),
+        names=[view.aliases.of(e) for e in _vectors(view, snapshot)[:MOST_OPTIONS]],
         source="table",
         location=view.metadata.location,
     )
@@ -361,7 +361,7 @@ def _vector(view: TableView, snapshot: Snapshot, name: str | None) -> ManifestEn
 def _vectors(view: TableView, snapshot: Snapshot) -> list[ManifestEntry]:
     """Return the first deletion vectors of a snapshot, by the number in their names."""
     live = view.live(snapshot, ManifestContent.DELETES)[:_FILES_LOOKED_AT]
-    return sorted((e for e in live if delete_of(e).is_deletion_vector), key=view.aliases.number)
+    return sorted((e for e in live if delete_of(e).is_deletion_vector), key=view.aliases.order)
 
 
 def _check_size(path: str, size: int) -> None:

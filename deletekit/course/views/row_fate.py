@@ -12,9 +12,9 @@ from typing import Any
 
 from pyiceberg.types import NestedField
 
+from deletekit.course.aliases import alias_number
 from deletekit.course.translations import Messages
 from deletekit.course.views.page import Grid, Mark, Page, check, grid, line, paging, select, view_page, without_columns
-from deletekit.course.views.short_names import alias_number
 from deletekit.course.views.table_view import TableView, as_table_view, delete_of
 from deletekit.deletes.read import ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
@@ -67,7 +67,7 @@ def row_fate(
     data = _data_file(view, at, data_file) if at is not None else None
     if at is None or data is None:
         return Page(sentence=messages("no-rows", table=view.name))
-    name = view.aliases.file(data)
+    name = view.aliases.of(data)
     count = data.data_file.record_count
     if row is not None and not 0 <= row < count:
         raise InvalidInputError(
@@ -98,7 +98,7 @@ class _Words:
         self._view = view
         self._say = messages
         self._data = data
-        self._name = view.aliases.file(data)
+        self._name = view.aliases.of(data)
 
     def rows(self, found: Fates, columns: list[str], row: int | None, more: dict[str, Any]) -> Grid:
         say = self._say
@@ -118,7 +118,7 @@ class _Words:
         lines = []
         for naming in found.candidates:
             entry, reason = naming.entry, naming.reason
-            name, kind = self._view.aliases.file(entry), say("kind-" + delete_of(entry).kind)
+            name, kind = self._view.aliases.of(entry), say("kind-" + delete_of(entry).kind)
             cells = (entry.sequence_number or 0, self._columns(entry) or None, say("reason-" + reason))
             lines.append(line(name, name, kind, *cells))
         shown = say("deletes-left-out", count=f"{found.left_out:,}") if found.left_out else ""
@@ -149,7 +149,7 @@ class _Words:
         kind = "equality" if delete.content == FileContent.EQUALITY_DELETES else delete.kind
         return self._say(
             f"because-{kind}" if hit.hides else f"spared-{hit.reason}",
-            delete=self._view.aliases.file(hit.entry),
+            delete=self._view.aliases.of(hit.entry),
             columns=self._columns(hit.entry),
             data=self._data.sequence_number or 0,
             sequence=hit.entry.sequence_number or 0,
@@ -157,7 +157,7 @@ class _Words:
         )
 
     def _short(self, hit: NamingDelete) -> str:
-        name = self._view.aliases.file(hit.entry)
+        name = self._view.aliases.of(hit.entry)
         return name if hit.hides else f"({name})"
 
     def _columns(self, entry: ManifestEntry) -> str:
@@ -173,7 +173,7 @@ def _data_file(view: TableView, snapshot: Snapshot, name: str | None) -> Manifes
     if name is not None:
         return view.data_file(snapshot, name)
     live = view.live(snapshot, ManifestContent.DATA)
-    some = sorted(live[:_FILES_LOOKED_AT], key=view.aliases.number)
+    some = sorted(live[:_FILES_LOOKED_AT], key=view.aliases.order)
     index = view.index(snapshot)
     has_deletes = len(view.live(snapshot, ManifestContent.DELETES)) > 0
     return next((e for e in some if has_deletes and index.for_data_file(e)), some[0] if some else None)
@@ -183,7 +183,7 @@ def _neighbours(view: TableView, snapshot: Snapshot, name: str) -> list[str]:
     """Return the aliases of the live data files around one, by number."""
     live = view.live(snapshot, ManifestContent.DATA)
     if len(live) <= _MOST_NEIGHBOURS:
-        return sorted(map(view.aliases.file, live), key=alias_number)
+        return sorted(map(view.aliases.of, live), key=alias_number)
     middle = alias_number(name)
     near = []
     for n in range(max(middle - _MOST_NEIGHBOURS // 2, 1), middle + _MOST_NEIGHBOURS // 2):

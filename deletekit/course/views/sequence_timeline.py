@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from deletekit.course.aliases import alias_number
 from deletekit.course.translations import Messages
 from deletekit.course.views.page import MOST_OPTIONS, Grid, Page, grid, line, number, paging, select, view_page
-from deletekit.course.views.short_names import alias_number
 from deletekit.course.views.table_view import TableView, as_table_view, delete_of
 from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.errors import FormatError, InvalidInputError
@@ -82,7 +82,7 @@ class _Timeline:
         if self._moved is None:
             self._index = view.index(snapshot)
         else:
-            deletes = [replace(e, sequence_number=moved_to) if view.aliases.file(e) == moved else e for e in deletes]
+            deletes = [replace(e, sequence_number=moved_to) if view.aliases.of(e) == moved else e for e in deletes]
             self._index = _index_of(view, deletes)
         self._deletes = deletes[:MOST_DELETES]
         self._left_out = len(deletes) - len(self._deletes)
@@ -92,7 +92,7 @@ class _Timeline:
         if selected is not None and not start:
             start = max(alias_number(selected) - 1, 0)
         first, stop, more = paging(self._say, "start", start, len(self._data), PAGE_FILES)
-        name, say = self._aliases.file, self._say
+        name, say = self._aliases.of, self._say
         if len(self._data) <= MOST_DELETES:
             entries = sorted(self._data, key=self._aliases.order)[first:stop]
         else:
@@ -120,7 +120,7 @@ class _Timeline:
 
     def names(self) -> list[str]:
         """Return the names of the deletes that can be moved."""
-        return [self._aliases.file(e) for e in sorted(self._deletes, key=self._aliases.order)][:MOST_OPTIONS]
+        return [self._aliases.of(e) for e in sorted(self._deletes, key=self._aliases.order)][:MOST_OPTIONS]
 
     def sentence(self, selected: str | None, applying: dict[str, str]) -> str:
         say = self._say
@@ -134,7 +134,7 @@ class _Timeline:
 
     def _applying(self, entry: ManifestEntry) -> str:
         try:
-            return " ".join(map(self._aliases.file, self._sorted(self._index.for_data_file(entry))))
+            return " ".join(map(self._aliases.of, self._sorted(self._index.for_data_file(entry))))
         except FormatError as e:  # a vector was moved to before its data file
             return e.message
 
@@ -142,7 +142,7 @@ class _Timeline:
         return sorted(entries, key=lambda e: (e.sequence_number or 0, self._aliases.order(e)))
 
     def _number(self, entry: ManifestEntry) -> str:
-        mark = " *" if self._aliases.file(entry) == self._moved else ""
+        mark = " *" if self._aliases.of(entry) == self._moved else ""
         return f"{entry.sequence_number or 0}{mark}"
 
 

@@ -66,7 +66,7 @@ def snapshot_diff(
     messages = Messages(lang)
     new = view.snapshot(after)
     old = view.snapshot(before) if before else _parent(view, new)
-    names = [None, *(view.aliases.snapshot(s.snapshot_id) for s in view.aliases.snapshots[-MOST_OPTIONS:])]
+    names = [None, *(view.aliases.snapshot_name(s.snapshot_id) for s in view.aliases.snapshots[-MOST_OPTIONS:])]
     controls = [select(t, messages(t), chosen, names) for t, chosen in (("before", before), ("after", after))]
     if new is None:
         return Page(sentence=messages("diff-nothing", table=view.name), controls=controls)
@@ -152,7 +152,7 @@ def _files(messages: Messages, view: TableView, change: _Change, start: int) -> 
     first, stop, more = paging(messages, "start", start, len(entries))
     lines = []
     for mark, entry in entries[first:stop]:
-        name, kind = view.aliases.file(entry), messages("kind-" + kind_of(entry))
+        name, kind = view.aliases.of(entry), messages("kind-" + kind_of(entry))
         cells = (f"{entry.data_file.record_count:,}", entry.sequence_number or 0)
         lines.append(line(name, name, messages(mark), kind, *cells, mark=mark))
     columns = (*map(messages, ("file", "change", "kind")), "record_count", "sequence_number")
@@ -200,4 +200,4 @@ def _parent(view: TableView, snapshot: Snapshot | None) -> Snapshot | None:
 
 
 def _name(view: TableView, snapshot: Snapshot | None) -> str:
-    return view.aliases.snapshot(snapshot.snapshot_id) if snapshot is not None else "-"
+    return view.aliases.snapshot_name(snapshot.snapshot_id) if snapshot is not None else "-"

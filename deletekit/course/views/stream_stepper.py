@@ -209,7 +209,7 @@ def _calls(messages: Messages, record: StreamRecord, view: TableView) -> Grid:
         cells = (
             *(call.process, call.name, call.batch_id, status),
             *(getattr(done, name, None) for name in ("hits", "misses")),
-            view.aliases.snapshot(snapshot.snapshot_id) if snapshot else None,
+            view.aliases.snapshot_name(snapshot.snapshot_id) if snapshot else None,
             *(snapshot.summary.get(name, "0") if snapshot else None for name in _COUNTERS),
             *(getattr(done, name, None) for name in ("read_files", "index_rows", "index_bytes")),
         )
@@ -227,7 +227,7 @@ def _files(messages: Messages, record: StreamRecord, view: TableView) -> Grid:
     lines = []
     for content in (ManifestContent.DATA, ManifestContent.DELETES):
         for entry in _live(view, content):
-            name, kind = view.aliases.file(entry), messages("kind-" + kind_of(entry))
+            name, kind = view.aliases.of(entry), messages("kind-" + kind_of(entry))
             cells = (entry.sequence_number or 0, entry.data_file.record_count, _holds(view, entry))
             lines.append(line(name, name, kind, *cells, mark="live" if content == ManifestContent.DATA else "hidden"))
     for i, path in enumerate(sorted(record.orphans, key=_orphan)):
@@ -259,13 +259,13 @@ def _holds(view: TableView, entry: ManifestEntry) -> str | None:
             continue  # a vector gives the same positions for every data file
         positions = view.context.loader.positions_of(delete, path)
         if len(positions):
-            said.append(f"{view.aliases.file(data)}: {', '.join(runs(positions))}")
+            said.append(f"{view.aliases.of(data)}: {', '.join(runs(positions))}")
     return "; ".join(said) or None
 
 
 def _live(view: TableView, content: ManifestContent) -> list[ManifestEntry]:
     snapshot = view.snapshot(None)
-    return sorted(view.live(snapshot, content), key=view.aliases.number) if snapshot else []
+    return sorted(view.live(snapshot, content), key=lambda e: view.aliases.order(e)[1]) if snapshot else []
 
 
 def _rows(messages: Messages, view: TableView) -> Grid:
@@ -279,10 +279,10 @@ def _lines(messages: Messages, view: TableView) -> Iterator[Line]:
         return
     fields = view.metadata.schema.fields
     for entry in _live(view, ManifestContent.DATA):
-        name = view.aliases.file(entry)
+        name = view.aliases.of(entry)
         for fate in fates(view, snapshot, entry, fields, 0, entry.data_file.record_count, Rules()).rows:
             place = f"{name}:{fate.position}"
-            hides = " ".join(view.aliases.file(hit.entry) for hit in fate.hits if hit.hides) or None
+            hides = " ".join(view.aliases.of(hit.entry) for hit in fate.hits if hit.hides) or None
             state: Mark = "live" if fate.live else "hidden"
             yield line(place, place, *map(str, fate.values), messages(state), hides, mark=state)
 

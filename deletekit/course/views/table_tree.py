@@ -97,7 +97,7 @@ def table_tree(
 def _default(view: TableView, snapshot: Snapshot | None) -> tuple[str, ...]:
     if snapshot is None:
         return ("metadata",)
-    name = view.aliases.snapshot(snapshot.snapshot_id)
+    name = view.aliases.snapshot_name(snapshot.snapshot_id)
     return ("snapshots", f"snapshots/{name}", f"snapshots/{name}/manifest-list")
 
 
@@ -183,7 +183,7 @@ class _Roots:
         return Items([self._json("metadata", raw), self._json("refs", dict(metadata.refs)), listed])
 
     def _snapshot(self, snapshot: Snapshot) -> Item:
-        name = self._view.aliases.snapshot(snapshot.snapshot_id)
+        name = self._view.aliases.snapshot_name(snapshot.snapshot_id)
         refs = [plain(r) for r, ref in self._view.metadata.refs.items() if ref["snapshot-id"] == snapshot.snapshot_id]
         value = plain(", ".join([snapshot.operation, *refs]))
         raw = snapshot.to_json(self._view.metadata.format_version)
@@ -227,7 +227,7 @@ class _Roots:
         return Items(range(len(columns)), lambda row: self._entry(*columns.entries(np.array([row]))))
 
     def _entry(self, entry: ManifestEntry) -> Item:
-        name = self._view.aliases.file(entry)
+        name = self._view.aliases.of(entry)
         file = entry.data_file
         value = f"{entry.status.name}, {self._say('kind-' + kind_of(entry))}, record_count {file.record_count:,}"
         inside = self._without_sizes(to_json(file), bounds=file.content == FileContent.POSITION_DELETES)
@@ -269,7 +269,7 @@ class _Roots:
         if value is None:
             return full
         if _SNAPSHOT_IDS.fullmatch(field):
-            return self._view.aliases.snapshot(value if isinstance(value, int) else None)
+            return self._view.aliases.snapshot_name(value if isinstance(value, int) else None)
         if field in _PATHS:
-            return self._view.aliases.path(str(value)) or _MASK
+            return self._view.aliases.data_file(str(value)) or _MASK
         return _MASK if field in _VARYING or field.endswith("files-size") else full
