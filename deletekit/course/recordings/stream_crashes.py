@@ -5,16 +5,16 @@ A stopped sink cannot even clean up, so the storage holds what a killed process 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pyarrow as pa
 
 from deletekit.course.views.stream_stepper import Crash
 from deletekit.errors import CommitStateUnknownError
 from deletekit.table.catalog import Catalog, TableState
-from deletekit.table.file_io import FileInfo, FileIO
+from deletekit.table.file_io import FileIO
 from deletekit.table.identifier import Identifier
 from deletekit.table.metadata import TableMetadata
 
@@ -74,7 +74,7 @@ class StoppingCatalog(Catalog):
         return state
 
     def _watched(self, state: TableState) -> TableState:
-        return replace(state, io=_StoppingIO(state.io, self._gate))
+        return replace(state, io=cast("FileIO", _StoppingIO(state.io, self._gate)))
 
 
 class _StoppingIO:
@@ -83,21 +83,10 @@ class _StoppingIO:
     def __init__(self, inner: FileIO, gate: _Gate) -> None:
         self._inner, self._gate = inner, gate
 
-    def open(self, path: str) -> Any:
+    def __getattr__(self, name: str) -> Any:
+        """Check the gate, then return what the storage has."""
         self._gate.check()
-        return self._inner.open(path)
-
-    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        self._gate.check()
-        return self._inner.read(path, offset, length)
-
-    def size(self, path: str) -> int:
-        self._gate.check()
-        return self._inner.size(path)
-
-    def exists(self, path: str) -> bool:
-        self._gate.check()
-        return self._inner.exists(path)
+        return getattr(self._inner, name)
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         self._begin(path)
@@ -106,14 +95,6 @@ class _StoppingIO:
     def create(self, path: str) -> Any:
         self._begin(path)
         return self._inner.create(path)
-
-    def delete(self, path: str) -> None:
-        self._gate.check()
-        self._inner.delete(path)
-
-    def list(self, prefix: str) -> Iterator[FileInfo]:
-        self._gate.check()
-        return self._inner.list(prefix)
 
     def _begin(self, path: str) -> None:
         self._gate.reach("before-files")
