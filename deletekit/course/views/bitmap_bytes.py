@@ -13,28 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from deletekit.course.translations import Messages
+from deletekit.course.views import page
 from deletekit.course.views.byte_layout import ByteRange, blob_layout, layout
-from deletekit.course.views.page import (
-    MOST_OPTIONS,
-    Block,
-    Cells,
-    Control,
-    Facts,
-    Grid,
-    Mark,
-    Page,
-    button,
-    check,
-    error_facts,
-    error_sentence,
-    first_bytes,
-    grid,
-    line,
-    number,
-    paging,
-    select,
-    view_page,
-)
+from deletekit.course.views.page import Block, Cells, Control, Facts, Grid, Mark, Page
 from deletekit.course.views.table_view import TableView, as_table_view, delete_of
 from deletekit.delta.deletion_vector import decode_body
 from deletekit.errors import DeletekitError, FormatError, InvalidInputError, NotFoundError, UnsupportedError
@@ -51,7 +32,7 @@ _FILES_LOOKED_AT = 2_000
 _MASK = "…"
 
 
-@view_page(ignored={"start": "byte"})
+@page.view_page(ignored={"start": "byte"})
 def bitmap_bytes(
     source: Any,
     *,
@@ -90,21 +71,22 @@ def bitmap_bytes(
         return Page(sentence=messages("no-vectors"))
     edited = _edited(shown, edits)
     selected = _range_at(edited, byte)
-    first, stop, more = paging(
+    first, stop, more = page.paging(
         messages, "start", edited.ranges.index(selected) if selected else start, len(edited.ranges)
     )
     footer = _footer_payload(edited)
     known = None if raw else footer
     size = f"{len(edited.data):,}" if known is None else _MASK
-    blocks: list[Block] = [error_facts(shown.problem, messages, shown.location)] if shown.problem is not None else []
-    blocks.append(_facts(messages, shown, edited, size))
+    blocks: list[Block] = [_facts(messages, shown, edited, size)]
+    if shown.problem is not None:
+        blocks.insert(0, page.error_facts(shown.problem, messages, shown.location))
     names = shown.names if shown.name in shown.names else [shown.name, *shown.names]
-    controls = [select("delete_file", messages("vector"), shown.name, names)]
+    controls = [page.select("delete_file", messages("vector"), shown.name, names)]
     if edited.bitmap is not None:
         blocks.append(_map(messages, edited.bitmap, position, zoom, shown.limit))
         controls += _map_controls(messages, edited.bitmap, position, zoom, edits)
     blocks.append(_bytes(messages, edited.data, edited.ranges[first:stop], known, selected, more))
-    controls += [check("raw", messages("raw"), raw)] if footer is not None else []
+    controls += [page.check("raw", messages("raw"), raw)] if footer is not None else []
     return Page(
         sentence=_sentence(messages, edited, selected, position, size),
         source=shown.source,
@@ -196,17 +178,17 @@ def _bytes(
     lines = []
     for r in ranges:
         start = f"{r.start:,}" if known is None or r.start <= known else _MASK
-        length, value, some = f"{r.length:,}", _value(messages, r), first_bytes(data, r.start, r.length)
+        length, value, some = f"{r.length:,}", _value(messages, r), page.first_bytes(data, r.start, r.length)
         if known is not None and r.field == "payload":
             length = _MASK
         elif known is not None and r.field == "payload size":
             value, some = _MASK, _MASK
         mark: Mark = "wrong" if r.is_wrong else "unused" if r.field == "unused" else ""
-        lines.append(line(r.start, start, length, r.part, r.field, value, some, mark=mark))
+        lines.append(page.line(r.start, start, length, r.part, r.field, value, some, mark=mark))
     columns = (*map(messages, ("offset", "length", "part", "field", "meaning")), "hex")
     figure = {"lengths": [r.length for r in ranges], "fields": [r.field for r in ranges]}
     more |= {"select": "byte", "selected": selected.start if selected else None, "numbers": (0, 1), "figure": figure}
-    return grid("bytes", messages("ranges-caption"), columns, lines, **more)
+    return page.grid("bytes", messages("ranges-caption"), columns, lines, **more)
 
 
 def _value(messages: Messages, found: ByteRange) -> str:
@@ -234,21 +216,21 @@ def _sentence(
     if said:
         return " ".join(said)
     if shown.problem is not None:
-        return error_sentence(shown.problem, messages, shown.location)
+        return page.error_sentence(shown.problem, messages, shown.location)
     return messages("bytes-summary", name=shown.name, bytes=size, count=f"{len(shown.bitmap or ()):,}")
 
 
 def _map_controls(
     messages: Messages, bitmap: PositionBitmap, position: int | None, zoom: int, edits: Sequence[int]
 ) -> Iterator[Control]:
-    yield select("zoom", messages("zoom"), zoom, range(len(ZOOMS)), (f"{step:,}" for step in ZOOMS))
-    yield number("position", messages("position"), position, 1 << 62)
+    yield page.select("zoom", messages("zoom"), zoom, range(len(ZOOMS)), (f"{step:,}" for step in ZOOMS))
+    yield page.number("position", messages("position"), position, 1 << 62)
     if position is not None:
         toggled = [p for p in edits if p != position] if position in edits else [*edits, position]
         label = messages("edit-remove" if position in bitmap else "edit-add", position=f"{position:,}")
-        yield button("edits", label, toggled)
+        yield page.button("edits", label, toggled)
     if edits:
-        yield button("edits", messages("edit-undo"), [])
+        yield page.button("edits", messages("edit-undo"), [])
 
 
 def _footer_payload(shown: VectorFile) -> int | None:
@@ -319,7 +301,7 @@ def _of_bytes(data: bytes, wanted: str | None, path: str = "") -> VectorFile:
     if wanted is not None and wanted not in names:
         expected = f"{names[0]} .. {names[-1]}" if names else "none"
         raise InvalidInputError("no such blob", kind="blob", field="delete_file", found=wanted, expected=expected)
-    shown = VectorFile(data=data, ranges=ranges, name=name, names=names[:MOST_OPTIONS])
+    shown = VectorFile(data=data, ranges=ranges, name=name, names=names[: page.MOST_OPTIONS])
     parts = [r for r in ranges if r.part == f"blob {name}"]
     if not parts or parts[0].field != "length":
         return shown
@@ -337,7 +319,7 @@ def _of_entry(view: TableView, snapshot: Snapshot, entry: ManifestEntry) -> Vect
         data=data,
         ranges=layout(data),
         name=view.aliases.of(entry),
-        names=[view.aliases.of(e) for e in _vectors(view, snapshot)[:MOST_OPTIONS]],
+        names=[view.aliases.of(e) for e in _vectors(view, snapshot)[: page.MOST_OPTIONS]],
         source="table",
         location=view.metadata.location,
     )

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deletekit.course.translations import Messages
-from deletekit.course.views.page import Page, check, grid, line, number, view_page
+from deletekit.course.views import page
+from deletekit.course.views.page import Page
 
 MOST_ROWS = 200_000
 _MANY = 10_000
@@ -37,7 +38,7 @@ class ModeCost:
     rows_left: int
 
 
-@view_page()
+@page.view_page()
 def cost_meter(
     costs: Sequence[ModeCost],
     *,
@@ -70,7 +71,7 @@ def cost_meter(
     )
     columns = ["mode", "v", *map(messages, ("files-written", "bytes-written", "files-read", "bytes-read"))]
     columns += map(messages, ("seconds-delete", "seconds-read") if times else ())
-    lines = (line(c.mode, *_cells(c, times=times)) for c in costs)
+    lines = (page.line(c.mode, *_cells(c, times=times)) for c in costs)
     figure = {
         "bars": [[c.mode, c.bytes_written, c.bytes_read] for c in costs],
         "names": [messages("bytes-written"), messages("bytes-read")],
@@ -80,12 +81,12 @@ def cost_meter(
     return Page(
         sentence=sentence,
         source="",
-        blocks=[grid("costs", messages("cost-caption"), columns, lines, numbers=numbers, figure=figure)],
+        blocks=[page.grid("costs", messages("cost-caption"), columns, lines, numbers=numbers, figure=figure)],
         controls=[
-            number("rows", messages("rows"), rows, MOST_ROWS, 1),
-            number("files", messages("files"), files, 100, 1),
-            number("percent", messages("percent"), percent, 100, 1),
-            check("times", messages("times"), times),
+            page.number("rows", messages("rows"), rows, MOST_ROWS, 1),
+            page.number("files", messages("files"), files, 100, 1),
+            page.number("percent", messages("percent"), percent, 100, 1),
+            page.check("times", messages("times"), times),
         ],
     )
 

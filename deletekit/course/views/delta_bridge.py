@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from deletekit.course.translations import Messages
+from deletekit.course.views import page
 from deletekit.course.views.byte_layout import ByteRange
 from deletekit.course.views.delta_view import (
     DeltaAction,
@@ -19,24 +20,7 @@ from deletekit.course.views.delta_view import (
     deletes_of,
     vector_pair,
 )
-from deletekit.course.views.page import (
-    MOST_OPTIONS,
-    Block,
-    Facts,
-    Grid,
-    Line,
-    Mark,
-    Page,
-    error_facts,
-    error_sentence,
-    first_bytes,
-    grid,
-    line,
-    number,
-    paging,
-    select,
-    view_page,
-)
+from deletekit.course.views.page import Block, Facts, Grid, Line, Mark, Page
 from deletekit.delta.paths import plain_path
 from deletekit.errors import DeletekitError, NotFoundError
 from deletekit.formats.content_file import ManifestEntry
@@ -47,7 +31,7 @@ _ENTRIES = 25
 _LONGEST_DETAIL = 1_000
 
 
-@view_page()
+@page.view_page()
 def delta_bridge(
     source: DeltaView,
     *,
@@ -80,7 +64,7 @@ def delta_bridge(
     # A damaged vector stops the sync, too: each problem is shown once.
     following = [shown.following] if isinstance(shown.following, DeletekitError) else []
     problems = list({str(e): e for e in (*following, *(pair.problems if pair else ()))}.values())
-    blocks: list[Block] = [error_facts(e, messages, shown.root, f"error-{i}") for i, e in enumerate(problems)]
+    blocks: list[Block] = [page.error_facts(e, messages, shown.root, f"error-{i}") for i, e in enumerate(problems)]
     blocks.append(_actions(messages, shown, start))
     if isinstance(shown.following, Following):
         blocks += [_entries(messages, shown, shown.following, entry_start), _counters(messages, shown, shown.following)]
@@ -94,8 +78,8 @@ def delta_bridge(
         state={"vector": name},
         blocks=blocks,
         controls=[
-            select("vector", messages("vector"), name, list(shown.adds)[:MOST_OPTIONS] or [None]),
-            number("version", messages("version"), shown.state.version, source.log.latest),
+            page.select("vector", messages("vector"), name, list(shown.adds)[: page.MOST_OPTIONS] or [None]),
+            page.number("version", messages("version"), shown.state.version, source.log.latest),
         ],
         error=bool(problems),
     )
@@ -105,7 +89,7 @@ def _sentence(
     messages: Messages, shown: DeltaVersion, name: str | None, pair: VectorPair | None, problems: list[DeletekitError]
 ) -> str:
     if problems:
-        return error_sentence(problems[0], messages, shown.root)
+        return page.error_sentence(problems[0], messages, shown.root)
     if pair is None:
         return messages("delta-summary", version=shown.state.version, actions=len(shown.actions))
     parts = aligned(pair)
@@ -115,25 +99,25 @@ def _sentence(
 
 
 def _actions(messages: Messages, shown: DeltaVersion, start: int) -> Grid:
-    first, stop, more = paging(messages, "start", start, len(shown.actions))
+    first, stop, more = page.paging(messages, "start", start, len(shown.actions))
     lines = (_action(shown, number, a) for number, a in enumerate(shown.actions[first:stop], first))
     columns = [messages("version"), messages("action"), "path", "deletionVector", "storageType", "offset"]
     columns += ["sizeInBytes", "cardinality", "numRecords"]
-    return grid("actions", messages("delta-actions"), columns, lines, numbers=(0, 5, 6, 7, 8), **more)
+    return page.grid("actions", messages("delta-actions"), columns, lines, numbers=(0, 5, 6, 7, 8), **more)
 
 
 def _action(shown: DeltaVersion, key: int, action: DeltaAction) -> Line:
     mark: Mark = "live" if action.live else "removed" if action.action == "remove" else ""
     if not action.path:
         detail = brief(action.detail or "-", _LONGEST_DETAIL)
-        return line(key, action.version, action.action, detail, *(None,) * 6, mark=mark)
+        return page.line(key, action.version, action.action, detail, *(None,) * 6, mark=mark)
     descriptor = action.add.deletion_vector if action.add is not None else None
     facts: tuple[object, ...] = (None,) * 4
     if descriptor is not None:
         facts = (descriptor.storage_type, descriptor.offset, descriptor.size_in_bytes, descriptor.cardinality)
     name, vector = shown.file(action.path), shown.vector(action.path, action.vector_id)
     records = action.add.num_records if action.add is not None else None
-    return line(key, action.version, action.action, name, vector, *facts, records, mark=mark)
+    return page.line(key, action.version, action.action, name, vector, *facts, records, mark=mark)
 
 
 def _entries(messages: Messages, shown: DeltaVersion, following: Following, start: int) -> Grid:
@@ -143,10 +127,10 @@ def _entries(messages: Messages, shown: DeltaVersion, following: Following, star
     more: dict[str, Any] = {}
     if following.snapshot is not None:
         live = following.view.live(following.snapshot, ManifestContent.DATA)
-        first, stop, more = paging(messages, "entry_start", start, len(live), _ENTRIES)
+        first, stop, more = page.paging(messages, "entry_start", start, len(live), _ENTRIES)
         for entry in live[first:stop]:
             lines += _entry(shown, following, entry)
-    return grid("entries", messages("delta-entries"), columns, lines, numbers=(4, 5, 6, 7), **more)
+    return page.grid("entries", messages("delta-entries"), columns, lines, numbers=(4, 5, 6, 7), **more)
 
 
 def _entry(shown: DeltaVersion, following: Following, entry: ManifestEntry) -> Iterator[Line]:
@@ -157,12 +141,12 @@ def _entry(shown: DeltaVersion, following: Following, entry: ManifestEntry) -> I
     records = add.num_records if add is not None else None
     wrong = add is None or (records is not None and records != file.record_count)
     cells = (name, "0 DATA", file.file_format, None, None, None, file.record_count, entry.sequence_number or 0)
-    yield line(name, *cells, mark="wrong" if wrong else "live")
+    yield page.line(name, *cells, mark="wrong" if wrong else "live")
     vector = shown.vector(add.path, add.vector_id) if add is not None else "-"
     deletes = deletes_of(following, entry)
     for i, delete in enumerate(deletes):
         own = vector if len(deletes) == 1 and add is not None and delete.record_count == add.deleted else "?"
-        yield line(
+        yield page.line(
             f"{name}:{i}",
             *(own, f"{int(delete.content)} {delete.content.name}", delete.file_format, name),
             *(delete.content_offset, delete.content_size_in_bytes, delete.record_count, None),
@@ -186,9 +170,9 @@ def _counters(messages: Messages, shown: DeltaVersion, following: Following) -> 
     ):
         same = left is None or left == right
         cells = (messages(name), None if left is None else f"{left:,}", f"{right:,}", messages(_verdict(same)))
-        lines.append(line(name, *cells, mark="" if same else "wrong"))
+        lines.append(page.line(name, *cells, mark="" if same else "wrong"))
     columns = (messages("counter"), "Delta", "Iceberg", messages("verdict"))
-    return grid("counters", messages("delta-counters"), columns, lines, numbers=(1, 2))
+    return page.grid("counters", messages("delta-counters"), columns, lines, numbers=(1, 2))
 
 
 def _count(following: Following, content: ManifestContent) -> tuple[int, int]:
@@ -213,7 +197,7 @@ def _vector(messages: Messages, name: str, pair: VectorPair) -> Facts:
 
 def _bytes(messages: Messages, name: str, pair: VectorPair, start: int) -> Grid:
     parts = aligned(pair)
-    first, stop, more = paging(messages, "part_start", start, len(parts))
+    first, stop, more = page.paging(messages, "part_start", start, len(parts))
     lines = []
     for key, part in enumerate(parts[first:stop], first):
         same = _is_same(pair, part)
@@ -221,18 +205,18 @@ def _bytes(messages: Messages, name: str, pair: VectorPair, start: int) -> Grid:
         damaged = part.delta is not None and part.delta.is_wrong
         wrong = damaged or (bool(pair.iceberg.ranges) and not same)
         places = (*_place(pair.delta, part.delta), *_place(pair.iceberg, part.iceberg))
-        lines.append(line(key, part.field, *places, verdict, mark="wrong" if wrong else ""))
+        lines.append(page.line(key, part.field, *places, verdict, mark="wrong" if wrong else ""))
     offset, length = messages("offset"), messages("length")
     columns = [messages("field"), f"Delta: {offset}", length, "hex", f"Iceberg: {offset}", length, "hex"]
     columns.append(messages("verdict"))
-    return grid("bytes", messages("delta-bytes", vector=name), columns, lines, numbers=(1, 2, 4, 5), **more)
+    return page.grid("bytes", messages("delta-bytes", vector=name), columns, lines, numbers=(1, 2, 4, 5), **more)
 
 
 def _place(side: Side, found: ByteRange | None) -> tuple[str | None, str | None, str | None]:
     """Return where the part is in its file, its length, and its first bytes."""
     if found is None:
         return None, None, None
-    return f"{side.offset + found.start:,}", f"{found.length:,}", first_bytes(side.data, found.start, found.length)
+    return f"{side.offset + found.start:,}", f"{found.length:,}", page.first_bytes(side.data, found.start, found.length)
 
 
 def _is_same(pair: VectorPair, part: Part) -> bool:

@@ -14,7 +14,8 @@ from pyiceberg.types import NestedField
 
 from deletekit.course.aliases import alias_number
 from deletekit.course.translations import Messages
-from deletekit.course.views.page import Grid, Mark, Page, check, grid, line, paging, select, view_page, without_columns
+from deletekit.course.views import page
+from deletekit.course.views.page import Grid, Mark, Page
 from deletekit.course.views.table_view import TableView, as_table_view, delete_of
 from deletekit.deletes.read import ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
@@ -35,7 +36,7 @@ _FILES_LOOKED_AT = 2_000
 _MOST_NEIGHBOURS = 100
 
 
-@view_page(ignored={"start": "row"})
+@page.view_page(ignored={"start": "row"})
 def row_fate(
     table: Any,
     *,
@@ -73,8 +74,8 @@ def row_fate(
         raise InvalidInputError(
             "no such row in this file", kind="row", file=name, field="row", found=row, expected=f"0 .. {count - 1}"
         )
-    first, stop, more = paging(messages, "start", start if row is None else row, count)
-    more = without_columns(messages, more, len(view.metadata.schema.fields) - _MOST_COLUMNS)
+    first, stop, more = page.paging(messages, "start", start if row is None else row, count)
+    more = page.without_columns(messages, more, len(view.metadata.schema.fields) - _MOST_COLUMNS)
     rules = Rules(sequence=sequence_rule, scope=scope_rule, vector_wins=vector_rule)
     switches = {"sequence_rule": sequence_rule, "scope_rule": scope_rule, "vector_rule": vector_rule}
     fields = view.metadata.schema.fields[:_MOST_COLUMNS]
@@ -85,8 +86,8 @@ def row_fate(
         state={"data_file": name, "row": row, "start": first},
         blocks=[words.rows(found, [f.name for f in fields], row, more), *words.deletes(found)],
         controls=[
-            select("data_file", messages("data-file"), name, _neighbours(view, at, name)),
-            *(check(name, messages(f"rule-{name}"), on) for name, on in switches.items()),
+            page.select("data_file", messages("data-file"), name, _neighbours(view, at, name)),
+            *(page.check(name, messages(f"rule-{name}"), on) for name, on in switches.items()),
         ],
     )
 
@@ -107,10 +108,10 @@ class _Words:
             mark: Mark = "live" if fate.live else "hidden"
             hits = " ".join(self._short(hit) for hit in fate.hits) or None
             values = (literal(v, 120) for v in fate.values)
-            lines.append(line(fate.position, f"{fate.position:,}", say(mark), hits, *values, mark=mark))
+            lines.append(page.line(fate.position, f"{fate.position:,}", say(mark), hits, *values, mark=mark))
         caption = say("rows-caption", file=self._name, sequence=self._data.sequence_number or 0)
         names = ("_pos", say("verdict"), say("deletes"), *map(brief, columns))
-        return grid("rows", caption, names, lines, select="row", selected=row, numbers=(0,), **more)
+        return page.grid("rows", caption, names, lines, select="row", selected=row, numbers=(0,), **more)
 
     def deletes(self, found: Fates) -> Iterator[Grid]:
         """Show the deletes that were opened, and whether each applies."""
@@ -120,12 +121,12 @@ class _Words:
             entry, reason = naming.entry, naming.reason
             name, kind = self._view.aliases.of(entry), say("kind-" + delete_of(entry).kind)
             cells = (entry.sequence_number or 0, self._columns(entry) or None, say("reason-" + reason))
-            lines.append(line(name, name, kind, *cells))
+            lines.append(page.line(name, name, kind, *cells))
         shown = say("deletes-left-out", count=f"{found.left_out:,}") if found.left_out else ""
         if lines or shown:
             columns = (say("delete"), say("kind"), "sequence_number", "equality_ids", say("applies"))
             caption = say("deletes-caption", file=self._name)
-            yield grid("deletes", caption, columns, lines, numbers=(2,), shown=shown)
+            yield page.grid("deletes", caption, columns, lines, numbers=(2,), shown=shown)
 
     def sentence(self, found: Fates, row: int | None, rules: Rules) -> str:
         """Say why the selected row is hidden or live, or how many rows are."""

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from deletekit.course.aliases import alias_number
 from deletekit.course.translations import Messages
-from deletekit.course.views.page import MOST_OPTIONS, Grid, Page, grid, line, number, paging, select, view_page
-from deletekit.course.views.table_view import TableView, as_table_view, delete_of
+from deletekit.course.views import page
+from deletekit.course.views.page import Grid, Page
+from deletekit.course.views.table_view import LiveEntries, TableView, as_table_view, delete_of
 from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.errors import FormatError, InvalidInputError
 from deletekit.formats.content_file import ManifestEntry
@@ -24,7 +25,7 @@ PAGE_FILES = 40
 MOST_DELETES = 2_000
 
 
-@view_page()
+@page.view_page()
 def sequence_timeline(
     table: Any,
     *,
@@ -61,8 +62,8 @@ def sequence_timeline(
         sentence=timeline.sentence(data_file, applying),
         blocks=grids,
         controls=[
-            select("moved", messages("timeline-move"), moved, [None, *timeline.names()]),
-            number("moved_to", messages("timeline-to"), moved_to, view.metadata.last_sequence_number + 1),
+            page.select("moved", messages("timeline-move"), moved, [None, *timeline.names()]),
+            page.number("moved_to", messages("timeline-to"), moved_to, view.metadata.last_sequence_number + 1),
         ],
     )
 
@@ -78,7 +79,7 @@ class _Timeline:
         self._moved = moved if moved_to is not None else None
         if moved is not None:
             view.delete_file(snapshot, moved)
-        deletes: Sequence[ManifestEntry] = view.live(snapshot, ManifestContent.DELETES)
+        deletes: LiveEntries | list[ManifestEntry] = view.live(snapshot, ManifestContent.DELETES)
         if self._moved is None:
             self._index = view.index(snapshot)
         else:
@@ -91,7 +92,7 @@ class _Timeline:
         """Return the grids of data files and of deletes, and what applies to each data file shown."""
         if selected is not None and not start:
             start = max(alias_number(selected) - 1, 0)
-        first, stop, more = paging(self._say, "start", start, len(self._data), PAGE_FILES)
+        first, stop, more = page.paging(self._say, "start", start, len(self._data), PAGE_FILES)
         name, say = self._aliases.of, self._say
         if len(self._data) <= MOST_DELETES:
             entries = sorted(self._data, key=self._aliases.order)[first:stop]
@@ -109,18 +110,19 @@ class _Timeline:
             "arrows": [arrow for arrow in arrows if arrow[0] in shown],
         }
         columns = (say("file"), "sequence_number", say("timeline-applying"))
-        lines = (line(name(e), name(e), e.sequence_number or 0, applying[name(e)] or None) for e in entries)
+        lines = (page.line(name(e), name(e), e.sequence_number or 0, applying[name(e)] or None) for e in entries)
         more |= {"select": "data_file", "selected": selected, "numbers": (1,), "figure": figure}
-        files = grid("files", say("timeline-files"), columns, lines, **more)
+        files = page.grid("files", say("timeline-files"), columns, lines, **more)
         columns = (say("delete"), say("kind"), "sequence_number")
-        lines = (line(name(e), name(e), say("kind-" + delete_of(e).kind), self._number(e)) for e in deletes)
+        lines = (page.line(name(e), name(e), say("kind-" + delete_of(e).kind), self._number(e)) for e in deletes)
         left = len(self._deletes) + self._left_out - len(deletes)
         left_out = say("timeline-more", count=f"{left:,}") if left else ""
-        return [files, grid("deletes", say("timeline-deletes"), columns, lines, numbers=(2,), shown=left_out)], applying
+        moved = page.grid("deletes", say("timeline-deletes"), columns, lines, numbers=(2,), shown=left_out)
+        return [files, moved], applying
 
     def names(self) -> list[str]:
         """Return the names of the deletes that can be moved."""
-        return [self._aliases.of(e) for e in sorted(self._deletes, key=self._aliases.order)][:MOST_OPTIONS]
+        return [self._aliases.of(e) for e in sorted(self._deletes, key=self._aliases.order)][: page.MOST_OPTIONS]
 
     def sentence(self, selected: str | None, applying: dict[str, str]) -> str:
         say = self._say
@@ -146,7 +148,7 @@ class _Timeline:
         return f"{entry.sequence_number or 0}{mark}"
 
 
-def _index_of(view: TableView, entries: Sequence[ManifestEntry]) -> DeleteFileIndex:
+def _index_of(view: TableView, entries: Iterable[ManifestEntry]) -> DeleteFileIndex:
     metadata = view.metadata
     by_spec: dict[int, list[ManifestEntry]] = {}
     for entry in entries:

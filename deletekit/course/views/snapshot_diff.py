@@ -11,18 +11,8 @@ from typing import Any
 import numpy as np
 
 from deletekit.course.translations import Messages
-from deletekit.course.views.page import (
-    MOST_OPTIONS,
-    Grid,
-    Mark,
-    Page,
-    grid,
-    line,
-    paging,
-    select,
-    view_page,
-    without_columns,
-)
+from deletekit.course.views import page
+from deletekit.course.views.page import Grid, Mark, Page
 from deletekit.course.views.table_view import TableView, as_table_view, kind_of
 from deletekit.deletes.read import ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
@@ -42,7 +32,7 @@ Files = dict[tuple[Any, ...], ManifestEntry]
 Row = tuple[str, ...]
 
 
-@view_page()
+@page.view_page()
 def snapshot_diff(
     table: Any,
     *,
@@ -66,8 +56,8 @@ def snapshot_diff(
     messages = Messages(lang)
     new = view.snapshot(after)
     old = view.snapshot(before) if before else _parent(view, new)
-    names = [None, *(view.aliases.snapshot_name(s.snapshot_id) for s in view.aliases.snapshots[-MOST_OPTIONS:])]
-    controls = [select(t, messages(t), chosen, names) for t, chosen in (("before", before), ("after", after))]
+    names = [None, *(view.aliases.snapshot_name(s.snapshot_id) for s in view.aliases.snapshots[-page.MOST_OPTIONS :])]
+    controls = [page.select(t, messages(t), chosen, names) for t, chosen in (("before", before), ("after", after))]
     if new is None:
         return Page(sentence=messages("diff-nothing", table=view.name), controls=controls)
     change = _Change(view, old, new)
@@ -149,14 +139,14 @@ def _too_many(tasks: list[ScanTask]) -> bool:
 def _files(messages: Messages, view: TableView, change: _Change, start: int) -> Grid:
     entries: list[tuple[Mark, ManifestEntry]] = [("added", e) for e in change.added]
     entries += [("removed", e) for e in change.removed]
-    first, stop, more = paging(messages, "start", start, len(entries))
+    first, stop, more = page.paging(messages, "start", start, len(entries))
     lines = []
     for mark, entry in entries[first:stop]:
         name, kind = view.aliases.of(entry), messages("kind-" + kind_of(entry))
         cells = (f"{entry.data_file.record_count:,}", entry.sequence_number or 0)
-        lines.append(line(name, name, messages(mark), kind, *cells, mark=mark))
+        lines.append(page.line(name, name, messages(mark), kind, *cells, mark=mark))
     columns = (*map(messages, ("file", "change", "kind")), "record_count", "sequence_number")
-    return grid("files", messages("diff-files"), columns, lines, numbers=(3, 4), **more)
+    return page.grid("files", messages("diff-files"), columns, lines, numbers=(3, 4), **more)
 
 
 def _rows(
@@ -164,16 +154,16 @@ def _rows(
 ) -> Grid:
     changed: list[tuple[Mark, Row]] = [("removed", r) for r in sorted(went.elements())]
     changed += [("added", r) for r in sorted(came.elements())]
-    first, stop, more = paging(messages, "row_start", start, len(changed))
+    first, stop, more = page.paging(messages, "row_start", start, len(changed))
     if not compared:
         more = {"shown": messages("diff-too-many", most=f"{MOST_ROWS:,}")}
-    more = without_columns(messages, more, len(view.metadata.schema.fields) - _MOST_COLUMNS)
+    more = page.without_columns(messages, more, len(view.metadata.schema.fields) - _MOST_COLUMNS)
     lines = []
     for i, (mark, row) in enumerate(changed[first:stop], first):
         values = (brief(v, _LONGEST_VALUE) for v in row[:_MOST_COLUMNS])
-        lines.append(line(i, messages(mark), *values, mark=mark))
+        lines.append(page.line(i, messages(mark), *values, mark=mark))
     columns = [messages("change"), *(brief(f.name) for f in view.metadata.schema.fields[:_MOST_COLUMNS])]
-    return grid("rows", messages("diff-rows"), columns, lines, **more)
+    return page.grid("rows", messages("diff-rows"), columns, lines, **more)
 
 
 def _counters(messages: Messages, view: TableView, snapshot: Snapshot) -> Grid:
@@ -189,10 +179,10 @@ def _counters(messages: Messages, view: TableView, snapshot: Snapshot) -> Grid:
         same = written == str(number)
         verdict = messages("same") if same else messages("missing" if written == "-" else "different")
         shown = ("…", "…") if name.endswith("files-size") and same else (written, number)
-        lines.append(line(name, name, *shown, verdict, mark="" if same or written == "-" else "wrong"))
+        lines.append(page.line(name, name, *shown, verdict, mark="" if same or written == "-" else "wrong"))
     caption = messages("diff-counters", snapshot=_name(view, snapshot))
     columns = map(messages, ("counter", "written", "recomputed", "verdict"))
-    return grid("counters", caption, columns, lines, numbers=(1, 2))
+    return page.grid("counters", caption, columns, lines, numbers=(1, 2))
 
 
 def _parent(view: TableView, snapshot: Snapshot | None) -> Snapshot | None:

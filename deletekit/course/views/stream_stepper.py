@@ -10,20 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from deletekit.course.translations import Messages
-from deletekit.course.views.page import (
-    Control,
-    Facts,
-    Grid,
-    Line,
-    Mark,
-    Page,
-    button,
-    check,
-    grid,
-    line,
-    select,
-    view_page,
-)
+from deletekit.course.views import page
+from deletekit.course.views.page import Control, Facts, Grid, Line, Mark, Page
 from deletekit.course.views.row_fate import fates
 from deletekit.course.views.table_view import TableView, delete_of, kind_of
 from deletekit.deletes.verdict import Rules
@@ -130,7 +118,7 @@ class StreamRecord:
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 
-@view_page()
+@page.view_page()
 def stream_stepper(
     record: StreamRecord,
     *,
@@ -196,9 +184,9 @@ def _changes(messages: Messages, record: StreamRecord, step: int) -> Grid:
         mark: Mark = "" if batch_id >= step else "wrong" if batch_id == waits else "live"
         for i, change in enumerate(batch):
             cells = (batch_id, change["_change_type"], change["id"], change["value"], messages(text))
-            lines.append(line(f"{batch_id}.{i}", *cells, mark=mark))
+            lines.append(page.line(f"{batch_id}.{i}", *cells, mark=mark))
     columns = ("batch_id", "_change_type", "id", "value", messages("state-of"))
-    return grid("changes", messages("stream-changes"), columns, lines)
+    return page.grid("changes", messages("stream-changes"), columns, lines)
 
 
 def _calls(messages: Messages, record: StreamRecord, view: TableView) -> Grid:
@@ -213,13 +201,13 @@ def _calls(messages: Messages, record: StreamRecord, view: TableView) -> Grid:
             *(snapshot.summary.get(name, "0") if snapshot else None for name in _COUNTERS),
             *(getattr(done, name, None) for name in ("read_files", "index_rows", "index_bytes")),
         )
-        lines.append(line(key, *cells, mark="wrong" if call.stopped else "added" if snapshot else ""))
+        lines.append(page.line(key, *cells, mark="wrong" if call.stopped else "added" if snapshot else ""))
     columns = (
         *(messages("stream-process"), messages("stream-call"), "batch_id", "status", "hits", "misses"),
         *(messages("snapshot"), *_COUNTERS, "read_files", "index_rows", "index_bytes"),
     )
     numbers = (0, 2, 4, 5, *range(7, len(columns)))
-    return grid("calls", messages("stream-calls"), columns, lines, numbers=numbers)
+    return page.grid("calls", messages("stream-calls"), columns, lines, numbers=numbers)
 
 
 def _files(messages: Messages, record: StreamRecord, view: TableView) -> Grid:
@@ -229,11 +217,12 @@ def _files(messages: Messages, record: StreamRecord, view: TableView) -> Grid:
         for entry in _live(view, content):
             name, kind = view.aliases.of(entry), messages("kind-" + kind_of(entry))
             cells = (entry.sequence_number or 0, entry.data_file.record_count, _holds(view, entry))
-            lines.append(line(name, name, kind, *cells, mark="live" if content == ManifestContent.DATA else "hidden"))
+            mark: Mark = "live" if content == ManifestContent.DATA else "hidden"
+            lines.append(page.line(name, name, kind, *cells, mark=mark))
     for i, path in enumerate(sorted(record.orphans, key=_orphan)):
-        lines.append(line(f"orphan-{i}", messages("orphan"), _orphan(path), None, None, None, mark="wrong"))
+        lines.append(page.line(f"orphan-{i}", messages("orphan"), _orphan(path), None, None, None, mark="wrong"))
     columns = (messages("file"), messages("kind"), "sequence_number", "record_count", messages("stream-holds"))
-    return grid("files", messages("stream-files"), columns, lines, numbers=(2, 3))
+    return page.grid("files", messages("stream-files"), columns, lines, numbers=(2, 3))
 
 
 def _orphan(path: str) -> str:
@@ -270,7 +259,7 @@ def _live(view: TableView, content: ManifestContent) -> list[ManifestEntry]:
 
 def _rows(messages: Messages, view: TableView) -> Grid:
     columns = (messages("row"), "id", "value", messages("verdict"), messages("deletes"))
-    return grid("rows", messages("stream-rows"), columns, _lines(messages, view))
+    return page.grid("rows", messages("stream-rows"), columns, _lines(messages, view))
 
 
 def _lines(messages: Messages, view: TableView) -> Iterator[Line]:
@@ -284,7 +273,7 @@ def _lines(messages: Messages, view: TableView) -> Iterator[Line]:
             place = f"{name}:{fate.position}"
             hides = " ".join(view.aliases.of(hit.entry) for hit in fate.hits if hit.hides) or None
             state: Mark = "live" if fate.live else "hidden"
-            yield line(place, place, *map(str, fate.values), messages(state), hides, mark=state)
+            yield page.line(place, place, *map(str, fate.values), messages(state), hides, mark=state)
 
 
 def _replay(messages: Messages, record: StreamRecord) -> Facts:
@@ -304,10 +293,10 @@ def _as_text(rows: tuple[tuple[int, str], ...]) -> str:
 def _controls(messages: Messages, record: StreamRecord, step: int, state: Mapping[str, Any]) -> Iterator[Control]:
     last, crashes = len(BATCHES), ("", *CRASHES)
     labels = (messages(f"crash-{crash or 'none'}") for crash in crashes)
-    yield select("mode", messages("mode"), state["mode"], STREAM_MODES)
-    yield select("format_version", messages("format-version"), state["format_version"], (2, 3))
-    yield button("step", messages("step-back"), max(step - 1, 0), disabled=step == 0)
-    yield button("step", messages("step-on"), min(step + 1, last), disabled=step == last)
-    yield select("crash", messages("crash"), state["crash"], crashes, labels)
-    yield button("resumed", messages("resume"), True, disabled=not record.waits)  # the trait's value
-    yield check("checkpoint_check", messages("checkpoint-check"), state["checkpoint_check"])
+    yield page.select("mode", messages("mode"), state["mode"], STREAM_MODES)
+    yield page.select("format_version", messages("format-version"), state["format_version"], (2, 3))
+    yield page.button("step", messages("step-back"), max(step - 1, 0), disabled=step == 0)
+    yield page.button("step", messages("step-on"), min(step + 1, last), disabled=step == last)
+    yield page.select("crash", messages("crash"), state["crash"], crashes, labels)
+    yield page.button("resumed", messages("resume"), True, disabled=not record.waits)  # the trait's value
+    yield page.check("checkpoint_check", messages("checkpoint-check"), state["checkpoint_check"])

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from deletekit.course.translations import Messages
-from deletekit.course.views.page import Mark, Node, Page, Tree, check, view_page
+from deletekit.course.views import page
+from deletekit.course.views.page import Mark, Node, Page, Tree
 from deletekit.course.views.table_view import TableView, as_table_view, kind_of
 from deletekit.formats.content_file import EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
@@ -37,7 +38,7 @@ _MASK = "…"
 _STATUS_MARKS: dict[EntryStatus, Mark] = {EntryStatus.ADDED: "added", EntryStatus.DELETED: "removed"}
 
 
-@view_page()
+@page.view_page()
 def table_tree(
     table: Any,
     *,
@@ -88,8 +89,8 @@ def table_tree(
         state={"node": node},
         blocks=[tree],
         controls=[
-            check("deletes_only", messages("deletes-only"), deletes_only),
-            check("raw", messages("raw"), raw),
+            page.check("deletes_only", messages("deletes-only"), deletes_only),
+            page.check("raw", messages("raw"), raw),
         ],
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class TableView:
         return found
 
 
-class LiveEntries(Sequence[ManifestEntry]):
+class LiveEntries:
     """The manifest entries of a snapshot's live files, in manifest order; an entry is made when it is asked for."""
 
     def __init__(self, manifests: Sequence[ManifestColumns]) -> None:
@@ -97,14 +97,7 @@ class LiveEntries(Sequence[ManifestEntry]):
     def __len__(self) -> int:
         return sum(len(rows) for _, rows in self._parts)
 
-    @overload
-    def __getitem__(self, at: int) -> ManifestEntry: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[ManifestEntry]: ...
-    def __getitem__(self, at: int | slice) -> ManifestEntry | list[ManifestEntry]:
-        if isinstance(at, int):
-            place = range(len(self))[at]
-            return self[place : place + 1][0]
+    def __getitem__(self, at: slice) -> list[ManifestEntry]:
         start, stop, _ = at.indices(len(self))
         found: list[ManifestEntry] = []
         first = 0
