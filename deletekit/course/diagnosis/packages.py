@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from deletekit.course.diagnosis.check import WITHOUT_SPARK, Check, Part, check, install
-from deletekit.course.diagnosis.environment import Environment
-from deletekit.course.diagnosis.requirements import Requirement, canonical, satisfies
+from deletekit.course.diagnosis.environment import Environment, Requirement, canonical, satisfies
 
 _NEEDED_FROM_EXTRA = {"pyiceberg": "pyiceberg-core", "pyspark": "pandas"}
 """Packages that deletekit needs and that an extra of another package installs."""
