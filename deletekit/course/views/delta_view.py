@@ -77,16 +77,11 @@ class DeltaVersion:
         self.state = state
         self.actions = actions
         self.following = following
-        self._files: dict[str, str] = {}
-        self._vectors: dict[tuple[str, str], str] = {}
-        self.adds: dict[str, AddFile] = {}
-        for action in actions:
-            if action.path:
-                self._files.setdefault(action.path, f"D{len(self._files) + 1}")
-            if action.add is not None and action.vector_id is not None:
-                place = action.path, action.vector_id
-                self._vectors.setdefault(place, f"V{len(self._vectors) + 1}")
-                self.adds[self._vectors[place]] = action.add
+        paths = dict.fromkeys(a.path for a in actions if a.path)
+        added = {(a.path, a.vector_id): a.add for a in actions if a.add is not None and a.vector_id is not None}
+        self._files = {path: f"D{n}" for n, path in enumerate(paths, 1)}
+        self._vectors = {place: f"V{n}" for n, place in enumerate(added, 1)}
+        self.adds = {f"V{n}": add for n, add in enumerate(added.values(), 1)}
         self.live: dict[str, AddFile] = {self.key(add.path): add for add in state.files.values()}
 
     def key(self, path: str) -> str:
@@ -136,14 +131,15 @@ class DeltaView:
 
     def _at(self, version: int) -> DeltaVersion:
         state = self.log.state(version)
+        log = f"{self.root}/_delta_log"
         try:
             following: Following | DeletekitError = self._following(version)
         except DeletekitError as e:
-            following = e.in_file(f"{self.root}/_delta_log")
+            following = e.in_file(log)
         try:
             return DeltaVersion(self.root, state, list(self._actions(version, state)), following)
         except DeletekitError as e:
-            raise e.in_file(f"{self.root}/_delta_log") from e
+            raise e.in_file(log) from e
 
     def _following(self, version: int) -> Following:
         if self.table is not None:

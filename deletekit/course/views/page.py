@@ -201,23 +201,6 @@ class Page:
         del raw["state"], raw["source"]
         return raw
 
-    def facts(self) -> list[str]:
-        """Return every text of the page, without the controls."""
-        found = [self.title, self.sentence, self.code]
-        for block in self.blocks:
-            found += [block.caption, *_texts(block)]
-        return [text for text in found if text]
-
-
-def _texts(block: Block) -> Sequence[str]:
-    if isinstance(block, Grid):
-        return [*block.columns, *(c for line in block.lines for c in line.cells), block.shown]
-    if isinstance(block, Tree):
-        return [text for n in block.nodes for text in (n.label, n.value)]
-    if isinstance(block, Facts):
-        return [text for item in block.items for text in item]
-    return [block.legend, *(text for first, signs in block.lines() for text in (f"{first:,}", signs))]
-
 
 # --- builders ---------------------------------------------------------------------------------------------------------
 

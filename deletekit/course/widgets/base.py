@@ -30,21 +30,21 @@ except ImportError as e:
 Resets = Mapping[str, Mapping[str, Any]]
 """Traits that lose their meaning when another trait changes, and what they become: a row, in another file."""
 
+_STATIC = files("deletekit.course.widgets").joinpath("static")
 _SHARED_IMPORT = 'import { show } from "./shared.js";\n'
 
 
 @cache
 def esm_of(name: str) -> str:
     """Return a widget's script with the shared script in it: a notebook has no address to import that from."""
-    folder = files("deletekit.course.widgets").joinpath("static")
-    own = folder.joinpath(f"{name}.js").read_text(encoding="utf-8")
-    shared = folder.joinpath("shared.js").read_text(encoding="utf-8")
+    own = _STATIC.joinpath(f"{name}.js").read_text(encoding="utf-8")
+    shared = _STATIC.joinpath("shared.js").read_text(encoding="utf-8")
     return shared.replace("export function show", "function show") + own.replace(_SHARED_IMPORT, "")
 
 
 @cache
 def _css() -> str:
-    return files("deletekit.course.widgets").joinpath("static", "shared.css").read_text(encoding="utf-8")
+    return _STATIC.joinpath("shared.css").read_text(encoding="utf-8")
 
 
 class PageWidget(anywidget.AnyWidget):
