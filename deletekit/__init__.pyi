@@ -4,7 +4,7 @@ from deletekit import spark as spark
 from deletekit import stream as stream
 from deletekit.commit.swap import Commit as Commit
 from deletekit.course import widgets as widgets
-from deletekit.course.widgets.explore import explore as explore
+from deletekit.course.widgets import explore as explore
 from deletekit.delta.clean_up import DeltaCleanUp as DeltaCleanUp
 from deletekit.delta.clean_up import clean_up_delta as clean_up_delta
 from deletekit.delta.export import DeltaExport as DeltaExport

@@ -9,8 +9,7 @@ import click
 
 from deletekit.cli.options import TableCommand, traceback_option
 from deletekit.cli.table_argument import TableArgument
-from deletekit.course.lessons import LANGUAGES
-from deletekit.course.translations import Messages
+from deletekit.course.translations import LANGUAGES, Messages
 from deletekit.course.views.page_text import page_text
 from deletekit.errors import InvalidInputError
 from deletekit.safe_text import plain

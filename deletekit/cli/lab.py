@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from deletekit.cli.options import traceback_option
-from deletekit.course.lessons import FIRST, LANGUAGES
+from deletekit.course.lab import FIRST, check_jupyterlab, copy_lessons, course_folder, run_jupyterlab
+from deletekit.course.translations import LANGUAGES
 
 
 @click.command(short_help="Take the course in JupyterLab.")
@@ -34,8 +35,6 @@ def lab(directory: Path | None, *, language: str, start: bool) -> None:
       deletekit lab
       deletekit lab --lang ko my-course
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    from deletekit.course.lab import check_jupyterlab, copy_lessons, course_folder, run_jupyterlab  # noqa: PLC0415
-
     if start:
         check_jupyterlab()
     folder = (directory or course_folder()).absolute() / language

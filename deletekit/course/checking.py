@@ -14,8 +14,8 @@ from typing import Any, Literal
 from deletekit.course.answer_kinds import NotThisKind, unanswered
 from deletekit.course.exercise import Exercise
 from deletekit.course.exercises.all import EXERCISES
-from deletekit.course.language import is_translated, text
 from deletekit.course.learner_record import record
+from deletekit.course.translations import is_translated, text
 from deletekit.errors import InvalidInputError
 
 Status = Literal["correct", "not-yet", "not-answered", "other-kind", "noted"]

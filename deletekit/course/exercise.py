@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from deletekit.course.answer_kinds import AnswerKind
@@ -55,3 +56,8 @@ class Functions:
 
     cases: Sequence[tuple[Any, ...]]
     by_name: Mapping[str, Callable[..., Any]]
+
+
+def versions(rule: Callable[..., Any], *names: str) -> dict[str, Callable[..., Any]]:
+    """Return a rule, right or with one mistake, by name: the rule takes the name as its first argument."""
+    return {name: partial(rule, name) for name in names}

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from deletekit.course.exercises.all import EXERCISES
-from deletekit.course.language import text
-from deletekit.course.lessons import LANGUAGES
 from deletekit.course.printing import aligned
+from deletekit.course.translations import LANGUAGES, text
 
 _FILE_NAME = "deletekit-progress.json"
 _FILE_VARIABLE = "DELETEKIT_PROGRESS"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deletekit.course.diagnosis import Check, diagnose
-from deletekit.course.language import text
+from deletekit.course.translations import text
 
 
 def doctor(*, details: bool = False) -> None:

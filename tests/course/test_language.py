@@ -9,8 +9,7 @@ import polib
 import pytest
 
 from deletekit.course import check
-from deletekit.course.language import text
-from deletekit.course.translations import LANGUAGES, language
+from deletekit.course.translations import LANGUAGES, language, text
 from tests.tools.catalogs import catalog_file, course_texts, interface_texts
 
 TRANSLATED = [name for name in LANGUAGES if name != "en"]

@@ -14,7 +14,7 @@ import pytest
 import deletekit as dk
 from deletekit.course.recordings.stream_steps import record_stream
 from deletekit.course.recordings.temporary_table import temporary_table
-from deletekit.course.views.stream_record import BATCHES, CRASHES, STREAM_MODES, StreamRecord
+from deletekit.course.views.stream_stepper import BATCHES, CRASHES, STREAM_MODES, StreamRecord
 from tests.invariants import check_table, reachable
 from tests.stream.replay import replay
 from tests.tables import files_of

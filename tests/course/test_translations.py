@@ -16,9 +16,19 @@ from deletekit.errors import InvalidInputError
 COURSE = Path(__file__).parents[2] / "deletekit" / "course"
 
 
+def files() -> dict[str, dict[str, dict[str, str]]]:
+    """The messages of each file, by language and key."""
+    found = sorted((COURSE / "locale").glob("*.json"))
+    return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in found}
+
+
 def texts(lang: str) -> dict[str, str]:
-    found: dict[str, str] = json.loads((COURSE / "locale" / f"{lang}.json").read_text(encoding="utf-8"))
-    return found
+    return {key: text for stored in files().values() for key, text in stored[lang].items()}
+
+
+def test_every_file_has_its_own_keys_in_every_language() -> None:
+    assert all(list(stored) == list(LANGUAGES) for stored in files().values())
+    assert sum(len(stored["en"]) for stored in files().values()) == len(texts("en"))
 
 
 def places(text: str) -> list[str]:
@@ -47,7 +57,7 @@ def test_every_message_is_used() -> None:
     sources = "\n".join(p.read_text(encoding="utf-8") for p in (COURSE / "views").glob("*.py"))
     scripts = (COURSE / "widgets" / "static").glob("*.js")
     sources += "\n".join(p.read_text(encoding="utf-8") for p in scripts)
-    prefixes = ("title-", "kind-", "reason-", "spared-", "because-", "rule-", "containers-", "crash-")
+    prefixes = ("title-", "kind-", "reason-", "spared-", "because-", "rule-", "containers-", "crash-", "workshop-")
     unused = [k for k in texts("en") if not re.search(f"[\"']{k}[\"']", sources) and not k.startswith(prefixes)]
     assert unused == []
 

@@ -36,6 +36,13 @@ class Check:
     fix: str = ""
 
 
+def check(ok: bool, part: Part, name: str, found: str, *, status: Status = "missing", meaning: str, fix: str) -> Check:
+    """Return a check with its status, and without `meaning` and `fix` if all is well."""
+    if ok:
+        return Check(part=part, name=name, found=found)
+    return Check(part=part, name=name, status=status, found=found, meaning=meaning, fix=fix)
+
+
 def command(environment: Environment, *words: str) -> str:
     """Return a command as the shell of this machine takes it."""
     return subprocess.list2cmdline(words) if environment.platform == "win32" else join(words)

@@ -10,6 +10,7 @@ import tempfile
 import weakref
 from collections.abc import Callable
 
+from deletekit.delta.sync import sync_delta
 from deletekit.table.catalog import Catalog, local_catalog
 from deletekit.table.table import Table, from_metadata
 
@@ -28,3 +29,8 @@ def temporary_table(make: Callable[[Catalog], Table]) -> Table:
         raise
     weakref.finalize(table, shutil.rmtree, folder, ignore_errors=True)
     return table
+
+
+def synced_table(root: str, version: int) -> Table:
+    """Return, read-only, a new Iceberg table at a version of a Delta table. Raises as `sync_delta` does."""
+    return temporary_table(lambda catalog: sync_delta(root, catalog, "delta.trial", version=version).table)

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from deletekit.course.translations import Messages
 from deletekit.course.views.bitmap_bytes import bitmap_bytes
-from deletekit.course.views.build import error_page, view_name
-from deletekit.course.views.page import Page
+from deletekit.course.views.page import Page, error_page, view_name
 from deletekit.course.views.page_html import document_html
 from deletekit.course.views.row_fate import row_fate
 from deletekit.course.views.sequence_timeline import sequence_timeline

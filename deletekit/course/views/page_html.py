@@ -85,12 +85,11 @@ def _grid(grid: Grid) -> Iterator[str]:
     yield f'<div class="wide"><table><caption>{_t(grid.caption)}</caption><thead><tr>{head}</tr></thead><tbody>'
     for line in grid.lines:
         chosen = ' aria-current="true"' if grid.select and line.key == grid.selected else ""
-        cells = [
-            f'<td class="number">{_t(c)}</td>' if i in grid.numbers else f"<td>{_t(c)}</td>"
-            for i, c in enumerate(line.cells)
-        ]
-        first = f'<th scope="row">{_t(line.cells[0])}</th>'
-        yield f"<tr{chosen}>{first}{''.join(cells[1:])}</tr>"
+        first, *rest = map(_t, line.cells)
+        cells = (
+            f'<td class="number">{c}</td>' if i in grid.numbers else f"<td>{c}</td>" for i, c in enumerate(rest, 1)
+        )
+        yield f'<tr{chosen}><th scope="row">{first}</th>{"".join(cells)}</tr>'
     yield "</tbody></table></div>"
     if grid.shown:
         yield f"<p>{_t(grid.shown)}</p>"
