@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 )
 @click.option("--with-rows", is_flag=True, help="Store the deleted rows in position delete files too.")
 @click.option("--dry-run", is_flag=True, help="Plan the whole delete, say what would be done, and write nothing.")
-def delete(argument: TableArgument, output: Output, where: str, *, dry_run: bool, **options: Any) -> Answer:
+def delete(argument: TableArgument, output: Output, where: str, *, ref: str, dry_run: bool, **options: Any) -> Answer:
     """Delete the rows for which WHERE is true, in one commit, and show what was written.
 
     WHERE is as in SQL: "id in (1, 3)", "name is null and value > 10"; "true" means every row.
@@ -62,25 +62,27 @@ def delete(argument: TableArgument, output: Output, where: str, *, dry_run: bool
       deletekit delete --catalog prod demo.users "value > 10" --dry-run
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     if dry_run:
-        return _dry_run(argument.open(), where, options, output)
+        return _dry_run(argument.open(), where, ref, options, output)
     warning = "Whether the delete was committed is not known: look with `deletekit inspect`."
-    table, commit = change(dk.delete, argument, output, "Deleting", where, interrupted=warning, **options)
-    document = {"table": table.name, "ref": options["ref"], **_document(commit)}
-    return Answer(document=document, text=_text(table, options["ref"], commit))
+    table, commit = change(dk.delete, argument, output, "Deleting", where, interrupted=warning, ref=ref, **options)
+    document = {"table": table.name, "ref": ref, **_document(commit)}
+    return Answer(document=document, text=_text(table, ref, commit))
 
 
-def _dry_run(table: dk.Table, where: str, options: Mapping[str, Any], output: Output) -> Answer:
+def _dry_run(table: dk.Table, where: str, ref: str, options: Mapping[str, Any], output: Output) -> Answer:
     # They import the table layer, which the help of this command does not need.
+    from deletekit.commit.planned_change import plan_change  # noqa: PLC0415
     from deletekit.commit.swap import would_commit  # noqa: PLC0415
-    from deletekit.verbs.delete import plan_delete  # noqa: PLC0415
+    from deletekit.verbs.delete import DeletePlan  # noqa: PLC0415
 
     with output.engine("Trying the delete") as engine:
-        commit = would_commit(plan_delete(table, where, engine=engine, dry_run=True, **options))
+        plan = DeletePlan(where=where, engine=engine, **options)
+        commit = would_commit(plan_change(table, plan, ref=ref, dry_run=True))
     with output.engine("Counting rows") as engine:
-        rows = _matching_rows(table, where, options["ref"], engine)
+        rows = _matching_rows(table, where, ref, engine)
     document = {
         "table": table.name,
-        "ref": options["ref"],
+        "ref": ref,
         "dry_run": True,
         "rows": rows.total(),
         "data_files": len(rows),

@@ -20,7 +20,7 @@ from deletekit.table.identifier import to_identifier
 from deletekit.table.metadata import MAIN, new_metadata
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_schema, schema_from_arrow
-from deletekit.verbs.shared.data_frames import append_frame, engine_of, is_data_frame
+from deletekit.verbs.shared.foreign_rows import foreign_rows
 from deletekit.verbs.shared.partition_fields import partition_spec
 
 DEFAULT_FORMAT_VERSION = 2
@@ -85,12 +85,13 @@ def append(
     Raises InvalidInputError, naming the column, before anything is written, for rows that do not fit the schema.
     Returns the commit; its `snapshot_id` is None when there were no rows.
     """
+    frame = foreign_rows(rows)
 
     def plan(base: Base) -> RowDelta:
         metadata = base.metadata
         check_parquet_only(metadata, "write.format.default")
-        if is_data_frame(rows):
-            files = append_frame(rows, base.write, metadata, engine_of(rows))
+        if frame is not None:
+            files = frame.append(base)
         else:
             files = write_data_files(base.write, align(rows, metadata.schema), metadata.spec)
         return RowDelta(added_data_files=tuple(files), read_set=ReadSet())

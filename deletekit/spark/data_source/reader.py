@@ -21,12 +21,12 @@ from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.projection import check_supported
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import TaskPart, task_parts
-from deletekit.engines.worker_path import forget_archives
 from deletekit.errors import InvalidInputError
 from deletekit.formats.reserved_fields import LINEAGE_NAMES
 from deletekit.spark.data_source.filters import conjunction, translated
 from deletekit.spark.data_source.options import SourceOptions, names_of
-from deletekit.spark.data_source.types import spark_field, spark_type, to_spark
+from deletekit.spark.types import spark_field, spark_type, to_spark
+from deletekit.spark.worker import forget_archives
 from deletekit.table.catalog import TableState
 from deletekit.table.column_names import columns_like
 from deletekit.table.metadata import Snapshot, TableMetadata

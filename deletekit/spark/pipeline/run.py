@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from deletekit import datasets
-from deletekit.engines import current as engine
+from deletekit.engines.current import running_on
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.spark.pipeline.checks import check
 from deletekit.spark.pipeline.delivery import Delivery, deliver, only_run_in
@@ -77,8 +77,10 @@ def run_pipeline(
         say("delivering and checking the raw files")
         delivery = deliver(root, days, datasets.flights() if flights is None else flights)
         session, catalog = open_session()
+        from deletekit.spark.engine import SparkEngine  # noqa: PLC0415  # now pyspark is there
+
         work = Work(session=session, table=_open_table(catalog, table, delivery, format_version), delivery=delivery)
-        with engine.spark(session):
+        with running_on(SparkEngine(session)):
             done, checks = _run_and_check(work, f"{catalog.name}.{table}", say)
             live_rows = scan(work.table).count()
         report = PipelineReport(

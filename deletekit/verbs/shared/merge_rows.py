@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
@@ -38,6 +40,23 @@ def updated_rows(schema: Schema, current: pa.Table, source: pa.Table) -> pa.Tabl
     """Return rows of the table with the source's columns in place of theirs."""
     columns = {n: source.column(n) if n in source.column_names else current.column(n) for n in current.column_names}
     return align(pa.table(columns), schema)
+
+
+def check_single(counts: npt.NDArray[np.int64]) -> None:
+    """Raise InvalidInputError if a row of the table matches several source rows, as SQL does.
+
+    Parameters
+    ----------
+    counts: how many source rows each matched row of the table matches.
+    """
+    if len(counts) and counts.max() > 1:
+        raise InvalidInputError(
+            "a table row matches several source rows",
+            kind="merge-cardinality",
+            field="on",
+            found=int(counts.max()),
+            expected="one source row for each key",
+        )
 
 
 def _on_field(schema: Schema, source: Sequence[str], name: str) -> NestedField:
