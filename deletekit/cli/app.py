@@ -19,7 +19,7 @@ from deletekit.cli.explain import explain
 from deletekit.cli.explore import explore
 from deletekit.cli.inspect import inspect
 from deletekit.cli.lab import lab
-from deletekit.cli.options import interrupted, traceback_option, with_traceback
+from deletekit.cli.options import INTERRUPTED, TRACEBACK, Command
 from deletekit.cli.pipeline import pipeline
 from deletekit.cli.refs import cherry_pick, fast_forward, rollback, set_current_snapshot
 from deletekit.cli.repair import repair
@@ -36,7 +36,7 @@ from deletekit.cli.verify import verify
 from deletekit.cli.workshop_bundle import workshop_bundle
 from deletekit.version import __version__
 
-INTERRUPTED = 130
+_CTRL_C = 130
 
 
 class _Program(click.Group):
@@ -46,18 +46,21 @@ class _Program(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            click.echo(f"\nInterrupted. {interrupted(ctx)}".rstrip(), err=True)
-            ctx.exit(INTERRUPTED)
+            click.echo(f"\nInterrupted. {ctx.meta.get(INTERRUPTED, '')}".rstrip(), err=True)
+            ctx.exit(_CTRL_C)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as e:
             if isinstance(e, OSError) and e.errno == errno.EPIPE:
                 raise  # `| head` closed the pipe; click ends without a message
-            show_error(e, with_traceback=with_traceback(ctx))
+            show_error(e, with_traceback=ctx.meta.get(TRACEBACK, False))
             ctx.exit(1)
 
 
-@click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 80, "show_default": True}
+
+
+@click.group(cls=_Program, context_settings=_SETTINGS)
 @click.version_option(__version__, prog_name="deletekit")
 def main() -> None:
     """Look at the row-level deletes of Apache Iceberg tables, make them, and clean up after them.
@@ -77,10 +80,9 @@ def main() -> None:
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
 
 
-@click.command(short_help="See every kind of delete on real rows.")
+@click.command(cls=Command, short_help="See every kind of delete on real rows.")
 @click.argument("directory", required=False, type=click.Path(file_okay=False, path_type=Path))
-@click.option("--keep/--no-keep", default=True, show_default=True, help="Keep the tables to look at.")
-@traceback_option
+@click.option("--keep/--no-keep", default=True, help="Keep the tables to look at.")
 def tour(directory: Path | None, *, keep: bool) -> None:
     """Walk through every kind of delete on real rows, in tables created in DIRECTORY or in a temporary directory.
 
@@ -106,5 +108,5 @@ _DELTA = (sync_delta, clean_up_delta, repack)
 
 for command in (*_LOOKING, *_CHANGING, *_CLEANING_UP, *_REWRITING, *_DELTA):
     # click keeps a command's help option from its first context, which may be one without `main`.
-    command.context_settings = {**main.context_settings, **command.context_settings}
+    command.context_settings = _SETTINGS
     main.add_command(command)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 import deletekit as dk
 from deletekit.cli.changes import change
-from deletekit.cli.options import TableAnswerCommand, branch_option
+from deletekit.cli.options import TableAnswerCommand, branch_option, choice_option, repeated_option
 from deletekit.cli.printer import Facts, Unbroken, bold, heading, pairs, some
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
@@ -23,28 +23,18 @@ if TYPE_CHECKING:
     from deletekit.cli.stored_values import StoredValues
     from deletekit.engines.local import Engine
 
+_MODE = f"{', '.join(DELETE_MODES[:-1])} or {DELETE_MODES[-1]}.  [default: the table's write.delete.mode]"
+_EQUALITY_FIELD = "Key column of equality deletes; repeatable.  [default: the columns in WHERE]"
+_GRANULARITY = "Write one position delete file for each of these.  [default: the table's write.delete.granularity]"
+_INTERRUPTED = "Whether the delete was committed is not known: look with `deletekit inspect`."
+
 
 @click.command(cls=TableAnswerCommand, short_help="Delete rows in one commit, in any mode.")
 @click.argument("where")
-@click.option(
-    "--mode",
-    type=click.Choice(DELETE_MODES),
-    metavar="MODE",
-    help=f"{', '.join(DELETE_MODES[:-1])} or {DELETE_MODES[-1]}.  [default: the table's write.delete.mode]",
-)
+@choice_option("--mode", DELETE_MODES, _MODE, metavar="MODE")
 @branch_option("commit to")
-@click.option(
-    "--equality-field",
-    "equality_fields",
-    multiple=True,
-    metavar="COLUMN",
-    help="Key column of equality deletes; repeatable.  [default: the columns in WHERE]",
-)
-@click.option(
-    "--granularity",
-    type=click.Choice(("file", "partition")),
-    help="Write one position delete file for each of these.  [default: the table's write.delete.granularity]",
-)
+@repeated_option("--equality-field", "equality_fields", "COLUMN", _EQUALITY_FIELD)
+@choice_option("--granularity", ("file", "partition"), _GRANULARITY)
 @click.option("--with-rows", is_flag=True, help="Store the deleted rows in position delete files too.")
 @click.option("--dry-run", is_flag=True, help="Plan the whole delete, say what would be done, and write nothing.")
 def delete(argument: TableArgument, output: Output, where: str, *, ref: str, dry_run: bool, **options: Any) -> Answer:
@@ -63,10 +53,9 @@ def delete(argument: TableArgument, output: Output, where: str, *, ref: str, dry
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     if dry_run:
         return _dry_run(argument.open(), where, ref, options, output)
-    warning = "Whether the delete was committed is not known: look with `deletekit inspect`."
-    table, commit = change(dk.delete, argument, output, "Deleting", where, interrupted=warning, ref=ref, **options)
-    document = {"table": table.name, "ref": ref, **_document(commit)}
-    return Answer(document=document, text=_text(table, ref, commit))
+    options |= {"where": where, "ref": ref}
+    table, commit = change(dk.delete, argument, output, "Deleting", _INTERRUPTED, **options)
+    return Answer(document={"table": table.name, "ref": ref, **_document(commit)}, text=_text(table, ref, commit))
 
 
 def _dry_run(table: dk.Table, where: str, ref: str, options: Mapping[str, Any], output: Output) -> Answer:

@@ -6,22 +6,20 @@ from pathlib import Path
 
 import click
 
-from deletekit.cli.options import traceback_option
+from deletekit.cli.options import Command
 from deletekit.course.lessons import FIRST, LANGUAGES
 
 
-@click.command(short_help="Take the course in JupyterLab.")
+@click.command(cls=Command, short_help="Take the course in JupyterLab.")
 @click.argument("directory", required=False, type=click.Path(file_okay=False, path_type=Path))
 @click.option(
     "--lang",
     "language",
     type=click.Choice(tuple(LANGUAGES), case_sensitive=False),
     default="en",
-    show_default=True,
     help="Language of the lessons.",
 )
-@click.option("--start/--no-start", default=True, show_default=True, help="Start JupyterLab, or only copy the lessons.")
-@traceback_option
+@click.option("--start/--no-start", default=True, help="Start JupyterLab, or only copy the lessons.")
 def lab(directory: Path | None, *, language: str, start: bool) -> None:
     """Copy the lessons into DIRECTORY, and start JupyterLab at the first one.
 

@@ -79,11 +79,6 @@ def _cell(value: Any) -> Text | Prose:
     return value if isinstance(value, Text | Prose) else Text(plain(value))
 
 
-def nothing_changed(dry_run: bool) -> list[RenderableType]:
-    """Return the last line of a dry run, or no line."""
-    return [Text("\nNothing was changed.", style="bold")] if dry_run else []
-
-
 class Facts:
     """Short facts in one line; if they do not fit, the line is folded between two facts."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from deletekit.cli.options import traceback_option
+from deletekit.cli.options import Command
 from deletekit.errors import EnvironmentMissingError
 
 # The same as in deletekit.course.workshop, which is imported only when it is used.
@@ -16,9 +16,9 @@ _PLATFORMS = ("linux-x86_64", "linux-aarch64", "macos-arm64", "macos-x86_64", "w
 _NEEDED = ("jupyterlab", "nbconvert", "packaging", "pip")
 
 
-@click.command(short_help="Pack the course for a room without a network.")
+@click.command(cls=Command, short_help="Pack the course for a room without a network.")
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--spark/--no-spark", default=False, show_default=True, help="Pack Spark and its jars too, some 500 MB.")
+@click.option("--spark/--no-spark", default=False, help="Pack Spark and its jars too, some 500 MB.")
 @click.option(
     "platforms",
     "--platform",
@@ -34,7 +34,6 @@ _NEEDED = ("jupyterlab", "nbconvert", "packaging", "pip")
     multiple=True,
     help="Version of Python to pack for; repeatable.  [default: this one]",
 )
-@traceback_option
 def workshop_bundle(directory: Path, *, spark: bool, platforms: tuple[str, ...], pythons: tuple[str, ...]) -> None:
     """Pack the course into DIRECTORY: packages, lessons in every language, sample tables, pages, and install.py.
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from deletekit.spark.engine import SparkEngine
 
 import deletekit as dk
+from deletekit.spark.engine import SparkEngine
 from tests.invariants import check_table, reachable
 from tests.tables import expected, live, make, parquet, unchanged
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from deletekit.spark.engine import SparkEngine
 
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
+from deletekit.spark.engine import SparkEngine
 from tests.interop.rows import same_rows
 from tests.invariants import check_table
 from tests.tables import VERSION_AND_MODE, Row, entries, head_json, live, make, parquet
