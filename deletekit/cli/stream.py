@@ -35,16 +35,12 @@ _PROMOTION = "Delete old rows by position, or write no delete file."
 @one_of("give FILES or --rate, one of them.", "files", "rate", needed=True)
 @click.argument("files", nargs=-1)
 @click.option("--rate", type=click.IntRange(1), metavar="ROWS", help=_RATE)
-@click.option(
-    "--batches", type=click.IntRange(1), default=10, metavar="N", help="With --rate: make so many batches."
-)
+@click.option("--batches", type=click.IntRange(1), default=10, metavar="N", help="With --rate: make so many batches.")
 @click.option("--sink-id", default="cli", metavar="NAME", help="Name of this stream in the table.")
 @_key_option
 @choice_option("--mode", ("auto", "flink", "eq-only", "index-only"), "How to delete old rows.", default="auto")
 @branch_option("commit to")
-@click.option(
-    "--change-type", default="_change_type", metavar="COLUMN", help="Column of the change types."
-)
+@click.option("--change-type", default="_change_type", metavar="COLUMN", help="Column of the change types.")
 @click.option("--order", metavar="COLUMN", help="Column that orders the rows of a batch.  [default: as they come]")
 @click.option("--allow-rewind", is_flag=True, help="Apply batches even if the stream or the branch went back.")
 @click.option("--as-given", is_flag=True, help="Keep the order of FILES even if 10.parquet comes before 2.parquet.")

@@ -102,7 +102,12 @@ def append(
 def schema_of(schema: Schema | pa.Schema | pa.Table) -> Schema:
     """Return an Iceberg schema with fresh ids, from one of pyiceberg or pyarrow."""
     if isinstance(schema, Schema):
-        return fresh_ids(schema)
+        fresh = assign_fresh_schema_ids(schema)
+        with_defaults = [  # pyiceberg's function forgets them
+            new.model_copy(update={"initial_default": old.initial_default, "write_default": old.write_default})
+            for new, old in zip(fresh.fields, schema.fields, strict=True)
+        ]
+        return Schema(*with_defaults, schema_id=0, identifier_field_ids=fresh.identifier_field_ids)
     if isinstance(schema, pa.Table):
         schema = schema.schema
     if not isinstance(schema, pa.Schema):
@@ -110,13 +115,3 @@ def schema_of(schema: Schema | pa.Schema | pa.Table) -> Schema:
             "not a schema", kind="schema", found=type(schema).__name__, expected="pyiceberg or pyarrow Schema"
         )
     return schema_from_arrow(schema)
-
-
-def fresh_ids(schema: Schema) -> Schema:
-    """Return a schema with fresh ids, and with the column defaults, which pyiceberg's function forgets."""
-    fresh = assign_fresh_schema_ids(schema)
-    with_defaults = [
-        new.model_copy(update={"initial_default": old.initial_default, "write_default": old.write_default})
-        for new, old in zip(fresh.fields, schema.fields, strict=True)
-    ]
-    return Schema(*with_defaults, schema_id=0, identifier_field_ids=fresh.identifier_field_ids)

@@ -23,7 +23,7 @@ from pyiceberg.types import NestedField
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.delete_modes import ChangeOptions
+from deletekit.deletes.delete_modes import Change, ChangeOptions
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.keys import distinct_keys
 from deletekit.deletes.read import FileBatch, ReadRequest
@@ -44,7 +44,7 @@ from deletekit.verbs.shared.equality_keys import (
     write_key_deletes,
 )
 from deletekit.verbs.shared.foreign_rows import foreign_rows
-from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, run_change, with_key_fields
+from deletekit.verbs.shared.row_changes import choose_mode, run_change, with_key_fields
 
 
 def delete(
@@ -124,8 +124,7 @@ class DeletePlan:
                 files = write_key_deletes(base.write, specs, keys, options.key_fields, None)
                 return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
         unbound = unbound_filter(self.where, metadata.schema)
-        change = ChangePlan(_Delete(bound), options, "delete", unbound, check_keys=check)
-        return run_change(base, change, self.engine)[0]
+        return run_change(base, _Delete(bound), options, "delete", self.engine, unbound, check_keys=check)[0]
 
 
 def delete_keys(
@@ -181,7 +180,7 @@ def delete_keys(
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
 
-class _Delete:
+class _Delete(Change):
     """Delete the rows for which the filter is true."""
 
     replaces = False
@@ -191,10 +190,6 @@ class _Delete:
 
     def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], None]:
         return batch.live, None
-
-    def new_rows(self, current: pa.Table, index: Any) -> pa.Table:
-        del current, index
-        raise AssertionError("deleted rows become nothing")
 
 
 def _required(where: Filter) -> Filter:

@@ -28,7 +28,7 @@ from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import equality_fields_of
 from deletekit.verbs.shared.foreign_rows import foreign_rows
 from deletekit.verbs.shared.merge_rows import check_single, fitting_rows, on_fields, updated_rows
-from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, run_change
+from deletekit.verbs.shared.row_changes import choose_mode, run_change
 
 WhenMatched = Literal["update", "delete"]
 WhenNotMatched = Literal["insert"]
@@ -81,9 +81,9 @@ def merge(
         if frame is not None:
             return frame.merge(base, on, when_matched, inserts=inserts, options=_with_keys(options, metadata, on))
         change = _Merge(metadata.schema, source, on, when_matched)
-        change_plan = ChangePlan(change, _with_keys(options, metadata, on), "merge")
+        options = _with_keys(options, metadata, on)
         new = align(change.source, metadata.schema) if inserts else None
-        planned, result = run_change(base, change_plan, runner)
+        planned, result = run_change(base, change, options, "merge", runner)
         if new is None:
             return planned
         files = write_data_files(base.write, new.filter(change.unseen_rows(result.seen)), metadata.spec)

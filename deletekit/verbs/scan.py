@@ -96,22 +96,14 @@ class Scan:
     @property
     def arrow_schema(self) -> pa.Schema:
         """Schema of the result: table columns with their nullability, metadata columns nullable."""
-        out = []
-        for name in self.columns:
-            if name in self.fields:
-                field = self.fields[name]
-                out.append(pa.field(field.name, arrow_type(field.field_type), not field.required))
-            else:
-                out.append(pa.field(name, METADATA_COLUMNS[name]))
-        return pa.schema([f.remove_metadata() for f in out])
+        own = {n: pa.field(f.name, arrow_type(f.field_type), not f.required) for n, f in self.fields.items()}
+        return pa.schema([own[n].remove_metadata() if n in own else (n, METADATA_COLUMNS[n]) for n in self.columns])
 
     @public
     def plan(self) -> Sequence[ScanTask]:
         """Return the data files to read, each with the deletes that apply to it. Only manifests are read."""
-        reader = SnapshotReader(self.table.io, self.table.metadata)
-        return plan_scan(
-            self.table.metadata, self.snapshot, reader, unbound_filter(self.where, self.schema), self.schema
-        )
+        reader, where = SnapshotReader(self.table.io, self.table.metadata), unbound_filter(self.where, self.schema)
+        return plan_scan(self.table.metadata, self.snapshot, reader, where, self.schema)
 
     @public
     def to_batches(self) -> Iterator[pa.Table]:
@@ -211,13 +203,9 @@ def _count(context: ReadContext, part: TaskPart, request: ReadRequest) -> int:
 
 def _metadata_column(name: str, batch: FileBatch, task: ScanTask) -> pa.ChunkedArray:
     rows = len(batch)
-    values: Any
-    if name == "_file":
-        values = pa.repeat(pa.scalar(task.data_file.file_path), rows)
-    elif name == "_pos":
-        values = pa.array(np.arange(batch.first_position, batch.first_position + rows, dtype=np.int64))
-    elif name == "_deleted":
-        values = pa.array(batch.deleted)
-    else:
-        values = pa.repeat(pa.scalar(task.data_file.spec_id, pa.int32()), rows)
-    return pa.chunked_array([values])
+    if name == "_pos":
+        return pa.chunked_array([np.arange(batch.first_position, batch.first_position + rows, dtype=np.int64)])
+    if name == "_deleted":
+        return pa.chunked_array([batch.deleted])
+    value = task.data_file.file_path if name == "_file" else task.data_file.spec_id
+    return pa.chunked_array([pa.repeat(pa.scalar(value, METADATA_COLUMNS[name]), rows)])

@@ -22,10 +22,10 @@ from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.table.column_names import columns_like
+from deletekit.table.column_names import unknown_column
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
-from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, run_change, with_key_fields
+from deletekit.verbs.shared.row_changes import choose_mode, run_change, with_key_fields
 
 Assignment = Any | Callable[[pa.Table], Any]
 
@@ -78,7 +78,7 @@ def update(
         if chosen == "equality-delete":
             options, check = with_key_fields(options, metadata.schema, bound, equality_fields or None)
         unbound = unbound_filter(where, metadata.schema)
-        return run_change(base, ChangePlan(change, options, "update", unbound, check_keys=check), runner)[0]
+        return run_change(base, change, options, "update", runner, unbound, check_keys=check)[0]
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
@@ -95,12 +95,7 @@ class _Update:
         names = [f.name for f in schema.fields]
         for name in assignments:
             if name not in names:
-                raise InvalidInputError(
-                    "no such column to assign",
-                    kind="column-not-found",
-                    field=name,
-                    expected=columns_like(name, names),
-                )
+                raise unknown_column(name, names, "no such column to assign")
         if not assignments:
             raise InvalidInputError("nothing to assign", kind="assignments", field="assignments")
         # Now, before any file is read, and even if no row will match.

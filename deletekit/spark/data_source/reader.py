@@ -28,7 +28,7 @@ from deletekit.spark.data_source.options import SourceOptions, names_of
 from deletekit.spark.types import spark_field, spark_type, to_spark
 from deletekit.spark.worker import forget_archives
 from deletekit.table.catalog import TableState
-from deletekit.table.column_names import columns_like
+from deletekit.table.column_names import unknown_column
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.properties import value_of
 from deletekit.table.snapshot import SnapshotReader
@@ -204,12 +204,7 @@ def _state(metadata: TableMetadata, options: SourceOptions) -> tuple[Snapshot | 
 def _column(schema: Schema, name: str) -> it.NestedField:
     found = next((f for f in schema.fields if f.name == name), None)
     if found is None:
-        raise InvalidInputError(
-            "no such column",
-            kind="column-not-found",
-            field=name,
-            expected=columns_like(name, [*(f.name for f in schema.fields), *METADATA_COLUMNS]),
-        )
+        raise unknown_column(name, [*(f.name for f in schema.fields), *METADATA_COLUMNS])
     return found
 
 

@@ -12,7 +12,7 @@ from pyiceberg.types import NestedField
 
 from deletekit.deletes.input_rows import align, cast_column
 from deletekit.errors import InvalidInputError
-from deletekit.table.column_names import as_names, columns_like
+from deletekit.table.column_names import as_names, columns_like, unknown_column
 
 
 def on_fields(schema: Schema, source: Sequence[str], on: str | Sequence[str]) -> tuple[NestedField, ...]:
@@ -27,12 +27,7 @@ def fitting_rows(schema: Schema, source: pa.Table) -> pa.Table:
     fields = {f.name: f for f in schema.fields}
     for column in source.column_names:
         if column not in fields:
-            raise InvalidInputError(
-                "source has a column the table does not",
-                kind="column-not-found",
-                field=column,
-                expected=columns_like(column, list(fields)),
-            )
+            raise unknown_column(column, list(fields), "source has a column the table does not")
     return pa.table({n: cast_column(source.column(n), fields[n]) for n in source.column_names})
 
 
