@@ -112,11 +112,8 @@ def _text(table: dk.Table, ref: str, commit: dk.Commit) -> Iterator[RenderableTy
         yield bold(f"No row of {table.name} matches: nothing was committed.")
         return
     yield bold(f"Deleted from {table.name}")
-    rows = {
-        "snapshot": f"{commit.snapshot_id} on {ref}",
-        "sequence": commit.sequence_number,
-        "operation": commit.operation,
-    }
+    rows = {"snapshot": f"{commit.snapshot_id} on {ref}", "sequence": commit.sequence_number}
+    rows["operation"] = commit.operation
     if commit.attempts > 1:
         rows["attempts"] = f"{commit.attempts}: other commits came first"
     yield pairs(rows)
