@@ -10,24 +10,25 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.delete_modes import ChangeOptions
-from deletekit.deletes.input_rows import align, as_table
+from deletekit.deletes.input_rows import align, as_table, cast_column
 from deletekit.deletes.keys import KeyNumbers
 from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
+from deletekit.table.column_names import as_names, columns_like, unknown_column
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import equality_fields_of
 from deletekit.verbs.shared.foreign_rows import foreign_rows
-from deletekit.verbs.shared.merge_rows import check_single, fitting_rows, on_fields, updated_rows
 from deletekit.verbs.shared.row_changes import choose_mode, run_change
 
 WhenMatched = Literal["update", "delete"]
@@ -128,3 +129,55 @@ class _Merge:
     def unseen_rows(self, seen: Sequence[npt.NDArray[np.int64]]) -> pa.Array:
         """Return a mask of the source rows that matched no row of the table."""
         return pa.array(np.isin(self._keys.of_rows, np.concatenate([np.empty(0, np.int64), *seen]), invert=True))
+
+
+# --- rows, in this process or in a worker of Spark --------------------------------------------------------------------
+
+
+def on_fields(schema: Schema, source: Sequence[str], on: str | Sequence[str]) -> tuple[NestedField, ...]:
+    """Return the table's columns to match on. Raises InvalidInputError if the table or the source lacks one."""
+    if not on:
+        raise InvalidInputError("a merge needs columns to match on", kind="merge", field="on")
+    fields = {f.name: f for f in schema.fields}
+    for name in as_names(on):
+        if name not in fields or name not in source:
+            raise InvalidInputError(
+                "no such column to match on",
+                kind="column-not-found",
+                field=name,
+                found="in the table" if name in fields else "in neither or only the source",
+                expected=columns_like(name, [n for n in fields if n in source]) or "a column of both",
+            )
+    return tuple(fields[name] for name in as_names(on))
+
+
+def fitting_rows(schema: Schema, source: pa.Table) -> pa.Table:
+    """Return the source with the table's types. Refuse a value that does not fit, even if its row matches nothing."""
+    fields = {f.name: f for f in schema.fields}
+    for column in source.column_names:
+        if column not in fields:
+            raise unknown_column(column, list(fields), "source has a column the table does not")
+    return pa.table({n: cast_column(source.column(n), fields[n]) for n in source.column_names})
+
+
+def updated_rows(schema: Schema, current: pa.Table, source: pa.Table) -> pa.Table:
+    """Return rows of the table with the source's columns in place of theirs."""
+    columns = {n: source.column(n) if n in source.column_names else current.column(n) for n in current.column_names}
+    return align(pa.table(columns), schema)
+
+
+def check_single(counts: npt.NDArray[np.int64]) -> None:
+    """Raise InvalidInputError if a row of the table matches several source rows, as SQL does.
+
+    Parameters
+    ----------
+    counts: how many source rows each matched row of the table matches.
+    """
+    if len(counts) and counts.max() > 1:
+        raise InvalidInputError(
+            "a table row matches several source rows",
+            kind="merge-cardinality",
+            field="on",
+            found=int(counts.max()),
+            expected="one source row for each key",
+        )

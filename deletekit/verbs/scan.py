@@ -114,13 +114,8 @@ class Scan:
         if not self.columns:
             raise UnsupportedError("the table has no column to read; count() needs none", kind="no-columns")
         context = ReadContext(self.table.io, self.table.metadata)
-        result = ScanResult(self.columns, tuple(self.fields), self.arrow_schema)
-        request = ReadRequest(
-            tuple(self.fields.values()),
-            self.bound,
-            lineage=any(n in LINEAGE_NAMES for n in self.columns),
-            only_live="_deleted" not in self.columns,
-        )
+        result = ScanResult(self.columns, self.fields, self.arrow_schema)
+        request = result.request(self.bound)
 
         def read(part: TaskPart) -> list[pa.Table]:
             tables = (result.of(batch, part.task) for batch in read_task(context, part, request))
@@ -165,8 +160,13 @@ class ScanResult:
     """Makes the result of batches of a data file: live rows, the columns in order, metadata columns."""
 
     columns: list[str]
-    fields: tuple[str, ...]
+    fields: dict[str, NestedField]
     schema: pa.Schema
+
+    def request(self, bound: Any) -> ReadRequest:
+        """Return what to read for it, of the rows for which the bound filter is true."""
+        lineage = any(n in LINEAGE_NAMES for n in self.columns)
+        return ReadRequest(tuple(self.fields.values()), bound, lineage, only_live="_deleted" not in self.columns)
 
     def of(self, batch: FileBatch, task: ScanTask) -> pa.Table:
         keep = batch.selected_mask if "_deleted" in self.columns else batch.live_mask
@@ -177,7 +177,7 @@ class ScanResult:
 
     def _column(self, name: str, batch: FileBatch, task: ScanTask) -> Any:
         if name in self.fields:
-            return batch.table.column(self.fields.index(name))
+            return batch.table.column(list(self.fields).index(name))
         if name in LINEAGE_NAMES:
             return batch.table.column(len(self.fields) + LINEAGE_NAMES.index(name))
         return _metadata_column(name, batch, task)
