@@ -9,15 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyiceberg.expressions import (
-    AlwaysFalse,
-    And,
-    BooleanExpression,
-    BoundEqualTo,
-    BoundIn,
-    BoundIsNull,
-    Or,
-)
+from pyiceberg.expressions import AlwaysFalse, And, BooleanExpression, BoundEqualTo, BoundIn, BoundIsNull, Or
 from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
@@ -224,19 +216,22 @@ def _storable(value: Any) -> Any:
 
 
 def _keys_of(expression: BooleanExpression) -> list[dict[int, Any]] | None:
-    if isinstance(expression, BoundEqualTo):
-        return [{expression.term.ref().field.field_id: expression.literal.value}]
-    if isinstance(expression, BoundIn):
-        field_id = expression.term.ref().field.field_id
-        return [{field_id: literal.value} for literal in sorted(expression.literals, key=lambda v: v.value)]
-    if isinstance(expression, BoundIsNull):
-        return [{expression.term.ref().field.field_id: None}]
-    if isinstance(expression, Or):
+    if isinstance(expression, And | Or):
         left, right = _keys_of(expression.left), _keys_of(expression.right)
-        return None if left is None or right is None else left + right
-    if isinstance(expression, And):
-        left, right = _keys_of(expression.left), _keys_of(expression.right)
-        if left is None or right is None or any(set(a) & set(b) for a in left for b in right):
+        if left is None or right is None:
+            return None
+        if isinstance(expression, Or):
+            return left + right
+        if any(set(a) & set(b) for a in left for b in right):
             return None
         return [a | b for a in left for b in right]
-    return None
+    if isinstance(expression, BoundIn):
+        values = sorted(literal.value for literal in expression.literals)
+    elif isinstance(expression, BoundEqualTo):
+        values = [expression.literal.value]
+    elif isinstance(expression, BoundIsNull):
+        values = [None]
+    else:
+        return None
+    field_id = expression.term.ref().field.field_id
+    return [{field_id: value} for value in values]

@@ -127,21 +127,21 @@ def _nest(field: NestedField, by_id: Mapping[int, Any], null_structs: Mapping[in
 
 
 def _check_key_field(schema: Schema, field: NestedField) -> None:
-    problem = None
     if not field.field_type.is_primitive:
-        problem = "a primitive type"
+        expected = "a primitive type"
     elif isinstance(field.field_type, FloatType | DoubleType):
-        problem = "a type with exact equality: float and double are not allowed"
+        expected = "a type with exact equality: float and double are not allowed"
     elif field.field_id not in struct_paths(schema):
-        problem = "a field outside lists and maps"
-    if problem is not None:
-        raise InvalidInputError(
-            "column cannot be an equality key",
-            kind="equality-key",
-            field=field.name,
-            found=str(field.field_type),
-            expected=problem,
-        )
+        expected = "a field outside lists and maps"
+    else:
+        return
+    raise InvalidInputError(
+        "column cannot be an equality key",
+        kind="equality-key",
+        field=field.name,
+        found=str(field.field_type),
+        expected=expected,
+    )
 
 
 Scope = Literal["partition", "global"]
