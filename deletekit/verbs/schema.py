@@ -26,7 +26,7 @@ from deletekit.table.locations import normalised_properties
 from deletekit.table.metadata import TableMetadata, check_schema_version, spec_to_json
 from deletekit.table.properties import check_properties
 from deletekit.table.table import Table
-from deletekit.table.types import schema_to_json
+from deletekit.table.types import schema_to_json, struct_paths
 from deletekit.verbs.shared.partition_fields import partition_field
 
 
@@ -330,6 +330,8 @@ def _edited(schema: Schema, parent: str, edit: Callable[[list[NestedField]], lis
 
 def _with_field(schema: Schema, new: NestedField) -> Schema:
     """Return the schema with a field, at any depth of structs, in the place of that with the same id."""
+    if new.field_id not in struct_paths(schema):
+        raise _refused("a field in a list or map cannot be changed", new.name)
 
     def replaced(field: NestedField) -> NestedField:
         if field.field_id == new.field_id:
