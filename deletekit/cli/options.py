@@ -28,9 +28,8 @@ def time_of(text: str) -> int | str:
     return int(text) if text.isascii() and text.isdigit() else text
 
 
-def key_values(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+def key_values(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     """Return repeated KEY=VALUE options as one mapping (a callback of click)."""
-    del context
     pairs = {}
     for value in values:
         key, equals, text = value.partition("=")
@@ -41,8 +40,7 @@ def key_values(context: click.Context, parameter: click.Parameter, values: tuple
     return pairs
 
 
-def _remember_traceback(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    del parameter
+def _remember_traceback(context: click.Context, _: click.Parameter, value: bool) -> None:
     context.meta[TRACEBACK] = value
 
 

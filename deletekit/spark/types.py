@@ -129,8 +129,7 @@ def _mapped(array: pa.Array, kind: it.IcebergType, leaf: Leaf, path: str) -> pa.
     return leaf(array, kind, path)
 
 
-def _leaf_to_spark(array: pa.Array, kind: it.IcebergType, path: str) -> pa.Array:
-    del path
+def _leaf_to_spark(array: pa.Array, kind: it.IcebergType, _: str) -> pa.Array:
     stored = array.storage if isinstance(array, pa.ExtensionArray) else array
     plain = stored.cast(pa.binary())
     if not isinstance(kind, it.UUIDType):

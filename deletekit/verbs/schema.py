@@ -189,8 +189,7 @@ def set_properties(table: Table, properties: Mapping[str, str | None]) -> None:
     `write.*.path` that not all readers take for the same folder.
     """
 
-    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
-        del metadata
+    def build(_: TableMetadata) -> list[Mapping[str, Any]]:
         sets = {k: v for k, v in properties.items() if v is not None}
         check_properties(sets)
         sets = normalised_properties(sets)

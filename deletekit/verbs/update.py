@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.delete_modes import ChangeOptions
+from deletekit.deletes.delete_modes import Change, ChangeOptions
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.read import FileBatch, ReadRequest
@@ -83,7 +83,7 @@ def update(
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
 
-class _Update:
+class _Update(Change):
     """Assign the new values to the rows for which the filter is true."""
 
     replaces = True
@@ -108,8 +108,7 @@ class _Update:
     def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], None]:
         return batch.live, None
 
-    def new_rows(self, current: pa.Table, index: Any) -> pa.Table:
-        del index
+    def new_rows(self, current: pa.Table, _: Any) -> pa.Table:
         columns = {name: current.column(name) for name in current.column_names}
         for name, value in self._assignments.items():
             constant = self._constants.get(name)
