@@ -58,9 +58,9 @@ def limit_option(what: str) -> Decorator:
     return click.option("--limit", type=number, default=50, metavar="N", help=f"{what} to show; 0 shows all.")
 
 
-def number_option(name: str, what: str, kind: Any = int) -> Decorator:
+def number_option(name: str, what: str, kind: Any = int, metavar: str = "N") -> Decorator:
     """Add an option that takes a number."""
-    return click.option(name, type=kind, metavar="N", help=what)
+    return click.option(name, type=kind, metavar=metavar, help=what)
 
 
 def repeated_option(name: str, argument: str, metavar: str, what: str, **more: Any) -> Decorator:

@@ -22,6 +22,7 @@ from deletekit.cli.terminal import Answer
 from deletekit.safe_text import count, plain
 
 _LEFT = "Left unchanged"
+_RATIO = "Rewrite a file with this share of rows deleted.  [default: 0.3]"
 _SIZES = {
     "--target-file-size-bytes": "Size of new files.  [default: the table's]",
     "--min-file-size-bytes": "Rewrite smaller files.  [default: 0.75 x target]",
@@ -45,7 +46,9 @@ def _size_options(command: Callback) -> Callback:
 @branch_option("commit to")
 @_size_options
 @number_option("--delete-file-threshold", "Rewrite a file with so many delete files.")
-@number_option("--delete-ratio-threshold", "Rewrite a file with this share of rows deleted.  [default: 0.3]", float)
+@number_option(
+    "--delete-ratio-threshold", "Rewrite a file with this share of rows deleted.  [default: 0.3]", float, "R"
+)
 @click.option("--partial-progress", is_flag=True, help="Commit in several parts.")
 @number_option("--max-commits", "With --partial-progress: at most so many.  [default: 10]")
 @click.option(
