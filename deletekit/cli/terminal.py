@@ -39,9 +39,7 @@ def console(*, stderr: bool = False) -> Console:
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="backslashreplace")  # a `\u` is better than no answer
     folds = stream.isatty() or "COLUMNS" in os.environ
-    return Console(
-        stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=False, width=None if folds else _UNFOLDED
-    )
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False, width=None if folds else _UNFOLDED)
 
 
 def show(*parts: RenderableType) -> None:

@@ -14,9 +14,9 @@ from typing import Any
 from deletekit.commit.planned_change import check_request
 from deletekit.commit.swap import commit_metadata
 from deletekit.errors import InvalidInputError, NotFoundError
+from deletekit.table.column_names import check_name
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
-from deletekit.verbs.shared.names import check_name
 from deletekit.verbs.shared.read_options import milliseconds
 
 
@@ -62,10 +62,7 @@ def rollback(
     read-only table; NotFoundError for an unknown snapshot, or when no ancestor is that old; CommitConflictError,
     CommitStateUnknownError as every commit.
     """
-    if (snapshot_id is None) == (as_of is None):
-        raise InvalidInputError(
-            "name one of snapshot_id and as_of", kind="rollback", field="snapshot_id, as_of", expected="one of them"
-        )
+    _check_one("rollback", snapshot_id=snapshot_id, as_of=as_of)
     before = None if as_of is None else milliseconds(as_of, "as_of")
 
     def target(metadata: TableMetadata) -> int:
@@ -113,10 +110,7 @@ def set_current_snapshot(
     Raises InvalidInputError unless exactly one of the two is given, for a tag as `branch` or a read-only table;
     NotFoundError for an unknown snapshot or ref; CommitConflictError, CommitStateUnknownError as every commit.
     """
-    if (snapshot_id is None) == (ref is None):
-        raise InvalidInputError(
-            "name one of snapshot_id and ref", kind="set-snapshot", field="snapshot_id, ref", expected="one of them"
-        )
+    _check_one("set-snapshot", snapshot_id=snapshot_id, ref=ref)
 
     def target(metadata: TableMetadata) -> int:
         return metadata.snapshot_by_id(snapshot_id).snapshot_id if snapshot_id is not None else _head(metadata, ref)
@@ -160,6 +154,13 @@ def move_updates(metadata: TableMetadata, ref: str, snapshot_id: int) -> list[Ma
     return [{"action": "set-snapshot-ref", "ref-name": ref, **settings}]
 
 
+def _check_one(kind: str, **arguments: object) -> None:
+    """Raise InvalidInputError unless exactly one of the arguments is given."""
+    if sum(value is not None for value in arguments.values()) != 1:
+        message = f"name one of {' and '.join(arguments)}"
+        raise InvalidInputError(message, kind=kind, field=", ".join(arguments), expected="one of them")
+
+
 def _move(
     table: Table,
     ref: str,
@@ -175,16 +176,10 @@ def _move(
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
         if not create or ref in metadata.refs:
             check_request(table, ref)
-        previous = metadata.snapshot_of_ref(ref) if ref in metadata.refs else None
-        wanted = target(metadata)
-        move = MovedRef(
-            ref=ref,
-            previous_snapshot_id=previous.snapshot_id if previous else None,
-            snapshot_id=wanted,
-            dry_run=dry_run,
-        )
-        moves.append(move)
-        return move_updates(metadata, ref, wanted) if move.moved else []
+        head = metadata.snapshot_of_ref(ref) if ref in metadata.refs else None
+        before, wanted = head.snapshot_id if head else None, target(metadata)
+        moves.append(MovedRef(ref=ref, previous_snapshot_id=before, snapshot_id=wanted, dry_run=dry_run))
+        return move_updates(metadata, ref, wanted) if moves[-1].moved else []
 
     table.require_catalog().check_writable(table.format_version)
     if dry_run:

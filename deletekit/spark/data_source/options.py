@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -121,13 +122,11 @@ def names_of(text: str) -> list[str]:
 
     Raises InvalidInputError for a list of something else.
     """
+    if not text.lstrip().startswith("["):
+        return [name.strip() for name in text.split(",") if name.strip()]
     names: Any = None
-    if text.lstrip().startswith("["):
-        try:
-            names = json.loads(text)
-        except ValueError:
-            names = None
-        if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
-            raise InvalidInputError("bad list of columns", kind="option", found=text, expected="a JSON list of names")
-        return names
-    return [name.strip() for name in text.split(",") if name.strip()]
+    with suppress(ValueError):
+        names = json.loads(text)
+    if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
+        raise InvalidInputError("bad list of columns", kind="option", found=text, expected="a JSON list of names")
+    return names

@@ -8,7 +8,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from deletekit.errors import InvalidInputError
-from deletekit.table.column_names import columns_like
+from deletekit.table.column_names import unknown_column
 from deletekit.table.consistency import warn_reader
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 
@@ -61,6 +61,4 @@ def select_field(schema: Schema, name: str) -> NestedField:
     try:
         return schema.select(name).fields[0]
     except (ValueError, IndexError) as e:
-        raise InvalidInputError(
-            "no such column", kind="column-not-found", field=name, expected=columns_like(name, schema.column_names)
-        ) from e
+        raise unknown_column(name, schema.column_names) from e

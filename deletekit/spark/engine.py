@@ -14,13 +14,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import groupby, islice
-from operator import itemgetter
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
 from pyspark.accumulators import AccumulatorParam
 from pyspark.errors import PySparkException
@@ -28,9 +25,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.local import LocalEngine
-from deletekit.engines.serialization import Sender, error_in_text, unpack_result
-from deletekit.engines.spark_worker import RESULT_SCHEMA, PartitionWorker, RowsWorker, Worker
 from deletekit.errors import DeletekitError, UnsupportedError
+from deletekit.spark.serialization import error_in_text, pack, unpack_result
+from deletekit.spark.worker import RESULT_SCHEMA, RowsWorker, Worker
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -78,16 +75,16 @@ class SparkEngine:
 
         Raises DeletekitError of kind `spark-job` when a job failed otherwise: say, when every attempt's worker died.
         """
-        sender = Sender()
-        packed = sender.pack(fn)
+        contexts: list[WriteContext] = []
+        packed = pack(fn, contexts)
         todo, tasks_each = iter(tasks), 1
-        running: deque[tuple[_Job, Future[_Done]]] = deque()
+        running: deque[tuple[str, Future[_Done]]] = deque()
         with ThreadPoolExecutor(_JOBS_AHEAD) as pool:
             try:
                 while True:
                     while len(running) < _JOBS_AHEAD and (some := list(islice(todo, tasks_each * self.threads))):
-                        job = _Job(packed, [sender.pack(g) for g in _dealt(some, self.threads)], sender.contexts)
-                        running.append((job, pool.submit(self._run, job)))
+                        worker = self._worker(packed, [pack(group, contexts) for group in _dealt(some, self.threads)])
+                        running.append((worker.job, pool.submit(self._run, worker, contexts)))
                     if not running:
                         return
                     done = running.popleft()[1].result()
@@ -96,7 +93,7 @@ class SparkEngine:
             finally:
                 for job, future in running:
                     future.cancel()
-                    self._jobs.interruptTag(job.name)
+                    self._jobs.interruptTag(job)
 
     def map_partitions(self, frame: DataFrame, fn: Callable[[Iterator[pa.RecordBatch]], _R]) -> list[_R]:
         """Return `fn` of the rows of each partition of a DataFrame, called where the rows are. Raises as `map`.
@@ -105,12 +102,11 @@ class SparkEngine:
         ----------
         fn: takes Arrow batches; what it returns should be small, for the driver holds all of it.
         """
-        names, sender = frame.columns, Sender()
-        job = _Job(sender.pack(lambda batches: fn(b.rename_columns(names) for b in batches)), [], sender.contexts)
-        worker = PartitionWorker(job.name, job.fn, self._written, _most_attempts(self.session))
+        names, contexts = frame.columns, list[WriteContext]()
+        worker = self._worker(pack(lambda batches: fn(b.rename_columns(names) for b in batches), contexts), None)
         # mapInArrow takes a dot in a name for the way into a struct.
         plain = frame.toDF(*(f"column_{i}" for i in range(len(names))))
-        return list(self._done(job, plain.mapInArrow(worker, RESULT_SCHEMA)).results())
+        return list(self._done(worker, contexts, plain).results())
 
     def frame(
         self, session: SparkSession, fn: Callable[[_T], Iterator[pa.RecordBatch]], tasks: Iterable[_T], schema: str
@@ -121,76 +117,63 @@ class SparkEngine:
         ----------
         schema: of the rows, as Spark's DDL.
         """
-        sender = Sender()
-        todo = list(tasks)
-        groups = [sender.pack(group) for group in _dealt(todo, self.threads * _READS_PER_THREAD)]
-        worker = RowsWorker(sender.pack(fn), groups)
-        return session.range(0, len(groups), 1, max(len(groups), 1)).mapInArrow(worker, schema)
+        groups = [pack(group, []) for group in _dealt(list(tasks), self.threads * _READS_PER_THREAD)]
+        numbers = session.range(0, len(groups), 1, max(len(groups), 1))
+        return numbers.mapInArrow(RowsWorker(fn=pack(fn, []), groups=groups), schema)
 
-    def _run(self, job: _Job) -> _Done:
-        """Run one Spark job: a partition, and so a Spark task, for each group."""
-        worker = Worker(job.name, job.fn, job.groups, self._written, _most_attempts(self.session))
-        count = len(job.groups)
-        done = self._done(job, self._jobs.range(0, count, 1, count).mapInArrow(worker, RESULT_SCHEMA))
+    def _worker(self, fn: bytes, groups: list[bytes] | None) -> Worker:
+        return Worker(
+            job=uuid.uuid4().hex[:8],
+            fn=fn,
+            groups=groups,
+            written=self._written,
+            most_attempts=_most_attempts(self.session),
+        )
+
+    def _run(self, worker: Worker, contexts: list[WriteContext]) -> _Done:
+        """Run one Spark job: a partition, and so a Spark task, for each group. Delete what other attempts wrote.
+
+        These have the same file names with another attempt's number. No directory is listed, so an attempt that still
+        runs, or that did something else, leaves files behind.
+        """
+        count = len(worker.groups or ())
+        done = self._done(worker, contexts, self._jobs.range(0, count, 1, count))
         speculates = self.session.sparkContext.getConf().get("spark.speculation", "false") == "true"
-        for attempt, reported in done.reports:
-            job.discard_others(attempt, reported, speculates=speculates)
+        for attempt, written in done.reports:
+            group, own = attempt.rsplit("-", 1)
+            others = [f"{group}-{n}" for n in range(int(own) + 1 + speculates) if n != int(own)]
+            for number, path in written:
+                before, _, after = path.rpartition(attempt)
+                for other in others:
+                    with suppress(Exception):
+                        contexts[number].io.delete(f"{before}{other}{after}")
         return done
 
-    def _done(self, job: _Job, rows: DataFrame) -> _Done:
-        """Run a job, and tell the driver's WriteContexts of every file it wrote, even if it fails."""
-        start = time.monotonic()
-        rows.sparkSession.addTag(job.name)
+    def _done(self, worker: Worker, contexts: list[WriteContext], rows: DataFrame) -> _Done:
+        """Run a job on rows, and tell the driver's WriteContexts of every file it wrote, even if it fails."""
+
+        def adopt(written: Iterable[tuple[int, str]]) -> None:
+            for number, path in written:
+                contexts[number].adopt(path)
+
+        start, session = time.monotonic(), rows.sparkSession
+        session.addTag(worker.job)
         try:
-            done = _Done(rows.toArrow(), time.monotonic() - start)
+            done = _Done(rows.mapInArrow(worker, RESULT_SCHEMA).toArrow(), time.monotonic() - start)
         except (PySparkException, Py4JJavaError) as e:
-            job.adopt(self._written.value.pop(job.name, []))
-            told = error_in_text(str(e))
-            if told is not None:
-                raise told from e
-            raise DeletekitError("the Spark job failed", kind="spark-job", found=_reason(e)) from e
+            adopt(self._written.value.pop(worker.job, []))
+            raise (
+                error_in_text(str(e)) or DeletekitError("the Spark job failed", kind="spark-job", found=_reason(e))
+            ) from e
         except BaseException:  # the user's Ctrl-C ends the job too
-            rows.sparkSession.interruptTag(job.name)
+            session.interruptTag(worker.job)
             raise
         finally:
-            rows.sparkSession.removeTag(job.name)
-        self._written.value.pop(job.name, None)
-        for _, reported in done.reports:
-            job.adopt(reported)
+            session.removeTag(worker.job)
+        self._written.value.pop(worker.job, None)
+        for _, written in done.reports:
+            adopt(written)
         return done
-
-
-@dataclass
-class _Job:
-    """What one Spark job runs.
-
-    Attributes
-    ----------
-    contexts: the driver's WriteContexts, numbered as in what the workers report.
-    """
-
-    fn: bytes
-    groups: list[bytes]
-    contexts: list[WriteContext]
-    name: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
-
-    def adopt(self, reported: Iterable[tuple[int, str]]) -> None:
-        """Remember written files, so that they are deleted if the change is not committed."""
-        for number, path in reported:
-            self.contexts[number].adopt(path)
-
-    def discard_others(self, attempt: str, reported: Iterable[tuple[int, str]], *, speculates: bool) -> None:
-        """Delete what other attempts at the same tasks wrote: the same names with another attempt's number.
-
-        No directory is listed, so an attempt that still runs, or that did something else, leaves files behind.
-        """
-        group, own = attempt.rsplit("-", 1)
-        others = [n for n in range(int(own) + 1 + speculates) if n != int(own)]
-        for number, path in reported:
-            before, _, after = path.rpartition(attempt)
-            for other in others:
-                with suppress(Exception):
-                    self.contexts[number].io.delete(f"{before}{group}-{other}{after}")
 
 
 class _Done:
@@ -204,29 +187,26 @@ class _Done:
 
     def __init__(self, rows: pa.Table, seconds: float) -> None:
         self._data = rows.column("data")
+        keys = list(zip(*(rows[name].to_pylist() for name in ("group", "place", "part")), strict=True))
         # The data itself stays where it is: Arrow cannot put more than 2 GB of it into one array.
-        names = ("group", "place", "part")
-        order = pc.sort_indices(rows.select(names), [(name, "ascending") for name in names]).to_pylist()
-        keys = zip(rows["group"].take(order).to_pylist(), rows["place"].take(order).to_pylist(), strict=True)
-        runs = groupby(zip(keys, order, strict=True), itemgetter(0))
-        self._values = [(place, [row for _, row in some]) for (_, place), some in runs]
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        self._values = [(key[1], list(some)) for key, some in groupby(order, lambda row: keys[row][:2])]
         self.reports: list[tuple[str, list[tuple[int, str]]]] = [
-            unpack_result(self._joined(parts)) for place, parts in self._values if place < 0
+            self._unpacked(parts) for place, parts in self._values if place < 0
         ]
-        quick = seconds < _QUICK_SECONDS and rows.nbytes < _SMALL_BYTES
-        self.growth = 4 if quick else 1
+        self.growth = 4 if seconds < _QUICK_SECONDS and rows.nbytes < _SMALL_BYTES else 1
 
     def results(self) -> Iterator[Any]:
         """Yield the results in order. Raise the error of a task in its place."""
         for place, parts in self._values:
             if place >= 0:
-                result, error = unpack_result(self._joined(parts))
+                result, error = self._unpacked(parts)
                 if error is not None:
                     raise error
                 yield result
 
-    def _joined(self, parts: list[int]) -> bytes:
-        return b"".join(self._data[i].as_py() for i in parts)
+    def _unpacked(self, parts: list[int]) -> Any:
+        return unpack_result(b"".join(self._data[i].as_py() for i in parts))
 
 
 class _Written(AccumulatorParam[dict[str, list[tuple[int, str]]]]):

@@ -3,17 +3,17 @@
 A worker's WriteContext belongs to the same operation. Its file names contain the attempt that writes them, so two
 attempts never write the same path; the attempt reports which files it wrote. Arrow data is sent back as IPC. The text
 of an error must never be unpickled, because it may contain a file's name.
-Needs pyspark, for its cloudpickle.
 """
 
 from __future__ import annotations
 
+import copyreg
 import io
 import json
 import pickle
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,45 +27,40 @@ from deletekit.errors import DeletekitError, UnsupportedError
 _PROTOCOL = 5
 
 
-class Sender:
-    """Packs what one job sends. `contexts` are the WriteContexts in it, numbered as workers report them."""
+def pack(value: Any, contexts: list[WriteContext]) -> bytes:
+    """Pack a function with its closures, or tasks. Raises UnsupportedError for what cannot leave this process.
 
-    def __init__(self) -> None:
-        self.contexts: list[WriteContext] = []
-
-    def pack(self, value: Any) -> bytes:
-        """Pack a function with its closures, or tasks. Raises UnsupportedError for what cannot leave this process."""
-        stream = io.BytesIO()
-        try:
-            pickler: Any = _Pickler(stream, self._number)
-            pickler.dump(value)
-        except (pickle.PicklingError, TypeError, AttributeError) as e:
-            raise UnsupportedError(
-                "the function or its data cannot be sent to Spark's workers", kind="not-picklable", found=str(e)
-            ) from e
-        return stream.getvalue()
-
-    def _number(self, context: WriteContext) -> int:
-        for number, known in enumerate(self.contexts):
-            if known is context:
-                return number
-        self.contexts.append(context)
-        return len(self.contexts) - 1
+    Parameters
+    ----------
+    contexts: gets the WriteContexts in it. Workers report what they wrote by the numbers in this list.
+    """
+    stream = io.BytesIO()
+    try:
+        pickler: Any = _Pickler(stream, contexts)
+        pickler.dump(value)
+    except (pickle.PicklingError, TypeError, AttributeError) as e:
+        raise UnsupportedError(
+            "the function or its data cannot be sent to Spark's workers", kind="not-picklable", found=str(e)
+        ) from e
+    return stream.getvalue()
 
 
 def unpack(data: bytes, attempt: str, contexts: dict[int, WriteContext]) -> Any:
-    """Unpack what `Sender.pack` packed, and put its WriteContexts into `contexts` by number."""
+    """Unpack what `pack` packed, and put its WriteContexts into `contexts` by number."""
     return _Unpickler(io.BytesIO(data), attempt, contexts).load()
 
 
 def pack_result(value: Any) -> bytes:
     """Pack the result of a task."""
     stream = io.BytesIO()
-    _ResultPickler(stream, _PROTOCOL).dump(value)
+    pickler = pickle.Pickler(stream, _PROTOCOL)
+    # pyarrow's own pickle of a slice is of all it was cut from.
+    pickler.dispatch_table = copyreg.dispatch_table | {pa.Table: lambda table: (_table, (_ipc(table),))}
+    pickler.dump(value)
     return stream.getvalue()
 
 
-def unpack_result(data: bytes | memoryview) -> Any:
+def unpack_result(data: bytes) -> Any:
     """Unpack what `pack_result` packed. Only allowed for bytes that this job's own workers made."""
     return pickle.loads(data)  # noqa: S301  # from workers that run this driver's code
 
@@ -77,8 +72,7 @@ def told_in_text() -> Iterator[None]:
         yield
     except DeletekitError as e:
         told = {"message": e.message, "kind": e.kind, "file": e.file, "field": e.field}
-        told["found"] = None if e.found is None else str(e.found)
-        told["expected"] = None if e.expected is None else str(e.expected)
+        told |= {n: None if getattr(e, n) is None else str(getattr(e, n)) for n in ("found", "expected")}
         text = json.dumps([type(e).__name__, told]).encode()
         raise RuntimeError(f"<deletekit-error {b64encode(text).decode()}>") from e
 
@@ -95,14 +89,16 @@ def error_in_text(text: str) -> DeletekitError | None:
 
 
 class _Pickler(cloudpickle.CloudPickler):
-    def __init__(self, stream: io.BytesIO, number: Callable[[WriteContext], int]) -> None:
+    def __init__(self, stream: io.BytesIO, contexts: list[WriteContext]) -> None:
         super().__init__(stream, _PROTOCOL)  # type: ignore[no-untyped-call]
-        self._number = number
+        self._contexts = contexts
 
     def persistent_id(self, obj: Any) -> Any:
         if not isinstance(obj, WriteContext):
             return None
-        return self._number(obj), obj.io, obj.metadata, obj.operation_id
+        if obj not in self._contexts:
+            self._contexts.append(obj)
+        return self._contexts.index(obj), obj.io, obj.metadata, obj.operation_id
 
 
 class _Unpickler(pickle.Unpickler):
@@ -118,14 +114,7 @@ class _Unpickler(pickle.Unpickler):
         return self._contexts[number]
 
 
-class _ResultPickler(pickle.Pickler):
-    def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, pa.Table):
-            return _table, (_stream(obj),)  # pyarrow's own pickle of a slice is of all it was cut from
-        return NotImplemented
-
-
-def _stream(table: pa.Table) -> pa.Buffer:
+def _ipc(table: pa.Table) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

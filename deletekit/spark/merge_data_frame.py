@@ -8,16 +8,16 @@ Spec: "Row-level Deletes".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField
+from pyspark.sql import Column, DataFrame, functions
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.data_file_writer import write_data_files
@@ -28,70 +28,63 @@ from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import WriteContext
-from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile
-from deletekit.table.metadata import TableMetadata
-from deletekit.verbs.shared.data_frames import arrow_column, empty_rows, in_chunks, partition_hash
-from deletekit.verbs.shared.merge_rows import fitting_rows, on_fields, updated_rows
+from deletekit.spark.columns import arrow_column, partition_hash
+from deletekit.spark.engine import SparkEngine
+from deletekit.spark.types import from_spark
+from deletekit.spark.worker import in_chunks
+from deletekit.verbs.merge import check_single, fitting_rows, on_fields, updated_rows
 from deletekit.verbs.shared.row_changes import collect_delta, filter_of_reads, merged_results
-from deletekit.verbs.shared.spark_rows import from_spark
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from deletekit.engines.spark import SparkEngine
 
 _KEY, _FILE, _POSITION, _PLACE = (f"__deletekit_{name}" for name in ("key", "file", "position", "place"))
 _ROWS_AT_ONCE = 1 << 16
 
 
-class FrameMerge:
-    """A merge as `merge` takes it, checked. Raises InvalidInputError for columns that do not fit."""
+def merge_frame(
+    base: Base,
+    source: DataFrame,
+    on: str | Sequence[str],
+    when_matched: str | None,
+    *,
+    inserts: bool,
+    options: ChangeOptions,
+    empty: pa.Table,
+    engine: SparkEngine,
+) -> RowDelta:
+    """Plan, join on Spark, and change and insert rows in its workers. Raises as `merge`.
 
-    def __init__(
-        self,
-        metadata: TableMetadata,
-        source: DataFrame,
-        on: Sequence[str],
-        when_matched: str | None,
-        when_not_matched: str | None,
-    ) -> None:
-        empty = from_spark(empty_rows(source, "source"), metadata.schema)
-        self.on = on_fields(metadata.schema, empty.column_names, on)
-        fitting_rows(metadata.schema, empty)
-        if when_not_matched == "insert":
-            align(empty, metadata.schema)
-        self.source = source
-        self.columns = empty.column_names
-        self.when_matched = when_matched
-        self.inserts = when_not_matched == "insert"
-
-
-def merge_frame(base: Base, merge: FrameMerge, options: ChangeOptions, engine: SparkEngine) -> RowDelta:
-    """Plan, join on Spark, and change and insert rows in its workers. Raises as `merge`."""
-    write = base.write
+    Parameters
+    ----------
+    empty: no rows, with the columns of `source`; they are checked before anything runs.
+    """
+    write, schema = base.write, base.metadata.schema
+    empty = from_spark(empty, schema)
+    keys = on_fields(schema, empty.column_names, on)
+    fitting_rows(schema, empty)
+    if inserts:
+        align(empty, schema)
     reads = filter_of_reads(base.metadata, "merge")
     context = ReadContext(base.table.io, base.metadata)
     tasks = list(plan_scan(base.metadata, base.snapshot, base.reader))
-    rows = _joined(context, tasks, merge, engine)
-    place = partition_hash(rows, merge.columns, base.metadata) if merge.inserts else None
-    placed = _placed(rows, place)
-    updates, inserts, looks_only = merge.when_matched == "update", merge.inserts, merge.when_matched is None
+    rows = _joined(context, tasks, source, keys, engine)
+    place = partition_hash(rows, empty.column_names, base.metadata) if inserts else None
 
     def work(batches: Iterator[pa.RecordBatch]) -> ChangeResult:
-        matches = _Matches(write, tasks, updates=updates, inserts=inserts, looks_only=looks_only)
+        matches = _Matches(write, tasks, when_matched, inserts)
         result = change_files(context, write, matches.of(batches), matches, options)
         result.added_data_files += matches.inserted
         return replace(result, seen=[])
 
-    total = merged_results(engine.map_partitions(placed, work))
+    total = merged_results(engine.map_partitions(_placed(rows, place), work))
     return collect_delta(base, total, options, reads)
 
 
-def _joined(context: ReadContext, tasks: Sequence[ScanTask], merge: FrameMerge, engine: SparkEngine) -> DataFrame:
+def _joined(
+    context: ReadContext, tasks: Sequence[ScanTask], source: DataFrame, on: Sequence[NestedField], engine: SparkEngine
+) -> DataFrame:
     """Join each row of the source with the data file and position of every live row that it matches."""
-    on, schema = merge.on, context.metadata.schema
-    request = ReadRequest(on, only_live=True)
+    names, schema = [f.name for f in on], context.metadata.schema
+    request = ReadRequest(tuple(on), only_live=True)
 
     def live_keys(numbered: tuple[int, ScanTask]) -> Iterator[pa.RecordBatch]:
         number, task = numbered
@@ -99,13 +92,12 @@ def _joined(context: ReadContext, tasks: Sequence[ScanTask], merge: FrameMerge, 
             yield from _key_batches(number, batch)
 
     def source_key(*columns: pa.Array) -> pa.Array:
-        given = pa.table(dict(zip([f.name for f in on], columns, strict=True)))
+        given = pa.table(dict(zip(names, columns, strict=True)))
         return sql_key_bytes(fitting_rows(schema, from_spark(given, schema)).columns)
 
     ddl = f"{_KEY} binary, {_FILE} long, {_POSITION} long"
-    table = engine.frame(merge.source.sparkSession, live_keys, list(enumerate(tasks)), ddl)
-    source = merge.source.withColumn(_KEY, arrow_column(source_key, "binary", merge.source, [f.name for f in on]))
-    return table.join(source, _KEY, "right_outer")
+    table = engine.frame(source.sparkSession, live_keys, list(enumerate(tasks)), ddl)
+    return table.join(source.withColumn(_KEY, arrow_column(source_key, "binary", source, names)), _KEY, "right_outer")
 
 
 def _key_batches(number: int, batch: FileBatch) -> Iterator[pa.RecordBatch]:
@@ -119,15 +111,14 @@ def _key_batches(number: int, batch: FileBatch) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(columns, names=[_KEY, _FILE, _POSITION])
 
 
-def _placed(rows: DataFrame, place: Any) -> DataFrame:
+def _placed(rows: DataFrame, place: Column | None) -> DataFrame:
     """Bring the matches of a data file into one partition, in order, after the rows to insert."""
-    from pyspark.sql import functions  # noqa: PLC0415  # pyspark is an extra
-
     alone = functions.xxhash64(_KEY) if place is None else place
     placed = rows.withColumn(_PLACE, functions.coalesce(functions.col(_FILE), alone)).drop(_KEY)
     return placed.repartition(_PLACE).drop(_PLACE).sortWithinPartitions(functions.asc_nulls_first(_FILE), _POSITION)
 
 
+@dataclass
 class _Matches:
     """The change of one worker: in each data file, the rows that a source row was joined to; and rows to insert.
 
@@ -136,17 +127,16 @@ class _Matches:
     inserted: the data files of source rows that match nothing.
     """
 
-    def __init__(
-        self, write: WriteContext, tasks: Sequence[ScanTask], *, updates: bool, inserts: bool, looks_only: bool
-    ) -> None:
-        self.request = ReadRequest(())
-        self.replaces = updates
-        self.inserted: list[DataFile] = []
-        self._write = write
-        self._schema: Schema = write.metadata.schema
-        self._tasks = tasks
-        self._inserts = inserts
-        self._looks_only = looks_only
+    write: WriteContext
+    tasks: Sequence[ScanTask]
+    when_matched: str | None
+    inserts: bool
+    inserted: list[DataFile] = field(default_factory=list)
+    request: ReadRequest = field(default_factory=lambda: ReadRequest(()))
+
+    def __post_init__(self) -> None:
+        self.replaces = self.when_matched == "update"
+        self._schema = self.write.metadata.schema
         self._positions: npt.NDArray[np.int64] = np.empty(0, np.int64)
         self._rows = pa.table({})
 
@@ -156,15 +146,15 @@ class _Matches:
             found = (piece for _, piece in pieces)
             if number is None:
                 self._insert(found)
-                continue
-            self._take(pa.Table.from_batches(list(found)))
-            yield self._tasks[number]
+            else:
+                self._take(pa.Table.from_batches(list(found)))
+                yield self.tasks[number]
 
     def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
         ends = np.searchsorted(self._positions, [batch.first_position, batch.first_position + len(batch)])
         index = np.arange(*ends, dtype=np.int64)
         hit = np.zeros(len(batch), np.bool_)
-        if not self._looks_only:
+        if self.when_matched is not None:
             hit[self._positions[index] - batch.first_position] = True
         return hit, index
 
@@ -172,26 +162,19 @@ class _Matches:
         return updated_rows(self._schema, current, self._rows.take(pa.array(index)))
 
     def _take(self, matches: pa.Table) -> None:
-        positions, counts = np.unique(matches.column(_POSITION).to_numpy(), return_counts=True)
-        if not self._looks_only and counts.max() > 1:
-            raise InvalidInputError(
-                "a table row matches several source rows",
-                kind="merge-cardinality",
-                field="on",
-                found=int(counts.max()),
-                expected="one source row for each key",
-            )
-        self._positions = positions
-        self._rows = fitting_rows(self._schema, self._source_rows(matches))
+        self._positions, counts = np.unique(matches.column(_POSITION).to_numpy(), return_counts=True)
+        if self.when_matched is not None:
+            check_single(counts)
+        self._rows = self._source_rows(matches)
 
     def _insert(self, batches: Iterable[pa.RecordBatch]) -> None:
         for chunk in in_chunks(batches):
-            rows = fitting_rows(self._schema, self._source_rows(chunk))
-            if self._inserts:
-                self.inserted += write_data_files(self._write, align(rows, self._schema), self._write.metadata.spec)
+            rows = self._source_rows(chunk)
+            if self.inserts:
+                self.inserted += write_data_files(self.write, align(rows, self._schema), self.write.metadata.spec)
 
     def _source_rows(self, rows: pa.Table) -> pa.Table:
-        return from_spark(rows.drop_columns([_FILE, _POSITION]), self._schema)
+        return fitting_rows(self._schema, from_spark(rows.drop_columns([_FILE, _POSITION]), self._schema))
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int | None, pa.RecordBatch]]:
