@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deletekit.errors import UnsupportedError
+from deletekit.table.types import storage_of
 
 Numbers = npt.NDArray[np.int64]
 _ROW = "row"
@@ -198,8 +199,7 @@ def comparable(column: Any) -> list[Any]:
     """
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
-        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-        return [pa.chunked_array([c.storage for c in chunks], type=kind.storage_type)]
+        return [storage_of(column)]
     if pa.types.is_floating(kind):
         return [_float_bits(column)]
     if pa.types.is_struct(kind):

@@ -16,13 +16,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, IcebergType
 
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.types import decimal_size
+from deletekit.table.types import decimal_size, storage_of
 
 
 def partition_values(field: PartitionField, source_type: IcebergType, column: pa.Array) -> pa.Array:
     """Return the partition value of each row of a source column, by any transform but `void` (spec: Partitioning)."""
-    if isinstance(column.type, pa.BaseExtensionType):
-        column = column.storage
+    column = storage_of(column)
     if str(field.transform) == "hour" and pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         # pyiceberg-core 0.10 has no hours of nanoseconds. Floored first: a cast would round -1 ns towards 1970.
         column = pc.floor_temporal(column, unit="microsecond").cast(pa.timestamp("us", column.type.tz))

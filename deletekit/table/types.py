@@ -91,6 +91,15 @@ def arrow_field(field: it.NestedField) -> pa.Field:
     )
 
 
+def storage_of(column: Any) -> Any:
+    """Return an Arrow array or chunked array as its storage, if it is of an extension type."""
+    if not isinstance(column.type, pa.BaseExtensionType):
+        return column
+    if isinstance(column, pa.ChunkedArray):
+        return pa.chunked_array([c.storage for c in column.chunks], type=column.type.storage_type)
+    return column.storage
+
+
 def arrow_schema(schema: Schema) -> pa.Schema:
     """Return the Arrow schema of a table schema, with field ids. Raises UnsupportedError, naming the column."""
     fields = []
