@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.keys import KeyNumbers
+from deletekit.deletes.keys import KeyNumbers, flat
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile
@@ -43,9 +43,10 @@ def write_data_files(
     """
     target = value_of(context.metadata.properties, "write.target-file-size-bytes")
     return [
-        _write_file(context, part, spec, partition, lineage)
+        _write_file(context, rows.slice(start, step), spec, partition, lineage)
         for partition, rows in split_by_partition(context, table, spec)
-        for part in _pieces(rows, rows_per_file or _rows_of_size(rows, target))
+        for step in (rows_per_file or _rows_of_size(rows, target),)
+        for start in range(0, len(rows), step)
     ]
 
 
@@ -101,9 +102,7 @@ def _partition_column(table: pa.Table, schema: Schema, field: PartitionField) ->
     if isinstance(field.transform, VoidTransform):
         return pa.nulls(len(table), pa.string())
     source = schema.find_field(field.source_id)
-    column = column_at(table, schema, field.source_id).combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    column = flat(column_at(table, schema, field.source_id))
     return partition_values(field, source.field_type, column)
 
 
@@ -120,11 +119,6 @@ def _rows_of_size(table: pa.Table, target_bytes: int) -> int:
     return -(-len(table) // pieces)
 
 
-def _pieces(table: pa.Table, step: int) -> Iterator[pa.Table]:
-    for start in range(0, len(table), step):
-        yield table.slice(start, step)
-
-
 def _write_file(
     context: WriteContext,
     rows: pa.Table,
@@ -133,17 +127,9 @@ def _write_file(
     lineage: Sequence[NestedField],
 ) -> DataFile:
     schema = context.metadata.schema
-    fields = [arrow_field(f) for f in (*schema.fields, *lineage)]
-    table = pa.Table.from_arrays(rows.columns, schema=pa.schema(fields))
-    stored_schema = schema_to_json(schema)
-    written = encode_parquet(
-        table, {"iceberg.schema": json.dumps(stored_schema, separators=(",", ":"))}, context.parquet
-    )
+    table = pa.Table.from_arrays(rows.columns, schema=pa.schema([arrow_field(f) for f in (*schema.fields, *lineage)]))
+    footer = {"iceberg.schema": json.dumps(schema_to_json(schema), separators=(",", ":"))}
+    written = encode_parquet(table, footer, context.parquet)
     metrics = collect_metrics(table, context.metrics_mode)
-    path = context.data_path(spec, partition, ".parquet")
-    return DataFile(
-        spec_id=spec.spec_id,
-        partition=partition,
-        sort_order_id=0,
-        **context.write_parquet(path, written, metrics, len(table)),
-    )
+    described = context.write_parquet(spec, partition, ".parquet", written, metrics, len(table))
+    return DataFile(sort_order_id=0, **described)

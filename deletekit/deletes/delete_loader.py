@@ -9,12 +9,12 @@ import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.types import NestedField
 
 from deletekit.deletes.blob_ranges import BlobRanges
 from deletekit.deletes.field_path import FieldPaths
@@ -22,7 +22,7 @@ from deletekit.deletes.keys import KeySet
 from deletekit.deletes.projection import FileColumns, project, with_field_ids
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.shared_value import SharedValues
-from deletekit.errors import DeletekitError, FormatError
+from deletekit.errors import FormatError, naming
 from deletekit.formats.content_file import DeleteFile, FileContent, refuse_encrypted
 from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.deletion_vector import PositionBitmap, decode_blob
@@ -40,23 +40,22 @@ class EqualityKeys:
     """The keys of all equality delete files of one task that share their equality ids."""
 
     fields: tuple[int, ...]
-    top_level: tuple[NestedField, ...]
     set: KeySet
 
 
 class DeleteLoader:
     """Loads positions and key sets. Delete files that several data files share are read once and kept."""
 
-    def __init__(self, io: FileIO, metadata: TableMetadata, paths: FieldPaths) -> None:
+    def __init__(self, io: FileIO, metadata: TableMetadata) -> None:
         self._io = io
         self._metadata = metadata
-        self._paths = paths
+        self.paths = FieldPaths(metadata)
         self._kept = SharedValues()
         self._recent = SharedValues(size=64)  # what the parts of one data file share
         self._blobs = BlobRanges(io)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DeleteLoader, (self._io, self._metadata, self._paths)
+        return DeleteLoader, (self._io, self._metadata)
 
     def expect(self, tasks: Iterable[ScanTask]) -> None:
         """Announce the next tasks, so that vectors that lie near each other are fetched together."""
@@ -68,14 +67,9 @@ class DeleteLoader:
         deletes = [d for d in task.delete_files if d.content == FileContent.POSITION_DELETES]
         if not deletes:
             return PositionBitmap()
-        key = (task.data_file.file_path, tuple(d.identity for d in deletes))
-        return self._recent.get(key, lambda: self._positions(task.data_file.file_path, deletes))
-
-    def _positions(self, data_path: str, deletes: list[DeleteFile]) -> PositionBitmap:
-        found = self.positions_of(deletes[0], data_path)
-        for delete in deletes[1:]:
-            found = found | self.positions_of(delete, data_path)
-        return found
+        path = task.data_file.file_path
+        key = (path, tuple(d.identity for d in deletes))
+        return self._recent.get(key, lambda: reduce(or_, (self.positions_of(d, path) for d in deletes)))
 
     def positions_of(self, delete: DeleteFile, data_path: str) -> PositionBitmap:
         """Return the positions of `data_path` in one position delete file or vector. Raises FormatError."""
@@ -87,10 +81,7 @@ class DeleteLoader:
     def positions_by_path(self, delete: DeleteFile) -> Mapping[str, PositionBitmap]:
         """Return all positions of one position delete file, by data file. Raises FormatError."""
         refuse_encrypted(delete)
-        by_path: Mapping[str, PositionBitmap] = self._kept.get(
-            ("pos", delete.file_path), lambda: self._read_positions(delete)
-        )
-        return by_path
+        return self._kept.get(("pos", delete.file_path), partial(self._read_positions, delete))
 
     def vector(self, delete: DeleteFile) -> PositionBitmap:
         """Return a deletion vector, by the offset and size in its manifest entry. Raises FormatError."""
@@ -104,10 +95,8 @@ class DeleteLoader:
                 found=f"{delete.content_offset}+{delete.content_size_in_bytes}",
                 expected=f"within {delete.file_size_in_bytes} bytes",
             )
-        try:
+        with naming(delete.file_path):
             return decode_blob(self._blobs.read(delete.file_path, *blob), cardinality=delete.record_count)
-        except DeletekitError as e:
-            raise e.in_file(delete.file_path) from e
 
     def key_sets(self, task: ScanTask) -> list[EqualityKeys]:
         """Return the key sets of the task's equality deletes, one per set of equality ids."""
@@ -122,52 +111,39 @@ class DeleteLoader:
         """Return the keys of equality delete files that share their ids. Raises FormatError."""
         for file in files:
             refuse_encrypted(file)
-
-        def build() -> EqualityKeys:
-            tables = self._key_tables(ids, files)
-            columns = [
-                pa.chunked_array([c for t in tables for c in t[i].chunks], type=tables[0][i].type)
-                for i in range(len(ids))
-            ]
-            return EqualityKeys(ids, tuple(self._paths.top_level(i) for i in ids), KeySet(columns))
-
-        return self._kept.get(("keys", ids, tuple(f.file_path for f in files)), build)
+        return self._kept.get(("keys", ids, tuple(f.file_path for f in files)), partial(self._read_set, ids, files))
 
     def key_columns(self, ids: tuple[int, ...], file: DeleteFile) -> list[pa.ChunkedArray]:
         """Return the keys of one equality delete file, a column of the table's type for each id. Raises FormatError."""
         refuse_encrypted(file)
         return self._kept.get(("eq", file.file_path, ids), partial(self._read_keys, file, ids))
 
-    def _key_tables(self, ids: tuple[int, ...], files: list[DeleteFile]) -> list[list[pa.ChunkedArray]]:
-        def one(file: DeleteFile) -> list[pa.ChunkedArray]:
-            return self.key_columns(ids, file)
-
+    def _read_set(self, ids: tuple[int, ...], files: list[DeleteFile]) -> EqualityKeys:
+        keys_of = partial(self.key_columns, ids)
         if len(files) <= _FEW_FILES:
-            return [one(f) for f in files]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return list(pool.map(one, files))
+            found = [keys_of(f) for f in files]
+        else:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                found = list(pool.map(keys_of, files))
+        same = zip(*found, strict=True)  # the parts of one key column
+        columns = [pa.chunked_array([c for part in parts for c in part.chunks], parts[0].type) for parts in same]
+        return EqualityKeys(ids, KeySet(columns))
 
-    def _read_positions(self, delete: DeleteFile) -> dict[str, PositionBitmap]:
-        try:
-            with self._io.open(delete.file_path) as source:
-                paths = ("file_path",)
-                return read_position_deletes(open_tabular(source, delete.file_format, dictionary=paths))
-        except DeletekitError as e:
-            raise e.in_file(delete.file_path) from e
+    def _read_positions(self, delete: DeleteFile) -> Mapping[str, PositionBitmap]:
+        with naming(delete.file_path), self._io.open(delete.file_path) as source:
+            return read_position_deletes(open_tabular(source, delete.file_format, dictionary=("file_path",)))
 
     def _read_keys(self, delete: DeleteFile, ids: tuple[int, ...]) -> list[pa.ChunkedArray]:
-        try:
+        with naming(delete.file_path):
             with self._io.open(delete.file_path) as source:
                 table = read_all(open_tabular(source, delete.file_format))
             schema = with_field_ids(table.schema, self._metadata.properties.get(NAME_MAPPING))
             return [self._key_column(table, schema, i) for i in ids]
-        except DeletekitError as e:
-            raise e.in_file(delete.file_path) from e
 
     def _key_column(self, table: pa.Table, schema: pa.Schema, field_id: int) -> pa.ChunkedArray:
-        field = self._paths.field(field_id)
-        column, stored = _find(table, schema, field_id)
-        if column is None or stored is None:
+        field = self.paths.field(field_id)
+        found = _find(table, schema, field_id)
+        if found is None:
             raise FormatError(
                 "equality delete file lacks a key column",
                 kind="equality-ids",
@@ -175,9 +151,10 @@ class DeleteLoader:
                 found=table.schema.names,
                 expected=field_id,
             )
-        named = pa.field(field.name, stored.type, True, stored.metadata)
+        column, stored = found
+        named = pa.schema([pa.field(field.name, stored.type, True, stored.metadata)])
         optional = field.model_copy(update={"required": False})
-        return project(pa.table([column], schema=pa.schema([named])), FileColumns(pa.schema([named])), optional)
+        return project(pa.table([column], schema=named), FileColumns(named), optional)
 
 
 def _blob(delete: DeleteFile) -> tuple[int, int] | None:
@@ -188,7 +165,7 @@ def _blob(delete: DeleteFile) -> tuple[int, int] | None:
     return offset, size
 
 
-def _find(table: pa.Table, schema: pa.Schema, field_id: int) -> tuple[Any, pa.Field | None]:
+def _find(table: pa.Table, schema: pa.Schema, field_id: int) -> tuple[Any, pa.Field] | None:
     """Find a column or nested leaf of a delete file by field id: writers nest a nested key or lift it to the top."""
     pending = [(f, table.column(i)) for i, f in enumerate(schema)]
     while pending:
@@ -197,4 +174,4 @@ def _find(table: pa.Table, schema: pa.Schema, field_id: int) -> tuple[Any, pa.Fi
             return column, field
         if pa.types.is_struct(field.type):
             pending += [(field.type.field(i), pc.struct_field(column, i)) for i in range(field.type.num_fields)]
-    return None, None
+    return None

@@ -6,7 +6,9 @@ it still apply (spec "Equality Delete Files").
 
 from __future__ import annotations
 
-from pyiceberg.types import NestedField, StructType
+from typing import Any
+
+from pyiceberg.types import NestedField
 
 from deletekit.errors import FormatError
 from deletekit.table.metadata import TableMetadata
@@ -17,12 +19,9 @@ class FieldPaths:
     """Lookups by field id over all schemas of a table."""
 
     def __init__(self, metadata: TableMetadata) -> None:
-        self._paths: dict[int, tuple[NestedField, tuple[int, ...]]] = {}
-        current = metadata.schema
-        older = [metadata.schemas[i] for i in sorted(metadata.schemas, reverse=True)]
-        for schema in (current, *older):
-            for field_id, found in struct_paths(schema).items():
-                self._paths.setdefault(field_id, found)
+        older = [metadata.schemas[i] for i in sorted(metadata.schemas)]
+        self._paths = {i: path for schema in (*older, metadata.schema) for i, path in struct_paths(schema).items()}
+        self._fields: dict[int, Any] = metadata.all_fields
 
     def path(self, field_id: int) -> tuple[NestedField, tuple[int, ...]]:
         """Return the top-level column and child indices down to the field. Raises FormatError for an unknown id."""
@@ -41,8 +40,6 @@ class FieldPaths:
 
     def field(self, field_id: int) -> NestedField:
         """Return the field itself."""
-        found, path = self.path(field_id)
-        for index in path:
-            assert isinstance(found.field_type, StructType)
-            found = found.field_type.fields[index]
+        self.path(field_id)
+        found: NestedField = self._fields[field_id]
         return found

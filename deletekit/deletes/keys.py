@@ -184,10 +184,10 @@ def _frame(parts: Sequence[Any]) -> pl.DataFrame:
 
 
 def _bytes(part: Any) -> pa.Array:
-    flat = _flat(part)
-    if pa.types.is_boolean(flat.type) or pa.types.is_integer(flat.type):
-        return flat.cast(pa.int64()).view(pa.binary(8)).cast(pa.binary())
-    return flat.cast(pa.binary())
+    array = flat(part)
+    if pa.types.is_boolean(array.type) or pa.types.is_integer(array.type):
+        return array.cast(pa.int64()).view(pa.binary(8)).cast(pa.binary())
+    return array.cast(pa.binary())
 
 
 def comparable(column: Any) -> list[Any]:
@@ -210,20 +210,20 @@ def comparable(column: Any) -> list[Any]:
     if pa.types.is_null(kind):
         return [column.cast(pa.int8())]
     if pa.types.is_temporal(kind):
-        return [_flat(column).view(pa.int32() if kind.bit_width == 32 else pa.int64())]
+        return [flat(column).view(pa.int32() if kind.bit_width == 32 else pa.int64())]
     if pa.types.is_decimal(kind):
-        return [_flat(column).view(pa.binary(kind.byte_width))]
+        return [flat(column).view(pa.binary(kind.byte_width))]
     return [column]
 
 
 def _float_bits(column: Any) -> pa.Array:
-    flat = _flat(column)
-    canonical = pc.if_else(pc.is_nan(flat), pa.scalar(float("nan"), flat.type), flat)
-    bits = pa.int32() if pa.types.is_float32(flat.type) else pa.int64()
-    return canonical.view(bits)
+    array = flat(column)
+    canonical = pc.if_else(pc.is_nan(array), pa.scalar(float("nan"), array.type), array)
+    return canonical.view(pa.int32() if pa.types.is_float32(array.type) else pa.int64())
 
 
-def _flat(column: Any) -> pa.Array:
+def flat(column: Any) -> pa.Array:
+    """Return a column as one Arrow array."""
     if isinstance(column, pa.ChunkedArray):
         return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     return column

@@ -6,7 +6,7 @@ Spec: "Scan Planning", https://iceberg.apache.org/spec/#scan-planning
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,16 +25,16 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.transforms import TruncateTransform
 from pyiceberg.typedef import Record
-from pyiceberg.types import DecimalType, IntegerType, LongType, NestedField, StructType
+from pyiceberg.types import IntegerType, LongType
 
 from deletekit.deletes.delete_file_index import DeleteFileIndex, widened_bound
 from deletekit.deletes.filter import nullable
 from deletekit.deletes.scan_task import PlannedFiles, ScanTasks
 from deletekit.formats.content_file import ContentFile, ManifestEntry
-from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.partition import plain_value
 from deletekit.table.snapshot import SnapshotReader
 
 
@@ -154,7 +154,8 @@ class _Pruning:
             kind = spec.partition_type(self._schema)
             self._partitions[spec_id] = kind, expression_evaluator(Schema(*kind.fields), self._projected(spec), True)
         kind, evaluator = self._partitions[spec_id]
-        return bool(evaluator(Record(*_partition_values(partition, kind))))
+        values = (plain_value(v, f.field_type) for v, f in zip(partition, kind.fields, strict=True))
+        return bool(evaluator(Record(*values)))
 
     def _projected(self, spec: PartitionSpec) -> BooleanExpression:
         """Return the filter on partitions, which keeps the partitions that truncate puts in the wrong place.
@@ -203,14 +204,3 @@ class _Pruning:
 def _always(listed: ManifestFile) -> bool:
     del listed
     return True
-
-
-def _partition_values(partition: Sequence[Any], kind: StructType) -> list[Any]:
-    return [_python_value(v, f) for v, f in zip(partition, kind.fields, strict=True)]
-
-
-def _python_value(value: Any, field: NestedField) -> Any:
-    """Return a stored partition value as pyiceberg's literals hold it: decimals as Decimal, all else as stored."""
-    if isinstance(field.field_type, DecimalType) and isinstance(value, bytes):
-        return decimal_of_bytes(value, field.field_type.scale)
-    return value

@@ -177,7 +177,7 @@ class _Job:
     def adopt(self, reported: Iterable[tuple[int, str]]) -> None:
         """Remember written files, so that they are deleted if the change is not committed."""
         for number, path in reported:
-            self.contexts[number].adopt(path)
+            self.contexts[number].remember(path)
 
     def discard_others(self, attempt: str, reported: Iterable[tuple[int, str]], *, speculates: bool) -> None:
         """Delete what other attempts at the same tasks wrote: the same names with another attempt's number.

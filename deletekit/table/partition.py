@@ -15,6 +15,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, IcebergType
 
+from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import decimal_size, storage_of
 
@@ -27,6 +28,13 @@ def partition_values(field: PartitionField, source_type: IcebergType, column: pa
         column = pc.floor_temporal(column, unit="microsecond").cast(pa.timestamp("us", column.type.tz))
     result: pa.Array = field.transform.pyarrow_transform(source_type)(column)
     return result
+
+
+def plain_value(value: Any, kind: IcebergType) -> Any:
+    """Return a stored partition value as pyiceberg's literals hold it: a decimal as Decimal, all else as stored."""
+    if isinstance(kind, DecimalType) and isinstance(value, bytes):
+        return decimal_of_bytes(value, kind.scale)
+    return value
 
 
 def schema_of_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:

@@ -18,7 +18,6 @@ from pyiceberg.types import IcebergType, NestedField, StructType
 
 from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.deletes.input_rows import align
-from deletekit.deletes.projection import check_supported
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.column_names import columns_like
 from deletekit.table.column_use import use_of
@@ -27,7 +26,7 @@ from deletekit.table.locations import normalised_properties
 from deletekit.table.metadata import TableMetadata, check_schema_version, spec_to_json
 from deletekit.table.properties import check_properties
 from deletekit.table.table import Table
-from deletekit.table.types import schema_to_json
+from deletekit.table.types import arrow_schema, schema_to_json
 from deletekit.verbs.shared.names import check_name
 from deletekit.verbs.shared.partition_fields import partition_field
 
@@ -70,7 +69,7 @@ def add_column(
         if name in schema.column_names:
             raise InvalidInputError("column exists already", kind="schema", field=name)
         field = _new_field(new_id, name.rsplit(".", 1)[-1], type, required, doc, default)
-        check_supported([field])
+        arrow_schema(Schema(field))  # refuses, by name, a type that could never be read
         return _with_field(schema, name.rpartition(".")[0], lambda fields: [*fields, field]), new_id
 
     _commit_schema(table, change)

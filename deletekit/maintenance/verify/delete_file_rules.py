@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from deletekit.deletes.delete_loader import DeleteLoader
-from deletekit.deletes.field_path import FieldPaths
 from deletekit.deletes.projection import with_field_ids
 from deletekit.deletes.which_apply import referenced_path
 from deletekit.errors import DeletekitError, FormatError
@@ -214,7 +213,7 @@ def _equality(io: FileIO, metadata: TableMetadata, file: DeleteFile, table: pa.T
         return
     ids = tuple(sorted(file.equality_ids or ()))
     try:
-        DeleteLoader(io, metadata, FieldPaths(metadata)).keys_of(ids, [file])
+        DeleteLoader(io, metadata).keys_of(ids, [file])
     except DeletekitError as e:
         kind = {"equality-ids": "equality-column", "column-type": "column-type"}.get(e.kind)
         if kind is None and e.kind != "field-id":  # that one is reported of the manifest entry
