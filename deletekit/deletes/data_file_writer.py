@@ -66,7 +66,9 @@ def split_by_partition(
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
         first = int(order[start])
-        partition = tuple(_stored(column[first], kind) for column, (_, _, kind) in zip(columns, types, strict=True))
+        partition = tuple(
+            stored_value(column[first], kind) for column, (_, _, kind) in zip(columns, types, strict=True)
+        )
         yield partition, table.take(pa.array(order[start:stop]))
 
 
@@ -76,7 +78,14 @@ def partition_columns(metadata: TableMetadata, table: pa.Table, spec: PartitionS
     `table` has the columns of the current schema that the fields need. A `void` field needs none: its source column may
     be dropped.
     """
-    return [_partition_column(table, metadata.schema, field) for field in spec.fields]
+
+    def values(field: PartitionField) -> pa.Array:
+        if isinstance(field.transform, VoidTransform):
+            return pa.nulls(len(table), pa.string())
+        source = metadata.schema.find_type(field.source_id)
+        return partition_values(field, source, flat(column_at(table, metadata.schema, field.source_id)))
+
+    return [values(field) for field in spec.fields]
 
 
 def column_at(table: pa.Table, schema: Schema, field_id: int) -> pa.ChunkedArray:
@@ -96,21 +105,6 @@ def column_at(table: pa.Table, schema: Schema, field_id: int) -> pa.ChunkedArray
             raise KeyError(names)
         column = pc.struct_field(column, name)
     return column
-
-
-def _partition_column(table: pa.Table, schema: Schema, field: PartitionField) -> pa.Array:
-    if isinstance(field.transform, VoidTransform):
-        return pa.nulls(len(table), pa.string())
-    source = schema.find_field(field.source_id)
-    column = flat(column_at(table, schema, field.source_id))
-    return partition_values(field, source.field_type, column)
-
-
-def _stored(scalar: pa.Scalar, kind: str) -> Any:
-    if scalar.is_valid and (pa.types.is_temporal(scalar.type)):
-        width = pa.int32() if pa.types.is_date32(scalar.type) else pa.int64()
-        return scalar.cast(width).as_py()
-    return stored_value(scalar.as_py(), kind)
 
 
 def _rows_of_size(table: pa.Table, target_bytes: int) -> int:

@@ -1,4 +1,4 @@
-"""Evaluate row filters: pyiceberg expressions over Arrow columns, with SQL's three-valued logic.
+"""Evaluate row filters, and keep the rows that they select: pyiceberg expressions over Arrow columns, with SQL's three-valued logic.
 
 A comparison with NULL is unknown, and so is NOT of unknown. A row is selected only if the filter is true, so
 `x NOT IN (1)` selects no NULL rows. NaN is above every number, as in Spark, and only `is nan` asks for it. -0.0 equals
@@ -7,10 +7,11 @@ A comparison with NULL is unknown, and so is NOT of unknown. A row is selected o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import expressions as ex
@@ -20,7 +21,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, NestedField, StructType
 
 from deletekit.deletes.filter_literals import column_named, exact_literals
-from deletekit.deletes.filter_parser import parse_text
+from deletekit.deletes.filter_parser import bad_filter, parse_text
 from deletekit.deletes.like import BoundLike, BoundNotLike
 from deletekit.errors import InvalidInputError
 from deletekit.table.types import storage_of
@@ -28,6 +29,8 @@ from deletekit.table.types import storage_of
 Filter = str | BooleanExpression | None
 ColumnOf = Callable[[int], Any]
 
+_INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
+_CACHED_ROWS = 131_072  # so few that a block stays in the processor's cache
 _TESTS: dict[type[ex.BoundPredicate], Callable[[Any, Any], Any]] = {
     ex.BoundEqualTo: pc.equal,
     ex.BoundNotEqualTo: pc.not_equal,
@@ -78,13 +81,8 @@ def _exact(where: str | BooleanExpression, schema: Schema) -> BooleanExpression:
     except InvalidInputError:
         raise
     except Exception as e:  # pydantic and pyiceberg each raise their own
-        problem = " ".join(str(e).split())
-        raise InvalidInputError(
-            f"bad filter: {problem}" if isinstance(e, ValueError) else f"bad filter: {type(e).__name__}: {problem}",
-            kind="filter",
-            field="where",
-            found=str(where),
-        ) from e
+        kind, problem = "" if isinstance(e, ValueError) else f"{type(e).__name__}: ", " ".join(str(e).split())
+        raise bad_filter(f"bad filter: {kind}{problem}", str(where)) from e
 
 
 def _resolved(path: tuple[str, ...], schema: Schema) -> str:
@@ -97,7 +95,7 @@ def _resolved(path: tuple[str, ...], schema: Schema) -> str:
         walked = next((f for f in fields if f.name == part), None)
         fields = walked.field_type.fields if walked and isinstance(walked.field_type, StructType) else ()
     if walked is not None and walked.field_id != found.field_id:
-        raise InvalidInputError("this name means two columns", kind="filter", field="where", found=name)
+        raise bad_filter("this name means two columns", name)
     return name
 
 
@@ -117,6 +115,16 @@ def evaluate(bound: BooleanExpression, column_of: ColumnOf, rows: int) -> pa.Boo
     if isinstance(bound, ex.AlwaysTrue | ex.AlwaysFalse):  # inside of others they are simplified away
         return pa.array(np.full(rows, isinstance(bound, ex.AlwaysTrue)))
     return pc.fill_null(_mask(bound, column_of), False)
+
+
+def keep_rows(columns: Sequence[Any], keep: pa.BooleanArray) -> list[Any]:
+    """Return the rows of each column for which `keep` is True. `keep` has no nulls.
+
+    Fixed-width columns go through polars' filter, which is about four times as fast as Arrow's and shares the buffers
+    that it reads. All others go through Arrow's, which need not convert them.
+    """
+    masks = [pl.Series(keep.slice(at, _CACHED_ROWS)) for at in range(0, len(keep), _CACHED_ROWS)]
+    return [_filtered(c, masks) if _is_fixed(c) else c.filter(keep) for c in columns]
 
 
 def _mask(bound: BooleanExpression, column_of: ColumnOf) -> Any:
@@ -155,3 +163,20 @@ def _is_in(column: Any, literals: list[Any]) -> Any:
 
 def _storable(value: Any) -> Any:
     return value.bytes if hasattr(value, "bytes") else value  # uuids
+
+
+def _filtered(column: Any, masks: Sequence[pl.Series]) -> pa.Array:
+    flat = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+    numbers = flat.view(_INTEGERS[flat.type.bit_width])
+    parts = [
+        pl.Series(numbers.slice(i * _CACHED_ROWS, len(mask))).filter(mask).to_arrow() for i, mask in enumerate(masks)
+    ]
+    # Copied into Arrow's memory, which is reused from one batch to the next; polars' is not.
+    return pa.concat_arrays(parts).view(flat.type)
+
+
+def _is_fixed(column: Any) -> bool:
+    kind = column.type
+    if isinstance(column, pa.ChunkedArray) and column.num_chunks != 1:
+        return False
+    return pa.types.is_primitive(kind) and not pa.types.is_boolean(kind) and kind.bit_width in _INTEGERS

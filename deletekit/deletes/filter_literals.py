@@ -24,8 +24,8 @@ from pyiceberg.expressions import literals as li
 from pyiceberg.expressions.visitors import rewrite_not
 from pyiceberg.schema import Schema
 
+from deletekit.deletes.filter_parser import bad_filter
 from deletekit.deletes.like import NotLike
-from deletekit.errors import InvalidInputError
 from deletekit.table.column_names import columns_like
 
 _NUMBERS = (it.IntegerType, it.LongType, it.FloatType, it.DoubleType, it.DecimalType)
@@ -88,17 +88,11 @@ def column_named(name: str, schema: Schema) -> it.NestedField:
         field = schema.find_field(name)
     except ValueError as e:
         like = columns_like(name, schema.column_names)
-        raise InvalidInputError("no such column", kind="filter", field="where", found=name, expected=like) from e
+        raise bad_filter("no such column", name, like) from e
     try:
         schema.accessor_for_field(field.field_id)
     except ValueError as e:
-        raise InvalidInputError(
-            "a filter cannot look into lists and maps",
-            kind="filter",
-            field="where",
-            found=name,
-            expected="a column, or a field of structs",
-        ) from e
+        raise bad_filter("a filter cannot look into lists and maps", name, "a column, or a field of structs") from e
     return field
 
 

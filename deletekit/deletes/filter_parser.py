@@ -53,6 +53,11 @@ _DEPTH = 100
 _SHOWN = 60
 
 
+def bad_filter(message: str, found: Any, expected: Any = None) -> InvalidInputError:
+    """Return the error for a filter that is refused."""
+    return InvalidInputError(message, kind="filter", field="where", found=found, expected=expected)
+
+
 class _Token(NamedTuple):
     kind: str
     text: str
@@ -277,13 +282,8 @@ class _Parser:
         before = "..." if start else ""
         after = "..." if at + _SHOWN < len(self._text) else ""
         caret = " " * (len(before) + at - start) + "^"
-        return InvalidInputError(
-            f"bad filter:\n    {before}{shown}{after}\n    {caret}\n{problem} at character {at + 1}",
-            kind="filter",
-            field="where",
-            found=found,
-            expected=expected,
-        )
+        picture = f"    {before}{shown}{after}\n    {caret}"
+        return bad_filter(f"bad filter:\n{picture}\n{problem} at character {at + 1}", found, expected)
 
 
 def _unquoted(text: str) -> str:

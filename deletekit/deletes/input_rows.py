@@ -72,7 +72,8 @@ def cast_column(column: pa.ChunkedArray, field: it.NestedField) -> pa.ChunkedArr
 
     Nulls are allowed at the top, where keys may have them. Inside, a required field must not be null.
     """
-    chunks = [_Fit().convert(chunk, chunk.type, field, field.name) for chunk in column.chunks]
+    optional = field.model_copy(update={"required": False})
+    chunks = [_Fit().convert(chunk, chunk.type, optional, field.name) for chunk in column.chunks]
     return pa.chunked_array(chunks, type=arrow_type(field.field_type))
 
 
@@ -153,22 +154,21 @@ class _Fit(Projection):
     """The walk for rows of a caller: fields are matched by name, and values are never changed."""
 
     lists = ("list", "large_list", "fixed_size_list")
+    error = InvalidInputError
+    message = "column does not fit the table's type"
 
-    def convert(self, array: pa.Array, stored: pa.DataType, field: it.NestedField, path: str) -> pa.Array:
+    def convert(
+        self, array: pa.Array, stored: pa.DataType, field: it.NestedField, path: str, hidden: int = 0
+    ) -> pa.Array:
         del stored  # it may be a layout that is undone here
+        if field.required and array.null_count > hidden:
+            raise _null(path, array.null_count - hidden)
         array = storage_of(array)
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
         if pa.types.is_null(array.type):
             return pa.nulls(len(array), arrow_type(field.field_type))
         return super().convert(array, array.type, field, path)
-
-    def child(
-        self, array: pa.Array, stored: pa.DataType, field: it.NestedField, path: str, hidden: int = 0
-    ) -> pa.Array:
-        if field.required and array.null_count > hidden:
-            raise _null(path, array.null_count - hidden)
-        return self.convert(array, stored, field, path)
 
     def places(self, stored: pa.StructType, kind: it.StructType, path: str) -> dict[int | None, int]:
         ids = {f.name: f.field_id for f in kind.fields}
@@ -205,15 +205,6 @@ class _Fit(Projection):
         elif pa.types.is_float32(target) and _infinite(made) > _infinite(array):
             raise pa.ArrowInvalid("a number is too large for float")
         return made
-
-    def mismatch(self, field: it.NestedField, path: str, stored: pa.DataType, why: str) -> InvalidInputError:
-        return InvalidInputError(
-            f"column does not fit the table's type ({why})",
-            kind="column-type",
-            field=path,
-            found=str(stored),
-            expected=str(field.field_type),
-        )
 
     def entries(self, array: pa.Array, stored: pa.DataType) -> tuple[list[pa.Array], list[pa.DataType]]:
         if pa.types.is_map(stored):

@@ -59,18 +59,24 @@ class Projection:
     """
 
     lists: tuple[str, ...] = ("list", "large_list")
+    error: type[DeletekitError] = FormatError
+    message = "column type in the file cannot be read as the table's"
 
     def __init__(self, constants: Mapping[int, pa.Scalar] | None = None) -> None:
         self._constants = constants or {}
 
-    def convert(self, array: pa.Array, stored: pa.DataType, field: it.NestedField, path: str) -> pa.Array:
+    def convert(
+        self, array: pa.Array, stored: pa.DataType, field: it.NestedField, path: str, hidden: int = 0
+    ) -> pa.Array:
         """Return one chunk of a column as `field`.
 
         Parameters
         ----------
         stored: the type of the column, with field ids.
         path: the full name of the field, for errors.
+        hidden: how many of its nulls come from the value that it is inside of.
         """
+        del hidden  # a required field that is null is the writer's fault, and is read
         try:
             match field.field_type:
                 case it.StructType() as kind:
@@ -82,14 +88,13 @@ class Projection:
                 case _:
                     return self.primitive(array, arrow_type(field.field_type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as e:
-            raise self.mismatch(field, path, stored, str(e)) from e
-
-    def child(
-        self, array: pa.Array, stored: pa.DataType, field: it.NestedField, path: str, hidden: int = 0
-    ) -> pa.Array:
-        """Convert what is inside of another value. `hidden` counts the nulls that come from the outer one."""
-        del hidden
-        return self.convert(array, stored, field, path)
+            raise self.error(
+                f"{self.message} ({e})",
+                kind="column-type",
+                field=path,
+                found=str(stored),
+                expected=str(field.field_type),
+            ) from e
 
     def places(self, stored: pa.StructType, kind: it.StructType, path: str) -> dict[int | None, int]:
         """Return the place of each field in a stored struct, by field id."""
@@ -118,16 +123,6 @@ class Projection:
             array = array.dictionary_decode()
         return array if array.type == target else _promoted(storage_of(array), target)
 
-    def mismatch(self, field: it.NestedField, path: str, stored: pa.DataType, why: str) -> DeletekitError:
-        """Return the error for a column of a type that cannot become the field's."""
-        return FormatError(
-            f"column type in the file cannot be read as the table's ({why})",
-            kind="column-type",
-            field=path,
-            found=str(stored),
-            expected=str(field.field_type),
-        )
-
     def entries(self, array: pa.Array, stored: pa.DataType) -> tuple[list[pa.Array], list[pa.DataType]]:
         """Return the keys and the values of maps, and their types."""
         if not pa.types.is_map(stored):
@@ -143,7 +138,7 @@ class Projection:
         for field in kind.fields:
             at, name = places.get(field.field_id), f"{path}.{field.name}"
             if at is not None:
-                children.append(self.child(flat[at], stored.field(at).type, field, name, array.null_count))
+                children.append(self.convert(flat[at], stored.field(at).type, field, name, array.null_count))
             else:
                 # Under a null parent a required child is null too, so it may be absent.
                 required = field.required and array.null_count < len(array)
@@ -161,14 +156,14 @@ class Projection:
         offsets, values = whole.offsets, whole.values
         if kind.element_required and whole.null_count and values.null_count:
             offsets, values = _without_hidden(whole)
-        values = self.child(values, stored.value_type, kind.element_field, f"{path}.element")
+        values = self.convert(values, stored.value_type, kind.element_field, f"{path}.element")
         return pa.ListArray.from_arrays(offsets, values, type=arrow_type(kind), mask=whole.is_null())
 
     def _map(self, array: pa.Array, stored: pa.DataType, kind: it.MapType, path: str) -> pa.Array:
         whole = pa.concat_arrays([array])
         (keys, values), (key_type, value_type) = self.entries(whole, stored)
-        keys = self.child(keys, key_type, kind.key_field, f"{path}.key")
-        values = self.child(values, value_type, kind.value_field, f"{path}.value")
+        keys = self.convert(keys, key_type, kind.key_field, f"{path}.key")
+        values = self.convert(values, value_type, kind.value_field, f"{path}.value")
         return pa.MapArray.from_arrays(whole.offsets, keys, values, type=arrow_type(kind), mask=whole.is_null())
 
 

@@ -181,20 +181,23 @@ def partition_types(spec: PartitionSpec, schema: Schema) -> tuple[PartitionField
 
 
 def stored_value(value: Any, iceberg_type: str) -> Any:
-    """Return a value as Avro stores it in a partition tuple: days, microseconds, unscaled bytes, uuid bytes."""
+    """Return a value or Arrow scalar as Avro stores it in a partition tuple: days, microseconds, unscaled bytes, ..."""
     if value is None:
         return None
     if isinstance(value, Decimal):
         return _decimal_bytes(value, iceberg_type)
     if isinstance(value, UUID):
         return value.bytes
+    if isinstance(value, pa.Scalar):
+        if value.is_valid and pa.types.is_temporal(value.type):
+            return value.cast(pa.int32() if pa.types.is_date32(value.type) else pa.int64()).as_py()
+        return stored_value(value.as_py(), iceberg_type)
     if isinstance(value, datetime):
-        scalar = pa.scalar(value, pa.timestamp("us", "UTC" if value.tzinfo else None))
-        return scalar.cast(pa.int64()).as_py()
+        return stored_value(pa.scalar(value, pa.timestamp("us", "UTC" if value.tzinfo else None)), iceberg_type)
     if isinstance(value, date):
-        return pa.scalar(value, pa.date32()).cast(pa.int32()).as_py()
+        return stored_value(pa.scalar(value, pa.date32()), iceberg_type)
     if isinstance(value, time):
-        return pa.scalar(value, pa.time64("us")).cast(pa.int64()).as_py()
+        return stored_value(pa.scalar(value, pa.time64("us")), iceberg_type)
     return value
 
 

@@ -25,7 +25,7 @@ from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import partition_values, schema_of_spec
 from deletekit.table.properties import NAME_MAPPING
 from deletekit.table.reserved_fields import LAST_UPDATED_FIELD, ROW_ID_FIELD
-from deletekit.table.types import partition_types, stored_value
+from deletekit.table.types import partition_types, storage_of, stored_value
 
 
 def check_data_file(
@@ -150,23 +150,13 @@ class _Partition:
             top, path = self._paths.path(field.source_id)
             column = project(table, self._columns, top.model_copy(update={"required": False}))
             column = pc.struct_field(column, list(path)) if path else column
-            flat = pa.concat_arrays([_storage(c) for c in column.chunks]) if column.num_chunks else None
+            flat = pa.concat_arrays([storage_of(c) for c in column.chunks]) if column.num_chunks else None
             if flat is None or not len(flat):
                 continue
             result = partition_values(field, source.field_type, flat)
             for scalar in pc.unique(result):
-                found = _stored(scalar, kind)
+                found = stored_value(scalar, kind)
                 if found != value and not (found != found and value != value):
                     message = "row belongs to another partition"
                     return error("partition-value", message, field.name, found, repr(value))
         return None
-
-
-def _storage(array: pa.Array) -> pa.Array:
-    return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
-
-
-def _stored(scalar: pa.Scalar, kind: str) -> Any:
-    if scalar.is_valid and pa.types.is_temporal(scalar.type):
-        return scalar.cast(pa.int32() if pa.types.is_date32(scalar.type) else pa.int64()).as_py()
-    return stored_value(scalar.as_py(), kind)
