@@ -59,16 +59,14 @@ def split_by_partition(
     if not spec.fields:
         yield (), table
         return
-    types = partition_types(spec, schema_of_spec(context.metadata, spec))
+    kinds = [kind for _, _, kind in partition_types(spec, schema_of_spec(context.metadata, spec))]
     columns = partition_columns(context.metadata, table, spec)
     groups = KeyNumbers(columns).of_rows
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
         first = int(order[start])
-        partition = tuple(
-            stored_value(column[first], kind) for column, (_, _, kind) in zip(columns, types, strict=True)
-        )
+        partition = tuple(stored_value(column[first], kind) for column, kind in zip(columns, kinds, strict=True))
         yield partition, table.take(pa.array(order[start:stop]))
 
 

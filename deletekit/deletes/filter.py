@@ -1,4 +1,4 @@
-"""Evaluate row filters, and keep the rows that they select: pyiceberg expressions over Arrow columns, with SQL's three-valued logic.
+"""Evaluate row filters (pyiceberg expressions over Arrow columns, with SQL's three-valued logic), and keep rows.
 
 A comparison with NULL is unknown, and so is NOT of unknown. A row is selected only if the filter is true, so
 `x NOT IN (1)` selects no NULL rows. NaN is above every number, as in Spark, and only `is nan` asks for it. -0.0 equals

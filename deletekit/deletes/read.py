@@ -22,6 +22,7 @@ from pyiceberg.types import IntegerType, LongType, NestedField
 
 from deletekit.deletes.delete_loader import DeleteLoader, EqualityKeys
 from deletekit.deletes.filter import evaluate, filter_field_ids
+from deletekit.deletes.keys import flat
 from deletekit.deletes.projection import FileColumns, project, repeated, with_field_ids
 from deletekit.deletes.row_group_pruning import bounds_of, may_match
 from deletekit.deletes.scan_task import ScanTask, TaskPart
@@ -191,12 +192,12 @@ class _Rows:
         key_sets = [] if count == group.num_rows else [k for k in self._key_sets if self._may_hit(k, statistics)]
         key_ids = (i for keys in key_sets for i in keys.fields)
         first = self._columns.names([*self._filter_fields, *map(self._context.paths.top_level, key_ids)])
-        table = self.file.read(group, first) if first else None
+        table = self.file.read(group, first) if first else rows_only(group.num_rows)
         deleted = hidden.to_arrow(group.first_position, group.num_rows) if count else None
         for keys in key_sets:
-            hit = keys.set.contains([self.column(table, f, group.num_rows) for f in keys.fields])
+            hit = keys.set.contains([self.column(table, f) for f in keys.fields])
             deleted = hit if deleted is None else pc.or_(deleted, hit)
-        selected = self._selected(table, group)
+        selected = self._selected(table)
         live = _live(deleted, selected)
         if self._request.only_live and live is not None and not live.true_count:
             return
@@ -205,10 +206,10 @@ class _Rows:
             masks = (None if m is None else m.slice(at, len(rows)) for m in (deleted, selected))
             yield FileBatch(self._output(rows, position), position, *masks)
 
-    def column(self, table: pa.Table | None, field_id: int, rows: int) -> pa.ChunkedArray:
+    def column(self, table: pa.Table, field_id: int) -> pa.ChunkedArray:
         """Return a column or nested leaf by id, with nulls where a parent struct is null."""
         top, path = self._context.paths.path(field_id)
-        column = project(table if table is not None else rows_only(rows), self._columns, top)
+        column = project(table, self._columns, top)
         return pc.struct_field(column, list(path)) if path else column
 
     def _may_match(self, statistics: Mapping[str, ColumnStatistics], group: RowGroup) -> bool:
@@ -220,32 +221,30 @@ class _Rows:
         """Return False if no key of a single integer column lies within the row group's bounds."""
         (field_id, *more) = keys.fields
         stored = self._columns.by_id.get(field_id)
-        field = self._context.paths.field(field_id)
-        if more or stored is None or stored.name not in statistics:
+        kind = self._context.paths.field(field_id).field_type
+        is_known = stored is not None and stored.name in statistics and isinstance(kind, IntegerType | LongType)
+        if more or stored is None or not is_known:
             return True
-        if not isinstance(field.field_type, IntegerType | LongType):
-            return True
-        bounds = bounds_of(field.field_type, stored.type, statistics[stored.name])
+        bounds = bounds_of(kind, stored.type, statistics[stored.name])
         return bounds is None or keys.set.may_hold(*bounds)
 
-    def _selected(self, table: pa.Table | None, group: RowGroup) -> pa.BooleanArray | None:
+    def _selected(self, table: pa.Table) -> pa.BooleanArray | None:
         if isinstance(self._request.where, AlwaysTrue):
             return None
-        mask = evaluate(self._request.where, lambda i: self.column(table, i, group.num_rows), group.num_rows)
-        return mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
+        return flat(evaluate(self._request.where, lambda i: self.column(table, i), len(table)))
 
-    def _pieces(self, group: RowGroup, first: pa.Table | None) -> Iterator[tuple[int, pa.Table]]:
+    def _pieces(self, group: RowGroup, first: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """Yield (offset, rows) over a row group, with the output columns; those in `first` are read already."""
         wanted = [self._context.paths.top_level(f.field_id) for f in self._request.fields]
         wanted += LINEAGE_FIELDS if self._request.lineage else ()
-        rest = [n for n in self._columns.names(wanted) if first is None or n not in first.column_names]
-        if first is None or rest:
-            at = 0
-            for rows in self.file.batches(group, rest, BATCH_ROWS):
-                yield at, rows if first is None else _joined(first.slice(at, len(rows)), rows)
-                at += len(rows)
-        else:
+        rest = [n for n in self._columns.names(wanted) if n not in first.column_names]
+        if first.num_columns and not rest:
             yield from ((at, first.slice(at, BATCH_ROWS)) for at in range(0, group.num_rows, BATCH_ROWS))
+            return
+        at = 0
+        for rows in self.file.batches(group, rest, BATCH_ROWS):
+            yield at, _joined(first.slice(at, len(rows)), rows) if first.num_columns else rows
+            at += len(rows)
 
     def _output(self, table: pa.Table, first_position: int) -> pa.Table:
         if not len(self._schema):
@@ -257,7 +256,7 @@ class _Rows:
 
     def _requested(self, table: pa.Table, field: NestedField) -> pa.ChunkedArray:
         if self._context.paths.path(field.field_id)[1]:
-            return self.column(table, field.field_id, len(table))
+            return self.column(table, field.field_id)
         return project(table, self._columns, field)
 
     def _lineage(self, table: pa.Table, first_position: int) -> list[Any]:
