@@ -6,22 +6,20 @@ What the manifest says about a delete file is checked against the file: offsets,
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import or_
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deletekit.deletes.blob_ranges import BlobRanges
-from deletekit.deletes.field_path import FieldPaths
 from deletekit.deletes.keys import KeySet
-from deletekit.deletes.projection import FileColumns, project, with_field_ids
+from deletekit.deletes.projection import FieldPaths, FileColumns, project, with_field_ids
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.shared_value import SharedValues
 from deletekit.errors import FormatError, naming
 from deletekit.formats.content_file import DeleteFile, FileContent, refuse_encrypted
 from deletekit.formats.delete_file import read_position_deletes
@@ -33,6 +31,9 @@ from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import NAME_MAPPING
 
 _FEW_FILES = 4
+_MAX_GAP = 1 << 16
+_MAX_SPAN = 8 << 20
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -175,3 +176,90 @@ def _find(table: pa.Table, schema: pa.Schema, field_id: int) -> tuple[Any, pa.Fi
         if pa.types.is_struct(field.type):
             pending += [(field.type.field(i), pc.struct_field(column, i)) for i in range(field.type.num_fields)]
     return None
+
+
+# --- what several threads share ---------------------------------------------------------------------------------------
+
+
+class SharedValues:
+    """A cache by key that makes each value once, in the first thread that needs it; the others wait for it.
+
+    With `size`, it keeps only that many, and forgets the oldest first. An error is not kept: the next caller tries
+    again.
+    """
+
+    def __init__(self, size: int | None = None) -> None:
+        self._size = size
+        self._entries: dict[Hashable, _Entry] = {}
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SharedValues, (self._size,)  # a pickled copy makes its values again
+
+    def get(self, key: Hashable, make: Callable[[], _T]) -> _T:
+        """Return the value of `key`; call `make` if there is none."""
+        with self._lock:
+            entry = self._entries.setdefault(key, _Entry())
+            if self._size is not None and len(self._entries) > self._size:
+                self._entries.pop(next(iter(self._entries)))
+        with entry.lock:
+            if not entry.made:
+                entry.value, entry.made = make(), True
+            value: _T = entry.value
+            return value
+
+
+class _Entry:
+    __slots__ = ("lock", "made", "value")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.made = False
+        self.value: Any = None
+
+
+@dataclass(slots=True)
+class _Span:
+    path: str
+    start: int
+    stop: int
+    blobs: int
+
+
+class BlobRanges:
+    """Reads announced byte ranges in merged spans: vectors that lie near each other in a Puffin file cost one read.
+
+    Only the announced ranges and small gaps between them are read. A span is forgotten when each of its blobs was read.
+    """
+
+    def __init__(self, io: FileIO) -> None:
+        self._io = io
+        self._lock = threading.Lock()
+        self._spans: dict[tuple[str, int, int], _Span] = {}
+        self._data = SharedValues(size=64)
+
+    def expect(self, ranges: Iterable[tuple[str, int, int]]) -> None:
+        """Announce ranges (path, offset, size) that will be read soon."""
+        open_span: _Span | None = None
+        with self._lock:
+            for path, offset, size in sorted(set(ranges)):
+                stop = offset + size
+                if open_span is None or not _joins(open_span, path, offset, stop):
+                    open_span = _Span(path, offset, stop, 0)
+                open_span.stop = max(open_span.stop, stop)
+                open_span.blobs += 1
+                self._spans[path, offset, size] = open_span
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        """Return the bytes of a range. Raises NotFoundError, or FormatError if the file is shorter."""
+        with self._lock:
+            span = self._spans.pop((path, offset, size), None)
+        if span is None or span.blobs == 1:
+            return self._io.read(path, offset, size)
+        data = self._data.get((path, span.start), lambda: self._io.read(path, span.start, span.stop - span.start))
+        at = offset - span.start
+        return data[at : at + size]
+
+
+def _joins(span: _Span, path: str, offset: int, stop: int) -> bool:
+    return span.path == path and offset - span.stop <= _MAX_GAP and stop - span.start <= _MAX_SPAN

@@ -18,7 +18,42 @@ from pyiceberg import types as it
 
 from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.metrics import FIELD_ID_KEY, field_id_of
-from deletekit.table.types import arrow_type, storage_of
+from deletekit.table.metadata import TableMetadata
+from deletekit.table.types import arrow_type, storage_of, struct_paths
+
+
+class FieldPaths:
+    """Where each field is that the table ever had: its top-level column and the path down to it, by id.
+
+    A field that was dropped from the current schema is found in the newest schema that has it, because equality deletes
+    on it still apply (spec "Equality Delete Files").
+    """
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        older = [metadata.schemas[i] for i in sorted(metadata.schemas)]
+        self._paths = {i: path for schema in (*older, metadata.schema) for i, path in struct_paths(schema).items()}
+        self._fields: dict[int, Any] = metadata.all_fields
+
+    def path(self, field_id: int) -> tuple[it.NestedField, tuple[int, ...]]:
+        """Return the top-level column and child indices down to the field. Raises FormatError for an unknown id."""
+        if field_id not in self._paths:
+            raise FormatError(
+                "field id is in no schema of the table, or lies inside a list or map",
+                kind="field-id",
+                field="equality_ids",
+                found=field_id,
+            )
+        return self._paths[field_id]
+
+    def top_level(self, field_id: int) -> it.NestedField:
+        """Return the top-level column that holds a field."""
+        return self.path(field_id)[0]
+
+    def field(self, field_id: int) -> it.NestedField:
+        """Return the field itself."""
+        self.path(field_id)
+        found: it.NestedField = self._fields[field_id]
+        return found
 
 
 class FileColumns:

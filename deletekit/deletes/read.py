@@ -20,13 +20,12 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField
 
-from deletekit.deletes.delete_loader import DeleteLoader, EqualityKeys
+from deletekit.deletes.delete_loader import DeleteLoader, EqualityKeys, SharedValues
 from deletekit.deletes.filter import evaluate, filter_field_ids
 from deletekit.deletes.keys import flat
 from deletekit.deletes.projection import FileColumns, project, repeated, with_field_ids
 from deletekit.deletes.row_group_pruning import bounds_of, may_match
 from deletekit.deletes.scan_task import ScanTask, TaskPart
-from deletekit.deletes.shared_value import SharedValues
 from deletekit.errors import naming
 from deletekit.formats.content_file import ManifestEntry, refuse_encrypted
 from deletekit.formats.deletion_vector import PositionBitmap

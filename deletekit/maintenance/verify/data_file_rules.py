@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from deletekit.deletes.field_path import FieldPaths
-from deletekit.deletes.projection import FileColumns, project, with_field_ids
+from deletekit.deletes.projection import FieldPaths, FileColumns, project, with_field_ids
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import DataFile, ManifestEntry
 from deletekit.formats.tabular import TabularFile, open_tabular
