@@ -190,7 +190,7 @@ class SharedValues:
 
     def __init__(self, size: int | None = None) -> None:
         self._size = size
-        self._entries: dict[Hashable, _Entry] = {}
+        self._entries: dict[Hashable, tuple[threading.Lock, list[Any]]] = {}
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -199,23 +199,14 @@ class SharedValues:
     def get(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """Return the value of `key`; call `make` if there is none."""
         with self._lock:
-            entry = self._entries.setdefault(key, _Entry())
+            making, made = self._entries.setdefault(key, (threading.Lock(), []))
             if self._size is not None and len(self._entries) > self._size:
                 self._entries.pop(next(iter(self._entries)))
-        with entry.lock:
-            if not entry.made:
-                entry.value, entry.made = make(), True
-            value: _T = entry.value
+        with making:
+            if not made:
+                made.append(make())
+            value: _T = made[0]
             return value
-
-
-class _Entry:
-    __slots__ = ("lock", "made", "value")
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.made = False
-        self.value: Any = None
 
 
 @dataclass(slots=True)
