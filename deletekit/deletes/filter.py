@@ -22,6 +22,7 @@ from pyiceberg.types import IcebergType, NestedField, StructType
 
 from deletekit.deletes.filter_literals import column_named, exact_literals
 from deletekit.deletes.filter_parser import bad_filter, parse_text
+from deletekit.deletes.keys import without_negative_zero
 from deletekit.deletes.like import BoundLike, BoundNotLike
 from deletekit.errors import InvalidInputError
 from deletekit.table.types import storage_of
@@ -154,10 +155,8 @@ _NEGATED = (BoundNotLike, ex.BoundNotStartsWith, ex.BoundNotNull, ex.BoundNotNaN
 
 
 def _is_in(column: Any, literals: list[Any]) -> Any:
-    values = pa.array(literals, type=column.type)
-    if pa.types.is_floating(column.type):
-        zero = pa.scalar(0.0, column.type)  # -0.0 + 0.0 is 0.0: a set tells them apart
-        column, values = pc.add(column, zero), pc.add(values, zero)
+    values = without_negative_zero(pa.array(literals, type=column.type))
+    column = without_negative_zero(column)
     return pc.if_else(pc.is_null(column), None, pc.is_in(column, value_set=values))
 
 

@@ -11,7 +11,7 @@ Spec: "Equality Delete Files"; values compare as in Java's Comparators (Float.co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ class KeyNumbers:
         return self._find(self._frame(columns))
 
     def _frame(self, columns: Sequence[Any]) -> pl.DataFrame:
-        return key_frame(_without_negative_zero(columns) if self._sql else columns)
+        return key_frame(map(without_negative_zero, columns) if self._sql else columns)
 
     def _find(self, rows: pl.DataFrame) -> Numbers:
         nulls_equal = not self._sql
@@ -155,14 +155,14 @@ def same_keys(left: Sequence[Any], right: Sequence[Any]) -> npt.NDArray[np.bool_
     return np.asarray(same, np.bool_)
 
 
-def key_frame(columns: Sequence[Any]) -> pl.DataFrame:
+def key_frame(columns: Iterable[Any]) -> pl.DataFrame:
     """Return key columns as a polars frame, in which two rows are equal if the keys are."""
     return _frame(comparable_columns(columns))
 
 
 def sql_key_bytes(columns: Sequence[Any]) -> pa.Array:
     """Return keys as bytes that are equal where SQL says that the keys are; NULL for a key that equals nothing."""
-    parts = [_bytes(column) for column in comparable_columns(_without_negative_zero(columns))]
+    parts = [_bytes(column) for column in comparable_columns(map(without_negative_zero, columns))]
     if len(parts) == 1:
         return parts[0]
     lengths = [pc.binary_length(part).cast(pa.string()).cast(pa.binary()) for part in parts]
@@ -170,13 +170,14 @@ def sql_key_bytes(columns: Sequence[Any]) -> pa.Array:
     return pc.binary_join_element_wise(*pieces, pa.scalar(b""))
 
 
-def comparable_columns(columns: Sequence[Any]) -> list[Any]:
+def comparable_columns(columns: Iterable[Any]) -> list[Any]:
     """Return columns as Arrow columns whose equality is that of keys."""
     return [part for column in columns for part in comparable(column)]
 
 
-def _without_negative_zero(columns: Sequence[Any]) -> list[Any]:
-    return [pc.add(c, pa.scalar(0.0, c.type)) if pa.types.is_floating(c.type) else c for c in columns]
+def without_negative_zero(column: Any) -> Any:
+    """Return a column with 0.0 for -0.0, which hashes and bytes tell apart."""
+    return pc.add(column, pa.scalar(0.0, column.type)) if pa.types.is_floating(column.type) else column
 
 
 def _frame(parts: Sequence[Any]) -> pl.DataFrame:

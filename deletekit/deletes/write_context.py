@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Container, Mapping
+from dataclasses import fields
 from itertools import count
 from typing import Any
 from urllib.parse import quote_plus
@@ -81,12 +82,8 @@ class WriteContext:
             "record_count": record_count,
             "file_size_in_bytes": file.size,
             "column_sizes": to_optional(file.column_sizes),
-            "value_counts": to_optional(metrics.value_counts),
-            "null_value_counts": to_optional(metrics.null_value_counts),
-            "nan_value_counts": to_optional(metrics.nan_value_counts),
-            "lower_bounds": to_optional(metrics.lower_bounds),
-            "upper_bounds": to_optional(metrics.upper_bounds),
             "split_offsets": file.split_offsets,
+            **{f.name: to_optional(getattr(metrics, f.name)) for f in fields(metrics)},
         }
 
     def discard(self, keep: Container[str] = ()) -> None:
