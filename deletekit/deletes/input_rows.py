@@ -21,6 +21,9 @@ from deletekit.errors import InvalidInputError
 from deletekit.table.column_names import columns_like
 from deletekit.table.types import arrow_field, arrow_type, storage_of
 
+_ZONED = (it.TimestamptzType, it.TimestamptzNanoType)
+_NAIVE = (it.TimestampType, it.TimestampNanoType)
+
 
 def align(rows: Any, schema: Schema) -> pa.Table:
     """Return rows as a table of exactly `schema`'s columns, in order, with field ids.
@@ -97,9 +100,8 @@ def _table_of_dicts(rows: Sequence[Mapping[str, Any]], schema: Schema, argument:
 def _values(rows: Sequence[Mapping[str, Any]], name: str, field: it.NestedField | None) -> pa.Array:
     if field is None:
         return pa.array([row.get(name) for row in rows])
-    default = field.write_default
     try:
-        return pa.array([_plain(row.get(name, default), field.field_type) for row in rows])
+        return pa.array([_plain(row.get(name, field.write_default), field.field_type) for row in rows])
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
         raise InvalidInputError(
             f"column does not fit the table's type ({e})",
@@ -111,8 +113,8 @@ def _values(rows: Sequence[Mapping[str, Any]], name: str, field: it.NestedField 
 
 def _plain(value: Any, kind: it.IcebergType) -> Any:
     """Return a value in a shape whose type pyarrow finds by itself: a map as a list of entries."""
-    if isinstance(value, datetime):
-        _check_zone(value, kind)
+    if isinstance(value, datetime) and isinstance(kind, _ZONED if value.tzinfo is None else _NAIVE):
+        raise TypeError("a time with a zone is not one without")  # pyarrow gives a column the zone of its first value
     if isinstance(value, UUID) and isinstance(kind, it.UUIDType):
         return value.bytes  # pyarrow knows uuids, but not inside structs and lists
     if value is None or kind.is_primitive:
@@ -128,14 +130,6 @@ def _plain(value: Any, kind: it.IcebergType) -> Any:
         pairs = value.items() if isinstance(value, Mapping) else value
         return [{"key": _plain(k, kind.key_type), "value": _plain(v, kind.value_type)} for k, v in pairs]
     return value
-
-
-def _check_zone(value: datetime, kind: it.IcebergType) -> None:
-    # pyarrow gives all values of a column the zone of the first one.
-    zoned = isinstance(kind, it.TimestamptzType | it.TimestamptzNanoType)
-    naive = isinstance(kind, it.TimestampType | it.TimestampNanoType)
-    if (zoned and value.tzinfo is None) or (naive and value.tzinfo is not None):
-        raise ValueError("a time with a zone is not one without")
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
