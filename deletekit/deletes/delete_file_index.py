@@ -31,9 +31,14 @@ from deletekit.deletes.which_apply import (
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns, text_array
-from deletekit.formats.metrics import widen
 
 Numbers = npt.NDArray[np.int64]
+# What one unit of the narrower type is in the wider one: an int, or the days of a date.
+_WIDENED = {
+    **dict.fromkeys(("long", "time", "timestamptz", "timestamptz_ns"), 1),
+    "timestamp": 86_400_000_000,
+    "timestamp_ns": 86_400_000_000_000,
+}
 
 
 class DeleteFileIndex:
@@ -259,13 +264,10 @@ class VectorIndex:
 def widened_bound(bound: bytes, field: NestedField) -> bytes:
     """Return a bound that was written before its column's type was promoted, in the width of the new type."""
     kind = str(field.field_type)
-    if kind in {"long", "timestamp", "timestamptz", "time", "timestamp_ns", "timestamptz_ns"} and len(bound) == 4:
-        value = widen(bound, 8, signed_int=True)
-        days = struct.unpack("<q", value)[0]
-        per_day = {"timestamp": 86_400_000_000, "timestamp_ns": 86_400_000_000_000}.get(kind)
-        return value if per_day is None else struct.pack("<q", days * per_day)
-    if kind == "double" and len(bound) == 4:
-        return widen(bound, 8, signed_int=False)
+    if len(bound) == 4 and kind in _WIDENED:
+        return struct.pack("<q", struct.unpack("<i", bound)[0] * _WIDENED[kind])
+    if len(bound) == 4 and kind == "double":
+        return struct.pack("<d", *struct.unpack("<f", bound))
     return bound
 
 

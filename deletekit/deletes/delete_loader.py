@@ -74,7 +74,6 @@ class DeleteLoader:
 
     def positions_of(self, delete: DeleteFile, data_path: str) -> PositionBitmap:
         """Return the positions of `data_path` in one position delete file or vector. Raises FormatError."""
-        refuse_encrypted(delete)
         if delete.is_deletion_vector:
             return self.vector(delete)
         return self.positions_by_path(delete).get(data_path, PositionBitmap())
@@ -86,6 +85,7 @@ class DeleteLoader:
 
     def vector(self, delete: DeleteFile) -> PositionBitmap:
         """Return a deletion vector, by the offset and size in its manifest entry. Raises FormatError."""
+        refuse_encrypted(delete)
         blob = _blob(delete)
         if blob is None:
             raise FormatError(
@@ -110,8 +110,6 @@ class DeleteLoader:
 
     def keys_of(self, ids: tuple[int, ...], files: list[DeleteFile]) -> EqualityKeys:
         """Return the keys of equality delete files that share their ids. Raises FormatError."""
-        for file in files:
-            refuse_encrypted(file)
         return self._kept.get(("keys", ids, tuple(f.file_path for f in files)), partial(self._read_set, ids, files))
 
     def key_columns(self, ids: tuple[int, ...], file: DeleteFile) -> list[pa.ChunkedArray]:
