@@ -83,9 +83,6 @@ class KeySet:
         self._probe = self._integer_probe()
         self._hashes = self._keys.hash_rows(seed=_SEED).unique().implode()
 
-    def __len__(self) -> int:
-        return len(self._keys)
-
     def contains(self, columns: Sequence[Any]) -> pa.BooleanArray:
         """Return one boolean per row: whether the row's key is in the set."""
         rows = comparable_columns(columns)
