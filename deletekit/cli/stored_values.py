@@ -26,7 +26,7 @@ from deletekit.cli.printer import grid
 from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.safe_text import count, literal, plain, size
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.reserved_fields import POSITION_DELETE_FIELDS
+from deletekit.table.types import POSITION_DELETE_FIELDS
 
 _STORED_AS_BYTES = (DecimalType, UUIDType, FixedType, BinaryType)
 _COUNTS = ("value_counts", "null_value_counts", "nan_value_counts")

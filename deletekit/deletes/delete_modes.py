@@ -24,8 +24,7 @@ from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.table.modes import RowMode
-from deletekit.table.reserved_fields import LINEAGE_FIELDS
-from deletekit.table.types import arrow_field
+from deletekit.table.types import LINEAGE_FIELDS, arrow_field
 
 Index = npt.NDArray[np.int64] | None
 

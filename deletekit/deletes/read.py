@@ -34,8 +34,7 @@ from deletekit.table.file_io import FileIO, is_remote
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import plain_value
 from deletekit.table.properties import NAME_MAPPING
-from deletekit.table.reserved_fields import LAST_UPDATED_FIELD, LINEAGE_FIELDS, ROW_ID_FIELD
-from deletekit.table.types import arrow_type, storage_of
+from deletekit.table.types import LAST_UPDATED_FIELD, LINEAGE_FIELDS, ROW_ID_FIELD, arrow_type, storage_of
 
 # A row group of most writers. A larger one is read in pieces, so that it need not fit into memory as a whole.
 BATCH_ROWS = 1 << 20

@@ -18,7 +18,7 @@ from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
-from deletekit.table.reserved_fields import LINEAGE_FIELDS
+from deletekit.table.types import LINEAGE_FIELDS
 
 
 def live_share(context: ReadContext, task: ScanTask) -> float:

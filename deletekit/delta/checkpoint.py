@@ -45,12 +45,6 @@ class LogFiles:
     checkpoints: tuple[CheckpointFiles, ...]
     checksums: Mapping[int, str]
 
-    @property
-    def latest(self) -> int | None:
-        """Return the newest version of all commits and checkpoints, or None if there is no table."""
-        versions = [*self.commits, *(c.version for c in self.checkpoints)]
-        return max(versions, default=None)
-
 
 def log_files(names: Iterable[str]) -> LogFiles:
     """Sort the file names of `_delta_log` (without its subfolders) by what they are. Ignore other files."""
@@ -123,10 +117,6 @@ def _text_bytes(array: pa.Array) -> int:
 
 def _check_limit(field: str, found: int, limit: int) -> None:
     if found > limit:
-        raise FormatError(
-            "Delta checkpoint holds more than a file of its size can",
-            kind="delta-checkpoint",
-            field=field,
-            found=f"{found} over the limit" if not limit else found,
-            expected=f"<= {limit}" if limit else None,
-        )
+        message = "Delta checkpoint holds more than a file of its size can"
+        shown, expected = (found, f"<= {limit}") if limit else (f"{found} over the limit", None)
+        raise FormatError(message, kind="delta-checkpoint", field=field, found=shown, expected=expected)

@@ -53,7 +53,7 @@ def _primitive(iceberg_type: str) -> Any:
         return {
             "type": "fixed",
             "name": f"decimal_{precision}_{scale}",
-            "size": _decimal_bytes(precision),
+            "size": decimal_size(precision),
             "logicalType": "decimal",
             "precision": precision,
             "scale": scale,
@@ -65,7 +65,7 @@ def _primitive(iceberg_type: str) -> Any:
     return _PRIMITIVES[iceberg_type]
 
 
-def _decimal_bytes(precision: int) -> int:
+def decimal_size(precision: int) -> int:
     """Return the bytes of the smallest fixed that holds `precision` digits (Java TypeUtil.decimalRequiredBytes)."""
     return int((10**precision - 1).bit_length() + 8) // 8
 

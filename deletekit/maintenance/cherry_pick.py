@@ -12,14 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.commit.planned_change import check_request, plan_change
-from deletekit.commit.swap import Commit, commit
+from deletekit.commit.swap import Commit, commit, commit_metadata
 from deletekit.deletes.which_apply import scope_of
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile, EntryStatus, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.table.ancestry import ancestors, is_ancestor
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
@@ -177,7 +175,7 @@ def _live(
 
 
 def _check_history(metadata: TableMetadata, source: Snapshot, ref: str) -> None:
-    for ancestor in ancestors(metadata, _head_id(metadata, ref)):
+    for ancestor in metadata.ancestors(_head_id(metadata, ref)):
         if ancestor.snapshot_id == source.snapshot_id:
             raise _refused(source, "it is in the branch's history", found=source.snapshot_id)
         if ancestor.summary.get(_SOURCE_SNAPSHOT_ID) == str(source.snapshot_id):
@@ -188,7 +186,7 @@ def _check_wap_id(metadata: TableMetadata, source: Snapshot, ref: str) -> None:
     wap_id = source.summary.get(_STAGED_WAP_ID)
     if not wap_id:
         return
-    for ancestor in ancestors(metadata, _head_id(metadata, ref)):
+    for ancestor in metadata.ancestors(_head_id(metadata, ref)):
         if wap_id in (ancestor.summary.get(_STAGED_WAP_ID), ancestor.summary.get(_PUBLISHED_WAP_ID)):
             raise _refused(source, "its wap.id was published", found=f"{wap_id}, as {ancestor.snapshot_id}")
 
@@ -198,10 +196,10 @@ def _check_partitions(
 ) -> None:
     """Refuse a dynamic overwrite of partitions that got files after its parent: they would be lost silently."""
     parent, head = source.parent_snapshot_id, _head_id(metadata, ref)
-    if parent is not None and (head is None or not is_ancestor(metadata, head, parent)):
+    if parent is not None and (head is None or not metadata.is_ancestor(head, parent)):
         raise _refused(source, "the branch does not have the snapshot that it was made on", found=parent)
     replaced = {scope_of(f) for f in added}
-    for snapshot in ancestors(metadata, head):
+    for snapshot in metadata.ancestors(head):
         if snapshot.snapshot_id == parent:
             return
         for entry in reader.changed_entries(snapshot):

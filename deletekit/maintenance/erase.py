@@ -15,9 +15,8 @@ from typing import Any
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
 from deletekit.commit.change import Base, ManifestRewrite, RowDelta
-from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.commit.planned_change import check_request, plan_change
-from deletekit.commit.swap import Commit, commit
+from deletekit.commit.swap import Commit, commit, commit_metadata
 from deletekit.deletes.filter import Filter, parse_filter
 from deletekit.deletes.rewrite import rewrite_data_files
 from deletekit.deletes.which_apply import scope_of
@@ -34,7 +33,6 @@ from deletekit.maintenance.head_files import Head
 from deletekit.maintenance.latest_metadata import read_latest
 from deletekit.maintenance.remove_files import check_gc_enabled
 from deletekit.maintenance.rewrite_position_deletes import position_delete_rewrite
-from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.own_places import check_own_metadata
 from deletekit.table.table import Table
@@ -286,7 +284,7 @@ def _by_ref(metadata: TableMetadata, holding: HoldingFiles) -> dict[str, tuple[H
     """Return what holds the rows, by ref whose history leads to it. A head of a ref is listed under that ref only."""
     heads = {name: int(ref["snapshot-id"]) for name, ref in metadata.refs.items()}
     others = {name: set(heads.values()) - {head} for name, head in heads.items()}
-    whole = {name: list(ancestors(metadata, head)) for name, head in heads.items()}
+    whole = {name: list(metadata.ancestors(head)) for name, head in heads.items()}
     lines = {name: [s for s in line if s.snapshot_id not in others[name]] for name, line in whole.items()}
     known = {s.snapshot_id for line in whole.values() for s in line}
     lines[""] = [s for i, s in metadata.snapshots.items() if i not in known]

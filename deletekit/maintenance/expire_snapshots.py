@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from deletekit.commit.metadata_commit import commit_metadata
+from deletekit.commit.swap import commit_metadata
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError

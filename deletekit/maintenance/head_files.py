@@ -21,7 +21,7 @@ from deletekit.deletes.which_apply import Scope, is_global, newest_covered, refe
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.file_io import FileIO
-from deletekit.table.live_files import LiveFiles
+from deletekit.table.snapshot import LiveFiles
 
 
 @dataclass(frozen=True, slots=True)

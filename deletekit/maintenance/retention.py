@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from deletekit.errors import InvalidInputError
-from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.properties import value_of
 
@@ -69,7 +68,7 @@ def plan_expiry(metadata: TableMetadata, request: ExpiryRequest) -> Expiry:
         if ref.get("type") == "branch":
             limit = _cut_off(ref, request.now_ms, older_than)
             retained |= set(_kept_by_branch(metadata, ref, limit, keep))
-            referenced |= {s.snapshot_id for s in ancestors(metadata, int(ref["snapshot-id"]))}
+            referenced |= {s.snapshot_id for s in metadata.ancestors(int(ref["snapshot-id"]))}
     retained |= {i for i, s in metadata.snapshots.items() if i not in referenced and s.timestamp_ms >= older_than}
     named = set(request.snapshot_ids)
     expired = tuple(s for i, s in metadata.snapshots.items() if i not in retained or i in named)
@@ -96,7 +95,7 @@ def _kept_by_branch(metadata: TableMetadata, branch: Mapping[str, Any], older_th
     """Yield the kept ancestors, newest first. The first that is neither among the newest nor young ends them (Java)."""
     own = branch.get("min-snapshots-to-keep")
     least = keep if own is None else int(own)
-    for i, snapshot in enumerate(ancestors(metadata, int(branch["snapshot-id"]))):
+    for i, snapshot in enumerate(metadata.ancestors(int(branch["snapshot-id"]))):
         if i >= least and snapshot.timestamp_ms < older_than:
             return
         yield snapshot.snapshot_id

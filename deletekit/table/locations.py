@@ -59,13 +59,9 @@ def normalised(location: str, field: str = "location") -> str:
         return f"file:{'' if match[2] is None else '//'}{_without_dots(path)}"
     is_file = match[1].lower() == "file"
     if is_file or _DOTS.search(match[3]) or "#" in match[3] or "?" in match[3]:
-        raise InvalidInputError(
-            "readers understand this location differently",
-            kind="location",
-            field=field,
-            found=location,
-            expected="file:/... on this machine" if is_file else "none of . and .. as names, no # and no ?",
-        )
+        message = "readers understand this location differently"
+        expected = "file:/... on this machine" if is_file else "none of . and .. as names, no # and no ?"
+        raise InvalidInputError(message, kind="location", field=field, found=location, expected=expected)
     return location.rstrip("/")
 
 
@@ -131,7 +127,7 @@ class SpellingRules:
         path, letters = local_path(text), self.parse(text)
         if path is None:
             return {letters}
-        found = {letters.path, self.key(text).path, *([_real(path)] if _is_link(path) else [])}
+        found = {letters.path, self.key(text).path, *([_real(path)] if posixpath.islink(path) else [])}
         return {letters._replace(path=each) for each in found}
 
     def _real(self, folder: str) -> str:
@@ -185,13 +181,8 @@ def _flat(names: Mapping[Any, Any], argument: str) -> dict[str, str]:
     """Split Java's maps, whose keys are several names with commas. Raises InvalidInputError for what is no text."""
     for name, meaning in names.items():
         if not isinstance(name, str) or not isinstance(meaning, str):
-            raise InvalidInputError(
-                "names are text",
-                kind="argument",
-                field=argument,
-                found=f"{name!r}: {meaning!r}",
-                expected="a mapping of str to str",
-            )
+            found, expected = f"{name!r}: {meaning!r}", "a mapping of str to str"
+            raise InvalidInputError("names are text", kind="argument", field=argument, found=found, expected=expected)
     return {name.strip(): meaning.strip() for many, meaning in names.items() for name in many.split(",")}
 
 
@@ -209,10 +200,3 @@ def _real(path: str) -> str:
         return posixpath.realpath(path)
     except ValueError:  # NUL in a damaged path, which leads to no file
         return posixpath.normpath(path)
-
-
-def _is_link(path: str) -> bool:
-    try:
-        return posixpath.islink(path)
-    except ValueError:
-        return False

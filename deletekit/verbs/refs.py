@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.commit.planned_change import check_request
+from deletekit.commit.swap import commit_metadata
 from deletekit.errors import InvalidInputError, NotFoundError
-from deletekit.table.ancestry import ancestors, is_ancestor
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
 from deletekit.verbs.shared.names import check_name
@@ -71,7 +70,7 @@ def rollback(
 
     def target(metadata: TableMetadata) -> int:
         head = metadata.snapshot_of_ref(ref)
-        line = list(ancestors(metadata, head.snapshot_id if head else None))
+        line = list(metadata.ancestors(head.snapshot_id if head else None))
         if before is not None:
             older = [s for s in line if s.timestamp_ms < before]
             if not older:
@@ -142,7 +141,7 @@ def fast_forward(table: Table, branch: str, to: str, *, dry_run: bool = False) -
         wanted = _head(metadata, to)
         if branch in metadata.refs:
             here = int(metadata.refs[branch]["snapshot-id"])
-            if not is_ancestor(metadata, wanted, here):
+            if not metadata.is_ancestor(wanted, here):
                 raise InvalidInputError(
                     "branch cannot be fast-forwarded: it has snapshots that the other has not",
                     kind="not-an-ancestor",

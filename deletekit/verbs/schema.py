@@ -16,11 +16,10 @@ from pyiceberg.schema import Schema, promote
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import IcebergType, NestedField, StructType
 
-from deletekit.commit.metadata_commit import commit_metadata
+from deletekit.commit.swap import commit_metadata
 from deletekit.deletes.input_rows import align
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.column_names import columns_like
-from deletekit.table.column_use import use_of
 from deletekit.table.format_version import NEWEST
 from deletekit.table.locations import normalised_properties
 from deletekit.table.metadata import TableMetadata, check_schema_version, spec_to_json
@@ -84,7 +83,7 @@ def drop_column(table: Table, name: str) -> None:
 
     def change(metadata: TableMetadata) -> tuple[Schema, int]:
         field = _find(metadata.schema, name)
-        use = use_of(metadata, field)
+        use = metadata.use_of(field)
         if use is not None:
             raise InvalidInputError(f"column cannot be dropped, {use}", kind="schema", field=name)
         parent = name.rpartition(".")[0]

@@ -39,9 +39,8 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile, EntryStatus, ManifestEntry
 from deletekit.table.metadata import MAIN, TableMetadata
-from deletekit.table.reserved_fields import LINEAGE_FIELDS
 from deletekit.table.table import Table
-from deletekit.table.types import arrow_type
+from deletekit.table.types import LINEAGE_FIELDS, arrow_type
 from deletekit.verbs.shared.equality_keys import (
     ensure_unpartitioned_spec,
     equality_fields_of,

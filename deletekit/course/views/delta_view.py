@@ -14,7 +14,6 @@ from deletekit.delta.log import DeltaLog, DeltaState
 from deletekit.delta.paths import plain_path, storage_path
 from deletekit.delta.synced_table import watermark_of
 from deletekit.errors import DeletekitError, NotFoundError
-from deletekit.table.ancestry import ancestors
 from deletekit.table.file_io import PyIcebergIO
 from deletekit.table.locations import normalised
 from deletekit.table.metadata import Snapshot, TableMetadata
@@ -162,7 +161,7 @@ def _following_snapshot(metadata: TableMetadata, version: int) -> Snapshot:
     Raises NotFoundError if `sync_delta` did not make the table, or made it at a later version.
     """
     head = metadata.current_snapshot
-    for snapshot in ancestors(metadata, head.snapshot_id if head else None):
+    for snapshot in metadata.ancestors(head.snapshot_id if head else None):
         found = watermark_of(metadata, snapshot)
         if found is not None and found.version <= version:
             return snapshot

@@ -24,7 +24,7 @@ from deletekit.maintenance.verify.bounds import comparable, is_ordered
 from deletekit.maintenance.verify.report import Finding, error
 from deletekit.maintenance.verify.unreadable import DAMAGE
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.reserved_fields import POSITION_DELETE_FIELDS
+from deletekit.table.types import POSITION_DELETE_FIELDS
 
 _COUNTS = (
     ("value-count", "value_counts", "count"),

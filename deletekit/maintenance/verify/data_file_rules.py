@@ -23,8 +23,7 @@ from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import partition_values, schema_of_spec
 from deletekit.table.properties import NAME_MAPPING
-from deletekit.table.reserved_fields import LAST_UPDATED_FIELD, ROW_ID_FIELD
-from deletekit.table.types import partition_types, storage_of, stored_value
+from deletekit.table.types import LAST_UPDATED_FIELD, ROW_ID_FIELD, partition_types, storage_of, stored_value
 
 
 def check_data_file(

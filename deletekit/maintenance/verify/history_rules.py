@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import Any
 
 from deletekit.maintenance.verify.report import Finding, error, warning
-from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import TableMetadata
 
 CLOCK_SKEW_MS = 60_000
@@ -36,7 +35,7 @@ def _snapshots(metadata: TableMetadata) -> Iterator[Finding]:
         if metadata.version.has_manifest_lists and snapshot.manifest_list is None:
             message = "snapshot lacks a field"
             yield error("metadata-field", message, "manifest-list", expected="a value", snapshot_ids=ids)
-        if any(s is snapshot for s in ancestors(metadata, parent)):
+        if any(s is snapshot for s in metadata.ancestors(parent)):
             message = "snapshot is its own ancestor"
             yield error("snapshot-parent", message, "parent-snapshot-id", parent, snapshot_ids=ids)
 

@@ -18,7 +18,7 @@ from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import DoubleType, FloatType, NestedField, StructType
 
 from deletekit.commit.change import Base
-from deletekit.commit.metadata_commit import commit_metadata
+from deletekit.commit.swap import commit_metadata
 from deletekit.deletes.data_file_writer import column_at, split_by_partition
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.input_rows import as_table, cast_column

@@ -14,7 +14,6 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
-from deletekit.commit.conflicts import isolation_level
 from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult, change_files
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.filter import filter_field_ids
@@ -97,7 +96,8 @@ def filter_of_reads(metadata: TableMetadata, verb: str, where: BooleanExpression
     ----------
     where: unbound filter of the rows that the change reads; None is every row.
     """
-    return (where or AlwaysTrue()) if isolation_level(metadata, verb) == "serializable" else AlwaysFalse()
+    level = value_of(metadata.properties, f"write.{verb}.isolation-level")
+    return (where or AlwaysTrue()) if level == "serializable" else AlwaysFalse()
 
 
 def collect_delta(base: Base, total: ChangeResult, options: ChangeOptions, reads: BooleanExpression) -> RowDelta:

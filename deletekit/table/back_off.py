@@ -1,18 +1,17 @@
-"""The one retry loop of commits: try again after a lost race, with exponential back-off.
+"""The one retry loop of commits: try again after a lost race or a lost answer, with exponential back-off.
 
-Spec: table properties `commit.retry.*`.
+Spec: table properties `commit.retry.*` and `commit.status-check.*`.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from deletekit.errors import CommitConflictError
 from deletekit.table.properties import value_of
-from deletekit.table.table import Table
 
 T = TypeVar("T")
 
@@ -25,9 +24,10 @@ class BackOff:
     attempts: number of the current attempt, from 1.
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, properties: Mapping[str, str], prefix: str = "commit.retry") -> None:
         self.attempts = 1
-        self._table = table
+        self._properties = properties
+        self._prefix = prefix
         self._start = time.monotonic()
 
     def wait(self) -> bool:
@@ -48,10 +48,8 @@ class BackOff:
 
         Raises InvalidInputError for a property that is no number.
         """
-        retries, *times = (
-            value_of(self._table.properties, f"commit.retry.{name}")
-            for name in ("num-retries", "min-wait-ms", "max-wait-ms", "total-timeout-ms")
-        )
+        names = ("num-retries", "min-wait-ms", "max-wait-ms", "total-timeout-ms")
+        retries, *times = (value_of(self._properties, f"{self._prefix}.{name}") for name in names)
         shortest, longest, total = (ms / 1000 for ms in times)
         return retries, shortest, longest, total
 

@@ -11,8 +11,7 @@ import deletekit as dk
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table import snapshot as snapshot_module
-from deletekit.table.live_files import LiveFiles
-from deletekit.table.snapshot import SnapshotReader
+from deletekit.table.snapshot import LiveFiles, SnapshotReader
 from tests.benchmarks import planning_tables
 from tests.benchmarks.planning_tables import build, data_file, vector
 

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from pyiceberg import types as it
 
-from deletekit.delta.partition_values import partition_tuple, time_zone_of
 from deletekit.delta.schema_from_delta import DeltaColumn
-from deletekit.delta.statistics import metrics_of
+from deletekit.delta.values import metrics_of, partition_tuple, time_zone_of
 from deletekit.errors import FormatError, InvalidInputError
 
 LONG, INT, STRING = it.LongType(), it.IntegerType(), it.StringType()
