@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import errno
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "StorageError",
     "UnsupportedError",
     "is_storage_failure",
+    "naming",
     "storage_error",
 ]
 
@@ -99,6 +102,15 @@ class DeletekitError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions cross process boundaries on Spark; keyword-only arguments need help to be pickled.
         return _rebuild, (type(self), self.message, self._details())
+
+
+@contextmanager
+def naming(file: str) -> Iterator[None]:
+    """Name a file in the errors of code that knows only its bytes."""
+    try:
+        yield
+    except DeletekitError as e:
+        raise e.in_file(file) from e
 
 
 def _rebuild(cls: type[DeletekitError], message: str, details: dict[str, Any]) -> DeletekitError:

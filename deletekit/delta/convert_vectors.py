@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from deletekit.deletes.blob_ranges import BlobRanges
+from deletekit.deletes.delete_loader import BlobRanges
 from deletekit.deletes.merge_previous_deletes import EncodedVector, stream_position_deletes, write_encoded_vectors
 from deletekit.deletes.write_context import WriteContext, granularity_of
 from deletekit.delta.deletion_vector import (

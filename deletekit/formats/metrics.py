@@ -187,16 +187,6 @@ def _next_bytes(head: bytes) -> bytes | None:
     return None
 
 
-def widen(bound: bytes, size: int, *, signed_int: bool) -> bytes:
-    """Return a bound that was stored before a type promotion in the new type's width (spec "Schema Evolution")."""
-    if len(bound) == size:
-        return bound
-    if signed_int:
-        return int.from_bytes(bound, "little", signed=True).to_bytes(size, "little", signed=True)
-    (value,) = struct.unpack("<f", bound)
-    return struct.pack("<d", value)
-
-
 def to_optional(values: Mapping[int, Any]) -> Mapping[int, Any] | None:
     """Return None for an empty map: a manifest stores metrics that were not collected as null."""
     return values or None

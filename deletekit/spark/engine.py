@@ -152,16 +152,16 @@ class SparkEngine:
     def _done(self, worker: Worker, contexts: list[WriteContext], rows: DataFrame) -> _Done:
         """Run a job on rows, and tell the driver's WriteContexts of every file it wrote, even if it fails."""
 
-        def adopt(written: Iterable[tuple[int, str]]) -> None:
+        def remember(written: Iterable[tuple[int, str]]) -> None:
             for number, path in written:
-                contexts[number].adopt(path)
+                contexts[number].remember(path)
 
         start, session = time.monotonic(), rows.sparkSession
         session.addTag(worker.job)
         try:
             done = _Done(rows.mapInArrow(worker, RESULT_SCHEMA).toArrow(), time.monotonic() - start)
         except (PySparkException, Py4JJavaError) as e:
-            adopt(self._written.value.pop(worker.job, []))
+            remember(self._written.value.pop(worker.job, []))
             raise (
                 error_in_text(str(e)) or DeletekitError("the Spark job failed", kind="spark-job", found=_reason(e))
             ) from e
@@ -172,7 +172,7 @@ class SparkEngine:
             session.removeTag(worker.job)
         self._written.value.pop(worker.job, None)
         for _, written in done.reports:
-            adopt(written)
+            remember(written)
         return done
 
 

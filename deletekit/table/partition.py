@@ -14,19 +14,26 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, IcebergType
 
-from deletekit.formats.decimals import decimal_size
+from deletekit.formats.decimals import decimal_of_bytes, decimal_size
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.types import storage_of
 
 
 def partition_values(field: PartitionField, source_type: IcebergType, column: pa.Array) -> pa.Array:
     """Return the partition value of each row of a source column, by any transform but `void` (spec: Partitioning)."""
-    if isinstance(column.type, pa.BaseExtensionType):
-        column = column.storage
+    column = storage_of(column)
     if str(field.transform) == "hour" and pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         # pyiceberg-core 0.10 has no hours of nanoseconds. Floored first: a cast would round -1 ns towards 1970.
         column = pc.floor_temporal(column, unit="microsecond").cast(pa.timestamp("us", column.type.tz))
     result: pa.Array = field.transform.pyarrow_transform(source_type)(column)
     return result
+
+
+def plain_value(value: Any, kind: IcebergType) -> Any:
+    """Return a stored partition value as pyiceberg's literals hold it: a decimal as Decimal, all else as stored."""
+    if isinstance(kind, DecimalType) and isinstance(value, bytes):
+        return decimal_of_bytes(value, kind.scale)
+    return value
 
 
 def schema_of_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:

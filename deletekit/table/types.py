@@ -105,6 +105,15 @@ def arrow_field(field: it.NestedField) -> pa.Field:
     )
 
 
+def storage_of(column: Any) -> Any:
+    """Return an Arrow array or chunked array as its storage, if it is of an extension type."""
+    if not isinstance(column.type, pa.BaseExtensionType):
+        return column
+    if isinstance(column, pa.ChunkedArray):
+        return pa.chunked_array([c.storage for c in column.chunks], type=column.type.storage_type)
+    return column.storage
+
+
 def arrow_schema(schema: Schema) -> pa.Schema:
     """Return the Arrow schema of a table schema, with field ids. Raises UnsupportedError, naming the column."""
     fields = []
@@ -201,20 +210,23 @@ def partition_types(spec: PartitionSpec, schema: Schema) -> tuple[PartitionField
 
 
 def stored_value(value: Any, iceberg_type: str) -> Any:
-    """Return a value as Avro stores it in a partition tuple: days, microseconds, unscaled bytes, uuid bytes."""
+    """Return a value, or an Arrow scalar, as a partition tuple in Avro has it: days, microseconds, bytes."""
     if value is None:
         return None
     if isinstance(value, Decimal):
         return _decimal_bytes(value, iceberg_type)
     if isinstance(value, UUID):
         return value.bytes
+    if isinstance(value, pa.Scalar):
+        if value.is_valid and pa.types.is_temporal(value.type):
+            return value.cast(pa.int32() if pa.types.is_date32(value.type) else pa.int64()).as_py()
+        return stored_value(value.as_py(), iceberg_type)
     if isinstance(value, datetime):
-        scalar = pa.scalar(value, pa.timestamp("us", "UTC" if value.tzinfo else None))
-        return scalar.cast(pa.int64()).as_py()
+        return stored_value(pa.scalar(value, pa.timestamp("us", "UTC" if value.tzinfo else None)), iceberg_type)
     if isinstance(value, date):
-        return pa.scalar(value, pa.date32()).cast(pa.int32()).as_py()
+        return stored_value(pa.scalar(value, pa.date32()), iceberg_type)
     if isinstance(value, time):
-        return pa.scalar(value, pa.time64("us")).cast(pa.int64()).as_py()
+        return stored_value(pa.scalar(value, pa.time64("us")), iceberg_type)
     return value
 
 

@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Any
 
 from deletekit.deletes.delete_loader import DeleteLoader
-from deletekit.deletes.field_path import FieldPaths
 from deletekit.errors import UNREADABLE, DeletekitError, InvalidInputError
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.delete_file import read_position_deletes
@@ -65,7 +64,7 @@ def inspect(
     if deletes:
         readable = [m for m, shown in zip(listed, out["manifests"], strict=True) if "error" not in shown]
         live = [e for m in readable if m.content == ManifestContent.DELETES for e in reader.entries(m) if e.is_live]
-        loader = DeleteLoader(table.io, table.metadata, FieldPaths(table.metadata))
+        loader = DeleteLoader(table.io, table.metadata)
         out["deletes"] = [_delete(e, table.io, loader, positions) for e in live]
     return out
 

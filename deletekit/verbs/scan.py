@@ -13,11 +13,9 @@ import pyarrow as pa
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
+from deletekit.deletes.filter import Filter, keep_rows, parse_filter, unbound_filter
 from deletekit.deletes.plan import plan_scan
-from deletekit.deletes.projection import check_supported
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
-from deletekit.deletes.row_filter import keep_rows
 from deletekit.deletes.scan_task import ScanTask, TaskPart, task_parts
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
@@ -29,7 +27,7 @@ from deletekit.table.column_names import as_names
 from deletekit.table.metadata import MAIN, Snapshot
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
-from deletekit.table.types import arrow_type
+from deletekit.table.types import arrow_schema, arrow_type
 from deletekit.verbs.shared.read_options import resolve_snapshot, select_field
 
 METADATA_COLUMNS = {
@@ -75,7 +73,7 @@ def scan(
     if columns is not None and not names:
         raise InvalidInputError("a scan needs a column; count() needs none", kind="column-not-found", field="columns")
     fields = {n: select_field(schema, n) for n in names if n not in METADATA_COLUMNS}
-    check_supported(list(fields.values()))
+    arrow_schema(Schema(*fields.values()))  # refuses, by name, a type that cannot be read
     bound = parse_filter(where, schema)
     return Scan(table, snapshot, schema, where, names, fields, bound, engine_or_default(engine))
 

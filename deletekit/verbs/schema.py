@@ -18,7 +18,6 @@ from pyiceberg.types import IcebergType, NestedField, StructType
 
 from deletekit.commit.swap import commit_metadata
 from deletekit.deletes.input_rows import align
-from deletekit.deletes.projection import check_supported
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.column_names import check_name, columns_like
 from deletekit.table.format_version import NEWEST
@@ -26,7 +25,7 @@ from deletekit.table.locations import normalised_properties
 from deletekit.table.metadata import TableMetadata, check_schema_version, spec_to_json
 from deletekit.table.properties import check_properties
 from deletekit.table.table import Table
-from deletekit.table.types import schema_to_json, struct_paths
+from deletekit.table.types import arrow_schema, schema_to_json, struct_paths
 from deletekit.verbs.shared.partition_fields import partition_field
 
 
@@ -68,7 +67,7 @@ def add_column(
         if name in metadata.schema.column_names:
             raise _refused("column exists already", name)
         field = _new_field(_last_column_id(metadata) + 1, own_name, type, required, doc, default)
-        check_supported([field])
+        arrow_schema(Schema(field))  # refuses, by name, a type that could never be read
         return _edited(metadata.schema, parent, lambda fields: [*fields, field])
 
     _commit_schema(table, change)

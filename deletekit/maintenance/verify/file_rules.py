@@ -19,10 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.partitioning import PartitionField
 
-from deletekit.deletes.data_file_writer import stored_scalar
 from deletekit.deletes.delete_loader import DeleteLoader
-from deletekit.deletes.field_path import FieldPaths
-from deletekit.deletes.projection import FileColumns, project, with_field_ids
+from deletekit.deletes.projection import FieldPaths, FileColumns, project, with_field_ids
 from deletekit.deletes.which_apply import referenced_path
 from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent
@@ -38,7 +36,7 @@ from deletekit.table.file_io import FileIO, read_puffin_footer
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import partition_values, schema_of_spec
 from deletekit.table.properties import NAME_MAPPING
-from deletekit.table.types import LAST_UPDATED_FIELD, ROW_ID_FIELD, partition_types
+from deletekit.table.types import LAST_UPDATED_FIELD, ROW_ID_FIELD, partition_types, stored_value
 
 
 @dataclass
@@ -201,7 +199,7 @@ class _Rows:
         flat = pa.concat_arrays([c.storage if isinstance(c, pa.ExtensionArray) else c for c in column.chunks])
         result = partition_values(part, self._paths.field(part.source_id).field_type, flat)
         for scalar in pc.unique(result):
-            found = stored_scalar(scalar, kind)
+            found = stored_value(scalar, kind)
             if found != value and not (found != found and value != value):
                 message = "row belongs to another partition"
                 return error("partition-value", message, part.name, found, repr(value))
@@ -349,7 +347,7 @@ def _equality(io: FileIO, metadata: TableMetadata, file: DeleteFile, table: pa.T
         return
     ids = tuple(sorted(file.equality_ids or ()))
     try:
-        DeleteLoader(io, metadata, FieldPaths(metadata)).keys_of(ids, [file])
+        DeleteLoader(io, metadata).keys_of(ids, [file])
     except DeletekitError as e:
         kinds = {"equality-ids": "equality-column", "column-type": "column-type"}
         if e.kind in kinds:

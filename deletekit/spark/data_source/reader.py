@@ -18,7 +18,6 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from deletekit.deletes.filter import parse_filter, unbound_filter
 from deletekit.deletes.plan import plan_scan
-from deletekit.deletes.projection import check_supported
 from deletekit.deletes.read import ReadContext, read_task
 from deletekit.deletes.scan_task import TaskPart, task_parts
 from deletekit.errors import InvalidInputError
@@ -31,7 +30,7 @@ from deletekit.table.column_names import unknown_column
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.properties import value_of
 from deletekit.table.snapshot import SnapshotReader
-from deletekit.table.types import arrow_type
+from deletekit.table.types import arrow_schema, arrow_type
 from deletekit.verbs.scan import METADATA_COLUMNS, ScanResult
 from deletekit.verbs.shared.read_options import resolve_snapshot
 
@@ -106,7 +105,7 @@ class TableReader(DataSourceReader):
             own = _METADATA_TYPES.get(METADATA_COLUMNS.get(field.name))
             if own is not None and field.dataType != own:
                 raise _other_type(field.name, field.dataType, own)
-        check_supported(list(self._fields.values()))
+        arrow_schema(Schema(*self._fields.values()))  # refuses, by name, a type that cannot be read
         where = options.get("where")
         made = unbound_filter(where, self._schema)
         self._where: list[BooleanExpression] = [] if made is None else [made]

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deletekit.deletes.row_filter import keep_rows
+from deletekit.deletes.filter import keep_rows
 
 
 def naive(year: int) -> dt.datetime:
