@@ -26,7 +26,7 @@ from deletekit.deletes.merge_previous_deletes import (
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import is_old_enough, scope_of
-from deletekit.deletes.write_context import WriteContext, granularity_of
+from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
@@ -95,13 +95,14 @@ def rewrite_position_deletes(
         groups = _groups(base, head, where, chosen)
         return position_delete_rewrite(base, head, groups, chosen, runner)
 
-    done, files = Commit(), list[ContentFile]()
+    files: Sequence[ContentFile]
     if dry_run:
         base = read_base(table, ref)
-        files += (e.data_file for group in _groups(base, Head(base), where, chosen) for e in group)
+        groups = _groups(base, Head(base), where, chosen)
+        done, files = Commit(), [e.data_file for group in groups for e in group]
     else:
         done = commit(plan_change(table, build, ref=ref, properties=commit_properties))
-        files += done.removed_delete_files
+        files = done.removed_delete_files
     return RewrittenPositionDeletes(
         rewritten_delete_files=tuple(f.file_path for f in files),
         added_delete_files=tuple(f.file_path for f in done.added_delete_files),
@@ -131,10 +132,10 @@ def position_delete_rewrite(
 ) -> RowDelta:
     """Return the change that replaces these position delete files, each group of one spec and partition."""
     v3 = base.metadata.version.has_deletion_vectors
-    write, granularity = base.write, granularity_of(base.metadata)
+    write = base.write
 
     def rewrite(group: Sequence[ManifestEntry]) -> Replacement:
-        return _to_vectors(write, head, group) if v3 else _to_files(write, head, group, options, granularity)
+        return _to_vectors(write, head, group) if v3 else _to_files(write, head, group, options)
 
     done = list(engine.map(rewrite, groups))
     numbers: dict[str, int] = {}
@@ -145,11 +146,7 @@ def position_delete_rewrite(
 
 
 def _to_files(
-    write: WriteContext,
-    head: Head,
-    group: Sequence[ManifestEntry],
-    options: RewriteOptions | None,
-    granularity: str,
+    write: WriteContext, head: Head, group: Sequence[ManifestEntry], options: RewriteOptions | None
 ) -> Replacement:
     """Write position delete files of one partition, with the positions that apply."""
     merged: dict[str, FilePositions] = {}
@@ -160,7 +157,7 @@ def _to_files(
     deletes = [merged[path] for path in sorted(merged)]
     size = sum(e.data_file.file_size_in_bytes for e in group)
     count = min(options.output_files(size) if options else 1, len(deletes)) or 1
-    files = tuple(f for part in in_parts(deletes, count) for f in write_positions(write, part, granularity))
+    files = tuple(f for part in in_parts(deletes, count) for f in write_positions(write, part))
     return Replacement(added_delete_files=files, removed_delete_files=(), removed_data_files=())
 
 
