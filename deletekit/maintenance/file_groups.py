@@ -83,10 +83,6 @@ class RewriteOptions:
         fits = input_bytes / whole < min(1.1 * self.target_file_size_bytes, longest)
         return whole if fits or not rest else whole + 1
 
-    def is_odd_size(self, size: int) -> bool:
-        """Tell whether a size is outside the range that is left alone."""
-        return not self.min_file_size_bytes <= size <= self.max_file_size_bytes
-
 
 def rewrite_options(metadata: TableMetadata, target_property: str, given: Mapping[str, Any]) -> RewriteOptions:
     """Complete the options that a call gives (None: the default), by the table's target size.
@@ -157,7 +153,8 @@ def _grouped(
     """Group files of one place. Leave out groups that are not worth it, unless one of their files is due anyway."""
     places: dict[Any, list[_T]] = {}
     for file in files:
-        if options.rewrite_all or options.is_odd_size(_size(file)) or is_due(file):
+        has_good_size = options.min_file_size_bytes <= _size(file) <= options.max_file_size_bytes
+        if options.rewrite_all or not has_good_size or is_due(file):
             places.setdefault(place(file), []).append(file)
     groups = [group for chosen in places.values() for group in _packed(chosen, options.max_file_group_size_bytes)]
     return [g for g in groups if options.rewrite_all or _is_worth_it(g, options) or any(map(is_due, g))]
