@@ -315,11 +315,7 @@ def new_metadata(
         "properties": normalised_properties(properties or {}),
         "current-snapshot-id": None,
         "refs": {},
-        "snapshots": [],
-        "statistics": [],
-        "partition-statistics": [],
-        "snapshot-log": [],
-        "metadata-log": [],
+        **{name: [] for name in ("snapshots", "statistics", "partition-statistics", "snapshot-log", "metadata-log")},
     }
     if FormatVersion(format_version).has_row_lineage:
         raw["next-row-id"] = 0
