@@ -37,9 +37,9 @@ class Snapshot:
     parent_snapshot_id: int | None = None
     sequence_number: int = 0
     timestamp_ms: int
+    summary: Mapping[str, str] = field(default_factory=dict)
     manifest_list: str | None = None
     manifests: tuple[str, ...] = ()
-    summary: Mapping[str, str] = field(default_factory=dict)
     schema_id: int | None = None
     first_row_id: int | None = None
     added_rows: int | None = None
