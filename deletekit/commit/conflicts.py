@@ -64,23 +64,15 @@ class Overlap:
     theirs: ManifestEntry
 
 
-@dataclass(frozen=True, slots=True)
-class Rebased:
-    """A change that may be committed on a new head with its files, once its overlapping vectors are merged."""
+def judge(delta: RowDelta, reads: ReadSet, base: Base, head: Base) -> tuple[RowDelta, tuple[Overlap, ...]]:
+    """Return a change that was planned on `base` for `head`, if it needs no new plan, and the vectors to merge first.
 
-    delta: RowDelta
-    overlaps: tuple[Overlap, ...] = ()
-
-
-def judge(delta: RowDelta, reads: ReadSet, base: Base, head: Base) -> Rebased:
-    """Return a change that was planned on `base` for `head`, if it needs no new plan.
-
-    Raises CommitConflictError if it does, naming the file and the reason; FormatError, NotFoundError for metadata that
-    cannot be read.
+    Raises CommitConflictError if it must be planned again, naming the file and the reason; FormatError, NotFoundError
+    for metadata that cannot be read.
     """
     window = _window(base, head)
     if not window:
-        return Rebased(delta)
+        return delta, ()
     data, deletes = (tuple(_added(head, content, window)) for content in ManifestContent)
     paths = {*reads.data_files, *(path for _, path in delta.covered_data_files), *delta.removed_data_paths}
     removed = [e.data_file.file_path for e in delta.removed_delete_files]
@@ -100,22 +92,23 @@ def judge(delta: RowDelta, reads: ReadSet, base: Base, head: Base) -> Rebased:
         message, file = "a delete landed on rows that the change has read", found[0].data_file.file_path
         raise _conflict("conflicting-delete", message, file, "referenced_data_file", path)
     overlaps = tuple(_overlaps(delta, targets, touched))
-    return Rebased(_without_lost(delta, overlaps, {e.data_file.identity for e in live.deletes}), overlaps)
+    return _without_lost(delta, overlaps, {e.data_file.identity for e in live.deletes}), overlaps
 
 
-def merge_vectors(rebased: Rebased, write: WriteContext, loader: DeleteLoader) -> RowDelta:
-    """Return the change for the new head: write each overlapping vector again as the union, and remove the other one.
+def merge_vectors(
+    delta: RowDelta, overlaps: Collection[Overlap], write: WriteContext, loader: DeleteLoader
+) -> RowDelta:
+    """Return a judged change with each overlapping vector written again as the union, and the other one removed.
 
     A vector that adds no position to the concurrent one is left out. A data file without a live row left is removed.
     """
     overlapping = []
-    for overlap in rebased.overlaps:
+    for overlap in overlaps:
         ours, theirs = loader.vector(overlap.ours), loader.vector(_delete(overlap.theirs))
         if ours - theirs:
             overlapping.append(HiddenRows(ScanTask(overlap.data, (overlap.theirs,)), ours, theirs))
-    delta = rebased.delta
     done = replace_deletes(write, loader, overlapping, granularity=delta.granularity)
-    merged = {o.ours.identity for o in rebased.overlaps}
+    merged = {o.ours.identity for o in overlaps}
     kept = [f for f in delta.added_delete_files if f.identity not in merged]
     return replace(
         delta,

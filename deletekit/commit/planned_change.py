@@ -102,8 +102,8 @@ class PlannedChange:
             return None
         try:
             _check_head(head)
-            rebased = judge(delta, delta.read_set, self.base, head)
-            return merge_vectors(rebased, head.write, ReadContext(head.table.io, head.metadata).loader)
+            delta, overlaps = judge(delta, delta.read_set, self.base, head)
+            return merge_vectors(delta, overlaps, head.write, ReadContext(head.table.io, head.metadata).loader)
         except (CommitConflictError, NotFoundError):  # not found: the head itself has expired since
             return None
 

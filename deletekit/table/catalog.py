@@ -65,8 +65,7 @@ class Catalog(ABC):
     Whatever the wrapped catalog raises becomes a DeletekitError with that as its cause.
     """
 
-    def __init__(self, catalog: PyIcebergCatalog) -> None:
-        self.pyiceberg = catalog
+    pyiceberg: PyIcebergCatalog
 
     @property
     def name(self) -> str:
@@ -129,7 +128,8 @@ class Catalog(ABC):
 class SqlStore(Catalog):
     """A SQL catalog: one row per table, swapped by `UPDATE ... WHERE metadata_location = <the one we read>`."""
 
-    pyiceberg: SqlCatalog
+    def __init__(self, catalog: SqlCatalog) -> None:
+        self.pyiceberg: SqlCatalog = catalog
 
     def load(self, identifier: Identifier) -> TableState:
         location = self._find(identifier)
@@ -161,9 +161,8 @@ class SqlStore(Catalog):
         changed = with_metadata_log(changed, old, current.metadata.raw["last-updated-ms"])
         location = metadata_file_path(changed, old)
         state = TableState(changed, location, current.io)
-        here = IcebergTables.__table__.c.metadata_location == old
-        new_row = {"metadata_location": location, "previous_metadata_location": old}
-        swap = sa.update(IcebergTables).where(*self._is(identifier), here).values(**new_row)
+        swap = sa.update(IcebergTables).filter_by(**self._row(identifier), metadata_location=old)
+        swap = swap.values(metadata_location=location, previous_metadata_location=old)
         if not self._register(identifier, state, swap):
             raise CommitConflictError("another writer committed first", field="metadata_location", expected=old)
         for path in unlogged_files(current.metadata, changed, location):
@@ -201,7 +200,7 @@ class SqlStore(Catalog):
 
     def _find(self, identifier: Identifier) -> str | None:
         # All columns: Spark's JdbcCatalog may have made the SQL table in its V0 form, without `iceberg_type`.
-        statement = sa.select(sa.text("*")).select_from(IcebergTables.__table__).where(*self._is(identifier))
+        statement = sa.select(sa.text("*")).select_from(IcebergTables.__table__).filter_by(**self._row(identifier))
 
         def first_row() -> Any:
             with self.pyiceberg.engine.connect() as connection:
@@ -216,9 +215,6 @@ class SqlStore(Catalog):
                 found = first_row()  # the server had closed a pooled connection; the pool is fresh now
         is_table = found is not None and found.get("iceberg_type") in (None, "TABLE")
         return found["metadata_location"] if is_table else None
-
-    def _is(self, identifier: Identifier) -> list[Any]:
-        return [IcebergTables.__table__.c[k] == v for k, v in self._row(identifier).items()]
 
     def _row(self, identifier: Identifier) -> dict[str, str]:
         namespace = ".".join(identifier[:-1])
@@ -240,6 +236,9 @@ class SqlStore(Catalog):
 
 class PyIcebergStore(Catalog):
     """Any other pyiceberg catalog, committed to through its own `commit_table`."""
+
+    def __init__(self, catalog: PyIcebergCatalog) -> None:
+        self.pyiceberg = catalog
 
     def load(self, identifier: Identifier) -> TableState:
         table = self._table(identifier)
@@ -373,9 +372,8 @@ def catalog_names(directory: Path) -> set[str] | None:
 def load_catalog(name: str, **properties: Any) -> Catalog:
     """Open any pyiceberg catalog by its own properties (`type="rest"`, `uri=...`) or its configuration file.
 
-    Format version 3 needs a REST or SQL catalog. Others refuse it before anything is written.
-
-    Raises InvalidInputError for properties that make no catalog, EnvironmentMissingError for a missing package.
+    Format version 3 needs a REST or SQL catalog. Others refuse it before anything is written. Raises InvalidInputError
+    for properties that make no catalog, EnvironmentMissingError for a missing package.
     """
     return _open(name, lambda: load_pyiceberg_catalog(name, **properties))
 

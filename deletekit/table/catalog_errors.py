@@ -101,10 +101,7 @@ def _row_error(error: Exception, name: str) -> DeletekitError:
 def _commit_error(error: Exception, name: str) -> DeletekitError:
     if isinstance(error, theirs.CommitFailedException):
         return CommitConflictError("another writer committed first", found=_text(error))
-    if isinstance(
-        error,
-        theirs.NoSuchTableError | theirs.NoSuchNamespaceError | theirs.TableAlreadyExistsError | NotImplementedError,
-    ):
+    if isinstance(error, _REFUSALS):
         return _translated(error, name)
     # pyiceberg names its errors after status codes, but not all of them, and gives 503 and 418 the same base class.
     status = getattr(getattr(error.__cause__, "response", None), "status_code", None)

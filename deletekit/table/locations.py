@@ -13,6 +13,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,7 +88,7 @@ class SpellingRules:
         schemes = _flat({**EQUAL_SCHEMES, **(equal_schemes or {})}, "equal_schemes")
         self._schemes = {k.lower(): v.lower() for k, v in schemes.items()}
         self._authorities = _flat(equal_authorities or {}, "equal_authorities")
-        self._folders: dict[str, str] = {}
+        self._real = cache(_real)
 
     def parse(self, text: str) -> Location:
         """Return the location that a path names by its letters alone, as Java normalises it."""
@@ -129,11 +130,6 @@ class SpellingRules:
             return {letters}
         found = {letters.path, self.key(text).path, *([_real(path)] if posixpath.islink(path) else [])}
         return {letters._replace(path=each) for each in found}
-
-    def _real(self, folder: str) -> str:
-        if folder not in self._folders:
-            self._folders[folder] = _real(folder)
-        return self._folders[folder]
 
 
 def is_below(place: Location, home: Location) -> bool:

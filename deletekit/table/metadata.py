@@ -37,9 +37,9 @@ class Snapshot:
     parent_snapshot_id: int | None = None
     sequence_number: int = 0
     timestamp_ms: int
+    summary: Mapping[str, str] = field(default_factory=dict)
     manifest_list: str | None = None
     manifests: tuple[str, ...] = ()
-    summary: Mapping[str, str] = field(default_factory=dict)
     schema_id: int | None = None
     first_row_id: int | None = None
     added_rows: int | None = None
@@ -315,11 +315,7 @@ def new_metadata(
         "properties": normalised_properties(properties or {}),
         "current-snapshot-id": None,
         "refs": {},
-        "snapshots": [],
-        "statistics": [],
-        "partition-statistics": [],
-        "snapshot-log": [],
-        "metadata-log": [],
+        **{name: [] for name in ("snapshots", "statistics", "partition-statistics", "snapshot-log", "metadata-log")},
     }
     if FormatVersion(format_version).has_row_lineage:
         raw["next-row-id"] = 0

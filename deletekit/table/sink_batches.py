@@ -34,7 +34,8 @@ class Marker:
 
     Attributes
     ----------
-    key: field ids of the sink's key columns; None in markers of earlier versions, which had no `table_uuid` either.
+    key: field ids of the sink's key columns; None if the summary has none.
+    table_uuid: the table that the batch was written to; None for a table without one.
     file: the path of the batch's file; `highest` is the last one, by its name, of all files up to it, and `files_total`
         their `name_total`; None where no batch came from a file.
     """

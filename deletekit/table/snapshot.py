@@ -222,7 +222,9 @@ class LiveFiles:
             return
         # All manifests at once: many small commits leave hundreds of manifests with an entry or two.
         found = np.flatnonzero(_is_in(self._paths, wanted))
-        for number, rows in _by_manifest(np.searchsorted(self._starts, found, side="right") - 1, found):
+        numbers, starts = np.unique(np.searchsorted(self._starts, found, side="right") - 1, return_index=True)
+        # numpy splits an empty array into one part, for which there is no number.
+        for number, rows in zip(numbers.tolist(), np.split(found, starts[1:]), strict=False):
             own, columns = rows - self._starts[number], self._manifests[number]
             yield from columns.entries(own[columns.is_live[own]])
 
@@ -253,13 +255,6 @@ def rows_with_paths(columns: ManifestColumns, paths: pa.Array) -> Rows:
     if not len(paths):
         return np.zeros(0, np.int64)
     return np.flatnonzero(columns.is_live & _is_in(columns.file_path, paths))
-
-
-def _by_manifest(manifests: Rows, rows: Rows) -> Iterator[tuple[int, Rows]]:
-    """Group rows, which are in the order of their manifests, by manifest."""
-    numbers, starts = np.unique(manifests, return_index=True)
-    # numpy splits an empty array into one part, for which there is no number.
-    yield from zip(numbers.tolist(), np.split(rows, starts[1:]), strict=False)
 
 
 def _is_in(values: pa.Array | pa.ChunkedArray, wanted: pa.Array) -> npt.NDArray[np.bool_]:
