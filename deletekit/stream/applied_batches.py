@@ -153,7 +153,7 @@ def is_committed(
         if last is not None or _is_complete(metadata, head):
             message = "the branch no longer has the last batch of this sink"
             expected = f"batch {tagged.batch_id} of query {tagged.query_id}, snapshot {tagged.snapshot.snapshot_id}"
-            raise _unclear(message, "branch-rewound", None if last is None else last.batch_id, expected)
+            raise _unclear(message, "branch-rewound", last.batch_id if last else None, expected)
         last = tagged
     if last is None:
         if batch.batch_id > 0 and not _is_complete(metadata, head):

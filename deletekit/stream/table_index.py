@@ -288,8 +288,7 @@ class TableIndex:
         ids = tuple(sorted(f.field_id for f in self.fields))
         other = [t for t, deletes in found if any(tuple(sorted(d.equality_ids or ())) != ids for d in deletes)]
         for task in other:
-            file = self._file(task)
-            self._hide_rows(file, deleted_positions(context, task))
+            self._hide_rows(self._file(task), deleted_positions(context, task))
         skip = {t.data_file.file_path for t in other}
         targets: dict[Any, tuple[DeleteFile, set[int]]] = {}
         for task, deletes in found:
