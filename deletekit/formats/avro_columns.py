@@ -26,7 +26,8 @@ Columns = dict[tuple[str, ...], pa.Array]
 
 _PRIMITIVES = {name: name for name in ("boolean", "long", "float", "double", "bytes", "string")} | {"int": "long"}
 _WIDTHS = {"boolean": 1, "float": 4, "double": 8}
-_ARROW = {"boolean": pa.bool_(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64()}
+_NUMBERS = {"boolean": pa.bool_(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64()}
+_ARROW = _NUMBERS | dict.fromkeys(("bytes", "fixed", "string"), pa.large_binary())
 
 # Bytes decoded at a time. Columns take about three times as much, and in a hostile file up to thirty times.
 _BATCH_BYTES = 1 << 24
@@ -205,19 +206,14 @@ def _column(leaf: Leaf, column: pa.ChunkedArray) -> pa.Array:
     array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if leaf.null is None and array.null_count:
         raise _NotColumnsError
-    if leaf.kind == "string":
-        return array.cast(pa.large_binary()).cast(pa.large_string())
-    if leaf.kind in ("bytes", "fixed"):
-        return array.cast(pa.large_binary())
-    if leaf.kind in ("list", "map"):
-        return array.cast(pa.large_list(_item(leaf)))
-    return array.cast(_ARROW[leaf.kind])
+    array = array.cast(_arrow_type(leaf))
+    return array.cast(pa.large_string()) if leaf.kind == "string" else array
 
 
-def _item(leaf: Leaf) -> pa.DataType:
-    if leaf.kind == "list":
-        return pa.int64()
-    return pa.struct([("key", pa.int64()), ("value", pa.int64() if leaf.value == "long" else pa.large_binary())])
+def _arrow_type(leaf: Leaf) -> pa.DataType:
+    if leaf.kind == "map":
+        return pa.large_list(pa.struct([("key", pa.int64()), ("value", _ARROW[leaf.value])]))
+    return pa.large_list(pa.int64()) if leaf.kind == "list" else _ARROW[leaf.kind]
 
 
 # --- checking ---------------------------------------------------------------------------------------------------------

@@ -331,13 +331,9 @@ def _check_deletes(found: ManifestColumns) -> None:
 
 def _formats(column: Column) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
     """Return a code for each row's file format, and the canonical names by code."""
-    if isinstance(column, list):
-        names = list(dict.fromkeys(column))
-        codes = np.array([names.index(name) for name in column], np.int32)
-    else:
-        encoded = column.dictionary_encode()
-        names, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int32)
-    return codes, tuple(map(file_format_of, names))
+    encoded = as_text(column).dictionary_encode()
+    names = encoded.dictionary.to_pylist()
+    return encoded.indices.to_numpy().astype(np.int32), tuple(map(file_format_of, names))
 
 
 def _enum(kind: type[EntryStatus | FileContent], name: str, values: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:

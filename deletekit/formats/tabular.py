@@ -129,7 +129,7 @@ def _groups(counts: Iterable[int], name: str) -> tuple[RowGroup, ...]:
 
 
 def _one_group(rows: int, name: str) -> tuple[RowGroup, ...]:
-    """Return the one row group of a file of which pyarrow reads no smaller piece; none for a file without rows."""
+    """Return the one row group of a file that pyarrow reads whole; none for a file without rows."""
     return _groups([rows] if rows else [], name)
 
 
