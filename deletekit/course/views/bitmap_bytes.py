@@ -80,12 +80,10 @@ def bitmap_bytes(
     blocks: list[Block] = [_facts(messages, shown, edited, size)]
     if shown.problem is not None:
         blocks.insert(0, page.error_facts(shown.problem, messages, shown.location))
-    names = shown.names if shown.name in shown.names else [shown.name, *shown.names]
-    controls = [page.select("delete_file", messages("vector"), shown.name, names)]
     if edited.bitmap is not None:
         blocks.append(_map(messages, edited.bitmap, position, zoom, shown.limit))
-        controls += _map_controls(messages, edited.bitmap, position, zoom, edits)
     blocks.append(_bytes(messages, edited.data, edited.ranges[first:stop], known, selected, more))
+    controls = list(_controls(messages, edited, position, zoom, edits))
     controls += [page.check("raw", messages("raw"), raw)] if footer is not None else []
     return Page(
         sentence=_sentence(messages, edited, selected, position, size),
@@ -220,14 +218,18 @@ def _sentence(
     return messages("bytes-summary", name=shown.name, bytes=size, count=f"{len(shown.bitmap or ()):,}")
 
 
-def _map_controls(
-    messages: Messages, bitmap: PositionBitmap, position: int | None, zoom: int, edits: Sequence[int]
+def _controls(
+    messages: Messages, shown: VectorFile, position: int | None, zoom: int, edits: Sequence[int]
 ) -> Iterator[Control]:
+    names = shown.names if shown.name in shown.names else [shown.name, *shown.names]
+    yield page.select("delete_file", messages("vector"), shown.name, names)
+    if shown.bitmap is None:
+        return
     yield page.select("zoom", messages("zoom"), zoom, range(len(ZOOMS)), (f"{step:,}" for step in ZOOMS))
     yield page.number("position", messages("position"), position, 1 << 62)
     if position is not None:
         toggled = [p for p in edits if p != position] if position in edits else [*edits, position]
-        label = messages("edit-remove" if position in bitmap else "edit-add", position=f"{position:,}")
+        label = messages("edit-remove" if position in shown.bitmap else "edit-add", position=f"{position:,}")
         yield page.button("edits", label, toggled)
     if edits:
         yield page.button("edits", messages("edit-undo"), [])

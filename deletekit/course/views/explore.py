@@ -44,4 +44,4 @@ def explore_pages(table: Any, *, snapshot: str | None = None, lang: str | None =
 def explore_html(view: TableView, messages: Messages, pages: Sequence[Page]) -> str:
     """Return the pages as one HTML document that loads nothing."""
     title = messages("title-explore", table=view.name)
-    return document_html(title, messages.lang, messages("contents"), [(page.view, page) for page in pages])
+    return document_html(title, messages.lang, messages("contents"), pages)

@@ -113,7 +113,7 @@ class PageWidget(anywidget.AnyWidget):
     def to_html(self) -> str:
         """Return the present state as one HTML document that loads nothing."""
         page = self.shown
-        return document_html(page.title, page.lang, page.words.get("state", ""), [(page.view, page)])
+        return document_html(page.title, page.lang, page.words.get("state", ""), [page])
 
     def __str__(self) -> str:
         return page_text(self.shown)

@@ -13,6 +13,7 @@ from nbformat import NotebookNode
 
 from deletekit.course.lab import FIRST, lessons_folder
 from deletekit.course.translations import LANGUAGES, Messages
+from deletekit.course.views.page_html import html_file
 from deletekit.course.workshop.target import Target
 
 _STYLE = """
@@ -58,7 +59,7 @@ def start_here(first_releases: Mapping[Target, str], titles: Mapping[str, Mappin
     links = " · ".join(f'<a href="#{code}" lang="{code}">{name}</a>' for code, name in LANGUAGES.items())
     machines = "".join(f"<li>{t.platform}, Python {t.python} (≥ {first})</li>" for t, first in first_releases.items())
     parts = "".join(_start_in(code, machines, titles[code], spark=spark) for code in LANGUAGES)
-    return _page("en", "START HERE · deletekit", _STYLE, f"<nav><span>{links}</span></nav>\n<main>\n{parts}</main>")
+    return html_file("en", "START HERE · deletekit", _STYLE, f"<nav><span>{links}</span></nav>\n<main>\n{parts}</main>")
 
 
 def _title(notebook: NotebookNode) -> str:
@@ -75,7 +76,7 @@ def _lesson_page(
     body = re.sub(r'(<a [^>]*href="[\w-]+)\.ipynb"', r'\1.html"', body)
     styles = "\n".join((*resources.get("inlining", {}).get("css", ()), _STYLE))
     links = _links(name, language, titles)
-    return _page(language, titles[name], styles, f"{links}\n<main>\n{body}\n</main>\n{links}")
+    return html_file(language, titles[name], styles, f"{links}\n<main>\n{body}\n</main>\n{links}")
 
 
 def _links(name: str, language: str, titles: Mapping[str, str]) -> str:
@@ -106,14 +107,6 @@ def _start_in(code: str, machines: str, titles: Mapping[str, str], *, spark: boo
         f"deletekit-workshop\\start.cmd{language}     # Windows</pre>\n"
         f"<p>{say['read']} {_link(f'html/{code}/{Path(FIRST).stem}.html', f'html/{code}')}</p>\n"
         f"<ul>{lessons}</ul>\n</section>\n"
-    )
-
-
-def _page(language: str, title: str, style: str, body: str) -> str:
-    return (
-        f'<!DOCTYPE html>\n<html lang="{language}">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
     )
 
 
