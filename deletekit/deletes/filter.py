@@ -18,7 +18,7 @@ from pyiceberg import expressions as ex
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.expressions.visitors import bind, extract_field_ids
 from pyiceberg.schema import Schema
-from pyiceberg.types import IcebergType, NestedField, StructType
+from pyiceberg.types import IcebergType, StructType
 
 from deletekit.deletes.filter_literals import column_named, exact_literals
 from deletekit.deletes.filter_parser import bad_filter, parse_text
@@ -75,7 +75,7 @@ def _nullable(kind: IcebergType) -> IcebergType:
 
 def _exact(where: str | BooleanExpression, schema: Schema) -> BooleanExpression:
     try:
-        expression = parse_text(where, lambda path: _resolved(path, schema)) if isinstance(where, str) else where
+        expression = parse_text(where, lambda name: column_named(name, schema)) if isinstance(where, str) else where
         if not isinstance(expression, BooleanExpression):
             raise TypeError(f"not a filter: {type(expression).__name__}")
         return exact_literals(expression, schema)
@@ -84,20 +84,6 @@ def _exact(where: str | BooleanExpression, schema: Schema) -> BooleanExpression:
     except Exception as e:  # pydantic and pyiceberg each raise their own
         kind, problem = "" if isinstance(e, ValueError) else f"{type(e).__name__}: ", " ".join(str(e).split())
         raise bad_filter(f"bad filter: {kind}{problem}", str(where)) from e
-
-
-def _resolved(path: tuple[str, ...], schema: Schema) -> str:
-    """Return the name by which pyiceberg finds a column. Raises InvalidInputError if it could mean two."""
-    name = ".".join(path)
-    found = column_named(name, schema)
-    fields: Any = schema.fields
-    walked: NestedField | None = None
-    for part in path:
-        walked = next((f for f in fields if f.name == part), None)
-        fields = walked.field_type.fields if walked and isinstance(walked.field_type, StructType) else ()
-    if walked is not None and walked.field_id != found.field_id:
-        raise bad_filter("this name means two columns", name)
-    return name
 
 
 def filter_field_ids(bound: BooleanExpression) -> set[int]:

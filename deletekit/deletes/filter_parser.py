@@ -69,23 +69,22 @@ class _Token(NamedTuple):
         return self.text.upper() if self.kind in ("word", "sign") else ""
 
 
-def parse_text(text: str, resolve: Callable[[tuple[str, ...]], str]) -> ex.BooleanExpression:
+def parse_text(text: str, check_column: Callable[[str], object]) -> ex.BooleanExpression:
     """Parse a filter to an expression whose literals do not have their columns' types yet.
 
     Parameters
     ----------
-    resolve: takes the names of a column and of the structs that it is in, outermost first, and returns the column's
-        full name. An InvalidInputError of it is shown with the column's place.
+    check_column: takes the full name of a column. An InvalidInputError of it is shown with the column's place.
 
     Raises InvalidInputError, with the place and what was expected there.
     """
-    return _Parser(text, resolve).whole()
+    return _Parser(text, check_column).whole()
 
 
 class _Parser:
-    def __init__(self, text: str, resolve: Callable[[tuple[str, ...]], str]) -> None:
+    def __init__(self, text: str, check_column: Callable[[str], object]) -> None:
         self._text = text
-        self._resolve = resolve
+        self._check_column = check_column
         self._depth = 0
         self._tokens = self._split()
         self._next = 0
@@ -232,11 +231,12 @@ class _Parser:
 
     def _column(self) -> ex.Reference:
         at = self._token.at
-        path = self._separated(".", self._name)
+        name = ".".join(self._separated(".", self._name))
         try:
-            return ex.Reference(self._resolve(tuple(path)))
+            self._check_column(name)
         except InvalidInputError as e:
             raise self._error(at, e.found, e.expected, e.message) from e
+        return ex.Reference(name)
 
     def _name(self) -> str:
         token = self._token
