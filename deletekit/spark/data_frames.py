@@ -59,7 +59,7 @@ class SparkRows:
         schema, spec = metadata.schema, metadata.spec
         align(from_spark(self.empty(), schema), schema)
         # `range` is `hash`. An unpartitioned table has nothing to hash by.
-        together = bool(spec.fields) and value_of(metadata.properties, "write.distribution-mode") != "none"
+        together = value_of(metadata.properties, "write.distribution-mode") != "none" and bool(spec.fields)
 
         def written(rows: pa.Table) -> list[DataFile]:
             return list(write_data_files(write, align(from_spark(rows, schema), schema), spec))

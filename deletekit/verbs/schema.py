@@ -329,7 +329,7 @@ def _edited(schema: Schema, parent: str, edit: Callable[[list[NestedField]], lis
 def _with_field(schema: Schema, new: NestedField) -> Schema:
     """Return the schema with a field, at any depth of structs, in the place of that with the same id."""
     if new.field_id not in struct_paths(schema):
-        raise _refused("a field in a list or map cannot be changed", new.name)
+        raise _refused("a field in a list or map cannot be changed", schema.find_field(new.field_id).name)
 
     def replaced(field: NestedField) -> NestedField:
         if field.field_id == new.field_id:
