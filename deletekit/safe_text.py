@@ -3,8 +3,6 @@
 A table's values may contain commands for a terminal, or characters that are invisible. Here they become visible.
 """
 
-from __future__ import annotations
-
 import base64
 import math
 import re

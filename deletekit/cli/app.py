@@ -1,7 +1,5 @@
 """The program `deletekit`: its commands, and how their errors are printed."""
 
-from __future__ import annotations
-
 import errno
 import warnings
 from typing import Any

@@ -1,7 +1,5 @@
 """The commands `tour`, `lab` and `workshop-bundle`: start the course, or pack it."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

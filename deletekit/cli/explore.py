@@ -1,7 +1,5 @@
 """The command `explore`."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 

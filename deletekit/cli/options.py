@@ -1,7 +1,5 @@
 """Options that several commands share, and the kinds of commands: plain, with an answer, and on a table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

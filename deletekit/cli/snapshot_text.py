@@ -1,7 +1,5 @@
 """Print a snapshot as text: its summary, its manifest list, the manifests' entries, and what its deletes hold."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Show what manifests store as text: partition tuples, column bounds, and what a file holds."""
 
-from __future__ import annotations
-
 import base64
 import struct
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ A change is planned by a verb and commits nothing. `planned_change.py` puts it o
 of it, and `swap.py` commits the snapshot.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

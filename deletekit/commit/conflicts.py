@@ -16,8 +16,6 @@ What the isolation levels do about
 - a data file of the change that a concurrent commit removed. Both: the change is planned again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

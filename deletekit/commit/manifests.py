@@ -5,8 +5,6 @@ something in it is removed.
 Spec: "Manifest Entry Fields", https://iceberg.apache.org/spec/#manifest-entry-fields; Java ManifestFilterManager.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -6,8 +6,6 @@ Spec: "Snapshots", "Manifest Lists", "Row Lineage", https://iceberg.apache.org/s
 MergingSnapshotProducer, BaseRewriteManifests.
 """
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence

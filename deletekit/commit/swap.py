@@ -5,8 +5,6 @@ and CommitStateUnknownError is raised, because the commit may have happened.
 Spec: "Commit Conflict Resolution and Retry"; properties `commit.retry.*`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

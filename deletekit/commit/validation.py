@@ -5,8 +5,6 @@ Spec: "Delete Formats", "Deletion Vectors", "Format Versioning"; Java MergingSna
 checks less.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

@@ -6,8 +6,6 @@ whatever the ids and the paths. Snapshots are ordered by sequence number, files 
 them. Files of one commit are ordered by their content, never by their random names.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -3,8 +3,6 @@
 Reading an answer raises nothing but NotThisKind and never runs for long.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ No answer makes a check raise an error: `...` counts as not answered, and what c
 answer of another kind.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

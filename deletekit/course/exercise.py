@@ -1,7 +1,5 @@
 """An exercise of the course: its right answers, the mistakes it knows, and what it says to each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

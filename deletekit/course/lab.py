@@ -1,7 +1,5 @@
 """Find the notebooks of the lessons, copy them into a learner's folder, and run JupyterLab there."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

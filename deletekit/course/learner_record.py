@@ -3,8 +3,6 @@
 If the file cannot be read or written, only that memory is lost: nothing here raises an error for it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

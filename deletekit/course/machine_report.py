@@ -1,7 +1,5 @@
 """Print what the first lesson says about this machine."""
 
-from __future__ import annotations
-
 from deletekit.course.diagnosis import Check, diagnose
 from deletekit.course.translations import text
 

@@ -5,8 +5,6 @@ those of several. A `.po` file has translations by the English text, for checks 
 codes of the specifications are not translated, and a sentence is never built from parts.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

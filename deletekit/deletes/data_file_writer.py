@@ -1,7 +1,5 @@
 """Write Arrow rows as data files: split by partition, as Parquet, with metrics. Nothing is committed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 Spec: "Scan Planning", https://iceberg.apache.org/spec/#scan-planning
 """
 
-from __future__ import annotations
-
 import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 What the manifest says about a delete file is checked against the file: offsets, cardinality, key columns.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping

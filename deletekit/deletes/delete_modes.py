@@ -4,8 +4,6 @@ One call changes a group of data files that no other call has. It returns what a
 Spec: "Row-level Deletes", "Deletion Vectors", "Row Lineage"; Java SparkPositionDeltaWrite, BaseDVFileWriter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol

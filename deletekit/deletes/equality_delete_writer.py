@@ -3,8 +3,6 @@
 Spec: "Equality Delete Files", https://iceberg.apache.org/spec/#equality-delete-files; Java EqualityDeleteWriter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

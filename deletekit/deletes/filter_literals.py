@@ -7,8 +7,6 @@ selects it. Text is read in the type's own spelling (ISO 8601 for times). NOT is
 and false select the same rows.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 import re

@@ -12,8 +12,6 @@ A text has SQL's meaning, or it is refused with its place. Words may be in any c
 LIKE pattern without ESCAPE, a backslash escapes %, _ and itself, as in Spark and PostgreSQL.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from decimal import Decimal

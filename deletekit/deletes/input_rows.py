@@ -4,8 +4,6 @@ A value is never changed: it fits, or it is refused with the name of its column.
 timestamp with a zone is not one without. Structs are matched by name at every depth, and an extra name is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any

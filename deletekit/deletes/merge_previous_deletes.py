@@ -15,8 +15,6 @@ Nothing is committed. Spec: "Deletion Vectors", "Position Delete Files"; Java Ba
 SparkPositionDeltaWrite.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ default, or is null. A column that it has is promoted to the schema's type, and 
 Spec: "Column Projection" and "Schema Evolution", https://iceberg.apache.org/spec/#column-projection
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ A deletion vector or position delete is applied by position, and an equality del
 Spec: "Row-level Deletes", https://iceberg.apache.org/spec/#row-level-deletes
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial

@@ -5,8 +5,6 @@ current spec. Nothing is committed.
 Spec: "Row-level Deletes", "Row Lineage"; Java SparkBinPackFileRewriteRunner.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import chain
 

@@ -5,8 +5,6 @@ that its bounds are read as. Positions stay those of the file, whatever is skipp
 Spec: Iceberg leaves this to readers; the statistics are Parquet's, https://parquet.apache.org/docs/file-format/metadata/
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any

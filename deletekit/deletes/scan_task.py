@@ -1,7 +1,5 @@
 """Hold scan tasks: one data file and the deletes that apply to it, and parts of such tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

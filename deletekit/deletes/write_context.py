@@ -4,8 +4,6 @@ Each path is given out once and written once. Every written path is remembered, 
 exactly its own files.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Container, Mapping
 from dataclasses import fields

@@ -4,8 +4,6 @@ Parsing opens no file. Fields that readers may ignore are ignored; fields that t
 Spec: Delta protocol, "Actions", https://github.com/delta-io/delta/blob/master/PROTOCOL.md#actions
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

@@ -4,8 +4,6 @@ This module opens no file: Parquet is read through a file object.
 Spec: Delta protocol, "Checkpoints", "Checkpoint naming schemes", "Sidecar File".
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Folders are listed before the metadata is read, so that files committed in betwe
 Spec: Iceberg, "Snapshot Retention Policy".
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Each vector is checked against its descriptor first. Nothing is committed here.
 Spec: Delta protocol, "Deletion Vector Format"; Iceberg, "Deletion Vectors", "Position Delete Files".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

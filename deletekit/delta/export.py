@@ -6,8 +6,6 @@ does not exist yet.
 Spec: Delta protocol, "Add File and Remove File", "Deletion Vectors", "Transaction Identifiers".
 """
 
-from __future__ import annotations
-
 import json
 import time
 import uuid

@@ -5,8 +5,6 @@ vector). Only `_delta_log` is opened, and only for reading.
 Spec: Delta protocol, "Delta Log Entries", "Action Reconciliation".
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

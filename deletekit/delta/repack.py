@@ -4,8 +4,6 @@ The vectors keep their bytes, and no row changes. Each vector is checked before 
 Spec: Puffin; Iceberg, "Deletion Vectors": offset and size "must exactly match" those of the Puffin footer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 

@@ -11,8 +11,6 @@ Spec: Delta protocol, "Schema Serialization Format", "Column Mapping", "Type Wid
 "Column Projection", "Name Mapping Serialization".
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ out, because Delta does not need them.
 Spec: Delta protocol, "Schema Serialization Format", "Column Mapping".
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any, Literal

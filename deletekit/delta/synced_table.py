@@ -6,8 +6,6 @@ The snapshots of the table hold its Delta version, so that a rollback takes that
 Spec: Iceberg, "Snapshots" (summary), "Schema Evolution"; Delta protocol, "Change Metadata" (`id`); Delta, VACUUM.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count

@@ -6,8 +6,6 @@ Spec: Delta protocol, "Partition Value Serialization", "Per-file Statistics"; Ic
 "Manifests" notes on bounds.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Iterable, Mapping

@@ -6,8 +6,6 @@ a block says how many records and bytes it has, and both numbers are believed on
 Spec: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
 """
 
-from __future__ import annotations
-
 import io
 import json
 import struct

@@ -6,8 +6,6 @@ For anything else the answer is None, and the caller lets fastavro decode or ref
 Spec: https://avro.apache.org/docs/1.12.0/specification/#binary-encoding
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

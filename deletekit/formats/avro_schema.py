@@ -4,8 +4,6 @@ A schema that refers to itself makes a decoder recurse until the process ends. O
 run for as long as a count says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 Spec: "Avro", https://iceberg.apache.org/spec/#avro
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any

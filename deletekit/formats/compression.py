@@ -1,7 +1,5 @@
 """Decompress with a limit, so that a few hostile bytes cannot fill the memory."""
 
-from __future__ import annotations
-
 import zlib
 
 import cramjam

@@ -3,8 +3,6 @@
 Python's default context keeps 28 digits and rounds silently; Iceberg decimals have up to 38.
 """
 
-from __future__ import annotations
-
 from decimal import Context, Decimal, InvalidOperation
 
 _EXACT = Context(prec=76)

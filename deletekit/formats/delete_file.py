@@ -3,8 +3,6 @@
 Spec: "Position Delete Files" and "Equality Delete Files", https://iceberg.apache.org/spec/#delete-formats
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

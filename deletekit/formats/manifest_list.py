@@ -4,8 +4,6 @@ Fields are found by id, so `added_data_files_count` of older writers is `added_f
 Spec: "Manifest Lists", https://iceberg.apache.org/spec/#manifest-lists
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from enum import IntEnum

@@ -3,8 +3,6 @@
 Spec: "Manifests", https://iceberg.apache.org/spec/#manifests
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields

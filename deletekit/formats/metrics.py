@@ -4,8 +4,6 @@ Metrics of delete files describe the deleted rows and are complete or absent.
 Spec: "Manifests" notes on bounds, "Binary single-value serialization", https://iceberg.apache.org/spec/#appendix-d-single-value-serialization
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping

@@ -5,8 +5,6 @@ Arrow's ORC reader believes the postscript, the footer and the stripe footers. A
 Spec: https://orc.apache.org/specification/ORCv1/
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO

@@ -3,8 +3,6 @@
 Spec: "Parquet", https://iceberg.apache.org/spec/#parquet
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

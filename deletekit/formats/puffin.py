@@ -5,8 +5,6 @@
 Spec: https://iceberg.apache.org/puffin-spec/
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Callable, Mapping, Sequence

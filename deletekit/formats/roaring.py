@@ -5,8 +5,6 @@ containers whole: no position becomes a Python number, and a bitmap container ha
 Spec: https://github.com/RoaringBitmap/RoaringFormatSpec; https://arrow.apache.org/docs/format/Columnar.html
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass

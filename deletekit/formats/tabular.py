@@ -3,8 +3,6 @@
 A position is the number of a row in the physical file, from 0, whatever was skipped before it.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

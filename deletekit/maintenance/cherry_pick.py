@@ -5,8 +5,6 @@ refused: a snapshot with deletes is picked only by fast-forward, if its parent i
 Spec: none; Java CherryPickOperation and WapUtil.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any

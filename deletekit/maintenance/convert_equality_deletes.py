@@ -6,8 +6,6 @@ it is global). After a lost race the change is replanned.
 Spec: "Equality Delete Files", "Scan Planning"; Iceberg ConvertEqualityDeleteFiles.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -6,8 +6,6 @@ Nothing is reported as erased without looking for it.
 Spec: "Row-level Deletes", "Snapshot Retention Policy".
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -6,8 +6,6 @@ The head of a retained ref never expires.
 Spec: "Snapshot Retention Policy"; properties `history.expire.*`; Java RemoveSnapshots and ReachableFileCleanup.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

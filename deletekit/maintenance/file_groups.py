@@ -4,8 +4,6 @@ A file is chosen for its size or for its deletes. Files are packed in the given 
 Spec: none; Java SizeBasedFileRewritePlanner and BinPackRewriteFilePlanner, whose option names and defaults these are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

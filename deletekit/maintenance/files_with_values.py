@@ -5,8 +5,6 @@ read once, because files never change.
 Spec: "Position Delete Files" (`row`), "Equality Delete Files", "Manifest Entry Fields" (bounds).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -4,8 +4,6 @@ Only manifests are read, and new delete files of a whole partition. In doubt the
 Spec: "Scan Planning", "Commit Conflict Resolution and Retry"; Java BaseRewriteFiles.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property

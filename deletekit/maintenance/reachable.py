@@ -8,8 +8,6 @@ gone is no error. A file that cannot be removed is reported, and the others are 
 Spec: "Manifest Entry Fields" (status), "Snapshot Retention Policy"; Java ReachableFileUtil.
 """
 
-from __future__ import annotations
-
 import os
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping

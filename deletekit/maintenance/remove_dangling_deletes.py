@@ -5,8 +5,6 @@ data files of the unpartitioned spec, and removes deletes that others need.)
 Spec: "Scan Planning"; Java RemoveDanglingDeletesSparkAction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

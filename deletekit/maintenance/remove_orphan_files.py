@@ -5,8 +5,6 @@ that is still running look like orphans; only their age protects them.
 Spec: none; Java DeleteOrphanFilesSparkAction and the procedure `remove_orphan_files`.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

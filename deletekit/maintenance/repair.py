@@ -6,8 +6,6 @@ Spec: "Deletion Vectors", "Snapshots". Two deletion vectors of one file are an e
 of such a file are those that neither vector deletes.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

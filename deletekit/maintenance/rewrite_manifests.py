@@ -5,8 +5,6 @@ whose source column was dropped.
 Spec: "Snapshots" (operation `replace`); properties `commit.manifest.*`; Java RewriteManifestsSparkAction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby

@@ -5,8 +5,6 @@ by name. One that concerns Python alone is left out. Any other is passed on: Ice
 Source: Iceberg's `CatalogProperties`, `S3FileIOProperties`, `AwsClientProperties`, `OAuth2Properties`, `JdbcUtil`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Columns of DataFrames that Spark's workers compute in Arrow arrays, by the code that does it for Arrow rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ No row comes to the driver; it gets schemas, and the files that were written. Va
 Arrow rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ the executors. Each worker gets whole data files and changes them as for every o
 Spec: "Row-level Deletes".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby

@@ -5,8 +5,6 @@ attempts never write the same path; the attempt reports which files it wrote. Ar
 of an error must never be unpickled, because it may contain a file's name.
 """
 
-from __future__ import annotations
-
 import copyreg
 import io
 import json

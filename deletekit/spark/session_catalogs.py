@@ -5,8 +5,6 @@ which cannot change after its start. So a variable names a file, and the file li
 module imports neither pyspark nor pyiceberg.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

@@ -5,8 +5,6 @@ lose time and nanoseconds, so columns of these types are refused. Text that come
 Spec: "Primitive Types"; Java TypeToSparkType.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

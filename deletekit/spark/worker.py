@@ -4,8 +4,6 @@ An error that a second attempt would repeat is a result. After an error of stora
 A failed attempt deletes its files, unless the process was killed.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ certain, nothing is written and the error says why. A batch and its marker are o
 the markers.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

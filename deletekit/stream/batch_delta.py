@@ -12,8 +12,6 @@ does not hide the batch's own rows. A position delete also applies to files of i
 Spec: "Scan Planning"; Flink BaseEqualityDeltaWriter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 

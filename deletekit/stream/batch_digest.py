@@ -4,8 +4,6 @@ Two batches have the same digest exactly if they write the same. Only the order 
 changes of the schema do not change it: a wider type, or a new column without a value.
 """
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

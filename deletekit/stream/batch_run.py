@@ -5,8 +5,6 @@ If rows were found by position, any concurrent commit makes it look again. Equal
 commit, so a batch that lost several races uses them.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

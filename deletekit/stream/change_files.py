@@ -9,8 +9,6 @@ accounted for, or its name comes after all known names. A file before a known on
 no longer tells. Any other file is refused by name.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

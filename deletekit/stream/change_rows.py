@@ -7,8 +7,6 @@ An insert or update replaces any row with its key. The row before an update (UPD
 the row after it may have another key.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any

@@ -7,8 +7,6 @@ A process locks the folder that it uses, and the lock ends with the process, in 
 also removes the unlocked ones, which killed processes left behind.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

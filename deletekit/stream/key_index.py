@@ -7,8 +7,6 @@ Equal keys have equal hashes, by the equality of equality deletes (NULL = NULL).
 unless the hasher is `exact`, so compare the keys before acting on a hit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 Index and reader only make the sink faster. They may be thrown away at any time and are then made again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import RLock

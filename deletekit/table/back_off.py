@@ -3,8 +3,6 @@
 Spec: table properties `commit.retry.*` and `commit.status-check.*`.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable, Mapping

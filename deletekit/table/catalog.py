@@ -5,8 +5,6 @@ embedded SQLite one, PostgreSQL), because pyiceberg cannot serialise v3 metadata
 updates through pyiceberg. No other module imports pyiceberg.catalog.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import weakref
 from abc import ABC, abstractmethod

@@ -4,8 +4,6 @@ Every error keeps its cause. Only what certainly did not happen is reported as a
 Spec: REST catalog, responses of "updateTable"; Java ErrorHandlers, and `commit.status-check.*`.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress

@@ -1,7 +1,5 @@
 """Check and read the names of columns that a caller gives, and suggest names for a mistyped one."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any

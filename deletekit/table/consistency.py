@@ -5,8 +5,6 @@ when it loads a table.
 Spec: "Table Metadata Fields", "Sequence Numbers", "Row Lineage", https://iceberg.apache.org/spec/
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass

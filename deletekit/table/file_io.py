@@ -3,8 +3,6 @@
 A file is written once and whole, and never changed. Paths are used exactly as metadata has them.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 import time

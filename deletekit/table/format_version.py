@@ -4,8 +4,6 @@
 Spec: "Format Versioning", https://iceberg.apache.org/spec/#format-versioning
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

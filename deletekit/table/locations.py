@@ -8,8 +8,6 @@ A delete file finds its data file by the exact text of its path, as the specific
 Spec: none; Java DeleteOrphanFilesSparkAction (`equal_schemes`, `equal_authorities`), Hadoop's Path.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping

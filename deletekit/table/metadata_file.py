@@ -4,8 +4,6 @@ A catalog decides which file is current.
 Spec: "Table Metadata", "Metadata files"; properties `write.metadata.*`; Java TableMetadataParser.
 """
 
-from __future__ import annotations
-
 import gzip
 import re
 import uuid

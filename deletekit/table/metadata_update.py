@@ -4,8 +4,6 @@ Spec: REST catalog "TableUpdate", "TableRequirement", "CreateTableRequest" with 
 what each field means.
 """
 
-from __future__ import annotations
-
 import copy
 import time
 from collections.abc import Callable, Mapping, Sequence

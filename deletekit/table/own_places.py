@@ -3,8 +3,6 @@
 Metadata may name any file. A table's own folders are its location and those that its `write.*.path` properties name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from deletekit.errors import InvalidInputError

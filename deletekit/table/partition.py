@@ -4,8 +4,6 @@ Each value has one form. A decimal is as many bytes as its type's precision take
 column was promoted holds fewer, and would never equal what is written now.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

@@ -4,8 +4,6 @@ A wrong value is refused by name, when it is set and when it is read. Unknown pr
 Spec: https://iceberg.apache.org/docs/latest/configuration/
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ The sink writes a batch and its marker in one commit. The same commit moves the 
 snapshot, so that expiry keeps it. The history of a branch includes that of each branch which was promoted to it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Deletes come only from the chosen snapshot's manifest list (spec "Scan Planning").
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any

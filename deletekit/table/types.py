@@ -3,8 +3,6 @@
 Arrow fields carry Iceberg field ids at every level, in Parquet's metadata key.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import struct

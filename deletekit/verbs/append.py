@@ -1,7 +1,5 @@
 """CREATE TABLE and INSERT: create an empty table, append rows to one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """DELETE: delete rows by filter in any mode, or by keys without reading a row."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

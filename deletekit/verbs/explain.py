@@ -3,8 +3,6 @@
 It only reads. Each verdict comes from applying each delete file on its own, not from what metadata says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -3,8 +3,6 @@
 What is stored is shown under its stored name and is not interpreted. Bytes are base64, as in the JSON of other tools.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from functools import partial
 from itertools import islice

@@ -1,7 +1,5 @@
 """MERGE: update, delete and insert rows of a table from a source, in one commit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal

@@ -4,8 +4,6 @@ The branch and the other ref must still point where they did when the new head w
 Spec: "Snapshot References"; Java SetSnapshotOperation, UpdateSnapshotReferencesOperation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

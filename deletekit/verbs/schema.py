@@ -4,8 +4,6 @@ Ids are never reused: old deletes on a dropped column keep their meaning.
 Spec: "Schema Evolution", "Partition Evolution", "Format Versioning".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any

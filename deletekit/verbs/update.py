@@ -1,7 +1,5 @@
 """UPDATE: change rows in one commit: a delete and an insert at one sequence number."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any
 

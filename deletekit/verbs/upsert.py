@@ -4,8 +4,6 @@ After it, the table has one row for each of these keys, in every mode. Keys are 
 equals NULL.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

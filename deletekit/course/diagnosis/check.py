@@ -1,7 +1,5 @@
 """The result of a check, and the commands that it suggests."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Check the machine, and whether the base works on it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

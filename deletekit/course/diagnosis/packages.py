@@ -1,7 +1,5 @@
 """Check the Python packages: those of the base one by one, and each extra."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Functions that learners write in lesson 07, right and wrong."""
 
-from __future__ import annotations
-
 from pyroaring import BitMap
 
 from deletekit.course.exercise import Functions, versions

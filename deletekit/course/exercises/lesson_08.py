@@ -1,7 +1,5 @@
 """Functions that learners write in lesson 08, right and wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

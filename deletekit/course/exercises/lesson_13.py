@@ -1,7 +1,5 @@
 """Functions that learners write in lesson 13, right and wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from deletekit.course.exercise import Functions, versions

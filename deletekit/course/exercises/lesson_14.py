@@ -1,7 +1,5 @@
 """Functions that learners write in lesson 14, right and wrong."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Sequence

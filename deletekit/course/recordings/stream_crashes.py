@@ -3,8 +3,6 @@
 A stopped sink cannot even clean up, so the storage holds what a killed process leaves behind.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast

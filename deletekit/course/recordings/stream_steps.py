@@ -3,8 +3,6 @@
 Nothing is modelled. The rows that a reader should see come from replaying the changes into a dict, without any table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace

@@ -3,8 +3,6 @@
 The directory is removed with the last reference to the table, and at the latest when the process ends.
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import weakref

@@ -8,8 +8,6 @@ Delta's older "native" form, which has another magic (in either byte order) and 
 Spec: https://iceberg.apache.org/puffin-spec/ and Delta PROTOCOL.md, "Deletion Vector Format".
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """CostMeter: the same rows deleted in each mode, side by side: files and bytes written, and to be read afterwards."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

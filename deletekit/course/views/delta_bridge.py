@@ -1,7 +1,5 @@
 """DeltaBridge: a Delta table's actions, the Iceberg entries they became, and the bytes of a vector in both, aligned."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

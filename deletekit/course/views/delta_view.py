@@ -4,8 +4,6 @@ Each side of a vector is read from its own file. What a descriptor promises abou
 is wrong.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache

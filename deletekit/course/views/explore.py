@@ -1,7 +1,5 @@
 """The views of one table together, as one HTML document."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 A page has values only, and every value is a text. Below are the builders that all views use.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import wraps

@@ -3,8 +3,6 @@
 Every text goes through `_t`: what a table holds must never become markup.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from html import escape
 

@@ -3,8 +3,6 @@
 `DeleteFileIndex` decides what applies, also for a delete that was moved to another sequence number to see what changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any

@@ -3,8 +3,6 @@
 Rows are compared by value, as many times as they occur. A row that was only rewritten has not changed.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -3,8 +3,6 @@
 Everything shown is read from the record's table. Only the expected rows come from replaying the changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args

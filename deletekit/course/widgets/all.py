@@ -4,8 +4,6 @@ The traits of a widget are its view's parameters. Its script is in `static/` and
 of the view. `__all__` has the public names.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar

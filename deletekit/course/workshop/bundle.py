@@ -3,8 +3,6 @@
 The folder is complete or does not exist.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

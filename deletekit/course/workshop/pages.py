@@ -1,7 +1,5 @@
 """Write a bundle's HTML pages: every lesson, and START_HERE.html. They need no network and run no script."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from html import escape

@@ -5,8 +5,6 @@ because that one was tested. A wheel that is in the folder is not fetched
 again, so targets share wheels.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import importlib.util

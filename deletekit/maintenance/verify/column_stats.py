@@ -5,8 +5,6 @@ order that a known writer may have used.
 Spec: "Data File Fields", notes on bounds and counts, "Binary single-value serialization" (Appendix D).
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ Spec: "Scan Planning", "Snapshots" (a `replace` changes no row); Java MergingSna
 older than all data files that it looks at, and not at those it adds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace

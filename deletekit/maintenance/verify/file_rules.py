@@ -6,8 +6,6 @@ Spec: "Data File Fields", "Column Projection", "Partitioning", "Row Lineage", "D
 "deletion-vector-v1 blob type".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """List every kind of finding, with the rule that it stands for. A published kind keeps its name and meaning."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 KINDS: Mapping[str, str] = {

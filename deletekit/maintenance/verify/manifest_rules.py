@@ -5,8 +5,6 @@ Spec: "Manifest Lists", "Manifests", "Manifest Entry Fields" and "Data File Fiel
 Versioning", https://iceberg.apache.org/spec/#manifests
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise

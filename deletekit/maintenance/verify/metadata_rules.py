@@ -3,8 +3,6 @@
 Spec: "Table Metadata Fields", "Snapshots", "Partition Specs", "Row Lineage", https://iceberg.apache.org/spec/
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A finding is about one field of one file. The same one in many snapshots is one 
 a finding. Storage that does not answer raises StorageError, because that says nothing about the table.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

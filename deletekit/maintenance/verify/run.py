@@ -5,8 +5,6 @@ files are judged here, from what came back.
 Spec: https://iceberg.apache.org/spec/
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace

@@ -5,8 +5,6 @@
 Spec: "Deletion Vectors", "Scan Planning", "Row Lineage", "Snapshots", https://iceberg.apache.org/spec/#snapshots
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any

@@ -5,8 +5,6 @@ Spark: Spark can compare with NaN, and deletekit's filters cannot; a uuid is tex
 two columns. Spark passes the parts of a conjunction, and never an `or`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@ An unknown option must be refused by name: with a misspelt `snapshot-id` another
 those of Iceberg's own Spark source, if it has one. Spark passes option names in lower case.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Only files that successful tasks report are committed, so a retried or speculati
 removes its files, but never in an unknown commit state.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

@@ -4,8 +4,6 @@ A delivery is complete or absent. Its note lists every file with its size, rows 
 that differs is refused by name. Nothing here knows a table.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -4,8 +4,6 @@ Only the history of `main`, freshly loaded from the catalog, decides. Steps run 
 history proves all steps before it, even if their snapshots have expired.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 The figures of a step come from its snapshot's summary, even if an earlier run did the step.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Keys are equal as in a reader: NULL equals NULL. A key that does not determine t
 Spec: "Equality Delete Files", "Scan Planning", "Identifier Field IDs".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Rows that stay in another system: a Spark DataFrame as what a verb takes. The system's bridge works on them there."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """Parse partition fields as users write them: `day(ts)`, `bucket(16, id)`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Understand which snapshot and which columns a reading verb asks for."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 from pyiceberg.schema import Schema

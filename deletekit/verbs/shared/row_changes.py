@@ -1,7 +1,5 @@
 """Run a change of rows for delete, update and merge: choose the mode, run the tasks, collect one RowDelta."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
