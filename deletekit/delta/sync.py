@@ -5,6 +5,8 @@ commit, and the table stays at its version. No data file is written, moved or re
 Spec: Delta protocol; Iceberg, "Snapshots", "Row-level Deletes".
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

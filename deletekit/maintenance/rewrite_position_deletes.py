@@ -6,6 +6,8 @@ and is the only one of that file. After a lost race the change is replanned.
 Spec: "Position Delete Files", "Deletion Vectors"; Java RewritePositionDeleteFilesSparkAction.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Unpack

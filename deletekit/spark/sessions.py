@@ -87,11 +87,7 @@ def session(
     except ImportError as e:
         raise EnvironmentMissingError("pyspark is not installed: pip install 'deletekit[spark]'", kind="pyspark") from e
     properties = catalog if catalog is not None else {"warehouse": normalised(str(warehouse), "warehouse")}
-    if catalog is not None:
-        opened = spark_catalog(catalog_name, catalog)
-    else:
-        Path(properties["warehouse"]).mkdir(parents=True, exist_ok=True)
-        opened = embedded_spark_catalog(catalog_name, Path(properties["warehouse"]))
+    opened = spark_catalog(catalog_name, catalog) if catalog is not None else _embedded(catalog_name, properties)
     running = running_session()
     if running is not None:
         _add_catalog(running, opened.settings, catalog_name)
@@ -107,6 +103,12 @@ def session(
         started: SparkSession = builder.getOrCreate()
     add_session_catalog(catalog_name, properties, new_session=True)
     return started
+
+
+def _embedded(name: str, properties: Mapping[str, str]) -> SparkCatalog:
+    folder = Path(properties["warehouse"])
+    folder.mkdir(parents=True, exist_ok=True)
+    return embedded_spark_catalog(name, folder)
 
 
 @public

@@ -21,7 +21,7 @@ from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.spark.pipeline.checks import check
 from deletekit.spark.pipeline.delivery import Delivery, deliver, only_run_in
 from deletekit.spark.pipeline.done_steps import DELIVERY, progress_of, properties_of
-from deletekit.spark.pipeline.report import PipelineReport, Status, StepReport, step_report, write_report
+from deletekit.spark.pipeline.report import CheckReport, PipelineReport, Status, StepReport, step_report, write_report
 from deletekit.spark.pipeline.steps import Step, Work, steps_of
 from deletekit.spark.sessions import running_session
 from deletekit.spark.sessions import session as spark_session
@@ -72,12 +72,8 @@ def run_pipeline(
     """
     started = time.perf_counter()
     if format_version not in FORMAT_VERSIONS:
-        raise InvalidInputError(
-            "the pipeline's deletes need format version 2 or 3",
-            kind="format-version",
-            field="format_version",
-            found=format_version,
-        )
+        message = "the pipeline's deletes need format version 2 or 3"
+        raise InvalidInputError(message, kind="format-version", field="format_version", found=format_version)
     root = directory.absolute()
     with only_run_in(root):
         say("delivering and checking the raw files")
@@ -90,10 +86,7 @@ def run_pipeline(
             steps = list(steps_of(delivery))
             names = [step.name for step in steps]
             done = _run_steps(work, steps, names, say)
-            progress, checks = progress_of(work.table, delivery.identity, names), []
-            for made in check(work, f"{catalog.name}.{table}", progress, names):
-                say(f"checked {made.name}")
-                checks.append(made)
+            checks = _run_checks(work, f"{catalog.name}.{table}", names, say)
             live_rows = scan(work.table).count()
         report = PipelineReport(
             directory=str(root),
@@ -103,7 +96,7 @@ def run_pipeline(
             days=days,
             delivery=delivery.identity,
             steps=tuple(done),
-            checks=tuple(checks),
+            checks=checks,
             live_rows=live_rows,
             seconds=round(time.perf_counter() - started, 3),
         )
@@ -205,3 +198,11 @@ def _run_steps(work: Work, steps: Sequence[Step], names: Sequence[str], say: Say
         status: Status = "done" if commit.snapshot_id is not None else "nothing to do"
         reports.append(step_report(step.name, step.rows_in, status, commit, seconds))
     return reports
+
+
+def _run_checks(work: Work, spark_name: str, names: Sequence[str], say: Say) -> tuple[CheckReport, ...]:
+    checks = []
+    for made in check(work, spark_name, progress_of(work.table, work.delivery.identity, names), names):
+        say(f"checked {made.name}")
+        checks.append(made)
+    return tuple(checks)
