@@ -207,7 +207,7 @@ def _is_complete(metadata: TableMetadata, head: Snapshot | None) -> bool:
 
 
 def _unclear(message: str, kind: str, found: object, expected: str) -> InvalidInputError:
-    return _refused(f"{message}; allow_rewind=True applies it nevertheless", kind, "batch", found, expected)
+    return _refused(f"{message}; allow_rewind=True applies it", kind, "batch", found, expected)
 
 
 def _refused(message: str, kind: str, field: str, found: object, expected: str) -> InvalidInputError:

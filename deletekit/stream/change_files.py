@@ -312,7 +312,7 @@ class _KnownFiles:
         if not stayed or natural_key(file) <= natural_key(highest):
             raise InvalidInputError(
                 "it is not known whether this file was applied, because the snapshots that would show it have expired; "
-                "allow_rewind=True applies it nevertheless",
+                "allow_rewind=True applies it",
                 kind="file-unknown",
                 file=file,
                 found=f"{newest.file} is the newest in the table, {highest} the last by name",

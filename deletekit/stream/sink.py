@@ -206,7 +206,7 @@ class Sink:
         )
         if source is not None and batch.digest in source.moved:
             message = "the data of this file is in the table, from a file of the same name in another folder"
-            expected = "other data, or another name if the same changes are to be applied again"
+            expected = "other data, or another name to apply the same changes again"
             found = source.moved[batch.digest]
             raise InvalidInputError(message, kind="file-moved", file=source.file, found=found, expected=expected)
         progress = BatchRun(state, changes, parsed, batch).run(started)

@@ -111,7 +111,7 @@ def _commit_error(error: Exception, name: str) -> DeletekitError:
 
 
 def state_after(error: DeletekitError, look: Callable[[], T | None], properties: Mapping[str, str]) -> T:
-    """Return what `look` finds if the commit happened in spite of the error. Otherwise raise the error.
+    """Return what `look` finds if the commit happened although there was an error. Otherwise raise the error.
 
     After an unknown state, look several times, by the table's `commit.status-check.*` properties: the catalog may be
     restarting, or still working. So finding nothing proves nothing. After a refusal, look once: an SDK or a gateway may

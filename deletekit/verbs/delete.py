@@ -55,7 +55,7 @@ def delete(
     ----------
     where: pyiceberg expression, or text as in SQL's WHERE. `"true"` deletes every row; there is no default.
     mode: `copy-on-write`, `equality-delete`, `position-delete` (v2), `deletion-vector` (v3) or `merge-on-read`
-        (whichever of the last two fits the table); None takes `write.delete.mode`.
+        (the one of the last two that the table's version has); None takes `write.delete.mode`.
     ref: branch to commit to.
     equality_fields: key columns of equality deletes. By default those the filter looks at. A filter of equalities
         (`id in (1, 3)`, `id = 4 and category is null`) on the keys is written down without reading data; any other is
@@ -67,8 +67,8 @@ def delete(
 
     Returns the commit; its `snapshot_id` is None when no row matched. A data file that loses all its rows is dropped.
 
-    Under `write.delete.isolation-level` = `serializable`, the default, the outcome is that of all that others commit
-    meanwhile first and this then; `snapshot` leaves rows alone that they insert, but for equality deletes.
+    Under `write.delete.isolation-level` = `serializable`, the default, the outcome is as if this delete came after all
+    that others commit meanwhile. Under `snapshot` it leaves rows that they insert alone; an equality delete does not.
 
     Raises InvalidInputError before anything is written for a bad filter, key, mode or ref; CommitConflictError when too
     many races are lost. Spec: "Row-level Deletes".

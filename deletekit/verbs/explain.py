@@ -179,7 +179,7 @@ def explain(
     too old to hide it are reported as `spared_by`. A file that cannot be read is named in `unread`, and the others
     are explained.
 
-    Raises as `scan`, but for such files. Spec: "Scan Planning", "Row-level Deletes".
+    Raises as `scan`, except for such files. Spec: "Scan Planning", "Row-level Deletes".
     """
     snapshot, schema = resolve_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of=as_of)
     bound = parse_filter(where, schema)

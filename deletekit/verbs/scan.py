@@ -131,7 +131,7 @@ class Scan:
 
     @public
     def count(self) -> int:
-        """Return the number of rows, from metadata wherever that is exact.
+        """Return the number of rows, from metadata where that is exact.
 
         Without a filter, files under no delete are counted from the manifests, files under deletion vectors or position
         deletes from those; only a filter or an equality delete opens data files.

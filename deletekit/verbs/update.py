@@ -48,8 +48,8 @@ def update(
         of all columns) that returns an array of as many values.
     where: pyiceberg expression, or text as in SQL's WHERE; `"true"` updates every row.
     mode: as in `delete`; None takes `write.update.mode`. The delete and the new rows get the same sequence number, so
-        an equality delete does not hide the rows written with it. In v3, rows keep their `_row_id`, but for
-        equality deletes, which do not know it.
+        an equality delete does not hide the rows written with it. In v3, rows keep their `_row_id`,
+        except with equality deletes, which do not know it.
     equality_fields: key columns of equality deletes; default the filter's columns.
     ref, granularity, commit_properties: as in `delete`.
 

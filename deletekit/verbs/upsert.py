@@ -82,8 +82,8 @@ def upsert(
         the table; the others read the key columns of the files that may hold them.
     ref, granularity, commit_properties: as in `delete`.
 
-    A row of the table that is replaced gives the new one its `_row_id` (v3), but for equality deletes, which do not
-    know it. Under `write.merge.isolation-level` = `serializable`, the default, rows with these keys that others insert
+    A row of the table that is replaced gives the new one its `_row_id` (v3). Equality deletes do not know it.
+    Under `write.merge.isolation-level` = `serializable`, the default, rows with these keys that others insert
     meanwhile are replaced too; equality deletes are always serializable.
 
     Returns the commit; its `snapshot_id` is None when there were no rows. Raises InvalidInputError before anything is

@@ -51,7 +51,7 @@ def milliseconds(time: int | str | datetime, argument: str) -> int:
         raise InvalidInputError(
             "bad time", kind="time-travel", field=argument, found=time, expected="milliseconds, a datetime or ISO 8601"
         ) from e
-    return (moment - _EPOCH) // timedelta(milliseconds=1)  # in integers: a float of seconds is off by one at times
+    return (moment - _EPOCH) // timedelta(milliseconds=1)  # in integers: a float of seconds is sometimes off by one
 
 
 def select_field(schema: Schema, name: str) -> NestedField:
