@@ -17,7 +17,6 @@ _MODULE_OF = {
     if isinstance(node, ast.ImportFrom)
     for alias in node.names
 }
-_MODULE_OF["engine"] = _MODULE_OF.pop("current")  # see the last line of the stub
 
 __all__ = sorted(_MODULE_OF.keys() - {"__version__"})  # noqa: PLE0605  # sorted() makes a list
 

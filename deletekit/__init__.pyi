@@ -1,10 +1,11 @@
 # The one list of public names: `__init__.py` reads it to find a name's module, type checkers to find its type.
 from deletekit import datasets as datasets
+from deletekit import engine as engine
 from deletekit import spark as spark
 from deletekit import stream as stream
 from deletekit.commit.swap import Commit as Commit
 from deletekit.course import widgets as widgets
-from deletekit.course.widgets.explore import explore as explore
+from deletekit.course.widgets import explore as explore
 from deletekit.delta.clean_up import DeltaCleanUp as DeltaCleanUp
 from deletekit.delta.clean_up import clean_up_delta as clean_up_delta
 from deletekit.delta.export import DeltaExport as DeltaExport
@@ -13,7 +14,6 @@ from deletekit.delta.repack import RepackedVectors as RepackedVectors
 from deletekit.delta.repack import repack as repack
 from deletekit.delta.sync import DeltaSync as DeltaSync
 from deletekit.delta.sync import sync_delta as sync_delta
-from deletekit.engines import current
 from deletekit.errors import CommitConflictError as CommitConflictError
 from deletekit.errors import CommitStateUnknownError as CommitStateUnknownError
 from deletekit.errors import DeletekitError as DeletekitError
@@ -92,5 +92,3 @@ from deletekit.verbs.schema import upgrade_format_version as upgrade_format_vers
 from deletekit.verbs.update import update as update
 from deletekit.verbs.upsert import upsert as upsert
 from deletekit.version import __version__ as __version__
-
-engine = current  # `import current as engine` would be private for mypy --strict

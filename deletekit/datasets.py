@@ -4,8 +4,6 @@ Only the package's own Parquet files are read. data/PROVENANCE.md says where the
 made.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

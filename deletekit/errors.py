@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import errno
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "StorageError",
     "UnsupportedError",
     "is_storage_failure",
+    "naming",
     "storage_error",
 ]
 
@@ -82,33 +85,36 @@ class DeletekitError(Exception):
         super().__init__(self._sentence())
 
     def _sentence(self) -> str:
-        parts = [self.message]
-        if self.file is not None:
-            parts.append(f"file {self.file}")
-        if self.field is not None:
-            parts.append(f"field {self.field}")
-        if self.found is not None:
-            parts.append(f"found {_short(self.found)}")
-        if self.expected is not None:
-            parts.append(f"expected {_short(self.expected)}")
-        return "; ".join(parts)
+        parts = [f"{name} {value}" for name, value in (("file", self.file), ("field", self.field)) if value is not None]
+        values = (("found", self.found), ("expected", self.expected))
+        parts += [f"{name} {_short(value)}" for name, value in values if value is not None]
+        return "; ".join([self.message, *parts])
 
     def in_file(self, file: str) -> DeletekitError:
         """Return the same error with `file`, for code that found it and knew only bytes."""
         if self.file is not None:
             return self
-        return type(self)(
-            self.message, kind=self.kind, file=file, field=self.field, found=self.found, expected=self.expected
-        )
+        return type(self)(self.message, **{**self._details(), "file": file})
+
+    def _details(self) -> dict[str, Any]:
+        return {k: getattr(self, k) for k in ("kind", "file", "field", "found", "expected")}
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions cross process boundaries on Spark; keyword-only arguments need help to be pickled.
-        state = {k: getattr(self, k) for k in ("kind", "file", "field", "found", "expected")}
-        return _rebuild, (type(self), self.message, state)
+        return _rebuild, (type(self), self.message, self._details())
 
 
-def _rebuild(cls: type[DeletekitError], message: str, state: dict[str, Any]) -> DeletekitError:
-    return cls(message, **state)
+@contextmanager
+def naming(file: str) -> Iterator[None]:
+    """Name a file in the errors of code that knows only its bytes."""
+    try:
+        yield
+    except DeletekitError as e:
+        raise e.in_file(file) from e
+
+
+def _rebuild(cls: type[DeletekitError], message: str, details: dict[str, Any]) -> DeletekitError:
+    return cls(message, **details)
 
 
 def _short(value: Any) -> str:

@@ -4,8 +4,6 @@ A wrong request, a missing package and failing storage must leave a public funct
 checked here, before anything is done. Each verb checks the values itself.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import re

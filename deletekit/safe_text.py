@@ -3,8 +3,6 @@
 A table's values may contain commands for a terminal, or characters that are invisible. Here they become visible.
 """
 
-from __future__ import annotations
-
 import base64
 import math
 import re
@@ -12,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime, time
 from enum import Enum
+from functools import partial
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
@@ -71,14 +70,19 @@ def _literal(value: Any) -> str:
     return str(value)
 
 
-def json_ready(value: Any) -> Any:
+def json_ready(value: Any, *, maps_as_lists: bool = False) -> Any:
     """Return a value as strict JSON can hold it.
 
     Bytes are base64; dates, times, decimals and uuids their text; NaN and the infinities text too, as JSON has no
     number for them; maps whose keys are not text become lists of `key` and `value`, as in Iceberg's own JSON.
+
+    Parameters
+    ----------
+    maps_as_lists: do so with every map.
     """
+    ready = partial(json_ready, maps_as_lists=maps_as_lists)
     if isinstance(value, Enum):
-        return json_ready(value.value)
+        return ready(value.value)
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -89,13 +93,13 @@ def json_ready(value: Any) -> Any:
         return value.isoformat()
     if is_dataclass(value) and not isinstance(value, type):
         shown = {f.name: getattr(value, f.name) for f in fields(value)}
-        return {k: json_ready(v) for k, v in shown.items() if v is not None}
+        return {k: ready(v) for k, v in shown.items() if v is not None}
     if isinstance(value, Mapping):
-        if all(isinstance(key, str) for key in value):
-            return {key: json_ready(v) for key, v in value.items()}
-        return [{"key": json_ready(k), "value": json_ready(v)} for k, v in value.items()]
+        if not maps_as_lists and all(isinstance(key, str) for key in value):
+            return {key: ready(v) for key, v in value.items()}
+        return [{"key": ready(k), "value": ready(v)} for k, v in value.items()]
     if isinstance(value, Iterable):
-        return [json_ready(v) for v in value]
+        return [ready(v) for v in value]
     return str(value)
 
 

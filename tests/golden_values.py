@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 from pyiceberg.partitioning import PartitionSpec
 
-from deletekit.formats.decimals import unscaled_value
+from deletekit.formats.decimals import decimal_size, unscaled_value
 from deletekit.formats.manifest_schema import PartitionFieldType
-from deletekit.table.types import arrow_schema, decimal_size, partition_types, schema_from_json
+from deletekit.table.types import arrow_schema, partition_types, schema_from_json
 from tests.golden_files import Entry
 
 DATETIMES = {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -24,8 +26,13 @@ def _describe(name: str, thing: object) -> list[str]:
     if inspect.isclass(thing):
         return [_class(name, thing)] + [_member(name, m, thing.__dict__[m]) for m in sorted(_public_members(thing))]
     if callable(thing):
-        return [f"def {name}{inspect.signature(thing)}"]
+        return [f"def {name}{_signature(thing)}"]
     return [f"value {name}: {type(thing).__name__}"]
+
+
+def _signature(function: Callable[..., object]) -> str:
+    """Return the signature with each class by its own name: the module that it is in is no part of the interface."""
+    return re.sub(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z])", "", str(inspect.signature(function)).replace("'", ""))
 
 
 def _class(name: str, cls: type) -> str:
@@ -47,7 +54,7 @@ def _member(owner: str, name: str, value: object) -> str:
         return f"    property {owner}.{name}"
     function = getattr(value, "__func__", value)
     if inspect.isfunction(function):
-        return f"    def {owner}.{name}{inspect.signature(function)}"
+        return f"    def {owner}.{name}{_signature(function)}"
     return f"    value {owner}.{name}"
 
 

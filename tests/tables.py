@@ -24,7 +24,7 @@ import pytest
 from pyroaring import BitMap
 
 import deletekit as dk
-from deletekit.commit.metadata_commit import commit_metadata
+from deletekit.commit.swap import commit_metadata
 from tests.storage import ON_S3, catalog_on, files_below, server, stored_at
 
 Row = dict[str, Any]

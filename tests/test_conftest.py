@@ -68,7 +68,7 @@ tiers.FIRST_TIER_SECONDS = 0.2
 pytest_plugins = ["tests.tiers"]
 
 def pytest_configure(config):
-    for mark in ("slow", "long", "first_tier", "spark"):
+    for mark in ("slow", "long", "first_tier", "sampled(n)", "spark"):
         config.addinivalue_line("markers", mark)
 
 @pytest.fixture
@@ -112,6 +112,21 @@ def test_a_tier_is_chosen_by_marks(tmp_path: Path, tier: int, tests: set[str]) -
     result = run_pytest(tmp_path, "-n0", f"--tier={tier}", f"--durations-file={file}", ci=True)
     assert result.returncode == 0, result.stdout + result.stderr
     assert {line.rpartition("::")[2] for line in file.read_text().splitlines()} == tests
+
+
+@pytest.mark.slow
+def test_a_sample_of_the_cases_is_in_the_second_tier(tmp_path: Path) -> None:
+    cases = "import pytest\n@pytest.mark.sampled(4)\n@pytest.mark.parametrize('n', range(100))\ndef test_it(n): pass\n"
+    (tmp_path / "test_it.py").write_text(cases)
+    (tmp_path / "conftest.py").write_text(TIER_FIXTURES)
+    files = {tier: tmp_path / f"{tier}.txt" for tier in (2, 3)}
+    for tier, file in files.items():
+        result = run_pytest(tmp_path, "-n0", f"--tier={tier}", f"--durations-file={file}", ci=True)
+        assert result.returncode == 0, result.stdout + result.stderr
+    second, third = ({line.rpartition("::")[2] for line in file.read_text().splitlines()} for file in files.values())
+    assert 15 <= len(second) <= 35
+    assert second.isdisjoint(third)
+    assert len(second | third) == 100
 
 
 @pytest.mark.slow

@@ -108,8 +108,11 @@ def test_one_module_talks_to_catalogs() -> None:
 
 
 def test_one_module_replaces_what_hides_rows_by_position() -> None:
-    assert importers("deletekit.deletes.position_delete_writer") == {"deletekit/deletes/merge_previous_deletes.py"}
-    assert importers("deletekit.formats.puffin.write_puffin") == {"deletekit/deletes/position_delete_writer.py"}
+    one = "deletekit/deletes/merge_previous_deletes.py"
+    assert importers("deletekit.deletes.merge_previous_deletes.write_deletion_vectors") == set()
+    assert importers("deletekit.deletes.merge_previous_deletes.write_position_deletes") == set()
+    assert importers("deletekit.formats.puffin.write_puffin") == {one}
+    assert importers("deletekit.formats.delete_file.encode_position_deletes") == {one}
 
 
 def test_what_is_imported_is_declared() -> None:

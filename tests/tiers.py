@@ -1,13 +1,15 @@
 """A pytest plugin: sort the tests into tiers, write how long each took, and fail a first tier that gets slow.
 
 A test is in the first tier unless a mark says otherwise. `slow` puts it into the second tier, `long` into the third. A
-test on Spark is in the second tier, unless it has the mark `first_tier`. CONTRIBUTING.md tells what each tier is for.
+test on Spark is in the second tier, unless it has the mark `first_tier`. Of a test with many cases, `sampled(n)` puts
+about one case of n into the second tier and the others into the third. CONTRIBUTING.md tells what each tier is for.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -38,7 +40,10 @@ def tier(item: pytest.Item) -> int:
         return 1
     if "long" in marks:
         return 3
-    return 2 if marks & {"slow", "spark"} else 1
+    # By a checksum of the name, so that the chosen cases are spread over all parameters and stay the same.
+    if any(crc32(item.nodeid.encode()) % mark.args[0] for mark in item.iter_markers("sampled")):
+        return 3
+    return 2 if marks & {"slow", "spark", "sampled"} else 1
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,21 +1,49 @@
-"""Run a verb that changes a table, and report what it did."""
+"""Commands that call a verb which changes a table, and report what it did."""
 
-from __future__ import annotations
-
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from inspect import signature
 from types import MappingProxyType
 from typing import Any
 
+import click
 from rich.console import RenderableType
+from rich.text import Text
 
 import deletekit as dk
-from deletekit.cli.options import when_interrupted
-from deletekit.cli.printer import Unbroken, bold, heading, nothing_changed, some
+from deletekit.cli.options import TableAnswerCommand, when_interrupted
+from deletekit.cli.printer import Unbroken, bold, heading, some
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.safe_text import short
+
+_NOT_KNOWN = "Whether it was committed is not known: look with `deletekit inspect`."
+
+
+def change_command(
+    label: str, short_help: str, interrupted: str = _NOT_KNOWN
+) -> Callable[[Callable[[dk.Table, Any], Answer]], click.Command]:
+    """Make a command that calls the verb of its name, with its arguments and options by name.
+
+    The decorated function takes the table and what the verb returned, and makes the answer of them.
+
+    Parameters
+    ----------
+    label: what the progress shows.
+    interrupted: what to print if Ctrl-C ends the verb.
+    """
+
+    def made(report: Callable[[dk.Table, Any], Answer]) -> click.Command:
+        @click.command(cls=TableAnswerCommand, short_help=short_help)
+        @functools.wraps(report)
+        def command(argument: TableArgument, output: Output, **options: Any) -> Answer:
+            verb = getattr(dk, report.__name__)
+            return report(*change(verb, argument, output, label, interrupted, **options))
+
+        return command
+
+    return made
 
 
 def change(
@@ -23,26 +51,18 @@ def change(
     argument: TableArgument,
     output: Output,
     label: str,
-    *values: Any,
-    interrupted: str = "Whether it was committed is not known: look with `deletekit inspect`.",
+    interrupted: str = _NOT_KNOWN,
     **options: Any,
 ) -> tuple[dk.Table, Any]:
-    """Call a verb on the table, with progress. Return the table and the verb's result.
-
-    Parameters
-    ----------
-    label: what the progress shows.
-    values, options: the verb's arguments after the table.
-    interrupted: what to print if Ctrl-C ends the verb.
-    """
+    """Call a verb on the table, with progress. Return the table and the verb's result."""
     table = argument.open()
     if not options.get("dry_run"):
         when_interrupted(interrupted)
     if "engine" not in signature(verb).parameters:
         with output.waiting(label):
-            return table, verb(table, *values, **options)
+            return table, verb(table, **options)
     with output.engine(label) as engine:
-        return table, verb(table, *values, engine=engine, **options)
+        return table, verb(table, engine=engine, **options)
 
 
 def change_answer(
@@ -67,9 +87,15 @@ def change_answer(
         yield from file_lists(files, table.location, dry_run=result.dry_run)
         for part in parts:
             yield from part
-        yield from nothing_changed(result.dry_run)
+        if result.dry_run:
+            yield Text("\nNothing was changed.", style="bold")
 
     return Answer(document={"table": table.name, **result_fields(result), **more}, text=text(), exit_code=exit_code)
+
+
+def done(result: Any, what: str) -> str:
+    """Return what was done, such as `removed`, or would be."""
+    return f"would be {what}" if result.dry_run else what
 
 
 def result_fields(result: Any, *, without: str = "") -> dict[str, Any]:
@@ -81,9 +107,9 @@ def file_lists(
     files: Mapping[tuple[str, str], Sequence[str]], location: str, *, dry_run: bool
 ) -> Iterator[RenderableType]:
     """Yield lists of files, each under its title and what was done with them; empty lists are left out."""
-    for (title, done), paths in files.items():
+    for (title, what), paths in files.items():
         if paths:
-            yield heading(f"{title} {'to be ' if dry_run else ''}{done} ({len(paths):,})")
+            yield heading(f"{title} {'to be ' if dry_run else ''}{what} ({len(paths):,})")
             yield from some([Unbroken(short(path, location)) for path in paths])
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 import deletekit as dk
 from deletekit.cli.changes import change
-from deletekit.cli.options import TableAnswerCommand, branch_option
+from deletekit.cli.options import TableAnswerCommand, branch_option, choice_option, repeated_option
 from deletekit.cli.printer import Facts, Unbroken, bold, heading, pairs, some
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
@@ -23,31 +23,21 @@ if TYPE_CHECKING:
     from deletekit.cli.stored_values import StoredValues
     from deletekit.engines.local import Engine
 
+_MODE = f"{', '.join(DELETE_MODES[:-1])} or {DELETE_MODES[-1]}.  [default: the table's write.delete.mode]"
+_EQUALITY_FIELD = "Key column of equality deletes; repeatable.  [default: the columns in WHERE]"
+_GRANULARITY = "Write one position delete file for each of these.  [default: the table's write.delete.granularity]"
+_INTERRUPTED = "Whether the delete was committed is not known: look with `deletekit inspect`."
+
 
 @click.command(cls=TableAnswerCommand, short_help="Delete rows in one commit, in any mode.")
 @click.argument("where")
-@click.option(
-    "--mode",
-    type=click.Choice(DELETE_MODES),
-    metavar="MODE",
-    help=f"{', '.join(DELETE_MODES[:-1])} or {DELETE_MODES[-1]}.  [default: the table's write.delete.mode]",
-)
+@choice_option("--mode", DELETE_MODES, _MODE, metavar="MODE")
 @branch_option("commit to")
-@click.option(
-    "--equality-field",
-    "equality_fields",
-    multiple=True,
-    metavar="COLUMN",
-    help="Key column of equality deletes; repeatable.  [default: the columns in WHERE]",
-)
-@click.option(
-    "--granularity",
-    type=click.Choice(("file", "partition")),
-    help="Write one position delete file for each of these.  [default: the table's write.delete.granularity]",
-)
+@repeated_option("--equality-field", "equality_fields", "COLUMN", _EQUALITY_FIELD)
+@choice_option("--granularity", ("file", "partition"), _GRANULARITY)
 @click.option("--with-rows", is_flag=True, help="Store the deleted rows in position delete files too.")
 @click.option("--dry-run", is_flag=True, help="Plan the whole delete, say what would be done, and write nothing.")
-def delete(argument: TableArgument, output: Output, where: str, *, dry_run: bool, **options: Any) -> Answer:
+def delete(argument: TableArgument, output: Output, where: str, *, ref: str, dry_run: bool, **options: Any) -> Answer:
     """Delete the rows for which WHERE is true, in one commit, and show what was written.
 
     WHERE is as in SQL: "id in (1, 3)", "name is null and value > 10"; "true" means every row.
@@ -62,25 +52,26 @@ def delete(argument: TableArgument, output: Output, where: str, *, dry_run: bool
       deletekit delete --catalog prod demo.users "value > 10" --dry-run
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     if dry_run:
-        return _dry_run(argument.open(), where, options, output)
-    warning = "Whether the delete was committed is not known: look with `deletekit inspect`."
-    table, commit = change(dk.delete, argument, output, "Deleting", where, interrupted=warning, **options)
-    document = {"table": table.name, "ref": options["ref"], **_document(commit)}
-    return Answer(document=document, text=_text(table, options["ref"], commit))
+        return _dry_run(argument.open(), where, ref, options, output)
+    options |= {"where": where, "ref": ref}
+    table, commit = change(dk.delete, argument, output, "Deleting", _INTERRUPTED, **options)
+    return Answer(document={"table": table.name, "ref": ref, **_document(commit)}, text=_text(table, ref, commit))
 
 
-def _dry_run(table: dk.Table, where: str, options: Mapping[str, Any], output: Output) -> Answer:
+def _dry_run(table: dk.Table, where: str, ref: str, options: Mapping[str, Any], output: Output) -> Answer:
     # They import the table layer, which the help of this command does not need.
+    from deletekit.commit.planned_change import plan_change  # noqa: PLC0415
     from deletekit.commit.swap import would_commit  # noqa: PLC0415
-    from deletekit.verbs.delete import plan_delete  # noqa: PLC0415
+    from deletekit.verbs.delete import DeletePlan  # noqa: PLC0415
 
     with output.engine("Trying the delete") as engine:
-        commit = would_commit(plan_delete(table, where, engine=engine, dry_run=True, **options))
+        plan = DeletePlan(where=where, engine=engine, **options)
+        commit = would_commit(plan_change(table, plan, ref=ref, dry_run=True))
     with output.engine("Counting rows") as engine:
-        rows = _matching_rows(table, where, options["ref"], engine)
+        rows = _matching_rows(table, where, ref, engine)
     document = {
         "table": table.name,
-        "ref": options["ref"],
+        "ref": ref,
         "dry_run": True,
         "rows": rows.total(),
         "data_files": len(rows),
@@ -121,11 +112,8 @@ def _text(table: dk.Table, ref: str, commit: dk.Commit) -> Iterator[RenderableTy
         yield bold(f"No row of {table.name} matches: nothing was committed.")
         return
     yield bold(f"Deleted from {table.name}")
-    rows = {
-        "snapshot": f"{commit.snapshot_id} on {ref}",
-        "sequence": commit.sequence_number,
-        "operation": commit.operation,
-    }
+    rows = {"snapshot": f"{commit.snapshot_id} on {ref}", "sequence": commit.sequence_number}
+    rows["operation"] = commit.operation
     if commit.attempts > 1:
         rows["attempts"] = f"{commit.attempts}: other commits came first"
     yield pairs(rows)

@@ -1,7 +1,5 @@
 """The commands `sync-delta`, `clean-up-delta` and `repack`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,11 +7,13 @@ import click
 from rich.console import RenderableType
 
 import deletekit as dk
-from deletekit.cli.changes import change, change_answer, failures, file_lists
+from deletekit.cli.changes import change_answer, change_command, failures, file_lists
 from deletekit.cli.options import (
     TableAnswerCommand,
     branch_option,
+    choice_option,
     dry_run_option,
+    number_option,
     older_than_option,
     when_interrupted,
 )
@@ -30,6 +30,11 @@ _READERS = {
 }
 """Which programs read vectors that lie in Delta's own files."""
 
+_VECTORS = "Copy Delta's vectors into Puffin files, or refer to them where they are (format version 3)."
+_COMMITS = "Make one snapshot for all new versions, or one for each."
+_DELETE_DIRECTORY = "Folder of delete files.  [default: deletion-vectors below the table's]"
+_ORPHAN_HOURS = "Remove files of failed syncs that are older; a running sync must be younger."
+
 
 class _SyncCommand(TableAnswerCommand):
     """A command with SOURCE before TABLE."""
@@ -40,33 +45,16 @@ class _SyncCommand(TableAnswerCommand):
 
 
 @click.command(cls=_SyncCommand, short_help="Follow a Delta table, deletes included.")
-@click.option("--version", type=click.IntRange(min=0), metavar="N", help="Delta version.  [default: the latest]")
-@click.option(
-    "--format-version", type=click.IntRange(2, 3), metavar="N", help="Format version of a new table.  [default: 3]"
-)
-@click.option(
-    "--deletion-vectors",
-    type=click.Choice(("copy", "reference")),
-    default="copy",
-    show_default=True,
-    help="Copy Delta's vectors into Puffin files, or refer to them where they are (format version 3).",
-)
-@click.option(
-    "--commits",
-    type=click.Choice(("coalesce", "each")),
-    default="coalesce",
-    show_default=True,
-    help="Make one snapshot for all new versions, or one for each.",
-)
+@number_option("--version", "Delta version.  [default: the latest]", click.IntRange(min=0))
+@number_option("--format-version", "Format version of a new table.  [default: 3]", click.IntRange(2, 3))
+@choice_option("--deletion-vectors", ("copy", "reference"), _VECTORS, default="copy")
+@choice_option("--commits", ("coalesce", "each"), _COMMITS, default="coalesce")
 @click.option("--location", metavar="DIR", help="Folder of a new table.  [default: below the warehouse]")
-@click.option(
-    "--delete-directory", metavar="DIR", help="Folder of delete files.  [default: deletion-vectors below the table's]"
-)
+@click.option("--delete-directory", metavar="DIR", help=_DELETE_DIRECTORY)
 @click.option("--time-zone", metavar="ZONE", help="Zone of partition timestamps that name none.  [default: UTC]")
 @click.option(
     "--check-data-files/--trust-log",
     default=True,
-    show_default=True,
     help="Compare the size of each new data file with the log; its rows and ids are always checked.",
 )
 @click.option("--force", is_flag=True, help="Sync even if someone else changed the table; their changes are undone.")
@@ -105,18 +93,11 @@ def sync_delta(argument: TableArgument, output: Output, source: str, **options: 
     return Answer(document=document, text=text())
 
 
-@click.command(cls=TableAnswerCommand, short_help="Remove what syncs left behind.")
+@change_command("Cleaning up", "Remove what syncs left behind.", "")
 @older_than_option
-@click.option(
-    "--orphan-hours",
-    type=float,
-    default=72,
-    show_default=True,
-    metavar="N",
-    help="Remove files of failed syncs that are older; a running sync must be younger.",
-)
+@click.option("--orphan-hours", type=float, default=72, metavar="N", help=_ORPHAN_HOURS)
 @dry_run_option
-def clean_up_delta(argument: TableArgument, output: Output, *, dry_run: bool, **options: Any) -> Answer:
+def clean_up_delta(table: dk.Table, result: dk.DeltaCleanUp) -> Answer:
     """Expire old snapshots of a table that sync-delta made, and remove its own files, never Delta's files.
 
     \b
@@ -124,10 +105,7 @@ def clean_up_delta(argument: TableArgument, output: Output, *, dry_run: bool, **
       deletekit clean-up-delta --warehouse wh demo.users --dry-run
       deletekit clean-up-delta --catalog prod demo.users --older-than 2026-01-31
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    table, result = change(
-        dk.clean_up_delta, argument, output, "Cleaning up", interrupted="", dry_run=dry_run, **options
-    )
-    verb = "would expire" if dry_run else "expired"
+    verb = "would expire" if result.dry_run else "expired"
     return change_answer(
         table,
         result,
@@ -137,16 +115,15 @@ def clean_up_delta(argument: TableArgument, output: Output, *, dry_run: bool, **
     )
 
 
-@click.command(cls=TableAnswerCommand, short_help="Copy vectors into true Puffin files.")
+@change_command("Repacking", "Copy vectors into true Puffin files.")
 @branch_option("commit to")
-def repack(argument: TableArgument, output: Output, **options: Any) -> Answer:
+def repack(table: dk.Table, result: dk.RepackedVectors) -> Answer:
     """Copy deletion vectors that lie in files without a Puffin footer (Delta's, UniForm's) into Puffin files.
 
     \b
     Examples:
       deletekit repack --warehouse wh demo.users
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    table, result = change(dk.repack, argument, output, "Repacking", **options)
     document = {
         "table": table.name,
         "vectors": result.vectors,

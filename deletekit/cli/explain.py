@@ -11,6 +11,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 import deletekit as dk
+from deletekit.cli.changes import result_fields
 from deletekit.cli.options import TableAnswerCommand, limit_option, snapshot_options
 from deletekit.cli.printer import Prose, Unbroken
 from deletekit.cli.table_argument import TableArgument
@@ -52,25 +53,10 @@ def explain(
 
 def _document(found: dk.Explanation) -> dict[str, Any]:
     versions = [
-        {
-            "live": None if v.unknown else v.live,
-            "row": v.row,
-            "data_file": v.data_file,
-            "position": v.position,
-            "sequence_number": v.sequence_number,
-            "verdict": v.verdict,
-            "hidden_by": v.hidden_by,
-            "spared_by": v.spared_by,
-            "unread": _unread(v.unread),
-        }
+        {"live": None if v.unknown else v.live, "verdict": v.verdict, **result_fields(v), "unread": _unread(v.unread)}
         for v in found
     ]
-    return {
-        "table": found.table,
-        "snapshot_id": found.snapshot_id,
-        "versions": versions,
-        "unread": _unread(found.unread),
-    }
+    return {**result_fields(found), "versions": versions, "unread": _unread(found.unread)}
 
 
 def _unread(files: Sequence[UnreadFile]) -> list[dict[str, str]]:

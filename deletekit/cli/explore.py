@@ -1,16 +1,13 @@
 """The command `explore`."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 
 import click
 
-from deletekit.cli.options import TableCommand, traceback_option
+from deletekit.cli.options import TableCommand
 from deletekit.cli.table_argument import TableArgument
-from deletekit.course.lessons import LANGUAGES
-from deletekit.course.translations import Messages
+from deletekit.course.translations import LANGUAGES, Messages
 from deletekit.course.views.page_text import page_text
 from deletekit.errors import InvalidInputError
 from deletekit.safe_text import plain
@@ -29,7 +26,6 @@ from deletekit.safe_text import plain
 )
 @click.option("--lang", type=click.Choice(LANGUAGES), help="Language of the page.  [default: DELETEKIT_LANG, or en]")
 @click.option("--overwrite", is_flag=True, help="Replace FILE where it exists.")
-@traceback_option
 def explore(
     argument: TableArgument, target: Path | None, *, snapshot: str | None, lang: str | None, overwrite: bool
 ) -> None:

@@ -1,7 +1,5 @@
 """Print a table's metadata as text: format version, schema, specs, properties, snapshots and refs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

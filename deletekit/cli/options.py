@@ -1,8 +1,5 @@
-"""Options that several commands share, and the two kinds of commands: with a table as argument, and without."""
+"""Options that several commands share, and the kinds of commands: plain, with an answer, and on a table."""
 
-from __future__ import annotations
-
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,8 +11,11 @@ from deletekit.cli.terminal import Output
 Callback = Callable[..., Any]
 Decorator = Callable[[Callback], Callback]
 
-_TRACEBACK = "deletekit.traceback"
-_INTERRUPTED = "deletekit.interrupted"
+TRACEBACK = "deletekit.traceback"
+"""Where a click context holds whether `--traceback` was given."""
+INTERRUPTED = "deletekit.interrupted"
+"""Where it holds the warning to print if Ctrl-C ends the command."""
+_ONE_OF = "deletekit_one_of"
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -26,9 +26,8 @@ def time_of(text: str) -> int | str:
     return int(text) if text.isascii() and text.isdigit() else text
 
 
-def key_values(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+def key_values(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     """Return repeated KEY=VALUE options as one mapping (a callback of click)."""
-    del context
     pairs = {}
     for value in values:
         key, equals, text = value.partition("=")
@@ -39,13 +38,8 @@ def key_values(context: click.Context, parameter: click.Parameter, values: tuple
     return pairs
 
 
-def _remember_traceback(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    del parameter
-    context.meta[_TRACEBACK] = value
-
-
-def _parameters(decorator: Decorator) -> list[click.Parameter]:
-    return click.command()(decorator(lambda: None)).params
+def _remember_traceback(context: click.Context, _: click.Parameter, value: bool) -> None:
+    context.meta[TRACEBACK] = value
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
@@ -53,32 +47,40 @@ def _parameters(decorator: Decorator) -> list[click.Parameter]:
 
 def branch_option(what: str) -> Decorator:
     """Add `--ref` with the default main; `what` says what happens to the branch."""
-    return click.option("--ref", default="main", show_default=True, metavar="BRANCH", help=f"Branch to {what}.")
+    return click.option("--ref", default="main", metavar="BRANCH", help=f"Branch to {what}.")
 
 
 def limit_option(what: str) -> Decorator:
     """Add `--limit`: print at most so many of something."""
-    limit = click.IntRange(min=0)
-    return click.option(
-        "--limit", type=limit, default=50, show_default=True, metavar="N", help=f"{what} to show; 0 shows all."
-    )
+    number = click.IntRange(min=0)
+    return click.option("--limit", type=number, default=50, metavar="N", help=f"{what} to show; 0 shows all.")
 
 
-def catalog_property_option(what: str) -> Decorator:
-    """Add `-p KEY=VALUE`, repeatable, as the mapping `properties`."""
-    return click.option(
-        "-p", "--property", "properties", multiple=True, metavar="KEY=VALUE", callback=key_values, help=what
-    )
+def number_option(name: str, what: str, kind: Any = int, metavar: str = "N") -> Decorator:
+    """Add an option that takes a number."""
+    return click.option(name, type=kind, metavar=metavar, help=what)
 
 
-traceback_option = click.option(
-    "--traceback",
-    is_flag=True,
-    expose_value=False,
-    is_eager=True,
-    callback=_remember_traceback,
-    help="If something fails, show where in the code.",
-)
+def repeated_option(name: str, argument: str, metavar: str, what: str, **more: Any) -> Decorator:
+    """Add an option that may be given several times."""
+    return click.option(name, argument, multiple=True, metavar=metavar, help=what, **more)
+
+
+def choice_option(name: str, choices: Sequence[str], what: str, **more: Any) -> Decorator:
+    """Add an option that takes one of some words."""
+    return click.option(name, type=click.Choice(choices), help=what, **more)
+
+
+def one_of(message: str, *names: str, needed: bool = False) -> Decorator:
+    """Let an AnswerCommand refuse more than one of these options, and none of them if one is needed."""
+
+    def decorated(command: Callback) -> Callback:
+        vars(command)[_ONE_OF] = message, names, needed
+        return command
+
+    return decorated
+
+
 dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
 older_than_option = click.option(
     "--older-than",
@@ -86,85 +88,91 @@ older_than_option = click.option(
     metavar="TIME",
     help="ISO 8601 (UTC unless it names a zone), or milliseconds since 1970.",
 )
-other_locations_option = click.option(
+other_locations_option = repeated_option(
     "--other-location",
     "other_locations",
-    multiple=True,
-    metavar="DIR",
-    help="Treat files of this folder as the table's too, so they may be removed; repeatable.",
+    "DIR",
+    "Treat files of this folder as the table's too, so they may be removed; repeatable.",
 )
 
 
 def snapshot_options(command: Callback) -> Callback:
     """Add the options that choose a snapshot to read. At most one of them may be given."""
-
-    @click.option("--snapshot", "snapshot_id", type=int, metavar="ID", help="Read the snapshot with this id.")
-    @click.option("--ref", metavar="NAME", help="Read the head of this branch or tag.  [default: main]")
-    @click.option(
-        "--as-of",
-        type=time_of,
-        metavar="TIME",
-        help="Read what was current on main then: ISO 8601 (UTC unless it names a zone), or milliseconds since 1970.",
-    )
-    @functools.wraps(command)
-    def with_one_snapshot(**options: Any) -> Any:
-        if len(options.keys() & {"snapshot_id", "ref", "as_of"}) > 1:
-            raise click.UsageError("--snapshot, --ref and --as-of each choose a snapshot; give one of them.")
-        return command(**options)
-
-    return with_one_snapshot
+    as_of = "Read what was current on main then: ISO 8601 (UTC unless it names a zone), or milliseconds since 1970."
+    only_one = "--snapshot, --ref and --as-of each choose a snapshot; give one of them."
+    for decorator in (
+        one_of(only_one, "snapshot_id", "ref", "as_of"),
+        click.option("--as-of", type=time_of, metavar="TIME", help=as_of),
+        click.option("--ref", metavar="NAME", help="Read the head of this branch or tag.  [default: main]"),
+        click.option("--snapshot", "snapshot_id", type=int, metavar="ID", help="Read the snapshot with this id."),
+    ):
+        command = decorator(command)
+    return command
 
 
-_TABLE_PARAMETERS: list[click.Parameter] = [
-    click.Argument(["table"], metavar="TABLE"),
-    click.Option(
-        ["--warehouse"], metavar="DIR", help="TABLE is namespace.table in the embedded catalog of this directory."
-    ),
-    click.Option(
-        ["--catalog-name"],
-        metavar="NAME",
-        help="Name of the embedded catalog; Spark and others must use the same.  [default: local]",
-    ),
-    click.Option(
-        ["--catalog"],
-        metavar="NAME",
-        help="TABLE is namespace.table in this pyiceberg catalog (~/.pyiceberg.yaml, ...).",
-    ),
-    *_parameters(
-        catalog_property_option(
-            "Property of --catalog (uri=..., type=rest), or of the storage of a metadata file. Repeatable."
-        )
-    ),
-]
-_OUTPUT_PARAMETERS: list[click.Parameter] = [
+_PROPERTY: tuple[Any, ...] = ("-p", "--property", "properties")
+_KEY_VALUES: dict[str, Any] = {"multiple": True, "metavar": "KEY=VALUE", "callback": key_values}
+_PROPERTIES = "Property of --catalog (uri=..., type=rest){}. Repeatable."
+
+catalog_property_option = click.option(*_PROPERTY, help=_PROPERTIES.format(""), **_KEY_VALUES)
+
+_TRACEBACK_OPTION = click.Option(
+    ["--traceback"],
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_remember_traceback,
+    help="If something fails, show where in the code.",
+)
+_OUTPUT_OPTIONS = (
     click.Option(["--json", "as_json"], is_flag=True, help="Print the result as JSON."),
     click.Option(["-q", "--quiet"], is_flag=True, help="Show no progress."),
-    *_parameters(traceback_option),
-]
+)
+_EMBEDDED = "TABLE is namespace.table in the embedded catalog of this directory."
+_NAME = "Name of the embedded catalog; Spark and others must use the same.  [default: local]"
+_CATALOG = "TABLE is namespace.table in this pyiceberg catalog (~/.pyiceberg.yaml, ...)."
+_TABLE_PARAMETERS = (
+    click.Argument(["table"], metavar="TABLE"),
+    click.Option(["--warehouse"], metavar="DIR", help=_EMBEDDED),
+    click.Option(["--catalog-name"], metavar="NAME", help=_NAME),
+    click.Option(["--catalog"], metavar="NAME", help=_CATALOG),
+    click.Option(_PROPERTY, help=_PROPERTIES.format(", or of the storage of a metadata file"), **_KEY_VALUES),
+)
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
-class AnswerCommand(click.Command):
+class Command(click.Command):
+    """A command that prints by itself."""
+
+    def __init__(self, name: str | None, *, params: Sequence[click.Parameter] = (), **settings: Any) -> None:
+        super().__init__(name, params=[*params, _TRACEBACK_OPTION], **settings)
+
+
+class AnswerCommand(Command):
     """A command whose function takes `output` and returns an `Answer`, which is printed as text or JSON.
 
     An option that is not given is not passed on: the default of the function, or of the verb that it calls, holds.
     """
 
     def __init__(self, name: str | None, *, params: Sequence[click.Parameter] = (), **settings: Any) -> None:
-        super().__init__(name, params=[*params, *_OUTPUT_PARAMETERS], **settings)
+        super().__init__(name, params=[*params, *_OUTPUT_OPTIONS], **settings)
 
     def invoke(self, ctx: click.Context) -> None:
         output = Output(ctx.params.pop("as_json"), ctx.params.pop("quiet"))
         ctx.params = {name: value for name, value in ctx.params.items() if value is not None and value != ()}
+        message, names, needed = getattr(self.callback, _ONE_OF, ("", (), False))
+        given = sum(name in ctx.params and ctx.params[name] is not False for name in names)
+        if given > 1 or (needed and not given):
+            raise click.UsageError(message, ctx)
         ctx.params["output"] = output
         answer = super().invoke(ctx)
         output.show(answer)
         ctx.exit(answer.exit_code)
 
 
-class TableCommand(click.Command):
+class TableCommand(Command):
     """A command on one table, which its function takes as `argument`."""
 
     def __init__(self, name: str | None, *, params: Sequence[click.Parameter] = (), **settings: Any) -> None:
@@ -184,19 +192,6 @@ class TableAnswerCommand(TableCommand, AnswerCommand):
     """A command on one table that returns an `Answer`."""
 
 
-# --- what the handler of errors asks for ------------------------------------------------------------------------------
-
-
 def when_interrupted(warning: str) -> None:
     """Print this warning if Ctrl-C ends the command from here on."""
-    click.get_current_context().meta[_INTERRUPTED] = warning
-
-
-def interrupted(context: click.Context) -> str:
-    """Return the warning to print after Ctrl-C."""
-    return str(context.meta.get(_INTERRUPTED, ""))
-
-
-def with_traceback(context: click.Context) -> bool:
-    """Return whether `--traceback` was given."""
-    return bool(context.meta.get(_TRACEBACK))
+    click.get_current_context().meta[INTERRUPTED] = warning

@@ -1,39 +1,27 @@
 """The command `pipeline`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.text import Text
 
-from deletekit.cli.options import AnswerCommand, catalog_property_option
+from deletekit.cli.options import AnswerCommand, catalog_property_option, choice_option
 from deletekit.cli.terminal import Answer, Output
 from deletekit.safe_text import plain
+
+_FORMAT_VERSION = "Format version: 2 deletes rows by position delete files, 3 by deletion vectors."
+_CATALOG = "pyiceberg catalog for the table.  [default: an embedded one in DIRECTORY]"
 
 
 @click.command(cls=AnswerCommand, short_help="Run a restartable pipeline on Spark.")
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--master", metavar="URL", help="Spark's master.  [default: local[2], or spark-submit's]")
-@click.option(
-    "--days", type=click.IntRange(1, 30), default=7, show_default=True, metavar="N", help="Days of changes, 1 to 30."
-)
-@click.option(
-    "--format-version",
-    type=click.Choice(["2", "3"]),
-    default="3",
-    show_default=True,
-    metavar="2|3",
-    help="Format version: 2 deletes rows by position delete files, 3 by deletion vectors.",
-)
-@click.option(
-    "--table", default="pipeline.flights", show_default=True, metavar="NAME", help="namespace.table to create."
-)
-@click.option(
-    "--catalog", metavar="NAME", help="pyiceberg catalog for the table.  [default: an embedded one in DIRECTORY]"
-)
-@catalog_property_option("Property of --catalog (uri=..., type=rest). Repeatable.")
+@click.option("--days", type=click.IntRange(1, 30), default=7, metavar="N", help="Days of changes, 1 to 30.")
+@choice_option("--format-version", ("2", "3"), _FORMAT_VERSION, default="3", metavar="2|3")
+@click.option("--table", default="pipeline.flights", metavar="NAME", help="namespace.table to create.")
+@click.option("--catalog", metavar="NAME", help=_CATALOG)
+@catalog_property_option
 def pipeline(
     output: Output,
     directory: Path,

@@ -79,11 +79,6 @@ def _cell(value: Any) -> Text | Prose:
     return value if isinstance(value, Text | Prose) else Text(plain(value))
 
 
-def nothing_changed(dry_run: bool) -> list[RenderableType]:
-    """Return the last line of a dry run, or no line."""
-    return [Text("\nNothing was changed.", style="bold")] if dry_run else []
-
-
 class Facts:
     """Short facts in one line; if they do not fit, the line is folded between two facts."""
 
@@ -91,8 +86,7 @@ class Facts:
         self._facts = [plain(fact) for fact in facts if fact]
         self._style = style
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         line = Text(style=self._style, overflow="fold")
         for i, fact in enumerate(self._facts):
             last = i == len(self._facts) - 1
@@ -102,8 +96,7 @@ class Facts:
             line.append(f" · {fact}" if line else fact)
         yield line
 
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        del console
+    def __rich_measure__(self, _: Console, options: ConsoleOptions) -> Measurement:
         return Measurement(1, min(cell_len(" · ".join(self._facts)), options.max_width))
 
 
@@ -113,13 +106,11 @@ class Unbroken:
     def __init__(self, *parts: str | tuple[str, str]) -> None:
         self._text = Text.assemble(*(plain(p) if isinstance(p, str) else (plain(p[0]), p[1]) for p in parts))
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         pieces = chop_cells(self._text.plain, options.max_width)
         yield from self._text.divide(list(accumulate(map(len, pieces)))[:-1])
 
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        del console
+    def __rich_measure__(self, _: Console, options: ConsoleOptions) -> Measurement:
         return Measurement(1, min(self._text.cell_len, options.max_width))
 
 
@@ -131,8 +122,7 @@ class Unfolded:
         self._style = style
         self._indent = indent
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del options
+    def __rich_console__(self, console: Console, _: ConsoleOptions) -> RenderResult:
         yield Segment(" " * self._indent)
         yield Segment(self._text, console.get_style(self._style))
         yield Segment.line()
@@ -147,7 +137,6 @@ class Prose:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from console.render(self._text, options.update(width=min(options.max_width, _PROSE_WIDTH)))
 
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        del console
+    def __rich_measure__(self, _: Console, options: ConsoleOptions) -> Measurement:
         longest = min(self._text.cell_len, options.max_width, _PROSE_WIDTH)
         return Measurement(min(longest, 20), longest)

@@ -1,7 +1,5 @@
 """The command `repair`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,7 +9,7 @@ from rich.text import Text
 
 import deletekit as dk
 from deletekit.cli.changes import change, result_fields
-from deletekit.cli.options import TableAnswerCommand, branch_option
+from deletekit.cli.options import TableAnswerCommand, branch_option, repeated_option
 from deletekit.cli.printer import Prose, bold, heading, indented, pairs
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
@@ -29,16 +27,11 @@ KINDS = (
     "dropped-equality-delete",
 )
 
+_KINDS = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}; repeatable.  [default: all but the last]"
+
 
 @click.command(cls=TableAnswerCommand, short_help="Repair damage without changing a row.")
-@click.option(
-    "--kind",
-    "kinds",
-    type=click.Choice(KINDS),
-    multiple=True,
-    metavar="KIND",
-    help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}; repeatable.  [default: all but the last]",
-)
+@repeated_option("--kind", "kinds", "KIND", _KINDS, type=click.Choice(KINDS))
 @branch_option("repair")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and write nothing.")
 def repair(argument: TableArgument, output: Output, *, dry_run: bool, **options: Any) -> Answer:

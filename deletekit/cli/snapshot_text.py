@@ -1,7 +1,5 @@
 """Print a snapshot as text: its summary, its manifest list, the manifests' entries, and what its deletes hold."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -43,7 +41,8 @@ class SnapshotText:
         if snapshot is None:
             return
         yield heading(f"Snapshot {snapshot['snapshot-id']}", f"{moment(snapshot['timestamp-ms'])} UTC")
-        yield pairs(self._facts(snapshot))
+        names = ("sequence-number", "parent-snapshot-id", "schema-id", "first-row-id", "added-rows")
+        yield pairs({n.replace("-", " "): snapshot[n] for n in names if snapshot.get(n) is not None})
         yield heading("Summary")
         yield pairs(dict(snapshot["summary"]))
         yield heading(
@@ -53,22 +52,14 @@ class SnapshotText:
         if "deletes" in self._shown:
             yield from self._deletes()
 
-    def _facts(self, snapshot: Json) -> dict[str, Any]:
-        names = ("sequence-number", "parent-snapshot-id", "schema-id", "first-row-id", "added-rows")
-        return {n.replace("-", " "): snapshot[n] for n in names if snapshot.get(n) is not None}
-
     # --- manifests ----------------------------------------------------------------------------------------------------
 
     def _manifests(self) -> Iterator[RenderableType]:
         both = list(zip(self._shown["manifest-list"], self._shown["manifests"], strict=True))
-        some, left = first(both, self._limit)
-        for i, (listed, manifest) in enumerate(some):
-            yield from [Text()] if i else []
-            yield self._manifest(listed, manifest)
-        if left:
-            yield _more(left, "manifests")
+        yield from self._spaced(both, self._manifest, "manifests")
 
-    def _manifest(self, listed: Json, manifest: Json) -> RenderableType:
+    def _manifest(self, both: tuple[Json, Json]) -> RenderableType:
+        listed, manifest = both
         kind = "deletes" if listed["content"] == 1 else "data"
         sequence, oldest = listed["sequence_number"], listed["min_sequence_number"]
         facts = Facts(
@@ -112,12 +103,11 @@ class SnapshotText:
             # A vector that cannot be read is shown alone: perhaps its file's footer is damaged.
             own = str(len(by_path)) if "error" in delete else ""
             by_path.setdefault(delete["data_file"]["file_path"] + own, []).append(delete)
-        some, left = first(list(by_path.values()), self._limit)
-        for i, inside in enumerate(some):
-            yield from [Text()] if i else []
-            yield self._puffin(inside) if "puffin" in inside[0] else self._delete(inside[0])
-        if left:
-            yield _more(left, "files")
+        yield from self._spaced(
+            list(by_path.values()),
+            lambda inside: self._puffin(inside) if "puffin" in inside[0] else self._delete(inside[0]),
+            "files",
+        )
 
     def _puffin(self, vectors: Sequence[Json]) -> RenderableType:
         """Return a Puffin file: what its footer says, and below it the deletion vectors of this snapshot."""
@@ -133,13 +123,12 @@ class SnapshotText:
     def _vector(self, vector: Json, blobs: Mapping[tuple[int, int], Json]) -> RenderableType:
         file = vector["data_file"]
         blob = blobs.get((file["content_offset"], file["content_size_in_bytes"]))
-        lines = [
+        return Group(
             Facts(*self._stored.file_facts(file), f"sequence {vector['sequence_number']}"),
             self._of(file["referenced_data_file"]),
             self._positions(vector["positions"], file["record_count"], cut=vector["truncated"]),
             self._blob(blob, file) if blob else Text("the footer has no blob there", style="red"),
-        ]
-        return Group(*lines)
+        )
 
     def _blob(self, blob: Json, file: Json) -> RenderableType:
         """Return what the footer says of a vector."""
@@ -166,19 +155,22 @@ class SnapshotText:
             tree.add(_unread(delete["error"]))
             return tree
         if "rows" in delete:
-            tree.add(self._keys(file, delete["rows"]))
-            left = file["record_count"] - len(first(delete["rows"], self._limit)[0])
-            if left > 0:
-                tree.add(_more(left, "keys"))
+            rows = first(delete["rows"], self._limit)[0]
+            names = list(dict.fromkeys(name for row in rows for name in row))
+            cells = [[self._stored.key(file, name, row.get(name)) for name in names] for row in rows]
+            tree.add(grid(names, cells, indent=0))
+            if file["record_count"] > len(rows):
+                tree.add(_more(file["record_count"] - len(rows), "keys"))
             return tree
-        by_file = list(delete["positions_by_file"].items())
+        by_file, cut = list(delete["positions_by_file"].items()), delete["truncated"]
         # A list that was cut does not say how many positions there are.
         total = file["record_count"] if len(by_file) == 1 else None
-        cut = delete["truncated"]
-        return self._grown(tree, by_file, lambda item: self._in_file(item[0], item[1], total, cut=cut), "data files")
 
-    def _in_file(self, path: str, positions: Sequence[int], total: int | None, *, cut: bool) -> RenderableType:
-        return Group(self._of(path), self._positions(positions, total if cut else len(positions), cut=cut))
+        def in_file(item: tuple[str, Sequence[int]]) -> RenderableType:
+            path, positions = item
+            return Group(self._of(path), self._positions(positions, total if cut else len(positions), cut=cut))
+
+        return self._grown(tree, by_file, in_file, "data files")
 
     def _positions(self, positions: Sequence[int], total: int | None, *, cut: bool) -> RenderableType:
         some, left = first(list(runs(positions)), self._limit)
@@ -188,15 +180,19 @@ class SnapshotText:
             text.append(f", … ({many}; --limit 0 shows them)", style="dim")
         return text
 
-    def _keys(self, file: Json, rows: Sequence[Json]) -> RenderableType:
-        some = first(rows, self._limit)[0]
-        names = list(dict.fromkeys(name for row in some for name in row))
-        return grid(names, [[self._stored.key(file, name, row.get(name)) for name in names] for row in some], indent=0)
-
     # --- helpers ------------------------------------------------------------------------------------------------------
 
     def _tree(self, *lines: RenderableType) -> Tree:
         return Tree(Group(*lines), guide_style="dim")
+
+    def _spaced(self, items: Sequence[_T], view: Callable[[_T], RenderableType], what: str) -> Iterator[RenderableType]:
+        """Yield each item, up to the limit, with empty lines between them."""
+        some, left = first(items, self._limit)
+        for i, item in enumerate(some):
+            yield from [Text()] if i else []
+            yield view(item)
+        if left:
+            yield _more(left, what)
 
     def _grown(self, tree: Tree, items: Sequence[_T], view: Callable[[_T], RenderableType], what: str) -> Tree:
         """Add a branch to the tree for each item, up to the limit."""

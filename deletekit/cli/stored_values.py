@@ -1,7 +1,5 @@
 """Show what manifests store as text: partition tuples, column bounds, and what a file holds."""
 
-from __future__ import annotations
-
 import base64
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +24,7 @@ from deletekit.cli.printer import grid
 from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.safe_text import count, literal, plain, size
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.reserved_fields import POSITION_DELETE_FIELDS
+from deletekit.table.types import POSITION_DELETE_FIELDS
 
 _STORED_AS_BYTES = (DecimalType, UUIDType, FixedType, BinaryType)
 _COUNTS = ("value_counts", "null_value_counts", "nan_value_counts")

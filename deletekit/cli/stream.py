@@ -1,7 +1,5 @@
 """The commands `stream`, `sinks` and `promote`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -13,43 +11,34 @@ from rich.text import Text
 
 import deletekit as dk
 from deletekit.cli.changes import change, result_fields
-from deletekit.cli.options import TableAnswerCommand, branch_option, when_interrupted
+from deletekit.cli.options import (
+    TableAnswerCommand,
+    branch_option,
+    choice_option,
+    one_of,
+    repeated_option,
+    when_interrupted,
+)
 from deletekit.cli.printer import bold, pairs
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output, show
 from deletekit.safe_text import count, plain
 
-_key_option = click.option(
-    "--key", "equality_fields", multiple=True, metavar="COLUMN", help="Key column. Repeatable.  [default: the schema's]"
-)
+_key_option = repeated_option("--key", "equality_fields", "COLUMN", "Key column. Repeatable.  [default: the schema's]")
+_RATE = "Instead of FILES: make up so many changes per batch."
+_PROMOTION = "Delete old rows by position, or write no delete file."
 
 
 @click.command(cls=TableAnswerCommand, short_help="Apply change rows, each batch exactly once.")
+@one_of("give FILES or --rate, one of them.", "files", "rate", needed=True)
 @click.argument("files", nargs=-1)
-@click.option(
-    "--rate", type=click.IntRange(1), metavar="ROWS", help="Instead of FILES: make up so many changes per batch."
-)
-@click.option(
-    "--batches",
-    type=click.IntRange(1),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="With --rate: make so many batches.",
-)
-@click.option("--sink-id", default="cli", show_default=True, metavar="NAME", help="Name of this stream in the table.")
+@click.option("--rate", type=click.IntRange(1), metavar="ROWS", help=_RATE)
+@click.option("--batches", type=click.IntRange(1), default=10, metavar="N", help="With --rate: make so many batches.")
+@click.option("--sink-id", default="cli", metavar="NAME", help="Name of this stream in the table.")
 @_key_option
-@click.option(
-    "--mode",
-    type=click.Choice(["auto", "flink", "eq-only", "index-only"]),
-    default="auto",
-    show_default=True,
-    help="How to delete old rows.",
-)
+@choice_option("--mode", ("auto", "flink", "eq-only", "index-only"), "How to delete old rows.", default="auto")
 @branch_option("commit to")
-@click.option(
-    "--change-type", default="_change_type", show_default=True, metavar="COLUMN", help="Column of the change types."
-)
+@click.option("--change-type", default="_change_type", metavar="COLUMN", help="Column of the change types.")
 @click.option("--order", metavar="COLUMN", help="Column that orders the rows of a batch.  [default: as they come]")
 @click.option("--allow-rewind", is_flag=True, help="Apply batches even if the stream or the branch went back.")
 @click.option("--as-given", is_flag=True, help="Keep the order of FILES even if 10.parquet comes before 2.parquet.")
@@ -77,8 +66,6 @@ def stream(
       deletekit stream --warehouse wh demo.users 'changes/*.csv' --key id
       deletekit stream --warehouse wh demo.rate --rate 1000 --batches 20
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    if bool(files) == (rate is not None):
-        raise click.UsageError("give FILES or --rate, one of them.")
     table = argument.open() if rate is None else _open_or_create(argument)
     if rate is not None:
         options = {"equality_fields": ("value",), **options, "change_type": "_change_type", "order": None}
@@ -132,13 +119,7 @@ def sinks(argument: TableArgument, output: Output, *, drop: str | None = None) -
 @click.argument("branch")
 @_key_option
 @branch_option("bring it to")
-@click.option(
-    "--mode",
-    type=click.Choice(["merge-on-read", "copy-on-write"]),
-    default="merge-on-read",
-    show_default=True,
-    help="Delete old rows by position, or write no delete file.",
-)
+@choice_option("--mode", ("merge-on-read", "copy-on-write"), _PROMOTION, default="merge-on-read")
 @click.option("--reset", is_flag=True, help="Move BRANCH to the new head, so that it does not grow forever.")
 def promote(argument: TableArgument, output: Output, branch: str, **options: Any) -> Answer:
     """Bring to another branch, in one commit, what BRANCH changed since it was last promoted.
@@ -147,7 +128,7 @@ def promote(argument: TableArgument, output: Output, branch: str, **options: Any
     Examples:
       deletekit promote --warehouse wh demo.users ingestion --key id --reset
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    table, result = change(dk.stream.promote, argument, output, "Promoting", branch, **options)
+    table, result = change(dk.stream.promote, argument, output, "Promoting", branch=branch, **options)
     promoted = result.commit is not None
     document = {"table": table.name, **result_fields(result, without="commit"), "promoted": promoted}
     if not promoted:

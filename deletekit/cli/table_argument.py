@@ -1,7 +1,5 @@
 """Open the table or catalog that a command's arguments name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +75,7 @@ class TableArgument:
         return dk.from_metadata(path, **self.properties)
 
     def _open_embedded(self, directory: Path) -> dk.Table:
-        from deletekit.table.embedded_catalog import catalog_names, existing_catalog  # noqa: PLC0415  # not for help
+        from deletekit.table.catalog import catalog_names, existing_catalog  # noqa: PLC0415  # not for help
 
         name = self._embedded_name
         catalog = existing_catalog(directory, name)

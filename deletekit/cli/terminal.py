@@ -3,8 +3,6 @@
 Strings are printed unchanged: these consoles know neither markup nor emoji codes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -39,9 +37,7 @@ def console(*, stderr: bool = False) -> Console:
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="backslashreplace")  # a `\u` is better than no answer
     folds = stream.isatty() or "COLUMNS" in os.environ
-    return Console(
-        stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=False, width=None if folds else _UNFOLDED
-    )
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False, width=None if folds else _UNFOLDED)
 
 
 def show(*parts: RenderableType) -> None:

@@ -1,7 +1,5 @@
 """The command `verify`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,30 +8,23 @@ from rich.console import RenderableType
 from rich.text import Text
 
 import deletekit as dk
-from deletekit.cli.options import TableAnswerCommand, limit_option
+from deletekit.cli.options import TableAnswerCommand, choice_option, limit_option, one_of, repeated_option
 from deletekit.cli.printer import Prose, Unbroken, heading, indented, pairs
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.safe_text import count, first, json_ready, plain, short
 
 _LEVELS = ("metadata", "deletes", "data")
+_LEVEL = "metadata also reads manifests; deletes also delete files and footers of data files; data also every row."
 _STYLE = {"error": "bold red", "warning": "yellow"}
 
 
 @click.command(cls=TableAnswerCommand, short_help="Check every rule of the specification.")
-@click.option(
-    "--level",
-    type=click.Choice(_LEVELS),
-    default="deletes",
-    show_default=True,
-    metavar="LEVEL",
-    help="metadata also reads manifests; deletes also delete files and footers of data files; data also every row.",
-)
-@click.option(
-    "--snapshot", "snapshot_ids", type=int, multiple=True, metavar="ID", help="Check this snapshot only; repeatable."
-)
+@choice_option("--level", _LEVELS, _LEVEL, default="deletes", metavar="LEVEL")
+@repeated_option("--snapshot", "snapshot_ids", "ID", "Check this snapshot only; repeatable.", type=int)
 @click.option("--heads", is_flag=True, help="Check only what branches and tags point to.")
 @limit_option("Findings")
+@one_of("--heads and --snapshot each choose snapshots; give one of them.", "heads", "snapshot_ids")
 def verify(
     argument: TableArgument,
     output: Output,
@@ -55,19 +46,12 @@ def verify(
       deletekit verify --warehouse wh demo.users --level data --heads
       deletekit verify --catalog prod demo.users --json
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    if heads and snapshot_ids:
-        raise click.UsageError("--heads and --snapshot each choose snapshots; give one of them.")
     table = argument.open()
     chosen: Any = list(snapshot_ids) or ("heads" if heads else "all")
     with output.engine("Reading files") as engine:
         report = dk.verify(table, level=level, snapshots=chosen, engine=engine)
-    document = {
-        "table": table.name,
-        "ok": report.ok,
-        "level": level,
-        "checked": report.checked,
-        "findings": report.findings,
-    }
+    document = {"table": table.name, "ok": report.ok, "level": level}
+    document |= {"checked": report.checked, "findings": report.findings}
     return Answer(document=document, text=_text(table, report, limit), exit_code=0 if report.ok else 1)
 
 

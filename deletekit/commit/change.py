@@ -4,10 +4,7 @@ A change is planned by a verb and commits nothing. `planned_change.py` puts it o
 of it, and `swap.py` commits the snapshot.
 """
 
-from __future__ import annotations
-
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +15,6 @@ from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
-from deletekit.table.metadata_update import apply_updates
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
@@ -121,9 +117,14 @@ class RowDelta:
         return not (files or self.refs) and self.parent_totals is None
 
     @property
+    def removed_data_paths(self) -> set[str]:
+        """The paths of the removed data files."""
+        return {e.data_file.file_path for e in self.removed_data_files}
+
+    @property
     def covered_data_files(self) -> list[tuple[DeleteFile, str]]:
         """The added deletes by position that name one data file, each with that file's path."""
-        positional = [d for d in self.added_delete_files if d.content == FileContent.POSITION_DELETES]
+        positional = (d for d in self.added_delete_files if d.content == FileContent.POSITION_DELETES)
         return [(d, path) for d in positional if (path := referenced_path(d)) is not None]
 
     @property
@@ -158,8 +159,3 @@ class ManifestRewrite:
     def is_empty(self) -> bool:
         """Whether there is nothing to commit."""
         return not self.replaced
-
-
-def evolved_metadata(metadata: TableMetadata, updates: Sequence[Mapping[str, Any]]) -> TableMetadata:
-    """Return the metadata after the `metadata_updates` of a change."""
-    return apply_updates(metadata, updates, int(time.time() * 1000))

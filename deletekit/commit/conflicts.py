@@ -16,11 +16,9 @@ What the isolation levels do about
 - a data file of the change that a concurrent commit removed. Both: the change is planned again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from pyiceberg.expressions import AlwaysFalse
@@ -37,12 +35,8 @@ from deletekit.errors import CommitConflictError
 from deletekit.formats.content_file import DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.table.ancestry import ancestors
-from deletekit.table.live_files import find_live_files
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.properties import value_of
-
-IsolationLevel = Literal["serializable", "snapshot"]
+from deletekit.table.snapshot import find_live_files
 
 _MOVING = {
     "current-snapshot-id",
@@ -59,12 +53,6 @@ _MOVING = {
 """Fields of table metadata that every commit may change. A change depends on all the others."""
 
 
-def isolation_level(metadata: TableMetadata, verb: str) -> IsolationLevel:
-    """Return `write.<verb>.isolation-level`, by default `serializable`. Raises InvalidInputError for another value."""
-    level: IsolationLevel = value_of(metadata.properties, f"write.{verb}.isolation-level")
-    return level
-
-
 @dataclass(frozen=True, slots=True)
 class Overlap:
     """Two deletion vectors of one data file: the one of the change, and the one that a concurrent commit added."""
@@ -74,63 +62,51 @@ class Overlap:
     theirs: ManifestEntry
 
 
-@dataclass(frozen=True, slots=True)
-class Rebased:
-    """A change that may be committed on a new head with its files, once its overlapping vectors are merged."""
+def judge(delta: RowDelta, reads: ReadSet, base: Base, head: Base) -> tuple[RowDelta, tuple[Overlap, ...]]:
+    """Return a change that was planned on `base` for `head`, if it needs no new plan, and the vectors to merge first.
 
-    delta: RowDelta
-    overlaps: tuple[Overlap, ...] = ()
-
-
-def judge(delta: RowDelta, base: Base, head: Base) -> CommitConflictError | Rebased:
-    """Return the change for `head` if it needs no new plan; else the conflict, naming the file and the reason.
-
-    Parameters
-    ----------
-    delta: a change with a read set, planned on `base`.
-
-    Raises FormatError, NotFoundError for metadata that cannot be read.
+    Raises CommitConflictError if it must be planned again, naming the file and the reason; FormatError, NotFoundError
+    for metadata that cannot be read.
     """
-    reads = delta.read_set or ReadSet()
     window = _window(base, head)
-    if isinstance(window, CommitConflictError):
-        return window
     if not window:
-        return Rebased(delta)
+        return delta, ()
     data, deletes = (tuple(_added(head, content, window)) for content in ManifestContent)
-    paths = {*reads.data_files, *(path for _, path in delta.covered_data_files)}
-    paths |= {e.data_file.file_path for e in delta.removed_data_files}
+    paths = {*reads.data_files, *(path for _, path in delta.covered_data_files), *delta.removed_data_paths}
     removed = [e.data_file.file_path for e in delta.removed_delete_files]
     live = find_live_files(head.reader, head.snapshot, data=paths, deletes=removed)
     # A file that a concurrent commit added again is not the one that was read.
     targets = {e.data_file.file_path: e for e in live.data if e.snapshot_id not in window}
-    for path in paths - set(targets):
-        return CommitConflictError(
-            "a data file that the change is about was removed meanwhile", kind="missing-data-file", file=path
-        )
+    for path in paths - targets.keys():
+        raise _conflict("missing-data-file", "a data file that the change is about was removed meanwhile", path)
+    _check_reads(delta, reads, data, head.metadata)
     metadata = head.metadata
     index = DeleteFileIndex(deletes, metadata.specs, metadata.all_fields, metadata.untrusted_bounds)
     touched = {path: found for path, entry in targets.items() if (found := index.for_data_file(entry))}
-    return (
-        _stale_reads(delta, reads, data, metadata)
-        or _deleted_rows(delta, reads, data, touched)
-        or _rebased(delta, targets, touched, {e.data_file.identity for e in live.deletes})
-    )
+    # Rows that the change writes again may not come back. A pure delete that has not compared its filter with the
+    # concurrent data files may have lost its row to an update among them, and the first committer wins.
+    if touched and (delta.added_data_files or (data and isinstance(reads.where, AlwaysFalse))):
+        path, found = next(iter(touched.items()))
+        message, file = "a delete landed on rows that the change has read", found[0].data_file.file_path
+        raise _conflict("conflicting-delete", message, file, "referenced_data_file", path)
+    overlaps = tuple(_overlaps(delta, targets, touched))
+    return _without_lost(delta, overlaps, {e.data_file.identity for e in live.deletes}), overlaps
 
 
-def merge_vectors(rebased: Rebased, write: WriteContext, loader: DeleteLoader) -> RowDelta:
-    """Return the change for the new head: write each overlapping vector again as the union, and remove the other one.
+def merge_vectors(
+    delta: RowDelta, overlaps: Collection[Overlap], write: WriteContext, loader: DeleteLoader
+) -> RowDelta:
+    """Return a judged change with each overlapping vector written again as the union, and the other one removed.
 
     A vector that adds no position to the concurrent one is left out. A data file without a live row left is removed.
     """
     overlapping = []
-    for overlap in rebased.overlaps:
+    for overlap in overlaps:
         ours, theirs = loader.vector(overlap.ours), loader.vector(_delete(overlap.theirs))
         if ours - theirs:
             overlapping.append(HiddenRows(ScanTask(overlap.data, (overlap.theirs,)), ours, theirs))
-    delta = rebased.delta
     done = replace_deletes(write, loader, overlapping, granularity=delta.granularity)
-    merged = {o.ours.identity for o in rebased.overlaps}
+    merged = {o.ours.identity for o in overlaps}
     kept = [f for f in delta.added_delete_files if f.identity not in merged]
     return replace(
         delta,
@@ -140,30 +116,30 @@ def merge_vectors(rebased: Rebased, write: WriteContext, loader: DeleteLoader) -
     )
 
 
-def _window(base: Base, head: Base) -> frozenset[int] | CommitConflictError:
-    """Return the ids of the snapshots between two heads of a branch, or a conflict if they cannot be known."""
+def _conflict(
+    kind: str, message: str, file: str | None, field: str | None = None, found: Any = None, expected: Any = None
+) -> CommitConflictError:
+    return CommitConflictError(message, kind=kind, file=file, field=field, found=found, expected=expected)
+
+
+def _window(base: Base, head: Base) -> frozenset[int]:
+    """Return the ids of the snapshots between two heads of a branch. Raises CommitConflictError if they are unknown."""
     for name in sorted({*base.metadata.raw, *head.metadata.raw} - _MOVING):
         if base.metadata.raw.get(name) != head.metadata.raw.get(name):
-            return CommitConflictError("the table was changed meanwhile", kind="changed-metadata", field=name)
+            raise _conflict("changed-metadata", "the table was changed meanwhile", None, name)
     if base.snapshot and head.snapshot and (base.snapshot.first_row_id is None) != (head.snapshot.first_row_id is None):
         # The first commit after an upgrade to v3: rows that were read without an id have one now.
-        return CommitConflictError("rows were given their ids meanwhile", kind="changed-metadata", field="first-row-id")
-    start = base.snapshot.snapshot_id if base.snapshot else None
-    newest = head.snapshot.snapshot_id if head.snapshot else None
+        raise _conflict("changed-metadata", "rows were given their ids meanwhile", None, "first-row-id")
+    start, newest = (each.snapshot.snapshot_id if each.snapshot else None for each in (base, head))
     window: set[int] = set()
     if newest == start:
         return frozenset()
-    for snapshot in ancestors(head.metadata, newest):
+    for snapshot in head.metadata.ancestors(newest):
         window.add(snapshot.snapshot_id)
         if snapshot.parent_snapshot_id == start:  # which itself may have expired
             return frozenset(window)
-    return CommitConflictError(
-        "the branch was moved to another history meanwhile",
-        kind="changed-history",
-        field=f"ref {head.ref}",
-        found=newest,
-        expected=f"a descendant of {start}",
-    )
+    message, expected = "the branch was moved to another history meanwhile", f"a descendant of {start}"
+    raise _conflict("changed-history", message, None, f"ref {head.ref}", newest, expected)
 
 
 def _added(head: Base, content: ManifestContent, window: frozenset[int]) -> Iterator[ManifestColumns]:
@@ -181,96 +157,50 @@ def _added(head: Base, content: ManifestContent, window: frozenset[int]) -> Iter
                 yield replace(columns, status=status)
 
 
-def _stale_reads(
-    delta: RowDelta, reads: ReadSet, landed: Sequence[ManifestColumns], metadata: TableMetadata
-) -> CommitConflictError | None:
-    """Return a conflict if concurrent data files may hold rows that the change would have to include."""
+def _check_reads(delta: RowDelta, reads: ReadSet, landed: Sequence[ManifestColumns], metadata: TableMetadata) -> None:
+    """Raise CommitConflictError if concurrent data files may hold rows that the change would have to include."""
+    kind = "conflicting-data-file"
     for entry in files_that_may_match(metadata, reads.where, landed):
-        return CommitConflictError(
-            "a data file landed that may hold rows which the change is about",
-            kind="conflicting-data-file",
-            file=entry.data_file.file_path,
-            field="isolation-level",
-            expected="none under serializable isolation, or for keys that were looked up",
-        )
+        message = "a data file landed that may hold rows which the change is about"
+        expected = "none under serializable isolation, or for keys that were looked up"
+        raise _conflict(kind, message, entry.data_file.file_path, "isolation-level", None, expected)
     specs = {f.spec_id for f in delta.added_delete_files if f.content == FileContent.EQUALITY_DELETES}
     if not specs or any(is_global(metadata.specs[i]) for i in specs):
-        return None
+        return
     for columns in landed:
         if columns.spec_id not in specs:
             file = next(columns.entries(np.flatnonzero(columns.is_live)[:1])).data_file
-            return CommitConflictError(
-                "a data file landed under a partition spec that the equality deletes do not cover",
-                kind="conflicting-data-file",
-                file=file.file_path,
-                field="spec_id",
-                found=file.spec_id,
-                expected=sorted(specs),
-            )
-    return None
+            message = "a data file landed under a partition spec that the equality deletes do not cover"
+            raise _conflict(kind, message, file.file_path, "spec_id", file.spec_id, sorted(specs))
 
 
-def _deleted_rows(
-    delta: RowDelta,
-    reads: ReadSet,
-    landed: Sequence[ManifestColumns],
-    touched: Mapping[str, tuple[ManifestEntry, ...]],
-) -> CommitConflictError | None:
-    """Return a conflict for concurrent deletes of rows that this change rewrites, or that a concurrent commit rewrote.
-
-    The second kind matters to a pure delete that has not compared its filter with concurrent data files: the row it
-    deletes may have been updated meanwhile, and the first committer wins.
-    """
-    unread = isinstance(reads.where, AlwaysFalse) and landed
-    if not delta.added_data_files and not unread:
-        return None
-    for path, deletes in touched.items():
-        return CommitConflictError(
-            "a delete landed on rows that the change has read",
-            kind="conflicting-delete",
-            file=deletes[0].data_file.file_path,
-            field="referenced_data_file",
-            found=path,
-        )
-    return None
+def _overlaps(
+    delta: RowDelta, targets: Mapping[str, ManifestEntry], touched: Mapping[str, tuple[ManifestEntry, ...]]
+) -> Iterator[Overlap]:
+    """Yield the vectors of the change that concurrent vectors overlap. Raises CommitConflictError."""
+    for ours, path in delta.covered_data_files:
+        for theirs in touched.get(path, ()) if ours.is_deletion_vector else ():
+            if _delete(theirs).is_deletion_vector:
+                yield Overlap(targets[path], ours, theirs)
+            elif _delete(theirs).content == FileContent.POSITION_DELETES:
+                message = "a position delete file landed beside a deletion vector"
+                raise _conflict("conflicting-delete", message, theirs.data_file.file_path)
 
 
-def _rebased(
-    delta: RowDelta,
-    targets: Mapping[str, ManifestEntry],
-    touched: Mapping[str, tuple[ManifestEntry, ...]],
-    live: Collection[tuple[Any, ...]],
-) -> CommitConflictError | Rebased:
-    """Return the change without the removals that happened meanwhile, and with the vectors to merge."""
-    overlaps = []
-    for ours in delta.added_delete_files:
-        path = ours.referenced_data_file
-        if not ours.is_deletion_vector or path is None:
-            continue
-        positional = [d for d in touched.get(path, ()) if _delete(d).content == FileContent.POSITION_DELETES]
-        for theirs in positional:
-            if not _delete(theirs).is_deletion_vector:
-                return _not_live("a position delete file landed beside a deletion vector", theirs)
-            overlaps.append(Overlap(targets[path], ours, theirs))
-    covered = {o.data.data_file.file_path for o in overlaps} | {e.data_file.file_path for e in delta.removed_data_files}
+def _without_lost(delta: RowDelta, overlaps: Collection[Overlap], live: Collection[tuple[Any, ...]]) -> RowDelta:
+    """Return the change without the removals that happened meanwhile. Raises CommitConflictError if one matters."""
+    covered = {o.data.data_file.file_path for o in overlaps} | delta.removed_data_paths
     kept = tuple(e for e in delta.removed_delete_files if e.data_file.identity in live)
     for entry in delta.removed_delete_files:
         # A position delete file that someone replaced is in its replacement; so is a vector, if it is merged here.
         kind = _delete(entry).kind
-        lost = kind == "equality-delete" or (kind == "deletion-vector" and _data_file_of(entry) not in covered)
-        if lost and entry not in kept:
-            return _not_live("a delete file that the change replaces was removed meanwhile", entry)
-    return Rebased(replace(delta, removed_delete_files=kept), tuple(overlaps))
+        is_merged = kind == "deletion-vector" and referenced_path(_delete(entry)) in covered
+        if entry not in kept and kind != "position-delete" and not is_merged:
+            message = "a delete file that the change replaces was removed meanwhile"
+            raise _conflict("conflicting-delete", message, entry.data_file.file_path)
+    return replace(delta, removed_delete_files=kept)
 
 
-def _not_live(message: str, entry: ManifestEntry) -> CommitConflictError:
-    return CommitConflictError(message, kind="conflicting-delete", file=entry.data_file.file_path)
-
-
-def _data_file_of(entry: ManifestEntry) -> str | None:
-    return referenced_path(_delete(entry))
-
-
-def _delete(entry: ManifestEntry) -> Any:
+def _delete(entry: ManifestEntry) -> DeleteFile:
     assert isinstance(entry.data_file, DeleteFile)
     return entry.data_file

@@ -5,33 +5,20 @@ something in it is removed.
 Spec: "Manifest Entry Fields", https://iceberg.apache.org/spec/#manifest-entry-fields; Java ManifestFilterManager.
 """
 
-from __future__ import annotations
-
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import pyarrow as pa
 
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import FormatError
-from deletekit.formats.content_file import (
-    ContentFile,
-    DataFile,
-    DeleteFile,
-    EntryStatus,
-    FileContent,
-    ManifestEntry,
-)
+from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import text_array
 from deletekit.formats.manifest_list import FieldSummary, ManifestContent, ManifestFile
-from deletekit.formats.manifest_schema import PartitionFieldType
 from deletekit.formats.manifest_writer import write_manifest
-from deletekit.table.live_files import rows_with_paths
 from deletekit.table.metadata import spec_to_json
 from deletekit.table.partition import schema_of_spec
 from deletekit.table.properties import value_of
-from deletekit.table.snapshot import SnapshotReader, without_first_row_id
+from deletekit.table.snapshot import SnapshotReader, rows_with_paths, without_first_row_id
 from deletekit.table.types import partition_types, schema_to_json, single_value_of_stored
 
 _CODECS = {"gzip": "deflate", "deflate": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
@@ -80,7 +67,10 @@ class ManifestWriter:
         for listed in manifests:
             if not listed.has_live_files:
                 continue
-            hits = _live_identities(reader, listed, paths) & pending if pending else set()
+            hits: set[Any] = set()
+            if pending:  # a manifest is read only if something may be in it
+                columns = reader.columns(listed)
+                hits = {e.data_file.identity for e in columns.entries(rows_with_paths(columns, paths))} & pending
             if not hits:
                 out.append(listed)
                 continue
@@ -116,50 +106,34 @@ class ManifestWriter:
         )
         path = self._write.metadata_path(f"{self._write.operation_id}-{uuid.uuid4().hex[:8]}-m0.avro")
         self._write.write(path, data)
+        files = [e.data_file for e in entries]
+        known = [e.sequence_number for e in entries if e.is_live and e.sequence_number is not None]
         return ManifestFile(
             manifest_path=path,
             manifest_length=len(data),
             partition_spec_id=spec.spec_id,
             content=ManifestContent.DATA if content == FileContent.DATA else ManifestContent.DELETES,
             sequence_number=self._sequence_number,
-            min_sequence_number=_min_sequence_number(entries, self._sequence_number),
+            min_sequence_number=min(known, default=self._sequence_number),
             added_snapshot_id=self._snapshot_id,
-            partitions=_summaries([e.data_file for e in entries], types),
+            partitions=tuple(_summary([f.partition[i] for f in files], kind) for i, (_, _, kind) in enumerate(types)),
             **_counts(entries),
         )
 
 
-def _live_identities(reader: SnapshotReader, listed: ManifestFile, paths: pa.Array) -> set[Any]:
-    """Return the identities of a manifest's live files of these paths."""
-    columns = reader.columns(listed)
-    return {e.data_file.identity for e in columns.entries(rows_with_paths(columns, paths))}
-
-
-def _min_sequence_number(entries: Iterable[ManifestEntry], sequence_number: int) -> int:
-    known = [e.sequence_number for e in entries if e.is_live and e.sequence_number is not None]
-    return min(known, default=sequence_number)
-
-
 def _counts(entries: Sequence[ManifestEntry]) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for status, name in (
-        (EntryStatus.ADDED, "added"),
-        (EntryStatus.EXISTING, "existing"),
-        (EntryStatus.DELETED, "deleted"),
-    ):
-        mine = [e for e in entries if e.status == status]
-        out[f"{name}_files_count"] = len(mine)
-        out[f"{name}_rows_count"] = sum(e.data_file.record_count for e in mine)
+    for status in EntryStatus:
+        mine = [e.data_file.record_count for e in entries if e.status == status]
+        out[f"{status.name.lower()}_files_count"], out[f"{status.name.lower()}_rows_count"] = len(mine), sum(mine)
     return out
 
 
-def _summaries(files: Sequence[ContentFile], types: Sequence[PartitionFieldType]) -> tuple[FieldSummary, ...]:
-    return tuple(_summary([f.partition[i] for f in files], kind) for i, (_, _, kind) in enumerate(types))
-
-
 def _summary(values: Sequence[Any], kind: str) -> FieldSummary:
-    present = [v for v in values if v is not None and v == v]
-    ordered = sorted(present, key=lambda v: _order(v, kind))
+    def order(value: Any) -> Any:
+        return int.from_bytes(value, "big", signed=True) if kind.startswith("decimal") else value
+
+    ordered = sorted((v for v in values if v is not None and v == v), key=order)
     bounded = bool(ordered) and kind != "uuid"  # Java orders uuids signed (apache/iceberg#14216)
     return FieldSummary(
         contains_null=any(v is None for v in values),
@@ -167,7 +141,3 @@ def _summary(values: Sequence[Any], kind: str) -> FieldSummary:
         lower_bound=single_value_of_stored(ordered[0], kind) if bounded else None,
         upper_bound=single_value_of_stored(ordered[-1], kind) if bounded else None,
     )
-
-
-def _order(value: Any, kind: str) -> Any:
-    return int.from_bytes(value, "big", signed=True) if kind.startswith("decimal") else value

@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deletekit.commit.back_off import BackOff, retry
 from deletekit.commit.change import Base, ManifestRewrite, RowDelta
 from deletekit.commit.conflicts import judge, merge_vectors
-from deletekit.commit.dry_run import WritesNothing
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.write_context import WriteContext
-from deletekit.errors import CommitConflictError, InvalidInputError, NotFoundError
+from deletekit.errors import CommitConflictError, DeletekitError, InvalidInputError, NotFoundError
+from deletekit.table.back_off import BackOff, retry
 from deletekit.table.consistency import check_manifest_list, check_writable
+from deletekit.table.file_io import WritesNothing
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
@@ -65,42 +65,45 @@ class PlannedChange:
         """Delete the files of the change. Only allowed while it is certain that no commit holds them."""
         self.base.write.discard()
 
-    def conflict(self) -> CommitConflictError | None:
-        """Return what would keep the change from being rebased onto the current head, if that is known."""
-        if not isinstance(self.delta, RowDelta) or self.delta.read_set is None:
-            return None
-        head = read_base(self.request.table.refresh(), self.request.ref, reader=lambda _: self.base.reader)
-        found = judge(self.delta, self.base, head)
-        return found if isinstance(found, CommitConflictError) else None
+    def conflict(self, lost: CommitConflictError) -> CommitConflictError:
+        """Return what keeps the change from being rebased onto the current head; if that is unknown, the lost race."""
+        if isinstance(self.delta, ManifestRewrite) or self.delta.read_set is None:
+            return lost
+        try:
+            head = read_base(self.request.table.refresh(), self.request.ref, reader=lambda _: self.base.reader)
+            judge(self.delta, self.delta.read_set, self.base, head)
+        except CommitConflictError as conflict:
+            return conflict
+        except DeletekitError:
+            return lost
+        return lost
 
-    def replanned(self) -> PlannedChange:
-        """Return the change planned again on the current head; the files of the old plan are deleted."""
+    def replanned(self, head: Base | None = None) -> PlannedChange:
+        """Return the change planned again on `head`, or on the current one; the files of the old plan are deleted."""
         self.discard()
-        return _plan(self.request, self.back_off, self.plans)
+        return _plan(self.request, self.back_off, self.plans, head)
 
     def rebased(self) -> PlannedChange:
         """Return the change on the current head, with its files where that is safe; else planned again."""
         head = _current_head(self.request)
-        delta = self._delta_on(replace(head, reader=self.base.reader, write=self.base.write))
+        base = replace(head, reader=self.base.reader, write=self.base.write)
+        delta = self._delta_on(base)
         if delta is None:
-            self.discard()
-            return _plan(self.request, self.back_off, self.plans, head)
-        self.base.write.discard(keep={f.file_path for f in (*delta.added_data_files, *delta.added_delete_files)})
-        return replace(self, base=replace(head, reader=self.base.reader, write=self.base.write), delta=delta)
+            return self.replanned(head)
+        base.write.discard(keep={f.file_path for f in (*delta.added_data_files, *delta.added_delete_files)})
+        return replace(self, base=base, delta=delta)
 
     def _delta_on(self, head: Base) -> RowDelta | None:
         """Return the change for a new head, or None if it must be planned again."""
         delta = self.delta
-        if not isinstance(delta, RowDelta) or delta.read_set is None:
+        if isinstance(delta, ManifestRewrite) or delta.read_set is None:
             return None
         if any(head.metadata.refs.get(ref.name, {}).get("snapshot-id") != ref.found for ref in delta.refs):
             return None
         try:
             _check_head(head)
-            found = judge(delta, self.base, head)
-            if isinstance(found, CommitConflictError):
-                return None
-            return merge_vectors(found, head.write, ReadContext(head.table.io, head.metadata).loader)
+            delta, overlaps = judge(delta, delta.read_set, self.base, head)
+            return merge_vectors(delta, overlaps, head.write, ReadContext(head.table.io, head.metadata).loader)
         except (CommitConflictError, NotFoundError):  # not found: the head itself has expired since
             return None
 
@@ -131,7 +134,7 @@ def plan_change(
     Raises InvalidInputError, NotFoundError, UnsupportedError, FormatError as `check_request`; CommitConflictError if
     every base expired while `plan` read it; and whatever `plan` raises.
     """
-    back_off = BackOff(table)
+    back_off = BackOff(table.properties)
     back_off.limits()  # refuses a bad property before anything is written
     request = CommitRequest(
         table=table,
@@ -188,13 +191,8 @@ def check_same_table(table: Table, uuid: str | None) -> None:
     """Raise NotFoundError if the table of this name is not the one with this uuid any more."""
     found = table.metadata.table_uuid
     if uuid is not None and found != uuid:
-        raise NotFoundError(
-            "the table was replaced by another of its name",
-            kind="table-not-found",
-            field="table-uuid",
-            found=found,
-            expected=uuid,
-        )
+        message, field = "the table was replaced by another of its name", "table-uuid"
+        raise NotFoundError(message, kind="table-not-found", field=field, found=found, expected=uuid)
 
 
 def _plan(request: CommitRequest, back_off: BackOff, plans: int = 0, head: Base | None = None) -> PlannedChange:
@@ -204,9 +202,13 @@ def _plan(request: CommitRequest, back_off: BackOff, plans: int = 0, head: Base 
         nonlocal plans, head
         base, head = head or _current_head(request), None
         plans += 1
-        with _discarding(base.write), expiry_as_lost_race(base):
-            _check_head(base)
-            delta = request.plan(base)
+        try:
+            with expiry_as_lost_race(base):
+                _check_head(base)
+                delta = request.plan(base)
+        except BaseException:
+            base.write.discard()
+            raise
         return PlannedChange(base=base, delta=delta, request=request, back_off=back_off, plans=plans)
 
     return retry(attempt, back_off)
@@ -228,25 +230,13 @@ def _check_head(head: Base) -> None:
     check_manifest_list(head.metadata, head.manifests, head.table.metadata_location)
 
 
-def _check_properties(properties: Mapping[str, str]) -> None:
-    pairs: dict[Any, Any] = dict(properties)
-    for key, value in pairs.items():
+def _check_properties(properties: Mapping[Any, Any]) -> None:
+    kind = "commit-properties"
+    for key, value in properties.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise InvalidInputError(
-                "summary entries are text", kind="commit-properties", field=str(key), found=value, expected="str"
-            )
+            raise InvalidInputError("summary entries are text", kind=kind, field=str(key), found=value, expected="str")
         if key == "operation":
-            raise InvalidInputError("the operation is not the caller's to set", kind="commit-properties", field=key)
-
-
-@contextmanager
-def _discarding(write: WriteContext) -> Iterator[None]:
-    """Delete the files written so far if the block fails."""
-    try:
-        yield
-    except BaseException:
-        write.discard()
-        raise
+            raise InvalidInputError("the operation is not the caller's to set", kind=kind, field=key)
 
 
 @contextmanager
@@ -258,9 +248,5 @@ def expiry_as_lost_race(base: Base) -> Iterator[None]:
         snapshot, metadata = base.snapshot, base.table.refresh().metadata
         if snapshot is None or snapshot.snapshot_id in metadata.snapshots:
             raise
-        raise CommitConflictError(
-            "the snapshot that the change was planned on expired meanwhile",
-            kind="expired-snapshot",
-            file=missing.file,
-            found=snapshot.snapshot_id,
-        ) from missing
+        message, found = "the snapshot that the change was planned on expired meanwhile", snapshot.snapshot_id
+        raise CommitConflictError(message, kind="expired-snapshot", file=missing.file, found=found) from missing

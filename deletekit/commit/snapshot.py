@@ -6,22 +6,25 @@ Spec: "Snapshots", "Manifest Lists", "Row Lineage", https://iceberg.apache.org/s
 MergingSnapshotProducer, BaseRewriteManifests.
 """
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deletekit.commit.change import Base, ManifestRewrite, RowDelta, evolved_metadata
+from deletekit.commit.change import Base, ManifestRewrite, RowDelta
 from deletekit.commit.manifests import ManifestWriter
-from deletekit.commit.summary import summarise
 from deletekit.commit.validation import check_delta, check_same_files
-from deletekit.formats.content_file import DeleteFile
+from deletekit.deletes.which_apply import referenced_path, scope_of
+from deletekit.deletes.write_context import partition_path
+from deletekit.formats.content_file import ContentFile
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile, write_manifest_list
-from deletekit.table.live_files import FoundFiles, find_live_files
 from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.metadata_update import apply_updates, requirements_of
+from deletekit.table.properties import value_of
+from deletekit.table.snapshot import FoundFiles, find_live_files
+from deletekit.table.summary_counters import TOTALS, count_files
+from deletekit.version import __version__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,52 +56,43 @@ def new_snapshot(base: Base, change: RowDelta | ManifestRewrite, properties: Map
     """
     old, delta = base.metadata, change if isinstance(change, RowDelta) else RowDelta(operation="replace")
     if delta.metadata_updates:
-        base = replace(base, metadata=evolved_metadata(old, delta.metadata_updates))
+        base = replace(base, metadata=apply_updates(old, delta.metadata_updates))
     metadata, parent = base.metadata, base.snapshot
     snapshot_id = _new_snapshot_id(metadata)
     sequence_number = metadata.version.next_sequence_number(metadata.last_sequence_number)
-    manifests = ManifestWriter(base.write, snapshot_id, sequence_number)
+    writer = ManifestWriter(base.write, snapshot_id, sequence_number)
     if isinstance(change, RowDelta):
         found = _live_files(base, delta)
         delta = _with_vectors_of_removed(delta, metadata, found)
         check_delta(delta, metadata, found)
-        listed, counts = _manifests_of_delta(base, delta, manifests)
+        manifests, replaced = _manifests_of_delta(base, delta, writer)
         extra = {**properties, **delta.summary}
     else:
         check_same_files(base, change)
-        listed, counts = _manifests_of_rewrite(base, change, manifests)
+        manifests, replaced = _manifests_of_rewrite(base, change, writer), len(change.replaced)
         extra = {"entries-processed": str(sum(map(len, change.manifests))), **properties}
-    first_row_id, listed, added_rows = _assign_row_ids(metadata, listed)
+    kept = len({m.manifest_path for m in manifests} & {m.manifest_path for m in base.manifests})
+    counts = {"created": len(manifests) - kept, "kept": kept, "replaced": replaced}
+    listed, added_rows = _with_row_ids(metadata, manifests)
+    write, head = base.write, parent.snapshot_id if parent else None
     snapshot = Snapshot(
         snapshot_id=snapshot_id,
-        parent_snapshot_id=parent.snapshot_id if parent else None,
+        parent_snapshot_id=head,
         sequence_number=sequence_number,
         timestamp_ms=_timestamp(metadata, parent),
-        manifest_list=base.write.metadata_path(
-            f"snap-{snapshot_id}-1-{base.write.operation_id}-{uuid.uuid4().hex[:8]}.avro"
-        ),
-        summary=summarise(delta, metadata, parent, counts, extra),
+        manifest_list=write.metadata_path(f"snap-{snapshot_id}-1-{write.operation_id}-{uuid.uuid4().hex[:8]}.avro"),
+        summary=_summary(delta, metadata, parent, counts, extra),
         schema_id=int(metadata.raw["current-schema-id"]),
-        first_row_id=first_row_id,
+        first_row_id=None if added_rows is None else metadata.next_row_id,
         added_rows=added_rows,
     )
     _write_list(base, snapshot, listed)
+    heads = {base.ref: head, **{ref.name: ref.found for ref in delta.refs}}
     return NewSnapshot(
         snapshot=snapshot,
         delta=delta,
         updates=(*delta.metadata_updates, *_updates(snapshot, delta, base)),
-        requirements=(*_requirements(delta, base), *(schema_requirements(old) if delta.metadata_updates else ())),
-    )
-
-
-def schema_requirements(metadata: TableMetadata) -> tuple[Mapping[str, Any], ...]:
-    """Return the requirements that schema, spec and the counters of their ids are still those of `metadata`."""
-    raw = metadata.raw
-    return (
-        {"type": "assert-current-schema-id", "current-schema-id": raw["current-schema-id"]},
-        {"type": "assert-default-spec-id", "default-spec-id": raw["default-spec-id"]},
-        {"type": "assert-last-assigned-field-id", "last-assigned-field-id": raw["last-column-id"]},
-        {"type": "assert-last-assigned-partition-id", "last-assigned-partition-id": raw["last-partition-id"]},
+        requirements=requirements_of(old, heads, same_schema=bool(delta.metadata_updates)),
     )
 
 
@@ -113,84 +107,112 @@ def _new_snapshot_id(metadata: TableMetadata) -> int:
 def _live_files(base: Base, delta: RowDelta) -> FoundFiles:
     """Find the live files of the head that the change names."""
     added = [f.file_path for f in (*delta.added_data_files, *delta.added_delete_files)]
-    removed = [e.data_file.file_path for e in delta.removed_data_files]
-    covered = [path for _, path in delta.covered_data_files]
-    return find_live_files(
-        base.reader,
-        base.snapshot,
-        data=[*added, *removed, *covered],
-        deletes=[*added, *(e.data_file.file_path for e in delta.removed_delete_files)],
-        vectors_of=[*removed, *covered],
-    )
+    targets = delta.removed_data_paths | {path for _, path in delta.covered_data_files}
+    removed_deletes = [e.data_file.file_path for e in delta.removed_delete_files]
+    deletes = [*added, *removed_deletes]
+    return find_live_files(base.reader, base.snapshot, data=[*added, *targets], deletes=deletes, vectors_of=targets)
 
 
 def _with_vectors_of_removed(delta: RowDelta, metadata: TableMetadata, found: FoundFiles) -> RowDelta:
     """Remove the deletion vector of each removed data file in the same commit (spec "Deletion Vectors")."""
     if not metadata.version.has_deletion_vectors:
         return delta
-    gone = {e.data_file.file_path for e in delta.removed_data_files}
-    named = {e.data_file.identity for e in delta.removed_delete_files}
-    extra = [
-        e
-        for e in found.vectors
-        if isinstance(e.data_file, DeleteFile)
-        and e.data_file.referenced_data_file in gone
-        and e.data_file.identity not in named
-    ]
+    gone, named = delta.removed_data_paths, {e.data_file.identity for e in delta.removed_delete_files}
+    extra = [e for e in found.vectors if referenced_path(e.data_file) in gone and e.data_file.identity not in named]
     return replace(delta, removed_delete_files=(*delta.removed_delete_files, *extra))
 
 
-def _manifests_of_delta(
-    base: Base, delta: RowDelta, manifests: ManifestWriter
-) -> tuple[list[ManifestFile], dict[str, int]]:
-    """Write the manifests in Java's order: data before deletes, and of each the new before the kept and filtered."""
+def _manifests_of_delta(base: Base, delta: RowDelta, writer: ManifestWriter) -> tuple[list[ManifestFile], int]:
+    """Write the manifests in Java's order: data before deletes, and of each the new before the kept and filtered.
+
+    Also return how many were written again.
+    """
     out: list[ManifestFile] = []
-    counts = {"created": 0, "kept": 0, "replaced": 0}
+    replaced = 0
     for content, added, removed in (
         (ManifestContent.DATA, delta.added_data_files, delta.removed_data_files),
         (ManifestContent.DELETES, delta.added_delete_files, delta.removed_delete_files),
     ):
-        new = manifests.added(added, delta.sequence_numbers)
         old = [m for m in base.manifests if m.content == content]
-        filtered = manifests.without(base.reader, old, removed)
-        paths = {m.manifest_path for m in old}
-        kept = sum(m.manifest_path in paths for m in filtered)
-        counts["created"] += len(new) + len(filtered) - kept
-        counts["kept"] += kept
-        counts["replaced"] += len(filtered) - kept
+        new = writer.added(added, delta.sequence_numbers)
+        filtered = writer.without(base.reader, old, removed)
+        replaced += sum(m not in old for m in filtered)
         out += [*new, *filtered]
-    return out, counts
+    return out, replaced
 
 
-def _manifests_of_rewrite(
-    base: Base, change: ManifestRewrite, manifests: ManifestWriter
-) -> tuple[list[ManifestFile], dict[str, int]]:
+def _manifests_of_rewrite(base: Base, change: ManifestRewrite, writer: ManifestWriter) -> list[ManifestFile]:
     """Write the new manifests; each live entry keeps its sequence numbers, ids, first row id and partition values."""
     paths = {m.manifest_path for m in change.replaced}
     kept = [m for m in base.manifests if m.manifest_path not in paths and m.has_live_files]
-    new = [manifests.write([e.existing() for e in group]) for group in change.manifests]
-    listed = sorted([*new, *kept], key=lambda m: m.content == ManifestContent.DELETES)
-    return listed, {"created": len(new), "kept": len(kept), "replaced": len(paths)}
+    new = [writer.write([e.existing() for e in group]) for group in change.manifests]
+    return sorted([*new, *kept], key=lambda m: m.content == ManifestContent.DELETES)
 
 
-def _assign_row_ids(
-    metadata: TableMetadata, listed: Sequence[ManifestFile]
-) -> tuple[int | None, list[ManifestFile], int | None]:
+def _with_row_ids(metadata: TableMetadata, manifests: list[ManifestFile]) -> tuple[list[ManifestFile], int | None]:
     """Give each data manifest without a `first_row_id` the next free one, in list order (spec "Row Lineage").
 
-    Returns the snapshot's first row id, the manifests, and the number of row ids assigned; None before version 3.
+    Also return the number of row ids assigned; None before version 3.
     """
     if not metadata.version.has_row_lineage:
-        return None, list(listed), None
-    first = next_id = metadata.next_row_id
-    out = []
-    for manifest in listed:
+        return manifests, None
+    next_id, out = metadata.next_row_id, []
+    for manifest in manifests:
         if manifest.content == ManifestContent.DATA and manifest.first_row_id is None:
             out.append(replace(manifest, first_row_id=next_id))
             next_id += (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0)
         else:
             out.append(manifest)
-    return first, out, next_id - first
+    return out, next_id - metadata.next_row_id
+
+
+def _summary(
+    delta: RowDelta,
+    metadata: TableMetadata,
+    parent: Snapshot | None,
+    manifests: Mapping[str, int],
+    properties: Mapping[str, str],
+) -> dict[str, str]:
+    """Return the summary, `operation` first: the caller's entries, what the commit adds and removes, and the totals.
+
+    Keys and rules are those of Java's SnapshotSummary. Counters of zero are left out, totals are not; all values are
+    text. `total-records` never subtracts deleted positions.
+    """
+    added: tuple[ContentFile, ...] = (*delta.added_data_files, *delta.added_delete_files)
+    removed = tuple(e.data_file for e in (*delta.removed_data_files, *delta.removed_delete_files))
+    counters = count_files(added, removed)
+    summary: dict[str, str] = {"operation": delta.implied_operation, **properties}
+    summary |= {k: str(v) for k, v in counters.items() if v > 0}
+    summary |= _partitions(metadata, added, removed)
+    summary |= {f"manifests-{name}": str(count) for name, count in manifests.items()}
+    summary |= _totals(delta.parent_totals, parent, counters)
+    return {**summary, "engine-name": "deletekit", "engine-version": __version__}
+
+
+def _totals(known: Mapping[str, int] | None, parent: Snapshot | None, counters: Mapping[str, int]) -> dict[str, str]:
+    """Continue the totals of the parent. One that it lacks, or that is no number, is left out, as Java does."""
+    out = {}
+    for total, (plus, minus) in TOTALS.items():
+        before = "0" if parent is None else parent.summary.get(total, "")
+        before = before if known is None else str(known[total])
+        if before.isdigit():
+            out[total] = str(int(before) + counters.get(plus, 0) - counters.get(minus, 0))
+    return out
+
+
+def _partitions(
+    metadata: TableMetadata, added: tuple[ContentFile, ...], removed: tuple[ContentFile, ...]
+) -> dict[str, str]:
+    keys = {scope_of(f): (f.spec_id, f.partition) for f in (*added, *removed)}
+    out = {"changed-partition-count": str(len(keys))}
+    if not 0 < len(keys) <= value_of(metadata.properties, "write.summary.partition-limit"):
+        return out
+    out["partition-summaries-included"] = "true"
+    for key, (spec_id, partition) in keys.items():
+        mine = count_files(*((f for f in files if scope_of(f) == key) for files in (added, removed)))
+        path = partition_path(metadata.specs[spec_id], partition, metadata)
+        out[f"partitions.{path}"] = ",".join(f"{k}={v}" for k, v in mine.items() if v > 0)
+    return out
 
 
 def _write_list(base: Base, snapshot: Snapshot, listed: Sequence[ManifestFile]) -> None:
@@ -222,13 +244,3 @@ def _updates(snapshot: Snapshot, delta: RowDelta, base: Base) -> Iterator[Mappin
         target = snapshot.snapshot_id if ref.snapshot_id is None else ref.snapshot_id
         kept = {**refs.get(ref.name, {}), **ref.retention}
         yield {"action": "set-snapshot-ref", **kept, "ref-name": ref.name, "type": ref.type, "snapshot-id": target}
-
-
-def _requirements(delta: RowDelta, base: Base) -> Iterator[Mapping[str, Any]]:
-    """Yield what must still be true: the same table, the same head, the other refs where they were."""
-    if base.metadata.table_uuid is not None:
-        yield {"type": "assert-table-uuid", "uuid": base.metadata.table_uuid}
-    head = base.snapshot.snapshot_id if base.snapshot else None
-    yield {"type": "assert-ref-snapshot-id", "ref": base.ref, "snapshot-id": head}
-    for ref in delta.refs:
-        yield {"type": "assert-ref-snapshot-id", "ref": ref.name, "snapshot-id": ref.found}

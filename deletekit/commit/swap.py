@@ -1,23 +1,27 @@
-"""Commit a planned change: write its snapshot and swap the table's metadata, again after each lost race.
+"""Commit a planned change, a change of metadata, or a new table: swap the metadata, again after each lost race.
 
 Each commit is one compare-and-swap. If it fails, its files are deleted. If the catalog's answer was lost, they are kept
 and CommitStateUnknownError is raised, because the commit may have happened.
 Spec: "Commit Conflict Resolution and Retry"; properties `commit.retry.*`.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from deletekit.commit.back_off import retry
-from deletekit.commit.planned_change import PlannedChange, expiry_as_lost_race
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.planned_change import PlannedChange, expiry_as_lost_race, read_base
 from deletekit.commit.snapshot import NewSnapshot, new_snapshot
 from deletekit.errors import CommitConflictError, CommitStateUnknownError, DeletekitError
 from deletekit.formats.content_file import DataFile, DeleteFile
-from deletekit.table.catalog import TableState
+from deletekit.table.back_off import BackOff, retry
+from deletekit.table.catalog import Catalog, TableState
+from deletekit.table.consistency import check_writable
+from deletekit.table.file_io import FileIO
+from deletekit.table.identifier import Identifier
+from deletekit.table.metadata import TableMetadata
+from deletekit.table.metadata_update import apply_updates, requirements_of
+from deletekit.table.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +76,7 @@ def commit(change: PlannedChange) -> Commit:
                 unknown, lost = False, isinstance(error, CommitConflictError)
                 raise
             change.request.table.adopt(state)
-        done = Commit() if snapshot is None else commit_result(snapshot)
-        return replace(done, attempts=change.back_off.attempts, plans=change.plans)
+        return replace(_result(snapshot), attempts=change.back_off.attempts, plans=change.plans)
 
     try:
         return retry(attempt, change.back_off)
@@ -82,20 +85,88 @@ def commit(change: PlannedChange) -> Commit:
             raise
         try:
             if lost and isinstance(error, CommitConflictError):
-                raise _conflict(change, error) from error
+                raise change.conflict(error) from error
             raise
         finally:
             change.discard()
 
 
+def commit_metadata(
+    table: Table,
+    build: Callable[[TableMetadata], Sequence[Mapping[str, Any]]],
+    *,
+    unchanged_refs: Collection[str] | None = (),
+) -> None:
+    """Commit a change of metadata and no rows: the updates that `build` makes, called again after a lost race.
+
+    Parameters
+    ----------
+    build: gets the current metadata, and returns REST updates, or none if there is nothing to do.
+    unchanged_refs: refs that must still point where `build` saw them, or still be missing; None: every ref of the
+        metadata.
+
+    The schema, spec and id counters that `build` saw must still be the table's. Raises FormatError for metadata that
+    contradicts itself; CommitConflictError after too many lost races; CommitStateUnknownError.
+    """
+    catalog = table.require_catalog()
+
+    def attempt() -> None:
+        metadata = table.refresh().metadata
+        check_writable(metadata, table.metadata_location)
+        updates = build(metadata)
+        if updates:
+            names = sorted(metadata.refs if unchanged_refs is None else unchanged_refs)
+            refs = {name: metadata.refs.get(name, {}).get("snapshot-id") for name in names}
+            requirements = requirements_of(metadata, refs, same_schema=True)
+            table.adopt(catalog.commit(table.identifier, requirements, updates))
+
+    retry(attempt, BackOff(table.properties))
+
+
+def create_with(
+    catalog: Catalog,
+    identifier: Identifier,
+    metadata: TableMetadata,
+    io: FileIO,
+    plan: Callable[[Base], RowDelta],
+    properties: Mapping[str, str] | None = None,
+) -> tuple[Table, Commit]:
+    """Create a table with the change that `plan` returns, in one step: it is never seen empty.
+
+    An empty change makes an empty table. If it fails, its files are deleted, unless the catalog's answer was lost.
+    Spec: REST catalog, "CreateTableRequest" with `stage-create`.
+
+    Parameters
+    ----------
+    metadata: of the table without a snapshot; its location is where files are written.
+    properties: extra entries for the snapshot summary.
+
+    Raises InvalidInputError when the table exists; else as `commit` does.
+    """
+    catalog.check_writable(metadata.format_version)
+    base = read_base(Table(identifier, TableState(metadata, metadata.location, io), catalog))
+    try:
+        delta = plan(base)
+        if delta.is_empty:
+            return Table(identifier, catalog.create(identifier, metadata), catalog), Commit()
+        made = new_snapshot(base, delta, properties or {})
+        state = catalog.create(identifier, apply_updates(metadata, made.updates))
+    except CommitStateUnknownError:
+        raise
+    except BaseException:
+        base.write.discard()
+        raise
+    return Table(identifier, state, catalog), _result(made)
+
+
 def would_commit(change: PlannedChange) -> Commit:
     """Return the commit that the change of a dry run would make."""
-    snapshot = _write_snapshot(change)
-    return Commit() if snapshot is None else commit_result(snapshot)
+    return _result(_write_snapshot(change))
 
 
-def commit_result(made: NewSnapshot) -> Commit:
-    """Return what a verb returns of a snapshot that has been committed."""
+def _result(made: NewSnapshot | None) -> Commit:
+    if made is None:
+        return Commit()
     delta, snapshot = made.delta, made.snapshot
     return Commit(
         snapshot_id=snapshot.snapshot_id,
@@ -130,13 +201,6 @@ def _swap(change: PlannedChange, made: NewSnapshot) -> TableState:
         raise
     except Exception as e:
         raise CommitStateUnknownError("the commit broke off", found=f"{type(e).__name__}: {e}") from e
-
-
-def _conflict(change: PlannedChange, lost: CommitConflictError) -> CommitConflictError:
-    """Return why a change is given up: a conflict that can be named, or only the lost race."""
-    with suppress(DeletekitError):
-        return change.conflict() or lost
-    return lost
 
 
 def _while_retained(snapshot_id: int, made: NewSnapshot) -> tuple[Mapping[str, Any], ...]:

@@ -5,16 +5,15 @@ Spec: "Delete Formats", "Deletion Vectors", "Format Versioning"; Java MergingSna
 checks less.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
+from typing import Any
 
 from deletekit.commit.change import Base, ManifestRewrite, RowDelta
 from deletekit.deletes.which_apply import scope_of
 from deletekit.errors import CommitConflictError, InvalidInputError
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
-from deletekit.table.live_files import FoundFiles
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.snapshot import FoundFiles
 
 
 def check_delta(delta: RowDelta, metadata: TableMetadata, live: FoundFiles) -> None:
@@ -40,35 +39,31 @@ def check_same_files(base: Base, change: ManifestRewrite) -> None:
     old = sorted(repr(e.data_file.identity) for m in change.replaced for e in base.reader.entries(m) if e.is_live)
     new = sorted(repr(e.data_file.identity) for group in change.manifests for e in group)
     if old != new:
-        raise InvalidInputError(
-            "a rewrite of manifests may not add or lose a file",
-            kind="manifest-rewrite",
-            found=f"{len(new)} entries",
-            expected=f"the {len(old)} live ones of the replaced manifests",
-        )
+        found, expected = f"{len(new)} entries", f"the {len(old)} live ones of the replaced manifests"
+        message = "a rewrite of manifests may not add or lose a file"
+        raise _refusal("manifest-rewrite", message, found=found, expected=expected)
+
+
+def _refusal(
+    kind: str, message: str, file: str | None = None, field: str | None = None, found: Any = None, expected: Any = None
+) -> InvalidInputError:
+    return InvalidInputError(message, kind=kind, file=file, field=field, found=found, expected=expected)
 
 
 def _check_fields(delete: DeleteFile) -> None:
     """Check which optional fields a delete has, by its kind (spec "Data File Fields" and its notes)."""
-    is_equality = delete.content == FileContent.EQUALITY_DELETES
+    is_vector, is_equality = delete.is_deletion_vector, delete.content == FileContent.EQUALITY_DELETES
     rules = [
         ("equality_ids", is_equality, bool(delete.equality_ids)),
-        ("content_offset", delete.is_deletion_vector, delete.content_offset is not None),
-        ("content_size_in_bytes", delete.is_deletion_vector, delete.content_size_in_bytes is not None),
+        ("content_offset", is_vector, delete.content_offset is not None),
+        ("content_size_in_bytes", is_vector, delete.content_size_in_bytes is not None),
+        ("referenced_data_file", True, delete.referenced_data_file is not None or not is_vector),
+        ("sort_order_id", False, delete.sort_order_id is not None and not is_equality),
     ]
-    if delete.is_deletion_vector:
-        rules.append(("referenced_data_file", True, delete.referenced_data_file is not None))
-    if not is_equality:
-        rules.append(("sort_order_id", False, delete.sort_order_id is not None))
     for field, wanted, present in rules:
         if wanted != present:
-            raise InvalidInputError(
-                f"{delete.kind} {'lacks a field' if wanted else 'may not have this field'}",
-                kind="delete-file-field",
-                file=delete.file_path,
-                field=field,
-                found=getattr(delete, field),
-            )
+            message = f"{delete.kind} {'lacks a field' if wanted else 'may not have this field'}"
+            raise _refusal("delete-file-field", message, delete.file_path, field, getattr(delete, field))
 
 
 def _check_sequence_numbers(delta: RowDelta, metadata: TableMetadata) -> None:
@@ -76,14 +71,10 @@ def _check_sequence_numbers(delta: RowDelta, metadata: TableMetadata) -> None:
     last = metadata.last_sequence_number
     for path, number in delta.sequence_numbers.items():
         if delta.operation != "replace" or not metadata.version.has_sequence_numbers or not 0 <= number <= last:
-            raise InvalidInputError(
-                "added file may not have this data sequence number",
-                kind="sequence-number",
-                file=path,
-                field="sequence_number",
-                found=f"{number}, operation {delta.implied_operation}",
-                expected=f"0 to {last}, and operation replace, in format version 2 or later",
-            )
+            found = f"{number}, operation {delta.implied_operation}"
+            expected = f"0 to {last}, and operation replace, in format version 2 or later"
+            message = "added file may not have this data sequence number"
+            raise _refusal("sequence-number", message, path, "sequence_number", found, expected)
 
 
 def _check_records(delta: RowDelta) -> None:
@@ -91,13 +82,8 @@ def _check_records(delta: RowDelta) -> None:
     added = sum(f.record_count for f in delta.added_data_files)
     removed = sum(e.data_file.record_count for e in delta.removed_data_files)
     if delta.operation == "replace" and added > removed:
-        raise InvalidInputError(
-            "a replacement may not add rows",
-            kind="replace-records",
-            field="added-records",
-            found=added,
-            expected=f"at most the {removed} of the removed data files",
-        )
+        expected = f"at most the {removed} of the removed data files"
+        raise _refusal("replace-records", "a replacement may not add rows", None, "added-records", added, expected)
 
 
 def _check_live(removed: Collection[ManifestEntry], live: Collection[ManifestEntry]) -> None:
@@ -113,7 +99,7 @@ def _check_added_paths(delta: RowDelta, live: FoundFiles) -> None:
     seen = {e.data_file.identity for e in (*live.data, *live.deletes)}
     for file in (*delta.added_data_files, *delta.added_delete_files):
         if file.identity in seen:
-            raise InvalidInputError("file is in the table already", kind="duplicate-file", file=file.file_path)
+            raise _refusal("duplicate-file", "file is in the table already", file.file_path)
         seen.add(file.identity)
 
 
@@ -122,47 +108,30 @@ def _check_covered(delta: RowDelta, live: FoundFiles) -> None:
 
     Java commits a deletion vector for a missing data file unless asked to look; readers then keep it forever.
     """
-    gone = {e.data_file.file_path for e in delta.removed_data_files}
-    kept: dict[str, DataFile | DeleteFile] = {f.file_path: f for f in delta.added_data_files}
-    kept |= {e.data_file.file_path: e.data_file for e in live.data}
+    files, gone = (*delta.added_data_files, *(e.data_file for e in live.data)), delta.removed_data_paths
+    kept = {f.file_path: f for f in files if f.file_path not in gone}
     for delete, path in delta.covered_data_files:
         target = kept.get(path)
-        if target is None or path in gone:
-            raise InvalidInputError(
-                "delete refers to a data file that is not live",
-                kind="referenced-data-file",
-                file=delete.file_path,
-                field="referenced_data_file",
-                found=path,
-                expected="a live data file that this commit keeps",
-            )
+        if target is None:
+            message = "delete refers to a data file that is not live"
+            expected = "a live data file that this commit keeps"
+            raise _refusal("referenced-data-file", message, delete.file_path, "referenced_data_file", path, expected)
         if scope_of(target) != scope_of(delete):
-            raise InvalidInputError(
-                "delete is in another partition than its data file",
-                kind="delete-partition",
-                file=delete.file_path,
-                field="partition",
-                found=f"spec {delete.spec_id} {delete.partition}",
-                expected=f"spec {target.spec_id} {target.partition}",
-            )
+            message = "delete is in another partition than its data file"
+            found, expected = (f"spec {f.spec_id} {f.partition}" for f in (delete, target))
+            raise _refusal("delete-partition", message, delete.file_path, "partition", found, expected)
 
 
 def _check_one_vector(delta: RowDelta, live: FoundFiles) -> None:
     """Refuse a second live deletion vector of one data file. Java compares only with concurrent commits."""
     removed = {e.data_file.identity for e in delta.removed_delete_files}
-    others = [e for e in live.vectors if e not in live.duplicate_vectors]
-    kept = [e.data_file for e in (*live.duplicate_vectors, *others) if e.data_file.identity not in removed]
-    vectors: dict[str, DeleteFile] = {}
+    found = (*live.duplicate_vectors, *(e for e in live.vectors if e not in live.duplicate_vectors))
+    kept = [e.data_file for e in found if e.data_file.identity not in removed]
+    vectors: dict[str, DataFile | DeleteFile] = {}
     for file in (*kept, *delta.added_delete_files):
-        if not isinstance(file, DeleteFile) or not file.is_deletion_vector or file.referenced_data_file is None:
-            continue
-        other = vectors.setdefault(file.referenced_data_file, file)
-        if other is not file:
-            raise InvalidInputError(
-                "two deletion vectors for one data file",
-                kind="duplicate-deletion-vector",
-                file=file.referenced_data_file,
-                field="referenced_data_file",
-                found=f"{other.file_path} and {file.file_path}",
-                expected="at most one",
-            )
+        if isinstance(file, DeleteFile) and file.is_deletion_vector and file.referenced_data_file is not None:
+            field, path = "referenced_data_file", file.referenced_data_file
+            other = vectors.setdefault(path, file)
+            if other is not file:
+                message, both = "two deletion vectors for one data file", f"{other.file_path} and {file.file_path}"
+                raise _refusal("duplicate-deletion-vector", message, path, field, both, "at most one")

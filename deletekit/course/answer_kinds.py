@@ -1,9 +1,7 @@
-"""Read a learner's answer as a value that can be compared, whichever library it came from.
+"""Read a learner's answer as a value that can be compared, from any library.
 
-Reading an answer raises nothing but NotThisKind and never runs for long.
+Reading an answer raises only NotThisKind and never runs for long.
 """
-
-from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping

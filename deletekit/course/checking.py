@@ -4,8 +4,6 @@ No answer makes a check raise an error: `...` counts as not answered, and what c
 answer of another kind.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +12,8 @@ from typing import Any, Literal
 from deletekit.course.answer_kinds import NotThisKind, unanswered
 from deletekit.course.exercise import Exercise
 from deletekit.course.exercises.all import EXERCISES
-from deletekit.course.language import is_translated, text
 from deletekit.course.learner_record import record
+from deletekit.course.translations import is_translated, text
 from deletekit.errors import InvalidInputError
 
 Status = Literal["correct", "not-yet", "not-answered", "other-kind", "noted"]

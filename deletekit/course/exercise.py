@@ -1,9 +1,8 @@
 """An exercise of the course: its right answers, the mistakes it knows, and what it says to each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from deletekit.course.answer_kinds import AnswerKind
@@ -55,3 +54,8 @@ class Functions:
 
     cases: Sequence[tuple[Any, ...]]
     by_name: Mapping[str, Callable[..., Any]]
+
+
+def versions(rule: Callable[..., Any], *names: str) -> dict[str, Callable[..., Any]]:
+    """Return a rule, right or with one mistake, by name: the rule takes the name as its first argument."""
+    return {name: partial(rule, name) for name in names}

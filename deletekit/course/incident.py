@@ -4,8 +4,6 @@ Each has another cause, and every cause is a mistake of a real writer. deletekit
 the wrong commits are made here. Every reader accepts the tables. They are the same in every run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 import numpy as np

@@ -1,6 +1,4 @@
-"""Copy the lessons into a learner's folder, and run JupyterLab there."""
-
-from __future__ import annotations
+"""Find the notebooks of the lessons, copy them into a learner's folder, and run JupyterLab there."""
 
 import importlib.util
 import os
@@ -9,10 +7,26 @@ import subprocess
 import sys
 from pathlib import Path
 
-from deletekit.course.lessons import FIRST, LANGUAGES, lessons_folder
-from deletekit.errors import EnvironmentMissingError, InvalidInputError
+from deletekit.course.translations import LANGUAGES
+from deletekit.errors import EnvironmentMissingError, InvalidInputError, NotFoundError
+
+FIRST = "00_start_here.ipynb"
+"""The first lesson's file, in every language."""
 
 _NEW_FOLDER = "deletekit-course"
+_PACKAGE = Path(__file__).parents[1]
+_FOLDERS = (_PACKAGE / "_notebooks", _PACKAGE.parent / "notebooks")
+"""Where the lessons are: in a wheel, and in the checkout of an editable installation. So are the sample tables."""
+
+
+def lessons_folder(language: str) -> Path:
+    """Return the folder of a language's notebooks. Raise NotFoundError if the installation has none."""
+    for folder in _FOLDERS:
+        if (folder / language / FIRST).is_file():
+            return folder / language
+    raise NotFoundError(
+        "the lessons are missing from this installation of deletekit", kind="lessons", file=f"{language}/{FIRST}"
+    )
 
 
 def check_jupyterlab() -> None:

@@ -3,8 +3,6 @@
 If the file cannot be read or written, only that memory is lost: nothing here raises an error for it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping
@@ -13,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from deletekit.course.exercises.all import EXERCISES
-from deletekit.course.language import text
-from deletekit.course.lessons import LANGUAGES
 from deletekit.course.printing import aligned
+from deletekit.course.translations import LANGUAGES, text
 
 _FILE_NAME = "deletekit-progress.json"
 _FILE_VARIABLE = "DELETEKIT_PROGRESS"

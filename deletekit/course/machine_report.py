@@ -1,9 +1,7 @@
 """Print what the first lesson says about this machine."""
 
-from __future__ import annotations
-
 from deletekit.course.diagnosis import Check, diagnose
-from deletekit.course.language import text
+from deletekit.course.translations import text
 
 
 def doctor(*, details: bool = False) -> None:

@@ -3,8 +3,6 @@
 Columns have the width that a terminal gives them, for Korean and Japanese too.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,17 +25,15 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from deletekit import datasets
-from deletekit.commit.swap import Commit
 from deletekit.errors import EnvironmentMissingError, FormatError, InvalidInputError
-from deletekit.formats.manifest_list import ManifestContent
 from deletekit.spark.sessions import running_session
 from deletekit.spark.sessions import session as spark_session
 from deletekit.table.catalog import Catalog, local_catalog
-from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table, load_table
 from deletekit.verbs.append import append, create_table
 from deletekit.verbs.delete import delete
 from deletekit.verbs.explain import explain
+from deletekit.verbs.inspect import inspect
 from deletekit.verbs.merge import merge
 from deletekit.verbs.scan import scan
 
@@ -55,25 +53,12 @@ AIRCRAFT = "N725MQ"
 CORRECTIONS = 5_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModeReport:
-    """What one mode cost: files, bytes and seconds of its three commits, and the delete files and rows afterwards."""
-
-    format_version: int
-    mode: str
-    files_written: int
-    bytes_written: int
-    seconds: float
-    delete_files: int
-    live_rows: int
-
-
 @dataclass
 class TourReport:
-    """What the tour found. Each sentence of `proofs` was checked."""
+    """What the tour found: what each mode cost, as it is printed, and sentences that were checked."""
 
     directory: Path
-    modes: list[ModeReport] = field(default_factory=list)
+    modes: list[tuple[str, ...]] = field(default_factory=list)
     proofs: list[str] = field(default_factory=list)
     left_out: str | None = None
     seconds: float = 0.0
@@ -179,7 +164,8 @@ def _spark_create(session: SparkSession, catalog: Catalog, name: str, version: i
     )
 
 
-def _run_mode(table: Table, version: int, mode: str, corrections: pa.Table) -> ModeReport:
+def _run_mode(table: Table, version: int, mode: str, corrections: pa.Table) -> tuple[str, ...]:
+    """Commit the three changes. Return files, bytes and seconds of them, and the delete files and rows afterwards."""
     started = time.perf_counter()
     commits = [
         delete(table, "dep_time is null", mode=mode),
@@ -187,29 +173,12 @@ def _run_mode(table: Table, version: int, mode: str, corrections: pa.Table) -> M
         merge(table, corrections, on=["flight_id"], mode=mode),
     ]
     seconds = time.perf_counter() - started
-    files = [f for c in commits for f in _written(c)]
-    return ModeReport(
-        format_version=version,
-        mode=mode,
-        files_written=len(files),
-        bytes_written=sum(size for _, size in files),
-        seconds=seconds,
-        delete_files=_live_delete_files(table),
-        live_rows=scan(table).count(),
-    )
-
-
-def _written(commit: Commit) -> Sequence[tuple[str, int]]:
-    """Return the files of a commit with their sizes. Deletion vectors that share a Puffin file count once."""
-    files = (*commit.added_data_files, *commit.added_delete_files)
-    return list({f.file_path: f.file_size_in_bytes for f in files}.items())
-
-
-def _live_delete_files(table: Table) -> int:
-    snapshot = table.current_snapshot
-    assert snapshot is not None
-    reader = SnapshotReader(table.io, table.metadata)
-    return sum(1 for _ in reader.live_entries(snapshot, ManifestContent.DELETES))
+    # Deletion vectors that share a Puffin file count once.
+    files = [f for c in commits for f in (*c.added_data_files, *c.added_delete_files)]
+    written = {f.file_path: f.file_size_in_bytes for f in files}
+    cost = (f"{len(written):,}", decimal(sum(written.values())), f"{seconds:.2f}")
+    left = (f"{len(inspect(table, deletes=True)['deletes']):,}", f"{scan(table).count():,}")
+    return (f"v{version}", mode, *cost, *left)
 
 
 def _corrections(flights: pa.Table) -> pa.Table:
@@ -239,13 +208,10 @@ def _expected(flights: pa.Table, corrections: pa.Table) -> pa.Table:
     at = pc.index_in(kept["flight_id"], value_set=corrections["flight_id"].combine_chunks())
     arr_delay = pc.coalesce(corrections["arr_delay"].take(at), kept["arr_delay"])
     kept = kept.set_column(kept.schema.get_field_index("arr_delay"), "arr_delay", arr_delay)
-    new = corrections.filter(
-        pc.invert(pc.is_in(corrections["flight_id"], value_set=kept["flight_id"].combine_chunks()))
-    )
-    columns = [
-        new[n] if n in new.column_names else pa.nulls(len(new), kept.schema.field(n).type) for n in kept.column_names
-    ]
+    known = kept["flight_id"].combine_chunks()
+    new = corrections.filter(pc.invert(pc.is_in(corrections["flight_id"], value_set=known)))
     plain = pa.schema([pa.field(f.name, f.type) for f in kept.schema])
+    columns = [new[f.name] if f.name in new.column_names else pa.nulls(len(new), f.type) for f in plain]
     return pa.concat_tables([kept.cast(plain), pa.table(columns, schema=plain)]).sort_by("flight_id")
 
 
@@ -310,10 +276,8 @@ def _progress(console: Console) -> Iterator[Step]:
 def _print(report: TourReport, console: Console) -> None:
     shown = RichTable("", "mode", "files", "bytes", "seconds", "delete files", "live rows")
     shown.title = "Three commits in each mode: what they wrote, and what a reader meets"
-    for m in report.modes:
-        size = decimal(m.bytes_written)
-        values = (f"{m.files_written:,}", size, f"{m.seconds:.2f}", f"{m.delete_files:,}", f"{m.live_rows:,}")
-        shown.add_row(f"v{m.format_version}", m.mode, *values)
+    for cells in report.modes:
+        shown.add_row(*cells)
     for column in shown.columns[2:]:
         column.justify = "right"
     console.print(shown)

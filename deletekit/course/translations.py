@@ -1,11 +1,9 @@
-"""What the program says in five languages: find the language, load its catalog, and fall back to English.
+"""What the program says in five languages: find the language, load its messages, and fall back to English.
 
-The catalogs are in `locale/`. A `.json` file has messages by key, for views and widgets; the English one has every key.
-A `.po` file has translations by the English text, for checks and exercises. Fields, properties and codes of the
-specifications are not translated, and a sentence is never built from parts.
+The folder `locale/` has them. A `.json` file has the messages of one view, by key, in every language; `shared.json` has
+those of several. A `.po` file has translations by the English text, for checks and exercises. Fields, properties and
+codes of the specifications are not translated, and a sentence is never built from parts.
 """
-
-from __future__ import annotations
 
 import json
 import os
@@ -13,11 +11,15 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
-from deletekit.course.lessons import LANGUAGES
 from deletekit.errors import InvalidInputError
 
 ENGLISH = "en"
+LANGUAGES = {ENGLISH: "English", "ko": "한국어", "ja": "日本語", "zh-CN": "简体中文", "es": "Español"}
+"""The languages of the course, by their own names."""
+
+_LOCALE = files("deletekit.course").joinpath("locale")
 
 
 def language() -> str:
@@ -53,13 +55,27 @@ class Messages:
         return {key: self._texts[key] for key in keys}
 
 
+def text(english: str, /, **values: Any) -> str:
+    """Return an English text in the language of the course, with `{name}` replaced by `values`.
+
+    A text without a translation stays English. Without values, braces stay.
+    """
+    said = translations(language()).get(english, english)
+    return said.format(**values) if values else said
+
+
+def is_translated(english: str) -> bool:
+    """Return whether the course has a text in its language. English has every text."""
+    return language() == ENGLISH or english in translations(language())
+
+
 @cache
 def translations(lang: str) -> Mapping[str, str]:
     """Return the finished translations of a language by their English text. English, and a missing file, have none."""
     import polib  # noqa: PLC0415  # only the course's extra has it, and views do without
 
     try:
-        entries = polib.pofile(_read(f"{lang}.po"))
+        entries = polib.pofile(_LOCALE.joinpath(f"{lang}.po").read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     return {entry.msgid: entry.msgstr for entry in entries.translated_entries()}
@@ -67,12 +83,8 @@ def translations(lang: str) -> Mapping[str, str]:
 
 @cache
 def _messages(lang: str) -> Mapping[str, str]:
-    texts: dict[str, str] = json.loads(_read(f"{lang}.json"))
-    return texts
-
-
-def _read(name: str) -> str:
-    return files("deletekit.course").joinpath("locale", name).read_text(encoding="utf-8")
+    stored = (json.loads(f.read_text(encoding="utf-8")) for f in _LOCALE.iterdir() if f.name.endswith(".json"))
+    return {key: said for by_language in stored for key, said in by_language[lang].items()}
 
 
 def _known(name: str) -> str | None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyiceberg.schema import Schema
 
-from deletekit.course.language import text
+from deletekit.course.translations import text
 from deletekit.errors import InvalidInputError
 from deletekit.spark import session
 from deletekit.table.catalog import Catalog, local_catalog

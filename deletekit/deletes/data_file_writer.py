@@ -1,7 +1,5 @@
 """Write Arrow rows as data files: split by partition, as Parquet, with metrics. Nothing is committed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,7 +12,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.keys import KeyNumbers
+from deletekit.deletes.keys import KeyNumbers, flat
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile
@@ -43,9 +41,10 @@ def write_data_files(
     """
     target = value_of(context.metadata.properties, "write.target-file-size-bytes")
     return [
-        _write_file(context, part, spec, partition, lineage)
+        _write_file(context, rows.slice(start, step), spec, partition, lineage)
         for partition, rows in split_by_partition(context, table, spec)
-        for part in _pieces(rows, rows_per_file or _rows_of_size(rows, target))
+        for step in (rows_per_file or _rows_of_size(rows, target),)
+        for start in range(0, len(rows), step)
     ]
 
 
@@ -58,14 +57,14 @@ def split_by_partition(
     if not spec.fields:
         yield (), table
         return
-    types = partition_types(spec, schema_of_spec(context.metadata, spec))
+    kinds = [kind for _, _, kind in partition_types(spec, schema_of_spec(context.metadata, spec))]
     columns = partition_columns(context.metadata, table, spec)
     groups = KeyNumbers(columns).of_rows
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
         first = int(order[start])
-        partition = tuple(_stored(column[first], kind) for column, (_, _, kind) in zip(columns, types, strict=True))
+        partition = tuple(stored_value(column[first], kind) for column, kind in zip(columns, kinds, strict=True))
         yield partition, table.take(pa.array(order[start:stop]))
 
 
@@ -75,7 +74,14 @@ def partition_columns(metadata: TableMetadata, table: pa.Table, spec: PartitionS
     `table` has the columns of the current schema that the fields need. A `void` field needs none: its source column may
     be dropped.
     """
-    return [_partition_column(table, metadata.schema, field) for field in spec.fields]
+
+    def values(field: PartitionField) -> pa.Array:
+        if isinstance(field.transform, VoidTransform):
+            return pa.nulls(len(table), pa.string())
+        source = metadata.schema.find_type(field.source_id)
+        return partition_values(field, source, flat(column_at(table, metadata.schema, field.source_id)))
+
+    return [values(field) for field in spec.fields]
 
 
 def column_at(table: pa.Table, schema: Schema, field_id: int) -> pa.ChunkedArray:
@@ -97,32 +103,10 @@ def column_at(table: pa.Table, schema: Schema, field_id: int) -> pa.ChunkedArray
     return column
 
 
-def _partition_column(table: pa.Table, schema: Schema, field: PartitionField) -> pa.Array:
-    if isinstance(field.transform, VoidTransform):
-        return pa.nulls(len(table), pa.string())
-    source = schema.find_field(field.source_id)
-    column = column_at(table, schema, field.source_id).combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
-    return partition_values(field, source.field_type, column)
-
-
-def _stored(scalar: pa.Scalar, kind: str) -> Any:
-    if scalar.is_valid and (pa.types.is_temporal(scalar.type)):
-        width = pa.int32() if pa.types.is_date32(scalar.type) else pa.int64()
-        return scalar.cast(width).as_py()
-    return stored_value(scalar.as_py(), kind)
-
-
 def _rows_of_size(table: pa.Table, target_bytes: int) -> int:
     # The size in memory is an upper estimate of the file's: Parquet encodes and compresses.
     pieces: int = max(1, -(-table.nbytes // target_bytes))
     return -(-len(table) // pieces)
-
-
-def _pieces(table: pa.Table, step: int) -> Iterator[pa.Table]:
-    for start in range(0, len(table), step):
-        yield table.slice(start, step)
 
 
 def _write_file(
@@ -133,17 +117,9 @@ def _write_file(
     lineage: Sequence[NestedField],
 ) -> DataFile:
     schema = context.metadata.schema
-    fields = [arrow_field(f) for f in (*schema.fields, *lineage)]
-    table = pa.Table.from_arrays(rows.columns, schema=pa.schema(fields))
-    stored_schema = schema_to_json(schema)
-    written = encode_parquet(
-        table, {"iceberg.schema": json.dumps(stored_schema, separators=(",", ":"))}, context.parquet
-    )
+    table = pa.Table.from_arrays(rows.columns, schema=pa.schema([arrow_field(f) for f in (*schema.fields, *lineage)]))
+    footer = {"iceberg.schema": json.dumps(schema_to_json(schema), separators=(",", ":"))}
+    written = encode_parquet(table, footer, context.parquet)
     metrics = collect_metrics(table, context.metrics_mode)
-    path = context.data_path(spec, partition, ".parquet")
-    return DataFile(
-        spec_id=spec.spec_id,
-        partition=partition,
-        sort_order_id=0,
-        **context.write_parquet(path, written, metrics, len(table)),
-    )
+    described = context.write_parquet(spec, partition, ".parquet", written, metrics, len(table))
+    return DataFile(sort_order_id=0, **described)

@@ -1,24 +1,24 @@
-"""Find the deletes that apply to a data file: the index of a snapshot's live deletes, by the rules of `scope`.
+"""Find the deletes that apply to a data file: the index of a snapshot's live deletes, by the rules of `which_apply`.
 
 Spec: "Scan Planning", https://iceberg.apache.org/spec/#scan-planning
 """
 
-from __future__ import annotations
-
 import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.conversions import from_bytes
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.types import DoubleType, FloatType, NestedField, PrimitiveType
 
-from deletekit.deletes.vector_index import VectorIndex
 from deletekit.deletes.which_apply import (
+    Scope,
     is_global,
     is_old_enough,
     newest_covered,
@@ -29,9 +29,14 @@ from deletekit.deletes.which_apply import (
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns, text_array
-from deletekit.formats.metrics import widen
 
 Numbers = npt.NDArray[np.int64]
+# What one unit of the narrower type is in the wider one: an int, or the days of a date.
+_WIDENED = {
+    **dict.fromkeys(("long", "time", "timestamptz", "timestamptz_ns"), 1),
+    "timestamp": 86_400_000_000,
+    "timestamp_ns": 86_400_000_000_000,
+}
 
 
 class DeleteFileIndex:
@@ -68,7 +73,7 @@ class DeleteFileIndex:
             for entry in columns.entries(np.flatnonzero(columns.is_live & ~is_vector)):
                 self._add(entry, specs)
             vectors.append((columns, np.flatnonzero(columns.is_live & is_vector)))
-        self._vectors = VectorIndex(vectors)
+        self.vectors = VectorIndex(vectors)
 
     def for_data_file(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
         """Return every delete that applies to a data file, deletes by position first.
@@ -81,18 +86,13 @@ class DeleteFileIndex:
     def position_deletes(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
         """Return the deletion vector if there is one, else every position delete file that may name the data file."""
         path = data.data_file.file_path
-        vector = self._vectors.of(path)
+        vector = self.vectors.of(path)
         if vector is not None:
             _check_scope(vector, data)
             if not is_old_enough(data, vector):
-                raise FormatError(
-                    "deletion vector is older than its data file",
-                    kind="deletion-vector-sequence",
-                    file=vector.data_file.file_path,
-                    field="sequence_number",
-                    found=vector.sequence_number,
-                    expected=f">= {data.sequence_number} of {path}",
-                )
+                message, found = "deletion vector is older than its data file", vector.sequence_number
+                expected = f">= {data.sequence_number} of {path}"
+                raise _error("deletion-vector-sequence", message, vector, "sequence_number", found, expected)
             return (vector,)
         by_path = [d for d in self._by_path.get(path, ()) if is_old_enough(data, d)]
         for delete in by_path:
@@ -108,10 +108,6 @@ class DeleteFileIndex:
         """Return the equality deletes in a data file's scope that do not apply, because it is not strictly older."""
         return tuple(d for d in self._equality_in_scope(data) if not is_old_enough(data, d))
 
-    def vectors(self, numbers: Numbers) -> list[ManifestEntry]:
-        """Return deletion vectors by their numbers from `vector_numbers`."""
-        return self._vectors.entries(numbers)
-
     def vector_numbers(self, files: Sequence[tuple[ManifestColumns, Numbers]]) -> list[Numbers]:
         """Return the number of each data file's deletion vector, -1 for none.
 
@@ -121,9 +117,9 @@ class DeleteFileIndex:
 
         Raises FormatError as `for_data_file` does.
         """
-        numbers = self._vectors.find(files)
+        numbers = self.vectors.find(files)
         for (columns, rows), found in zip(files, numbers, strict=True):
-            doubtful = self._vectors.doubtful(columns, rows, found)
+            doubtful = self.vectors.doubtful(columns, rows, found)
             for entry in columns.entries(doubtful):
                 self.position_deletes(entry)
         return numbers
@@ -150,13 +146,8 @@ class DeleteFileIndex:
         assert isinstance(delete, DeleteFile)
         if delete.content == FileContent.EQUALITY_DELETES:
             if not delete.equality_ids:
-                raise FormatError(
-                    "equality delete file without equality ids",
-                    kind="equality-ids",
-                    file=delete.file_path,
-                    field="equality_ids",
-                    found=delete.equality_ids,
-                )
+                message = "equality delete file without equality ids"
+                raise _error("equality-ids", message, entry, "equality_ids", delete.equality_ids)
             (self._global if is_global(specs[delete.spec_id]) else self._equality[scope_of(delete)]).append(entry)
         else:
             path = referenced_path(delete)
@@ -173,16 +164,108 @@ class DeleteFileIndex:
         return all(field is None or _field_may_match(field, delete, data) for field in fields)
 
 
+class VectorIndex:
+    """The deletion vectors of a snapshot, numbered from 0, without an object for each.
+
+    A data file may have at most one (spec "Deletion Vectors"). `DeleteFileIndex` judges whether it applies.
+
+    Parameters
+    ----------
+    vectors: manifests, and the rows in each that are live deletion vectors.
+
+    Raises FormatError for two deletion vectors of one data file, or for one that names no data file.
+    """
+
+    def __init__(self, vectors: Sequence[tuple[ManifestColumns, Numbers]]) -> None:
+        self._parts = [(columns, rows) for columns, rows in vectors if len(rows)]
+        self._ends = np.cumsum([len(rows) for _, rows in self._parts], dtype=np.int64)
+        self._paths = pa.chunked_array([columns.referenced(rows) for columns, rows in self._parts], pa.large_string())
+        if self._paths.null_count or pc.count_distinct(self._paths).as_py() < len(self._paths):
+            self._refuse()
+        self._scopes: dict[Scope, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def entries(self, numbers: Numbers) -> list[ManifestEntry]:
+        """Return deletion vectors by number."""
+        part = np.searchsorted(self._ends, numbers, side="right")
+        found: list[Any] = [None] * len(numbers)
+        for i in np.unique(part).tolist():
+            columns, rows = self._parts[i]
+            places = np.flatnonzero(part == i)
+            local = numbers[places] - (self._ends[i] - len(rows))
+            for place, entry in zip(places.tolist(), columns.entries(rows[local]), strict=True):
+                found[place] = entry
+        return found
+
+    def of(self, path: str) -> ManifestEntry | None:
+        """Return the deletion vector of one data file, None if it has none."""
+        number = self._by_path.get(path)
+        return None if number is None else self.entries(np.array([number]))[0]
+
+    def find(self, files: Sequence[tuple[ManifestColumns, Numbers]]) -> list[Numbers]:
+        """Return the number of each data file's deletion vector, -1 for none, for rows of manifests."""
+        if not len(self) or not files:
+            return [np.full(len(rows), -1, np.int64) for _, rows in files]
+        # One call for all, because each call hashes the paths of all vectors.
+        paths = pa.chunked_array([columns.paths(rows) for columns, rows in files], pa.large_string())
+        found = pc.index_in(paths, value_set=self._paths).fill_null(-1).to_numpy().astype(np.int64)
+        return np.split(found, np.cumsum([len(rows) for _, rows in files])[:-1])
+
+    def doubtful(self, columns: ManifestColumns, rows: Numbers, numbers: Numbers) -> Numbers:
+        """Return the rows whose vector is older than they are, or of another spec or partition."""
+        has = np.flatnonzero(numbers >= 0)
+        if not len(has):
+            return rows[:0]
+        of_vectors, scopes = self._facts
+        number = numbers[has]
+        older = of_vectors[number] < columns.sequence_number[rows[has]]
+        elsewhere = scopes[number] != self._scope_codes(columns)[columns.partition_code[rows[has]]]
+        doubtful: Numbers = rows[has[older | elsewhere]]
+        return doubtful
+
+    @cached_property
+    def _facts(self) -> tuple[Numbers, Numbers]:
+        """Return the sequence number and the scope of each vector."""
+        sequence = [columns.sequence_number[rows] for columns, rows in self._parts]
+        scopes = [self._scope_codes(columns)[columns.partition_code[rows]] for columns, rows in self._parts]
+        return np.concatenate(sequence), np.concatenate(scopes)
+
+    @cached_property
+    def _by_path(self) -> dict[str, int]:
+        return {path: i for i, path in enumerate(self._paths.to_pylist())}
+
+    def _scope_codes(self, columns: ManifestColumns) -> Numbers:
+        """Return a number for each partition of a manifest: one number for one spec and partition in all manifests."""
+        scopes = partition_scopes(columns)
+        return np.array([self._scopes.setdefault(scope, len(self._scopes)) for scope in scopes], np.int64)
+
+    def _refuse(self) -> None:
+        seen: dict[str, ManifestEntry] = {}
+        for path, entry in zip(self._paths.to_pylist(), self.entries(np.arange(len(self))), strict=True):
+            if path is None:
+                message = "deletion vector lacks a required field"
+                raise _error("deletion-vector", message, entry, "referenced_data_file")
+            other = seen.setdefault(path, entry)
+            if other is not entry:
+                raise FormatError(
+                    "two deletion vectors for one data file",
+                    kind="duplicate-deletion-vector",
+                    file=path,
+                    field="referenced_data_file",
+                    found=f"{entry.data_file.file_path} and {other.data_file.file_path}",
+                    expected="at most one",
+                )
+
+
 def widened_bound(bound: bytes, field: NestedField) -> bytes:
     """Return a bound that was written before its column's type was promoted, in the width of the new type."""
     kind = str(field.field_type)
-    if kind in {"long", "timestamp", "timestamptz", "time", "timestamp_ns", "timestamptz_ns"} and len(bound) == 4:
-        value = widen(bound, 8, signed_int=True)
-        days = struct.unpack("<q", value)[0]
-        per_day = {"timestamp": 86_400_000_000, "timestamp_ns": 86_400_000_000_000}.get(kind)
-        return value if per_day is None else struct.pack("<q", days * per_day)
-    if kind == "double" and len(bound) == 4:
-        return widen(bound, 8, signed_int=False)
+    if len(bound) == 4 and kind in _WIDENED:
+        return struct.pack("<q", struct.unpack("<i", bound)[0] * _WIDENED[kind])
+    if len(bound) == 4 and kind == "double":
+        return struct.pack("<d", *struct.unpack("<f", bound))
     return bound
 
 
@@ -191,15 +274,19 @@ def _newest_covered(deletes: Iterable[ManifestEntry]) -> int:
 
 
 def _check_scope(delete: ManifestEntry, data: ManifestEntry) -> None:
-    if scope_of(delete.data_file) != scope_of(data.data_file):
-        raise FormatError(
-            "delete and its data file differ in partition spec or partition",
-            kind="delete-partition",
-            file=delete.data_file.file_path,
-            field="partition",
-            found=f"spec {delete.data_file.spec_id} {delete.data_file.partition}",
-            expected=f"spec {data.data_file.spec_id} {data.data_file.partition} of {data.data_file.file_path}",
-        )
+    ours, theirs = delete.data_file, data.data_file
+    if scope_of(ours) != scope_of(theirs):
+        message = "delete and its data file differ in partition spec or partition"
+        found = f"spec {ours.spec_id} {ours.partition}"
+        expected = f"spec {theirs.spec_id} {theirs.partition} of {theirs.file_path}"
+        raise _error("delete-partition", message, delete, "partition", found, expected)
+
+
+def _error(
+    kind: str, message: str, delete: ManifestEntry, field: str, found: Any = None, expected: Any = None
+) -> FormatError:
+    path = delete.data_file.file_path
+    return FormatError(message, kind=kind, file=path, field=field, found=found, expected=expected)
 
 
 def _field_may_match(field: NestedField, delete: DeleteFile, data: ContentFile) -> bool:

@@ -3,26 +3,22 @@
 What the manifest says about a delete file is checked against the file: offsets, cardinality, key columns.
 """
 
-from __future__ import annotations
-
 import os
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import partial, reduce
+from operator import or_
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.types import NestedField
 
-from deletekit.deletes.blob_ranges import BlobRanges
-from deletekit.deletes.field_path import FieldPaths
 from deletekit.deletes.keys import KeySet
-from deletekit.deletes.projection import FileColumns, project, with_field_ids
+from deletekit.deletes.projection import FieldPaths, FileColumns, project, with_field_ids
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.shared_value import SharedValues
-from deletekit.errors import DeletekitError, FormatError
+from deletekit.errors import FormatError, naming
 from deletekit.formats.content_file import DeleteFile, FileContent, refuse_encrypted
 from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.deletion_vector import PositionBitmap, decode_blob
@@ -33,6 +29,9 @@ from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import NAME_MAPPING
 
 _FEW_FILES = 4
+_MAX_GAP = 1 << 16
+_MAX_SPAN = 8 << 20
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -40,23 +39,22 @@ class EqualityKeys:
     """The keys of all equality delete files of one task that share their equality ids."""
 
     fields: tuple[int, ...]
-    top_level: tuple[NestedField, ...]
     set: KeySet
 
 
 class DeleteLoader:
     """Loads positions and key sets. Delete files that several data files share are read once and kept."""
 
-    def __init__(self, io: FileIO, metadata: TableMetadata, paths: FieldPaths) -> None:
+    def __init__(self, io: FileIO, metadata: TableMetadata) -> None:
         self._io = io
         self._metadata = metadata
-        self._paths = paths
+        self.paths = FieldPaths(metadata)
         self._kept = SharedValues()
         self._recent = SharedValues(size=64)  # what the parts of one data file share
         self._blobs = BlobRanges(io)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DeleteLoader, (self._io, self._metadata, self._paths)
+        return DeleteLoader, (self._io, self._metadata)
 
     def expect(self, tasks: Iterable[ScanTask]) -> None:
         """Announce the next tasks, so that vectors that lie near each other are fetched together."""
@@ -68,18 +66,12 @@ class DeleteLoader:
         deletes = [d for d in task.delete_files if d.content == FileContent.POSITION_DELETES]
         if not deletes:
             return PositionBitmap()
-        key = (task.data_file.file_path, tuple(d.identity for d in deletes))
-        return self._recent.get(key, lambda: self._positions(task.data_file.file_path, deletes))
-
-    def _positions(self, data_path: str, deletes: list[DeleteFile]) -> PositionBitmap:
-        found = self.positions_of(deletes[0], data_path)
-        for delete in deletes[1:]:
-            found = found | self.positions_of(delete, data_path)
-        return found
+        path = task.data_file.file_path
+        key = (path, tuple(d.identity for d in deletes))
+        return self._recent.get(key, lambda: reduce(or_, (self.positions_of(d, path) for d in deletes)))
 
     def positions_of(self, delete: DeleteFile, data_path: str) -> PositionBitmap:
         """Return the positions of `data_path` in one position delete file or vector. Raises FormatError."""
-        refuse_encrypted(delete)
         if delete.is_deletion_vector:
             return self.vector(delete)
         return self.positions_by_path(delete).get(data_path, PositionBitmap())
@@ -87,13 +79,11 @@ class DeleteLoader:
     def positions_by_path(self, delete: DeleteFile) -> Mapping[str, PositionBitmap]:
         """Return all positions of one position delete file, by data file. Raises FormatError."""
         refuse_encrypted(delete)
-        by_path: Mapping[str, PositionBitmap] = self._kept.get(
-            ("pos", delete.file_path), lambda: self._read_positions(delete)
-        )
-        return by_path
+        return self._kept.get(("pos", delete.file_path), partial(self._read_positions, delete))
 
     def vector(self, delete: DeleteFile) -> PositionBitmap:
         """Return a deletion vector, by the offset and size in its manifest entry. Raises FormatError."""
+        refuse_encrypted(delete)
         blob = _blob(delete)
         if blob is None:
             raise FormatError(
@@ -104,10 +94,8 @@ class DeleteLoader:
                 found=f"{delete.content_offset}+{delete.content_size_in_bytes}",
                 expected=f"within {delete.file_size_in_bytes} bytes",
             )
-        try:
+        with naming(delete.file_path):
             return decode_blob(self._blobs.read(delete.file_path, *blob), cardinality=delete.record_count)
-        except DeletekitError as e:
-            raise e.in_file(delete.file_path) from e
 
     def key_sets(self, task: ScanTask) -> list[EqualityKeys]:
         """Return the key sets of the task's equality deletes, one per set of equality ids."""
@@ -120,54 +108,39 @@ class DeleteLoader:
 
     def keys_of(self, ids: tuple[int, ...], files: list[DeleteFile]) -> EqualityKeys:
         """Return the keys of equality delete files that share their ids. Raises FormatError."""
-        for file in files:
-            refuse_encrypted(file)
-
-        def build() -> EqualityKeys:
-            tables = self._key_tables(ids, files)
-            columns = [
-                pa.chunked_array([c for t in tables for c in t[i].chunks], type=tables[0][i].type)
-                for i in range(len(ids))
-            ]
-            return EqualityKeys(ids, tuple(self._paths.top_level(i) for i in ids), KeySet(columns))
-
-        return self._kept.get(("keys", ids, tuple(f.file_path for f in files)), build)
+        return self._kept.get(("keys", ids, tuple(f.file_path for f in files)), partial(self._read_set, ids, files))
 
     def key_columns(self, ids: tuple[int, ...], file: DeleteFile) -> list[pa.ChunkedArray]:
         """Return the keys of one equality delete file, a column of the table's type for each id. Raises FormatError."""
         refuse_encrypted(file)
         return self._kept.get(("eq", file.file_path, ids), partial(self._read_keys, file, ids))
 
-    def _key_tables(self, ids: tuple[int, ...], files: list[DeleteFile]) -> list[list[pa.ChunkedArray]]:
-        def one(file: DeleteFile) -> list[pa.ChunkedArray]:
-            return self.key_columns(ids, file)
-
+    def _read_set(self, ids: tuple[int, ...], files: list[DeleteFile]) -> EqualityKeys:
+        keys_of = partial(self.key_columns, ids)
         if len(files) <= _FEW_FILES:
-            return [one(f) for f in files]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return list(pool.map(one, files))
+            found = [keys_of(f) for f in files]
+        else:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                found = list(pool.map(keys_of, files))
+        same = zip(*found, strict=True)  # the parts of one key column
+        columns = [pa.chunked_array([c for part in parts for c in part.chunks], parts[0].type) for parts in same]
+        return EqualityKeys(ids, KeySet(columns))
 
-    def _read_positions(self, delete: DeleteFile) -> dict[str, PositionBitmap]:
-        try:
-            with self._io.open(delete.file_path) as source:
-                paths = ("file_path",)
-                return read_position_deletes(open_tabular(source, delete.file_format, dictionary=paths))
-        except DeletekitError as e:
-            raise e.in_file(delete.file_path) from e
+    def _read_positions(self, delete: DeleteFile) -> Mapping[str, PositionBitmap]:
+        with naming(delete.file_path), self._io.open(delete.file_path) as source:
+            return read_position_deletes(open_tabular(source, delete.file_format, dictionary=("file_path",)))
 
     def _read_keys(self, delete: DeleteFile, ids: tuple[int, ...]) -> list[pa.ChunkedArray]:
-        try:
+        with naming(delete.file_path):
             with self._io.open(delete.file_path) as source:
                 table = read_all(open_tabular(source, delete.file_format))
             schema = with_field_ids(table.schema, self._metadata.properties.get(NAME_MAPPING))
             return [self._key_column(table, schema, i) for i in ids]
-        except DeletekitError as e:
-            raise e.in_file(delete.file_path) from e
 
     def _key_column(self, table: pa.Table, schema: pa.Schema, field_id: int) -> pa.ChunkedArray:
-        field = self._paths.field(field_id)
-        column, stored = _find(table, schema, field_id)
-        if column is None or stored is None:
+        field = self.paths.field(field_id)
+        found = _find(table, schema, field_id)
+        if found is None:
             raise FormatError(
                 "equality delete file lacks a key column",
                 kind="equality-ids",
@@ -175,9 +148,10 @@ class DeleteLoader:
                 found=table.schema.names,
                 expected=field_id,
             )
-        named = pa.field(field.name, stored.type, True, stored.metadata)
+        column, stored = found
+        named = pa.schema([pa.field(field.name, stored.type, True, stored.metadata)])
         optional = field.model_copy(update={"required": False})
-        return project(pa.table([column], schema=pa.schema([named])), FileColumns(pa.schema([named])), optional)
+        return project(pa.table([column], schema=named), FileColumns(named), optional)
 
 
 def _blob(delete: DeleteFile) -> tuple[int, int] | None:
@@ -188,7 +162,7 @@ def _blob(delete: DeleteFile) -> tuple[int, int] | None:
     return offset, size
 
 
-def _find(table: pa.Table, schema: pa.Schema, field_id: int) -> tuple[Any, pa.Field | None]:
+def _find(table: pa.Table, schema: pa.Schema, field_id: int) -> tuple[Any, pa.Field] | None:
     """Find a column or nested leaf of a delete file by field id: writers nest a nested key or lift it to the top."""
     pending = [(f, table.column(i)) for i, f in enumerate(schema)]
     while pending:
@@ -197,4 +171,82 @@ def _find(table: pa.Table, schema: pa.Schema, field_id: int) -> tuple[Any, pa.Fi
             return column, field
         if pa.types.is_struct(field.type):
             pending += [(field.type.field(i), pc.struct_field(column, i)) for i in range(field.type.num_fields)]
-    return None, None
+    return None
+
+
+# --- what several threads share ---------------------------------------------------------------------------------------
+
+
+class SharedValues:
+    """A cache by key that makes each value once, in the first thread that needs it; the others wait for it.
+
+    With `size`, it keeps only that many, and forgets the oldest first. An error is not kept: the next caller tries
+    again.
+    """
+
+    def __init__(self, size: int | None = None) -> None:
+        self._size = size
+        self._entries: dict[Hashable, tuple[threading.Lock, list[Any]]] = {}
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SharedValues, (self._size,)  # a pickled copy makes its values again
+
+    def get(self, key: Hashable, make: Callable[[], _T]) -> _T:
+        """Return the value of `key`; call `make` if there is none."""
+        with self._lock:
+            making, made = self._entries.setdefault(key, (threading.Lock(), []))
+            if self._size is not None and len(self._entries) > self._size:
+                self._entries.pop(next(iter(self._entries)))
+        with making:
+            if not made:
+                made.append(make())
+            value: _T = made[0]
+            return value
+
+
+@dataclass(slots=True)
+class _Span:
+    path: str
+    start: int
+    stop: int
+    blobs: int
+
+
+class BlobRanges:
+    """Reads announced byte ranges in merged spans: vectors that lie near each other in a Puffin file cost one read.
+
+    Only the announced ranges and small gaps between them are read. A span is forgotten when each of its blobs was read.
+    """
+
+    def __init__(self, io: FileIO) -> None:
+        self._io = io
+        self._lock = threading.Lock()
+        self._spans: dict[tuple[str, int, int], _Span] = {}
+        self._data = SharedValues(size=64)
+
+    def expect(self, ranges: Iterable[tuple[str, int, int]]) -> None:
+        """Announce ranges (path, offset, size) that will be read soon."""
+        open_span: _Span | None = None
+        with self._lock:
+            for path, offset, size in sorted(set(ranges)):
+                stop = offset + size
+                if open_span is None or not _joins(open_span, path, offset, stop):
+                    open_span = _Span(path, offset, stop, 0)
+                open_span.stop = max(open_span.stop, stop)
+                open_span.blobs += 1
+                self._spans[path, offset, size] = open_span
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        """Return the bytes of a range. Raises NotFoundError, or FormatError if the file is shorter."""
+        with self._lock:
+            span = self._spans.pop((path, offset, size), None)
+        if span is None or span.blobs == 1:
+            return self._io.read(path, offset, size)
+        data = self._data.get((path, span.start), lambda: self._io.read(path, span.start, span.stop - span.start))
+        at = offset - span.start
+        return data[at : at + size]
+
+
+def _joins(span: _Span, path: str, offset: int, stop: int) -> bool:
+    return span.path == path and offset - span.stop <= _MAX_GAP and stop - span.start <= _MAX_SPAN

@@ -4,8 +4,6 @@ One call changes a group of data files that no other call has. It returns what a
 Spec: "Row-level Deletes", "Deletion Vectors", "Row Lineage"; Java SparkPositionDeltaWrite, BaseDVFileWriter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -17,21 +15,16 @@ from pyiceberg.types import NestedField
 
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.merge_previous_deletes import HiddenRows, check_rows, hides_all_rows, replace_deletes
-from deletekit.deletes.read import (
-    FileBatch,
-    ReadContext,
-    ReadRequest,
-    read_task,
-    rows_at,
-)
+from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task, rows_at
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import own_deletes
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.table.modes import RowMode
-from deletekit.table.reserved_fields import LINEAGE_FIELDS
-from deletekit.table.types import arrow_field
+from deletekit.table.types import LINEAGE_FIELDS, arrow_field
+
+Index = npt.NDArray[np.int64] | None
 
 
 class Change(Protocol):
@@ -46,11 +39,13 @@ class Change(Protocol):
     request: ReadRequest
     replaces: bool
 
-    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64] | None]:
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], Index]:
         """Return a mask of the live rows to change, and for each an index that `new_rows` gets."""
 
-    def new_rows(self, current: pa.Table, index: npt.NDArray[np.int64] | None) -> pa.Table:
+    def new_rows(self, current: pa.Table, index: Index) -> pa.Table:
         """Return what the rows `current` (all table columns) become: a table of equally many rows."""
+        del current, index
+        raise AssertionError("deleted rows become nothing")
 
 
 @dataclass(frozen=True)
@@ -111,14 +106,6 @@ def change_files(
     return result
 
 
-@dataclass(frozen=True)
-class _Found:
-    """The matching rows of one data file: their positions, and the change's index of each."""
-
-    positions: PositionBitmap
-    index: npt.NDArray[np.int64] | None
-
-
 @dataclass
 class _Changes:
     """One change, applied to data files; `result` is what it has done so far."""
@@ -133,14 +120,14 @@ class _Changes:
         """Do what the mode asks for with each data file; yield the rows that must still be hidden by position."""
         result = self.result
         for task in tasks:
-            found = self._find(task)
-            result.matched_rows += len(found.positions)
-            if found.index is not None:
-                result.seen.append(found.index)
-            if found.positions or (found.index is not None and len(found.index)):
+            positions, index = self._find(task)
+            result.matched_rows += len(positions)
+            if index is not None:
+                result.seen.append(index)
+            if positions or (index is not None and len(index)):
                 result.targets.append(task.data_file.file_path)
-            if found.positions and self._apply(task, found):
-                yield HiddenRows(task, found.positions)
+            if positions and self._apply(task, positions, index):
+                yield HiddenRows(task, positions)
 
     def stored_rows(self, task: ScanTask, positions: PositionBitmap) -> pa.Table:
         """Return the rows at some positions, also hidden ones, with field ids: the `row` column of position deletes."""
@@ -148,7 +135,8 @@ class _Changes:
         table = rows_at(self.context, task, ReadRequest(tuple(fields)), positions)
         return pa.Table.from_arrays(table.columns, schema=pa.schema([arrow_field(f) for f in fields]))
 
-    def _find(self, task: ScanTask) -> _Found:
+    def _find(self, task: ScanTask) -> tuple[PositionBitmap, Index]:
+        """Return the positions of the matching rows of one data file, and the change's index of each."""
         parts: list[npt.NDArray[np.int64]] = []
         indexes: list[npt.NDArray[np.int64]] = []
         for batch in read_task(self.context, task, replace(self.change.request, only_live=True)):
@@ -158,20 +146,20 @@ class _Changes:
             if index is not None:
                 indexes.append(index)
         positions = PositionBitmap(np.concatenate(parts)) if parts else PositionBitmap()
-        return _Found(positions, np.concatenate(indexes) if indexes else None)
+        return positions, np.concatenate(indexes) if indexes else None
 
-    def _apply(self, task: ScanTask, found: _Found) -> bool:
+    def _apply(self, task: ScanTask, positions: PositionBitmap, index: Index) -> bool:
         """Write what the rows become, and remove the file or collect keys. Return whether rows must still be hidden."""
         mode, hides = self.options.mode, False
-        replaced = self._changed_rows(task, found) if self.change.replaces else None
+        replaced = self._changed_rows(task, positions, index) if self.change.replaces else None
         if mode == "equality-delete":
-            keys = rows_at(self.context, task, ReadRequest(self.options.key_fields), found.positions)
+            keys = rows_at(self.context, task, ReadRequest(self.options.key_fields), positions)
             self.result.keys.append((task.data_file.spec_id, task.data_file.partition, keys))
-        elif hides_all_rows(self.context, task, found.positions):
+        elif hides_all_rows(self.context, task, positions):
             self._remove(task)
         elif mode == "copy-on-write":
             self._remove(task)
-            replaced = self._with_kept_rows(task, found.positions, replaced)
+            replaced = self._with_kept_rows(task, positions, replaced)
         else:
             hides = True
         if replaced is not None and len(replaced):
@@ -191,13 +179,13 @@ class _Changes:
         lineage = metadata.version.has_row_lineage and task.data_file.first_row_id is not None
         return ReadRequest(tuple(metadata.schema.fields), lineage=lineage)
 
-    def _changed_rows(self, task: ScanTask, found: _Found) -> pa.Table:
+    def _changed_rows(self, task: ScanTask, positions: PositionBitmap, index: Index) -> pa.Table:
         """Return the new rows in position order. With lineage, each keeps its `_row_id`; its number is null."""
         request = self._all_columns(task)
         if self.options.mode == "equality-delete":  # which does not know the row that it hides
             request = replace(request, lineage=False)
-        current = rows_at(self.context, task, request, found.positions)
-        changed = self.change.new_rows(current.select([f.name for f in request.fields]), found.index)
+        current = rows_at(self.context, task, request, positions)
+        changed = self.change.new_rows(current.select([f.name for f in request.fields]), index)
         if not request.lineage:
             return changed
         row_id, last_updated = (f.name for f in LINEAGE_FIELDS)

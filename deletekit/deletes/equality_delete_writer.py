@@ -3,8 +3,6 @@
 Spec: "Equality Delete Files", https://iceberg.apache.org/spec/#equality-delete-files; Java EqualityDeleteWriter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,14 +38,12 @@ def write_equality_deletes(
         mode_of=context.metrics_mode,
         options=context.delete_parquet,
     )
-    path = context.data_path(spec, partition, "-eq-deletes.parquet")
+    written = (encoded.file, encoded.metrics, encoded.record_count)
     return [
         DeleteFile(
             content=FileContent.EQUALITY_DELETES,
-            spec_id=spec.spec_id,
-            partition=partition,
             equality_ids=tuple(equality_ids),
             sort_order_id=0,
-            **context.write_parquet(path, encoded.file, encoded.metrics, encoded.record_count),
+            **context.write_parquet(spec, partition, "-eq-deletes.parquet", *written),
         )
     ]

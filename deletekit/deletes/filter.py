@@ -1,31 +1,43 @@
-"""Evaluate row filters: pyiceberg expressions over Arrow columns, with SQL's three-valued logic.
+"""Evaluate row filters (pyiceberg expressions over Arrow columns, with SQL's three-valued logic), and keep rows.
 
 A comparison with NULL is unknown, and so is NOT of unknown. A row is selected only if the filter is true, so
 `x NOT IN (1)` selects no NULL rows. NaN is above every number, as in Spark, and only `is nan` asks for it. -0.0 equals
 0.0. Each literal is exact: see `filter_literals`.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression, BoundPredicate, BoundTerm
-from pyiceberg.expressions.literals import Literal
-from pyiceberg.expressions.visitors import BoundBooleanExpressionVisitor, bind, extract_field_ids, visit
+from pyiceberg import expressions as ex
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions.visitors import bind, extract_field_ids
 from pyiceberg.schema import Schema
-from pyiceberg.types import NestedField, StructType
+from pyiceberg.types import IcebergType, StructType
 
 from deletekit.deletes.filter_literals import column_named, exact_literals
-from deletekit.deletes.filter_parser import parse_text
+from deletekit.deletes.filter_parser import bad_filter, parse_text
+from deletekit.deletes.keys import without_negative_zero
 from deletekit.deletes.like import BoundLike, BoundNotLike
 from deletekit.errors import InvalidInputError
-from deletekit.table.types import arrow_type
+from deletekit.table.types import storage_of
 
 Filter = str | BooleanExpression | None
 ColumnOf = Callable[[int], Any]
+
+_INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
+_CACHED_ROWS = 131_072  # so few that a block stays in the processor's cache
+_TESTS: dict[type[ex.BoundPredicate], Callable[[Any, Any], Any]] = {
+    ex.BoundEqualTo: pc.equal,
+    ex.BoundNotEqualTo: pc.not_equal,
+    ex.BoundLessThan: pc.less,
+    ex.BoundLessThanOrEqual: pc.less_equal,
+    ex.BoundGreaterThan: pc.greater,
+    ex.BoundGreaterThanOrEqual: pc.greater_equal,
+}
 
 
 def parse_filter(where: Filter, schema: Schema) -> BooleanExpression:
@@ -38,7 +50,7 @@ def parse_filter(where: Filter, schema: Schema) -> BooleanExpression:
     Raises InvalidInputError, naming the filter, for text that does not parse, an unknown column, or a literal that
     does not fit the column's type.
     """
-    return AlwaysTrue() if where is None else bind(nullable(schema), _exact(where, schema), case_sensitive=True)
+    return ex.AlwaysTrue() if where is None else bind(nullable(schema), _exact(where, schema), case_sensitive=True)
 
 
 def unbound_filter(where: Filter, schema: Schema) -> BooleanExpression | None:
@@ -48,48 +60,33 @@ def unbound_filter(where: Filter, schema: Schema) -> BooleanExpression | None:
 
 def nullable(schema: Schema) -> Schema:
     """Return the schema to bind filters to: in a NULL struct a required field is NULL, which pyiceberg rules out."""
-    return Schema(
-        *(f.model_copy(update={"field_type": _nullable(f)}) for f in schema.fields), schema_id=schema.schema_id
-    )
+    fields = (f.model_copy(update={"field_type": _nullable(f.field_type)}) for f in schema.fields)
+    return Schema(*fields, schema_id=schema.schema_id)
 
 
-def _nullable(field: NestedField) -> Any:
-    kind = field.field_type
+def _nullable(kind: IcebergType) -> IcebergType:
     if not isinstance(kind, StructType):
         return kind
-    return StructType(*(f.model_copy(update={"required": False, "field_type": _nullable(f)}) for f in kind.fields))
+    fields = ((f, {"required": False, "field_type": _nullable(f.field_type)}) for f in kind.fields)
+    return StructType(*(f.model_copy(update=update) for f, update in fields))
 
 
 def _exact(where: str | BooleanExpression, schema: Schema) -> BooleanExpression:
     try:
-        expression = parse_text(where, lambda path: _resolved(path, schema)) if isinstance(where, str) else where
+        expression = parse_text(where, lambda name: column_named(name, schema)) if isinstance(where, str) else where
         if not isinstance(expression, BooleanExpression):
             raise TypeError(f"not a filter: {type(expression).__name__}")
         return exact_literals(expression, schema)
     except InvalidInputError:
         raise
     except Exception as e:  # pydantic and pyiceberg each raise their own
-        problem = " ".join(str(e).split())
-        raise InvalidInputError(
-            f"bad filter: {problem}" if isinstance(e, ValueError) else f"bad filter: {type(e).__name__}: {problem}",
-            kind="filter",
-            field="where",
-            found=str(where),
-        ) from e
+        kind, problem = "" if isinstance(e, ValueError) else f"{type(e).__name__}: ", " ".join(str(e).split())
+        raise bad_filter(f"bad filter: {kind}{problem}", str(where)) from e
 
 
-def _resolved(path: tuple[str, ...], schema: Schema) -> str:
-    """Return the name by which pyiceberg finds a column. Raises InvalidInputError if it could mean two."""
-    name = ".".join(path)
-    found = column_named(name, schema)
-    fields: Any = schema.fields
-    walked: NestedField | None = None
-    for part in path:
-        walked = next((f for f in fields if f.name == part), None)
-        fields = walked.field_type.fields if walked and isinstance(walked.field_type, StructType) else ()
-    if walked is not None and walked.field_id != found.field_id:
-        raise InvalidInputError("this name means two columns", kind="filter", field="where", found=name)
-    return name
+def filter_field_ids(bound: BooleanExpression) -> set[int]:
+    """Return the ids of the columns that a filter reads."""
+    return set(extract_field_ids(bound))
 
 
 def evaluate(bound: BooleanExpression, column_of: ColumnOf, rows: int) -> pa.BooleanArray:
@@ -100,112 +97,69 @@ def evaluate(bound: BooleanExpression, column_of: ColumnOf, rows: int) -> pa.Boo
     bound: from `parse_filter`.
     column_of: returns the column of a field id, `rows` long.
     """
-    mask = visit(bound, _Evaluate(column_of, rows))
-    if isinstance(mask, bool):
-        return pa.repeat(pa.scalar(mask), rows) if rows else pa.array([], pa.bool_())
-    return pc.fill_null(mask, False)
+    if isinstance(bound, ex.AlwaysTrue | ex.AlwaysFalse):  # inside of others they are simplified away
+        return pa.array(np.full(rows, isinstance(bound, ex.AlwaysTrue)))
+    return pc.fill_null(_mask(bound, column_of), False)
 
 
-def filter_field_ids(bound: BooleanExpression) -> set[int]:
-    """Return the ids of the columns that a filter reads."""
-    return set(extract_field_ids(bound))
+def keep_rows(columns: Sequence[Any], keep: pa.BooleanArray) -> list[Any]:
+    """Return the rows of each column for which `keep` is True. `keep` has no nulls.
+
+    Fixed-width columns go through polars' filter, which is about four times as fast as Arrow's and shares the buffers
+    that it reads. All others go through Arrow's, which need not convert them.
+    """
+    masks = [pl.Series(keep.slice(at, _CACHED_ROWS)) for at in range(0, len(keep), _CACHED_ROWS)]
+    return [_filtered(c, masks) if _is_fixed(c) else c.filter(keep) for c in columns]
 
 
-class _Evaluate(BoundBooleanExpressionVisitor[Any]):
-    """A visitor whose results are boolean Arrow arrays, in which null means unknown."""
-
-    def __init__(self, column_of: ColumnOf, rows: int) -> None:
-        self._column_of = column_of
-        self._rows = rows
-
-    def _column(self, term: BoundTerm) -> Any:
-        column = self._column_of(term.ref().field.field_id)
-        if isinstance(column.type, pa.BaseExtensionType):
-            chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-            return pa.chunked_array([c.storage for c in chunks], type=column.type.storage_type)
-        return column
-
-    def visit_bound_predicate(self, predicate: BoundPredicate) -> Any:
-        if isinstance(predicate, BoundLike | BoundNotLike):
-            matches = pc.match_substring_regex(self._column(predicate.term), rf"(?s)\A(?:{predicate.regex})\z")
-            return matches if isinstance(predicate, BoundLike) else pc.invert(matches)
-        return super().visit_bound_predicate(predicate)
-
-    def visit_in(self, term: BoundTerm, literals: set[Any]) -> Any:
-        column = self._column(term)
-        values = pa.array([_storable(v) for v in literals], type=column.type)
-        if pa.types.is_floating(column.type):
-            column = pc.add(column, pa.scalar(0.0, column.type))  # -0.0 + 0.0 is 0.0: a set tells them apart
-            values = pc.add(values, pa.scalar(0.0, column.type))
-        return pc.if_else(pc.is_null(column), None, pc.is_in(column, value_set=values))
-
-    def visit_not_in(self, term: BoundTerm, literals: set[Any]) -> Any:
-        return pc.invert(self.visit_in(term, literals))
-
-    def visit_is_nan(self, term: BoundTerm) -> Any:
-        return pc.fill_null(pc.is_nan(self._column(term)), False)
-
-    def visit_not_nan(self, term: BoundTerm) -> Any:
-        return pc.invert(self.visit_is_nan(term))
-
-    def visit_is_null(self, term: BoundTerm) -> Any:
-        return pc.is_null(self._column(term))
-
-    def visit_not_null(self, term: BoundTerm) -> Any:
-        return pc.is_valid(self._column(term))
-
-    def visit_equal(self, term: BoundTerm, literal: Literal[Any]) -> Any:
-        return pc.equal(self._column(term), _scalar(term, literal.value))
-
-    def visit_not_equal(self, term: BoundTerm, literal: Literal[Any]) -> Any:
-        return pc.not_equal(self._column(term), _scalar(term, literal.value))
-
-    def visit_greater_than_or_equal(self, term: BoundTerm, literal: Literal[Any]) -> Any:
-        return pc.greater_equal(self._column(term), _scalar(term, literal.value))
-
-    def visit_greater_than(self, term: BoundTerm, literal: Literal[Any]) -> Any:
-        return pc.greater(self._column(term), _scalar(term, literal.value))
-
-    def visit_less_than(self, term: BoundTerm, literal: Literal[Any]) -> Any:
-        return pc.less(self._column(term), _scalar(term, literal.value))
-
-    def visit_less_than_or_equal(self, term: BoundTerm, literal: Literal[Any]) -> Any:
-        return pc.less_equal(self._column(term), _scalar(term, literal.value))
-
-    def visit_starts_with(self, term: BoundTerm, literal: Literal[Any]) -> Any:
-        return pc.starts_with(self._column(term), pattern=literal.value)
-
-    def visit_not_starts_with(self, term: BoundTerm, literal: Literal[Any]) -> Any:
-        return pc.invert(self.visit_starts_with(term, literal))
-
-    def visit_true(self) -> Any:
-        return True
-
-    def visit_false(self) -> Any:
-        return False
-
-    def visit_not(self, child_result: Any) -> Any:
-        return not child_result if isinstance(child_result, bool) else pc.invert(child_result)
-
-    def visit_and(self, left_result: Any, right_result: Any) -> Any:
-        if isinstance(left_result, bool):
-            return right_result if left_result else False
-        if isinstance(right_result, bool):
-            return left_result if right_result else False
-        return pc.and_kleene(left_result, right_result)
-
-    def visit_or(self, left_result: Any, right_result: Any) -> Any:
-        if isinstance(left_result, bool):
-            return True if left_result else right_result
-        if isinstance(right_result, bool):
-            return True if right_result else left_result
-        return pc.or_kleene(left_result, right_result)
+def _mask(bound: BooleanExpression, column_of: ColumnOf) -> Any:
+    """Return a boolean Arrow array in which null means unknown."""
+    if isinstance(bound, ex.And | ex.Or):
+        combine = pc.and_kleene if isinstance(bound, ex.And) else pc.or_kleene
+        return combine(_mask(bound.left, column_of), _mask(bound.right, column_of))
+    assert isinstance(bound, ex.BoundPredicate)  # NOT is pushed down
+    column = storage_of(column_of(bound.term.ref().field.field_id))
+    match bound:
+        case BoundLike() | BoundNotLike():
+            made = pc.match_substring_regex(column, rf"(?s)\A(?:{bound.regex})\z")
+        case ex.BoundStartsWith() | ex.BoundNotStartsWith():
+            made = pc.starts_with(column, pattern=bound.literal.value)
+        case ex.BoundIsNull() | ex.BoundNotNull():
+            made = pc.is_null(column)
+        case ex.BoundIsNaN() | ex.BoundNotNaN():
+            made = pc.fill_null(pc.is_nan(column), False)
+        case ex.BoundSetPredicate():
+            made = _is_in(column, [_storable(v) for v in bound.value_set])
+        case _:
+            return _TESTS[type(bound)](column, pa.scalar(_storable(bound.literal.value), column.type))  # type: ignore[attr-defined]
+    return pc.invert(made) if isinstance(bound, _NEGATED) else made
 
 
-def _scalar(term: BoundTerm, value: Any) -> pa.Scalar:
-    kind = arrow_type(term.ref().field.field_type)
-    return pa.scalar(_storable(value), kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind)
+_NEGATED = (BoundNotLike, ex.BoundNotStartsWith, ex.BoundNotNull, ex.BoundNotNaN, ex.BoundNotIn)
+
+
+def _is_in(column: Any, literals: list[Any]) -> Any:
+    values = without_negative_zero(pa.array(literals, type=column.type))
+    column = without_negative_zero(column)
+    return pc.if_else(pc.is_null(column), None, pc.is_in(column, value_set=values))
 
 
 def _storable(value: Any) -> Any:
     return value.bytes if hasattr(value, "bytes") else value  # uuids
+
+
+def _filtered(column: Any, masks: Sequence[pl.Series]) -> pa.Array:
+    flat = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+    numbers = flat.view(_INTEGERS[flat.type.bit_width])
+    parts = [
+        pl.Series(numbers.slice(i * _CACHED_ROWS, len(mask))).filter(mask).to_arrow() for i, mask in enumerate(masks)
+    ]
+    # Copied into Arrow's memory, which is reused from one batch to the next; polars' is not.
+    return pa.concat_arrays(parts).view(flat.type)
+
+
+def _is_fixed(column: Any) -> bool:
+    kind = column.type
+    if isinstance(column, pa.ChunkedArray) and column.num_chunks != 1:
+        return False
+    return pa.types.is_primitive(kind) and not pa.types.is_boolean(kind) and kind.bit_width in _INTEGERS

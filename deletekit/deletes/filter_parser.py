@@ -12,39 +12,21 @@ A text has SQL's meaning, or it is refused with its place. Words may be in any c
 LIKE pattern without ESCAPE, a backslash escapes %, _ and itself, as in Spark and PostgreSQL.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from pyiceberg.expressions import (
-    AlwaysFalse,
-    AlwaysTrue,
-    And,
-    BooleanExpression,
-    EqualTo,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNaN,
-    IsNull,
-    LessThan,
-    LessThanOrEqual,
-    Not,
-    NotEqualTo,
-    Or,
-    Reference,
-)
-from pyiceberg.expressions.literals import BinaryLiteral, BooleanLiteral, Literal, StringLiteral, literal
+from pyiceberg import expressions as ex
+from pyiceberg.expressions import literals as li
 
 from deletekit.deletes.like import like
 from deletekit.errors import InvalidInputError
 
+_T = TypeVar("_T")
 _TOKEN = re.compile(
     r"""\s*(?:
-        (?P<hex>[xX]'(?P<digits>(?:[0-9a-fA-F]{2})*)')
+        (?P<hex>[xX]'(?:[0-9a-fA-F]{2})*')
       | (?P<word>[^\W\d][\w$]*)
       | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?![\w$.])
       | (?P<text>'(?:[^']|'')*')
@@ -56,20 +38,22 @@ _TOKEN = re.compile(
 )
 _RESERVED = {"AND", "FALSE", "NOT", "NULL", "OR", "TRUE"}
 _COMPARISONS: dict[str, Any] = {
-    "=": EqualTo,
-    "==": EqualTo,
-    "!=": NotEqualTo,
-    "<>": NotEqualTo,
-    "<": LessThan,
-    "<=": LessThanOrEqual,
-    ">": GreaterThan,
-    ">=": GreaterThanOrEqual,
+    **dict.fromkeys(("=", "=="), ex.EqualTo),
+    **dict.fromkeys(("!=", "<>"), ex.NotEqualTo),
+    "<": ex.LessThan,
+    "<=": ex.LessThanOrEqual,
+    ">": ex.GreaterThan,
+    ">=": ex.GreaterThanOrEqual,
 }
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_VALUE = "a number, 'text' in single quotes, true or false"
 _TEST = "an operator such as =, <, IN, BETWEEN, LIKE or IS"
 _DEPTH = 100
 _SHOWN = 60
+
+
+def bad_filter(message: str, found: Any, expected: Any = None) -> InvalidInputError:
+    """Return the error for a filter that is refused."""
+    return InvalidInputError(message, kind="filter", field="where", found=found, expected=expected)
 
 
 class _Token(NamedTuple):
@@ -83,28 +67,27 @@ class _Token(NamedTuple):
         return self.text.upper() if self.kind in ("word", "sign") else ""
 
 
-def parse_text(text: str, resolve: Callable[[tuple[str, ...]], str]) -> BooleanExpression:
+def parse_text(text: str, check_column: Callable[[str], object]) -> ex.BooleanExpression:
     """Parse a filter to an expression whose literals do not have their columns' types yet.
 
     Parameters
     ----------
-    resolve: takes the names of a column and of the structs that it is in, outermost first, and returns the column's
-        full name. An InvalidInputError of it is shown with the column's place.
+    check_column: takes the full name of a column. An InvalidInputError of it is shown with the column's place.
 
     Raises InvalidInputError, with the place and what was expected there.
     """
-    return _Parser(text, resolve).whole()
+    return _Parser(text, check_column).whole()
 
 
 class _Parser:
-    def __init__(self, text: str, resolve: Callable[[tuple[str, ...]], str]) -> None:
+    def __init__(self, text: str, check_column: Callable[[str], object]) -> None:
         self._text = text
-        self._resolve = resolve
+        self._check_column = check_column
         self._depth = 0
         self._tokens = self._split()
         self._next = 0
 
-    def whole(self) -> BooleanExpression:
+    def whole(self) -> ex.BooleanExpression:
         made = self._any_of()
         if self._token.kind != "end":
             raise self._unexpected("AND, OR or the end")
@@ -121,7 +104,6 @@ class _Parser:
                 at += len(self._text[at:]) - len(self._text[at:].lstrip())
                 raise self._error(at, self._text[at : at + 20], _unreadable(self._text[at]))
             kind = match.lastgroup or ""
-            kind = "hex" if kind == "digits" else kind
             tokens.append(_Token(kind, match.group(kind), match.start(kind)))
             at = match.end()
         return tokens
@@ -134,69 +116,74 @@ class _Parser:
         self._next += 1
         return self._tokens[self._next - 1]
 
-    def _took(self, *words: str) -> bool:
-        """Take the next tokens if they are these words or signs, and tell whether they were."""
-        found = tuple(t.word for t in self._tokens[self._next : self._next + len(words)])
-        if found != words:
-            return False
-        self._next += len(words)
-        return True
+    def _took(self, word: str) -> bool:
+        """Take the next token if it is this word or sign, and tell whether it was."""
+        found = self._token.word == word
+        self._next += found
+        return found
 
     def _must(self, word: str) -> None:
         if not self._took(word):
             raise self._unexpected(word)
 
+    def _separated(self, sign: str, part: Callable[[], _T]) -> list[_T]:
+        parts = [part()]
+        while self._took(sign):
+            parts.append(part())
+        return parts
+
     # --- filters ------------------------------------------------------------------------------------------------------
 
-    def _any_of(self) -> BooleanExpression:
-        parts = [self._all_of()]
-        while self._took("OR"):
-            parts.append(self._all_of())
-        return Or(*parts) if len(parts) > 1 else parts[0]
+    def _any_of(self) -> ex.BooleanExpression:
+        parts = self._separated("OR", self._all_of)
+        return ex.Or(*parts) if len(parts) > 1 else parts[0]
 
-    def _all_of(self) -> BooleanExpression:
-        parts = [self._maybe_not()]
-        while self._took("AND"):
-            parts.append(self._maybe_not())
-        return And(*parts) if len(parts) > 1 else parts[0]
+    def _all_of(self) -> ex.BooleanExpression:
+        parts = self._separated("AND", self._maybe_not)
+        return ex.And(*parts) if len(parts) > 1 else parts[0]
 
-    def _maybe_not(self) -> BooleanExpression:
+    def _maybe_not(self) -> ex.BooleanExpression:
         is_not = False
         while self._took("NOT"):
             is_not = not is_not
-        return Not(self._test()) if is_not else self._test()
+        return ex.Not(self._test()) if is_not else self._test()
 
-    def _test(self) -> BooleanExpression:
+    def _test(self) -> ex.BooleanExpression:
         if self._token.word == "(":
             return self._in_parentheses()
-        if self._is_value():
+        if self._token.kind in ("number", "text", "hex") or self._token.word in ("TRUE", "FALSE", "+", "-"):
             return self._value_first()
         column = self._column()
+        made: ex.BooleanExpression
         if self._token.word in _COMPARISONS:
-            return self._compared(column)
+            made = _COMPARISONS[self._take().word](column, self._value())
+            return made
         if self._took("IS"):
             return self._is(column)
         is_not = self._took("NOT")
         if self._took("IN"):
-            made: BooleanExpression = In(term=column, values=set(self._values()))
+            self._must("(")
+            made = ex.In(term=column, values=set(self._separated(",", self._value)))
+            if not self._took(")"):
+                raise self._unexpected(", or )")
         elif self._took("BETWEEN"):
             lowest = self._value()
             self._must("AND")
-            made = And(
-                GreaterThanOrEqual(term=column, value=lowest),
-                LessThanOrEqual(term=column, value=self._value()),
+            highest = self._value()
+            made = ex.And(
+                ex.GreaterThanOrEqual(term=column, value=lowest), ex.LessThanOrEqual(term=column, value=highest)
             )
         elif self._took("LIKE"):
             made = self._like(column)
         elif is_not:
             raise self._unexpected("IN, BETWEEN or LIKE")
-        elif self._token.word in ("AND", "OR", ")", "") and self._token.kind in ("word", "sign", "end"):
-            made = EqualTo(term=column, value=BooleanLiteral(True))
+        elif self._token.kind == "end" or self._token.word in ("AND", "OR", ")"):
+            made = ex.EqualTo(term=column, value=li.BooleanLiteral(True))
         else:
             raise self._unexpected(_TEST)
-        return Not(made) if is_not else made
+        return ex.Not(made) if is_not else made
 
-    def _in_parentheses(self) -> BooleanExpression:
+    def _in_parentheses(self) -> ex.BooleanExpression:
         self._depth += 1
         if self._depth > _DEPTH:
             raise self._error(self._token.at, "(", f"at most {_DEPTH} parentheses in each other")
@@ -206,32 +193,25 @@ class _Parser:
         self._depth -= 1
         return made
 
-    def _value_first(self) -> BooleanExpression:
+    def _value_first(self) -> ex.BooleanExpression:
         value = self._value()
-        sign = self._token.word
-        if sign in _COMPARISONS:
-            self._take()
-            made: BooleanExpression = _COMPARISONS[_MIRRORED.get(sign, sign)](self._column(), value)
+        if self._token.word in _COMPARISONS:
+            sign = self._take().word
+            made: ex.BooleanExpression = _COMPARISONS[_MIRRORED.get(sign, sign)](self._column(), value)
             return made
-        if not isinstance(value, BooleanLiteral):
+        if not isinstance(value, li.BooleanLiteral):
             raise self._unexpected("an operator: = != < <= > >=")
-        return AlwaysTrue() if value.value else AlwaysFalse()
+        return ex.AlwaysTrue() if value.value else ex.AlwaysFalse()
 
-    def _compared(self, column: Reference) -> BooleanExpression:
-        made: BooleanExpression = _COMPARISONS[self._take().word](column, self._value())
-        return made
-
-    def _is(self, column: Reference) -> BooleanExpression:
+    def _is(self, column: ex.Reference) -> ex.BooleanExpression:
         is_not = self._took("NOT")
         if self._took("NULL"):
-            made: BooleanExpression = IsNull(term=column)
-        elif self._took("NAN"):
-            made = IsNaN(term=column)
-        else:
-            raise self._unexpected("NULL or NAN" if is_not else "NULL, NAN, NOT NULL or NOT NAN")
-        return ~made if is_not else made
+            return ex.NotNull(term=column) if is_not else ex.IsNull(term=column)
+        if self._took("NAN"):
+            return ex.NotNaN(term=column) if is_not else ex.IsNaN(term=column)
+        raise self._unexpected("NULL or NAN" if is_not else "NULL, NAN, NOT NULL or NOT NAN")
 
-    def _like(self, column: Reference) -> BooleanExpression:
+    def _like(self, column: ex.Reference) -> ex.BooleanExpression:
         pattern = self._token
         text = self._quoted_text()
         escape = "\\"
@@ -247,61 +227,47 @@ class _Parser:
 
     # --- columns and values -------------------------------------------------------------------------------------------
 
-    def _column(self) -> Reference:
+    def _column(self) -> ex.Reference:
         at = self._token.at
-        path = [self._name()]
-        while self._took("."):
-            path.append(self._name())
+        name = ".".join(self._separated(".", self._name))
         try:
-            return Reference(self._resolve(tuple(path)))
+            self._check_column(name)
         except InvalidInputError as e:
             raise self._error(at, e.found, e.expected, e.message) from e
+        return ex.Reference(name)
 
     def _name(self) -> str:
         token = self._token
-        if token.kind == "quoted":
-            self._take()
-            return token.text[1:-1].replace(token.text[0] * 2, token.text[0])
-        if token.kind != "word":
+        if token.kind not in ("quoted", "word"):
             raise self._unexpected("a column")
         if token.word in _RESERVED:
             raise self._unexpected('a column; one of this name goes into "..."')
-        return self._take().text
+        self._take()
+        return _unquoted(token.text) if token.kind == "quoted" else token.text
 
-    def _is_value(self) -> bool:
-        return self._token.kind in ("number", "text", "hex") or self._token.word in ("TRUE", "FALSE", "+", "-")
-
-    def _value(self) -> Literal[Any]:
+    def _value(self) -> li.Literal[Any]:
         token = self._token
-        if token.word in ("+", "-") and self._tokens[self._next + 1].kind == "number":
-            self._take()
-            return literal(_number(token.text + self._take().text))
         if token.kind == "text":
-            return StringLiteral(self._quoted_text())
-        if token.kind == "number":
-            return literal(_number(self._take().text))
+            return li.StringLiteral(self._quoted_text())
+        sign = token.text if token.word in ("+", "-") and self._tokens[self._next + 1].kind == "number" else ""
+        if sign or token.kind == "number":
+            self._next += len(sign)
+            return li.literal(_number(sign + self._take().text))
         if token.kind == "hex":
-            return BinaryLiteral(bytes.fromhex(self._take().text[2:-1]))
+            return li.BinaryLiteral(bytes.fromhex(self._take().text[2:-1]))
         if token.word in ("TRUE", "FALSE"):
-            return BooleanLiteral(self._take().word == "TRUE")
+            return li.BooleanLiteral(self._take().word == "TRUE")
+        hint = ""
         if token.word == "NULL":
-            raise self._unexpected(f"{_VALUE}; NULL equals nothing: ask for it with IS NULL")
-        hint = "; a column is compared with a value, not with a column" if token.kind in ("word", "quoted") else ""
-        raise self._unexpected(_VALUE + hint)
-
-    def _values(self) -> list[Literal[Any]]:
-        self._must("(")
-        values = [self._value()]
-        while self._took(","):
-            values.append(self._value())
-        if not self._took(")"):
-            raise self._unexpected(", or )")
-        return values
+            hint = "; NULL equals nothing: ask for it with IS NULL"
+        elif token.kind in ("word", "quoted"):
+            hint = "; a column is compared with a value, not with a column"
+        raise self._unexpected("a number, 'text' in single quotes, true or false" + hint)
 
     def _quoted_text(self) -> str:
         if self._token.kind != "text":
             raise self._unexpected("'text' in single quotes")
-        return self._take().text[1:-1].replace("''", "'")
+        return _unquoted(self._take().text)
 
     # --- errors -------------------------------------------------------------------------------------------------------
 
@@ -314,13 +280,12 @@ class _Parser:
         before = "..." if start else ""
         after = "..." if at + _SHOWN < len(self._text) else ""
         caret = " " * (len(before) + at - start) + "^"
-        return InvalidInputError(
-            f"bad filter:\n    {before}{shown}{after}\n    {caret}\n{problem} at character {at + 1}",
-            kind="filter",
-            field="where",
-            found=found,
-            expected=expected,
-        )
+        picture = f"    {before}{shown}{after}\n    {caret}"
+        return bad_filter(f"bad filter:\n{picture}\n{problem} at character {at + 1}", found, expected)
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1].replace(text[0] * 2, text[0])
 
 
 def _number(text: str) -> int | Decimal:

@@ -11,7 +11,7 @@ Spec: "Equality Delete Files"; values compare as in Java's Comparators (Float.co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deletekit.errors import UnsupportedError
+from deletekit.table.types import storage_of
 
 Numbers = npt.NDArray[np.int64]
 _ROW = "row"
@@ -60,7 +61,7 @@ class KeyNumbers:
         return self._find(self._frame(columns))
 
     def _frame(self, columns: Sequence[Any]) -> pl.DataFrame:
-        return key_frame(_without_negative_zero(columns) if self._sql else columns)
+        return key_frame(map(without_negative_zero, columns) if self._sql else columns)
 
     def _find(self, rows: pl.DataFrame) -> Numbers:
         nulls_equal = not self._sql
@@ -81,9 +82,6 @@ class KeySet:
         self._keys = key_frame(columns).unique()
         self._probe = self._integer_probe()
         self._hashes = self._keys.hash_rows(seed=_SEED).unique().implode()
-
-    def __len__(self) -> int:
-        return len(self._keys)
 
     def contains(self, columns: Sequence[Any]) -> pa.BooleanArray:
         """Return one boolean per row: whether the row's key is in the set."""
@@ -154,14 +152,14 @@ def same_keys(left: Sequence[Any], right: Sequence[Any]) -> npt.NDArray[np.bool_
     return np.asarray(same, np.bool_)
 
 
-def key_frame(columns: Sequence[Any]) -> pl.DataFrame:
+def key_frame(columns: Iterable[Any]) -> pl.DataFrame:
     """Return key columns as a polars frame, in which two rows are equal if the keys are."""
     return _frame(comparable_columns(columns))
 
 
 def sql_key_bytes(columns: Sequence[Any]) -> pa.Array:
     """Return keys as bytes that are equal where SQL says that the keys are; NULL for a key that equals nothing."""
-    parts = [_bytes(column) for column in comparable_columns(_without_negative_zero(columns))]
+    parts = [_bytes(column) for column in comparable_columns(map(without_negative_zero, columns))]
     if len(parts) == 1:
         return parts[0]
     lengths = [pc.binary_length(part).cast(pa.string()).cast(pa.binary()) for part in parts]
@@ -169,13 +167,14 @@ def sql_key_bytes(columns: Sequence[Any]) -> pa.Array:
     return pc.binary_join_element_wise(*pieces, pa.scalar(b""))
 
 
-def comparable_columns(columns: Sequence[Any]) -> list[Any]:
+def comparable_columns(columns: Iterable[Any]) -> list[Any]:
     """Return columns as Arrow columns whose equality is that of keys."""
     return [part for column in columns for part in comparable(column)]
 
 
-def _without_negative_zero(columns: Sequence[Any]) -> list[Any]:
-    return [pc.add(c, pa.scalar(0.0, c.type)) if pa.types.is_floating(c.type) else c for c in columns]
+def without_negative_zero(column: Any) -> Any:
+    """Return a column with 0.0 for -0.0, which hashes and bytes tell apart."""
+    return pc.add(column, pa.scalar(0.0, column.type)) if pa.types.is_floating(column.type) else column
 
 
 def _frame(parts: Sequence[Any]) -> pl.DataFrame:
@@ -183,10 +182,10 @@ def _frame(parts: Sequence[Any]) -> pl.DataFrame:
 
 
 def _bytes(part: Any) -> pa.Array:
-    flat = _flat(part)
-    if pa.types.is_boolean(flat.type) or pa.types.is_integer(flat.type):
-        return flat.cast(pa.int64()).view(pa.binary(8)).cast(pa.binary())
-    return flat.cast(pa.binary())
+    array = flat(part)
+    if pa.types.is_boolean(array.type) or pa.types.is_integer(array.type):
+        return array.cast(pa.int64()).view(pa.binary(8)).cast(pa.binary())
+    return array.cast(pa.binary())
 
 
 def comparable(column: Any) -> list[Any]:
@@ -198,8 +197,7 @@ def comparable(column: Any) -> list[Any]:
     """
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
-        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-        return [pa.chunked_array([c.storage for c in chunks], type=kind.storage_type)]
+        return [storage_of(column)]
     if pa.types.is_floating(kind):
         return [_float_bits(column)]
     if pa.types.is_struct(kind):
@@ -210,20 +208,20 @@ def comparable(column: Any) -> list[Any]:
     if pa.types.is_null(kind):
         return [column.cast(pa.int8())]
     if pa.types.is_temporal(kind):
-        return [_flat(column).view(pa.int32() if kind.bit_width == 32 else pa.int64())]
+        return [flat(column).view(pa.int32() if kind.bit_width == 32 else pa.int64())]
     if pa.types.is_decimal(kind):
-        return [_flat(column).view(pa.binary(kind.byte_width))]
+        return [flat(column).view(pa.binary(kind.byte_width))]
     return [column]
 
 
 def _float_bits(column: Any) -> pa.Array:
-    flat = _flat(column)
-    canonical = pc.if_else(pc.is_nan(flat), pa.scalar(float("nan"), flat.type), flat)
-    bits = pa.int32() if pa.types.is_float32(flat.type) else pa.int64()
-    return canonical.view(bits)
+    array = flat(column)
+    canonical = pc.if_else(pc.is_nan(array), pa.scalar(float("nan"), array.type), array)
+    return canonical.view(pa.int32() if pa.types.is_float32(array.type) else pa.int64())
 
 
-def _flat(column: Any) -> pa.Array:
+def flat(column: Any) -> pa.Array:
+    """Return a column as one Arrow array."""
     if isinstance(column, pa.ChunkedArray):
         return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     return column

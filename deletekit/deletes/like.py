@@ -9,17 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pyiceberg.expressions import (
-    BooleanExpression,
-    BoundPredicate,
-    BoundStartsWith,
-    BoundTerm,
-    BoundUnaryPredicate,
-    EqualTo,
-    NotNull,
-    StartsWith,
-    UnboundPredicate,
-)
+from pyiceberg import expressions as ex
 from pyiceberg.expressions.literals import StringLiteral
 from pyiceberg.expressions.visitors import BoundBooleanExpressionVisitor, visit_bound_predicate
 from pyiceberg.schema import Schema
@@ -27,7 +17,7 @@ from pyiceberg.schema import Schema
 _WILDCARDS = {"%": ".*", "_": "."}
 
 
-def like(term: Any, pattern: str, escape: str = "\\") -> BooleanExpression:
+def like(term: Any, pattern: str, escape: str = "\\") -> ex.BooleanExpression:
     """Return the simplest predicate for `term LIKE pattern`.
 
     `%` stands for any text and `_` for any one character; after `escape` they stand for themselves. A pattern without
@@ -42,20 +32,20 @@ def like(term: Any, pattern: str, escape: str = "\\") -> BooleanExpression:
     first = next((i for i, sign in enumerate(signs) if sign in _WILDCARDS), len(signs))
     prefix = "".join(sign[-1] for sign in signs[:first])
     if first == len(signs):
-        return EqualTo(term=term, value=StringLiteral(prefix))
+        return ex.EqualTo(term=term, value=StringLiteral(prefix))
     if signs[first:] == ["%"]:
-        return StartsWith(term=term, value=StringLiteral(prefix))
+        return ex.StartsWith(term=term, value=StringLiteral(prefix))
     return Like(term, prefix, "".join(_WILDCARDS.get(sign) or f"\\x{{{ord(sign[-1]):x}}}" for sign in signs))
 
 
-class Like(StartsWith):
+class Like(ex.StartsWith):
     """A text that begins with `literal` and matches `regex` as a whole."""
 
     regex: str
 
     def __init__(self, term: Any, literal: Any, regex: str) -> None:
         prefix = literal if isinstance(literal, StringLiteral) else StringLiteral(literal)
-        UnboundPredicate.__init__(self, term, value=prefix, regex=regex)
+        ex.UnboundPredicate.__init__(self, term, value=prefix, regex=regex)
 
     def __invert__(self) -> NotLike:  # type: ignore[override]  # pyiceberg declares NotStartsWith
         return NotLike(self.term, self.regex)
@@ -64,7 +54,7 @@ class Like(StartsWith):
         return BoundLike(self.term.bind(schema, case_sensitive), self.literal, self.regex)
 
 
-class NotLike(UnboundPredicate):
+class NotLike(ex.UnboundPredicate):
     """A text that does not match `regex`."""
 
     regex: str
@@ -72,7 +62,7 @@ class NotLike(UnboundPredicate):
     def __init__(self, term: Any, regex: str) -> None:
         super().__init__(term, regex=regex)
 
-    def __invert__(self) -> BooleanExpression:
+    def __invert__(self) -> ex.BooleanExpression:
         return Like(self.term, "", self.regex)
 
     def bind(self, schema: Schema, case_sensitive: bool = True) -> BoundNotLike:
@@ -83,32 +73,32 @@ class NotLike(UnboundPredicate):
         return BoundNotLike
 
 
-class BoundLike(BoundStartsWith):
+class BoundLike(ex.BoundStartsWith):
     """`Like` of a column."""
 
     regex: str
 
-    def __init__(self, term: BoundTerm, literal: Any, regex: str) -> None:
-        BoundPredicate.__init__(self, term, literal=literal, regex=regex)
+    def __init__(self, term: ex.BoundTerm, literal: Any, regex: str) -> None:
+        ex.BoundPredicate.__init__(self, term, literal=literal, regex=regex)
 
     def __invert__(self) -> BoundNotLike:  # type: ignore[override]  # as `Like`
         return BoundNotLike(self.term, self.regex)
 
 
-class BoundNotLike(BoundUnaryPredicate):
+class BoundNotLike(ex.BoundUnaryPredicate):
     """`NotLike` of a column."""
 
     regex: str
 
-    def __init__(self, term: BoundTerm, regex: str) -> None:
-        BoundPredicate.__init__(self, term, regex=regex)
+    def __init__(self, term: ex.BoundTerm, regex: str) -> None:
+        ex.BoundPredicate.__init__(self, term, regex=regex)
 
-    def __invert__(self) -> BooleanExpression:
+    def __invert__(self) -> ex.BooleanExpression:
         return BoundLike(self.term, StringLiteral(""), self.regex)
 
     @property
-    def as_unbound(self) -> type[NotNull]:
-        return NotNull
+    def as_unbound(self) -> type[ex.NotNull]:
+        return ex.NotNull
 
 
 @visit_bound_predicate.register(BoundNotLike)

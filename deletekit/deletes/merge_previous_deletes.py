@@ -1,56 +1,50 @@
 """Replace what hides rows of data files by position: the one way to write a deletion vector or position delete file.
 
 - A new deletion vector (v3) merges everything that hides rows of its data file by position. It replaces the file's own
-  deletes: its vector, and the position delete files that are about this file alitem. Position delete files of a whole
+  deletes: its vector, and the position delete files that are about this file alone. Position delete files of a whole
   partition stay, because they may also be about other data files.
 - A position delete file (v2) of granularity `file` merges and replaces the own deletes of its data file. One of
   granularity `partition` is added beside what is there.
 - Positions behind the end of the data file are dropped. They hide nothing. But the cardinality of a vector counts them,
   and some readers subtract it from the row count. Java keeps them.
 - A data file without a live row is removed, with its own deletes.
+- A delete gets the spec and partition of the data file that it is about, never the table's current ones. No file is
+  written for no deletes.
 
-This package writes files and commits nothing. Spec: "Deletion Vectors", "Position Delete Files"; Java BaseDVFileWriter,
+Nothing is committed. Spec: "Deletion Vectors", "Position Delete Files"; Java BaseDVFileWriter, PositionDeleteWriter,
 SparkPositionDeltaWrite.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.partitioning import PartitionSpec
 
+from deletekit import version
 from deletekit.deletes.delete_loader import DeleteLoader
-from deletekit.deletes.position_delete_writer import (
-    EncodedVector,
-    FilePositions,
-    stream_position_deletes,
-    write_deletion_vectors,
-    write_encoded_vectors,
-    write_position_deletes,
-)
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.which_apply import own_deletes
+from deletekit.deletes.which_apply import own_deletes, scope_of
 from deletekit.deletes.write_context import WriteContext, granularity_of
 from deletekit.errors import FormatError
-from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
-from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
+from deletekit.formats.delete_file import encode_position_deletes, position_delete_schema
+from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
+from deletekit.formats.metrics import single_value_bytes
+from deletekit.formats.parquet import split_offsets
+from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin
+from deletekit.formats.reserved_fields import FILE_PATH_ID, POS_COLUMN_ID, POS_ID
 
-__all__ = [
-    "EncodedVector",
-    "FilePositions",
-    "HiddenRows",
-    "Replacement",
-    "check_rows",
-    "hides_all_rows",
-    "positions_in_file",
-    "replace_deletes",
-    "stream_position_deletes",
-    "write_encoded_vectors",
-    "write_positions",
-]
+_ROW_GROUP_ROWS = 1 << 20
+Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +71,52 @@ class Replacement:
     added_delete_files: tuple[DeleteFile, ...]
     removed_delete_files: tuple[ManifestEntry, ...]
     removed_data_files: tuple[ManifestEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FilePositions:
+    """Positions to delete in one data file, and the deleted rows (with field ids) if they must be stored."""
+
+    data_file: DataFile
+    positions: PositionBitmap
+    rows: pa.Table | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedVector:
+    """A deletion vector as the bytes of its blob.
+
+    Attributes
+    ----------
+    data_file: path of the data file that it is about; `spec_id` and `partition` are that file's.
+    cardinality: how many positions it has.
+    properties: further properties of the blob.
+    """
+
+    data_file: str
+    spec_id: int
+    partition: tuple[Any, ...]
+    blob: bytes
+    cardinality: int
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def entry(self, path: str, *, file_size: int, offset: int, size: int) -> DeleteFile:
+        """Return the entry of the vector, for a blob at an offset of a file."""
+        return DeleteFile(
+            content=FileContent.POSITION_DELETES,
+            spec_id=self.spec_id,
+            partition=self.partition,
+            file_path=path,
+            file_format="PUFFIN",
+            record_count=self.cardinality,
+            file_size_in_bytes=file_size,
+            referenced_data_file=self.data_file,
+            content_offset=offset,
+            content_size_in_bytes=size,
+        )
+
+
+# --- merge ------------------------------------------------------------------------------------------------------------
 
 
 def replace_deletes(
@@ -124,23 +164,6 @@ def replace_deletes(
     )
 
 
-def write_positions(
-    write: WriteContext, hidden: Iterable[FilePositions], granularity: str | None = None
-) -> list[DeleteFile]:
-    """Write deletion vectors (v3) or position delete files (v2) that replace nothing; for no positions, no file.
-
-    Use it for new data files, and to combine delete files that the caller removes.
-
-    Parameters
-    ----------
-    granularity: `file`, a position delete file or Puffin file for each data file, or `partition`. None takes
-        `write.delete.granularity`.
-    """
-    inside = [FilePositions(h.data_file, positions_in_file(h.positions, h.data_file), h.rows) for h in hidden]
-    kind = write_deletion_vectors if write.metadata.version.has_deletion_vectors else write_position_deletes
-    return kind(write, inside, granularity)
-
-
 def positions_in_file(positions: PositionBitmap, file: DataFile) -> PositionBitmap:
     """Return the positions that lie in the data file. Some writers leave others behind its end; they hide nothing."""
     if positions.count_in(0, file.record_count) == len(positions):
@@ -176,16 +199,183 @@ def _merged(
     write: WriteContext, loader: DeleteLoader, item: HiddenRows, granularity: str | None
 ) -> tuple[PositionBitmap, list[ManifestEntry]]:
     """Return the positions of the new delete, and the predecessors that it replaces."""
-    task = item.task
-    own = own_deletes(task.data_file.file_path, task.deletes)
+    task, hidden = item.task, item.hidden
+    path = task.data_file.file_path
+    own = own_deletes(path, task.deletes)
     if write.metadata.version.has_deletion_vectors:
-        return item.positions | (loader.positions(task) if item.hidden is None else item.hidden), own
-    if not own or granularity_of(write.metadata, granularity) != "file":
+        hidden = loader.positions(task) if hidden is None else hidden
+    elif not own or granularity_of(write.metadata, granularity) != "file":
         return item.positions, []
-    if item.hidden is not None:
-        return item.positions | item.hidden, own
-    positions = item.positions
-    for entry in own:
-        assert isinstance(entry.data_file, DeleteFile)
-        positions = positions | loader.positions_of(entry.data_file, task.data_file.file_path)
-    return positions, own
+    elif hidden is None:
+        deletes = (entry.data_file for entry in own)
+        hidden = reduce(or_, (loader.positions_of(d, path) for d in deletes if isinstance(d, DeleteFile)))
+    return item.positions | hidden, own
+
+
+# --- write ------------------------------------------------------------------------------------------------------------
+
+
+def write_positions(
+    context: WriteContext, hidden: Iterable[FilePositions], granularity: str | None = None
+) -> list[DeleteFile]:
+    """Write deletion vectors (v3) or position delete files (v2) that replace nothing; for no positions, no file.
+
+    Use it for new data files, and to combine delete files that the caller removes.
+
+    Parameters
+    ----------
+    granularity: `file`, a position delete file or Puffin file for each data file, or `partition`. None takes
+        `write.delete.granularity`. The incremental expiry of Iceberg Java deletes a Puffin file as soon as one of its
+        vectors is replaced, whatever else it holds.
+
+    Raises InvalidInputError for another granularity, or if only some of the rows are given.
+    """
+    inside = [FilePositions(h.data_file, positions_in_file(h.positions, h.data_file), h.rows) for h in hidden]
+    write = write_deletion_vectors if context.metadata.version.has_deletion_vectors else write_position_deletes
+    return write(context, inside, granularity)
+
+
+def write_deletion_vectors(
+    context: WriteContext, deletes: Iterable[FilePositions], granularity: str | None = None
+) -> list[DeleteFile]:
+    """Write a vector for each data file that has positions: with `partition`, all into one Puffin file."""
+    chosen = sorted((d for d in deletes if d.positions), key=lambda d: d.data_file.file_path)
+    if granularity_of(context.metadata, granularity) == "file":
+        return [file for delete in chosen for file in _puffin_file(context, [delete])]
+    return _puffin_file(context, chosen) if chosen else []
+
+
+def write_position_deletes(
+    context: WriteContext, deletes: Iterable[FilePositions], granularity: str | None = None
+) -> list[DeleteFile]:
+    """Write position delete files (v2), one for each data file or for each partition."""
+    by_file = granularity_of(context.metadata, granularity) == "file"
+    groups: dict[Hashable, list[FilePositions]] = {}
+    for delete in deletes:
+        if delete.positions:
+            key = delete.data_file.file_path if by_file else scope_of(delete.data_file)
+            groups.setdefault(key, []).append(delete)
+    return [_position_delete_file(context, group) for group in groups.values()]
+
+
+def write_encoded_vectors(context: WriteContext, path: str, vectors: Sequence[EncodedVector]) -> list[DeleteFile]:
+    """Write one Puffin file of deletion vectors, with the bytes of each as they are."""
+    blobs = [
+        Blob(
+            type=DELETION_VECTOR_V1,
+            data=v.blob,
+            fields=(POS_COLUMN_ID,),
+            properties={"referenced-data-file": v.data_file, "cardinality": str(v.cardinality), **v.properties},
+        )
+        for v in vectors
+    ]
+    data, metadata = write_puffin(blobs, {"created-by": f"deletekit {version.__version__}"})
+    context.write(path, data)
+    return [
+        v.entry(path, file_size=len(data), offset=blob.offset, size=blob.length)
+        for v, blob in zip(vectors, metadata.blobs, strict=True)
+    ]
+
+
+def stream_position_deletes(
+    context: WriteContext,
+    path: str,
+    data_file: DataFile,
+    pieces: Iterable[Positions],
+    footer: Mapping[str, str],
+) -> DeleteFile:
+    """Write the position delete file of one data file while its positions are still being read.
+
+    No more than a row group of positions is held in memory.
+
+    Parameters
+    ----------
+    path: the file to write; `context` remembers it before the first byte is written.
+    pieces: positions in ascending order, at least one in all. An error that they raise is passed on. The file then
+        stays unfinished, and `context.discard` removes it.
+    footer: further key-values of the Parquet footer.
+    """
+    schema, schema_json = position_delete_schema()
+    options = context.delete_parquet
+    name = data_file.file_path
+    context.remember(path)
+    count, lowest, highest = 0, -1, -1
+    with (
+        context.io.create(path) as sink,
+        pq.ParquetWriter(
+            sink,
+            schema,
+            version="2.6",
+            compression=options.compression,
+            compression_level=options.compression_level,
+            use_dictionary=["file_path"],
+            column_encoding={"pos": "DELTA_BINARY_PACKED"},
+            store_schema=False,
+        ) as writer,
+    ):
+        for positions in _row_groups(pieces):
+            lowest = int(positions[0]) if lowest < 0 else lowest
+            highest, count = int(positions[-1]), count + len(positions)
+            names = pa.repeat(pa.scalar(name), len(positions))
+            writer.write_table(pa.Table.from_arrays([names, pa.array(positions)], schema=schema))
+        metadata = {"delete-type": "position", "iceberg.schema": json.dumps(schema_json, separators=(",", ":"))}
+        writer.add_key_value_metadata({**metadata, **footer})
+    with context.io.open(path) as source:
+        written = pq.read_metadata(source)
+    return DeleteFile(
+        content=FileContent.POSITION_DELETES,
+        spec_id=data_file.spec_id,
+        partition=data_file.partition,
+        file_path=path,
+        file_format="PARQUET",
+        record_count=count,
+        file_size_in_bytes=context.io.size(path),
+        lower_bounds={FILE_PATH_ID: name.encode(), POS_ID: single_value_bytes(lowest, pa.int64())},
+        upper_bounds={FILE_PATH_ID: name.encode(), POS_ID: single_value_bytes(highest, pa.int64())},
+        split_offsets=split_offsets(written),
+        referenced_data_file=name,
+    )
+
+
+def _puffin_file(context: WriteContext, group: Sequence[FilePositions]) -> list[DeleteFile]:
+    files = [d.data_file for d in group]
+    is_one_partition = len({scope_of(f) for f in files}) == 1
+    spec = context.metadata.specs[files[0].spec_id] if is_one_partition else PartitionSpec()
+    path = context.data_path(spec, files[0].partition if is_one_partition else (), "-deletes.puffin")
+    vectors = [
+        EncodedVector(
+            data_file=d.data_file.file_path,
+            spec_id=d.data_file.spec_id,
+            partition=d.data_file.partition,
+            blob=encode_blob(d.positions),
+            cardinality=len(d.positions),
+        )
+        for d in group
+    ]
+    return write_encoded_vectors(context, path, vectors)
+
+
+def _position_delete_file(context: WriteContext, group: Sequence[FilePositions]) -> DeleteFile:
+    file = group[0].data_file
+    positions = {d.data_file.file_path: d.positions for d in group}
+    rows = {d.data_file.file_path: d.rows for d in group if d.rows is not None}
+    encoded = encode_position_deletes(positions, rows=rows or None, options=context.delete_parquet)
+    spec, written = context.metadata.specs[file.spec_id], (encoded.file, encoded.metrics, encoded.record_count)
+    return DeleteFile(
+        content=FileContent.POSITION_DELETES,
+        # Java infers file scope from equal bounds. The field says it outright, and both agree.
+        referenced_data_file=file.file_path if len(group) == 1 else None,
+        **context.write_parquet(spec, file.partition, "-deletes.parquet", *written),
+    )
+
+
+def _row_groups(pieces: Iterable[Positions]) -> Iterator[Positions]:
+    """Yield the same positions in pieces of about a row group, none of them empty."""
+    held: list[Positions] = []
+    for piece in pieces:
+        held.append(piece)
+        if sum(map(len, held)) >= _ROW_GROUP_ROWS:
+            yield np.concatenate(held)
+            held = []
+    if sum(map(len, held)):
+        yield np.concatenate(held)

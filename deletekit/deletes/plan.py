@@ -6,36 +6,34 @@ Spec: "Scan Planning", https://iceberg.apache.org/spec/#scan-planning
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression, EqualTo, Or, Reference
+from pyiceberg import expressions as ex
+from pyiceberg.expressions import BooleanExpression, visitors
 from pyiceberg.expressions.literals import LongLiteral
-from pyiceberg.expressions.visitors import (
-    _InclusiveMetricsEvaluator,
-    expression_evaluator,
-    extract_field_ids,
-    inclusive_projection,
-    manifest_evaluator,
-)
+from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluator
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.transforms import TruncateTransform
 from pyiceberg.typedef import Record
-from pyiceberg.types import DecimalType, IntegerType, LongType, NestedField, StructType
+from pyiceberg.types import IntegerType, LongType
 
 from deletekit.deletes.delete_file_index import DeleteFileIndex, widened_bound
 from deletekit.deletes.filter import nullable
-from deletekit.deletes.scan_task import PlannedFiles, ScanTasks
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.formats.content_file import ContentFile, ManifestEntry
-from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.partition import plain_value
 from deletekit.table.snapshot import SnapshotReader
+
+_AT_ONCE = 1024
 
 
 def plan_scan(
@@ -66,8 +64,76 @@ def plan_scan(
         places = index.with_other_deletes(columns, rows)
         deletes = map(index.for_data_file, columns.entries(rows[places]))
         others = dict(zip(places.tolist(), deletes, strict=True))
-        planned.append(PlannedFiles(columns=columns, rows=rows, vectors=vectors, deletes=others))
-    return ScanTasks(index, planned)
+        planned.append(_PlannedFiles(index, columns, rows, vectors, others))
+    return ScanTasks(planned)
+
+
+class ScanTasks(Sequence[ScanTask]):
+    """The tasks of a scan, in manifest order, equal to any sequence of equal tasks.
+
+    Each task is made when it is read, so that a million of them take little memory.
+    """
+
+    def __init__(self, planned: Sequence[_PlannedFiles] = ()) -> None:
+        self._planned = [p for p in planned if len(p.rows)]
+        self._ends = np.cumsum([len(p.rows) for p in self._planned], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def __iter__(self) -> Iterator[ScanTask]:
+        for planned in self._planned:
+            for start in range(0, len(planned.rows), _AT_ONCE):
+                yield from planned.tasks(start, start + _AT_ONCE)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        place = range(len(self))[index]
+        number = int(np.searchsorted(self._ends, place, side="right"))
+        planned = self._planned[number]
+        place -= int(self._ends[number]) - len(planned.rows)
+        return next(planned.tasks(place, place + 1))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]  # a sequence that compares by value is not hashable
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} scan tasks>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _PlannedFiles:
+    """Data files of one manifest to read.
+
+    Attributes
+    ----------
+    rows: their rows in `columns`.
+    vectors: the number of each one's deletion vector in the index, -1 for none.
+    deletes: all deletes of each file that has others than a deletion vector, by its place in `rows`.
+    """
+
+    index: DeleteFileIndex
+    columns: ManifestColumns
+    rows: npt.NDArray[np.int64]
+    vectors: npt.NDArray[np.int64]
+    deletes: Mapping[int, tuple[ManifestEntry, ...]]
+
+    def tasks(self, start: int, stop: int) -> Iterator[ScanTask]:
+        """Yield the tasks of some places in `rows`."""
+        vectors = self.vectors[start:stop]
+        found = iter(self.index.vectors.entries(vectors[vectors >= 0]))
+        entries = self.columns.entries(self.rows[start:stop])
+        for place, (entry, vector) in enumerate(zip(entries, vectors.tolist(), strict=True), start):
+            deletes = (next(found),) if vector >= 0 else ()
+            yield ScanTask(entry, self.deletes.get(place, deletes))
 
 
 def delete_index(
@@ -90,7 +156,7 @@ def files_that_may_match(
     metadata: TableMetadata, where: BooleanExpression, manifests: Iterable[ManifestColumns]
 ) -> Iterator[ManifestEntry]:
     """Yield live data files that may hold rows of an unbound filter, by their partitions and metrics."""
-    if isinstance(where, AlwaysFalse):
+    if isinstance(where, ex.AlwaysFalse):
         return
     pruning = _Pruning(metadata, metadata.schema, where)
     for columns in manifests:
@@ -111,32 +177,29 @@ class _Pruning:
     def __init__(self, metadata: TableMetadata, schema: Schema, where: BooleanExpression | None) -> None:
         self._metadata = metadata
         self._schema = nullable(schema)
-        self._where = None if where is None or isinstance(where, AlwaysTrue) else where
+        self._where = ex.AlwaysTrue() if where is None else where
+        self._keeps_all = isinstance(self._where, ex.AlwaysTrue)
         self._manifests: dict[int, Any] = {}
         self._partitions: dict[int, Any] = {}
         self._fields = metadata.all_fields
-        self._metrics, self._ids = None, frozenset[int]()
-        if self._where is not None:
-            self._metrics = _InclusiveMetricsEvaluator(self._schema, self._where, include_empty_files=True)
-            self._ids = frozenset(extract_field_ids(self._metrics.expr))
+        self._metrics = _InclusiveMetricsEvaluator(self._schema, self._where, include_empty_files=True)
+        self._ids = frozenset(visitors.extract_field_ids(self._metrics.expr))
 
     def keeps_manifest(self, listed: ManifestFile) -> bool:
-        if self._where is None:
+        if self._keeps_all:
             return True
-        spec_id = listed.partition_spec_id
-        if spec_id not in self._manifests:
-            spec = self._metadata.specs[spec_id]
-            self._manifests[spec_id] = (
-                manifest_evaluator(spec, self._schema, self._projected(spec), True)
-                if self._projectable(spec)
-                else _always
-            )
-        return bool(self._manifests[spec_id](listed))
+        spec = self._metadata.specs[listed.partition_spec_id]
+        if spec.spec_id not in self._manifests:
+            filters = self._projectable(spec)
+            made = visitors.manifest_evaluator(spec, self._schema, self._projected(spec), True) if filters else None
+            self._manifests[spec.spec_id] = made
+        keeps = self._manifests[spec.spec_id]
+        return keeps is None or bool(keeps(listed))
 
     def kept_rows(self, columns: ManifestColumns) -> npt.NDArray[np.int64]:
         """Return the rows of live files that may hold rows of the filter. Each partition is judged once."""
         rows = np.flatnonzero(columns.is_live)
-        if self._where is None:
+        if self._keeps_all:
             return rows
         codes = columns.partition_code[rows]
         keeps = np.zeros(len(columns.partition), np.bool_)
@@ -152,9 +215,11 @@ class _Pruning:
             return True
         if spec_id not in self._partitions:
             kind = spec.partition_type(self._schema)
-            self._partitions[spec_id] = kind, expression_evaluator(Schema(*kind.fields), self._projected(spec), True)
+            evaluator = visitors.expression_evaluator(Schema(*kind.fields), self._projected(spec), True)
+            self._partitions[spec_id] = kind, evaluator
         kind, evaluator = self._partitions[spec_id]
-        return bool(evaluator(Record(*_partition_values(partition, kind))))
+        values = (plain_value(v, f.field_type) for v, f in zip(partition, kind.fields, strict=True))
+        return bool(evaluator(Record(*values)))
 
     def _projected(self, spec: PartitionSpec) -> BooleanExpression:
         """Return the filter on partitions, which keeps the partitions that truncate puts in the wrong place.
@@ -162,11 +227,10 @@ class _Pruning:
         Truncating an integer near the lowest one gives a number below all integers. It wraps round, as in Java, and the
         rows are in a partition of a very large number.
         """
-        assert self._where is not None
         try:
-            made = inclusive_projection(self._schema, spec)(self._where)
+            made = visitors.inclusive_projection(self._schema, spec)(self._where)
         except OverflowError:  # a day before the year 1 or after 9999, which Python does not have
-            return AlwaysTrue()
+            return ex.AlwaysTrue()
         for field in spec.fields:
             kind = self._schema.find_field(field.source_id).field_type
             if isinstance(field.transform, TruncateTransform) and isinstance(kind, IntegerType | LongType):
@@ -174,7 +238,8 @@ class _Pruning:
                 lowest = -(1 << (bits - 1))
                 below = lowest - lowest % field.transform.width
                 if below < lowest:
-                    made = Or(made, EqualTo(term=Reference(field.name), value=LongLiteral(below + (1 << bits))))
+                    wrapped = LongLiteral(below + (1 << bits))
+                    made = ex.Or(made, ex.EqualTo(term=ex.Reference(field.name), value=wrapped))
         return made
 
     def _projectable(self, spec: PartitionSpec) -> bool:
@@ -183,9 +248,7 @@ class _Pruning:
         return all(f.source_id in known and str(known[f.source_id].field_type) != "uuid" for f in spec.fields)
 
     def _keeps_metrics(self, file: ContentFile) -> bool:
-        assert self._metrics is not None
-        untrusted = self._metadata.untrusted_bounds
-        trusted = self._ids - untrusted[""] - untrusted.get(file.file_format, frozenset())
+        trusted = self._ids - self._metadata.untrusted_bounds_of(file.file_format)
         names = ("value_counts", "null_value_counts", "nan_value_counts")
         stats = SimpleNamespace(
             record_count=file.record_count,
@@ -198,19 +261,3 @@ class _Pruning:
     def _widened(self, bounds: Any, trusted: frozenset[int]) -> dict[int, bytes]:
         known = {i: b for i, b in (bounds or {}).items() if i in self._fields and i in trusted}
         return {i: widened_bound(b, self._fields[i]) for i, b in known.items()}
-
-
-def _always(listed: ManifestFile) -> bool:
-    del listed
-    return True
-
-
-def _partition_values(partition: Sequence[Any], kind: StructType) -> list[Any]:
-    return [_python_value(v, f) for v, f in zip(partition, kind.fields, strict=True)]
-
-
-def _python_value(value: Any, field: NestedField) -> Any:
-    """Return a stored partition value as pyiceberg's literals hold it: decimals as Decimal, all else as stored."""
-    if isinstance(field.field_type, DecimalType) and isinstance(value, bytes):
-        return decimal_of_bytes(value, field.field_type.scale)
-    return value

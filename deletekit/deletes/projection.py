@@ -5,18 +5,53 @@ default, or is null. A column that it has is promoted to the schema's type, and 
 Spec: "Column Projection" and "Schema Evolution", https://iceberg.apache.org/spec/#column-projection
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 from pyiceberg import types as it
 
-from deletekit.errors import FormatError, UnsupportedError
+from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.metrics import FIELD_ID_KEY, field_id_of
-from deletekit.table.types import arrow_type
+from deletekit.table.metadata import TableMetadata
+from deletekit.table.types import arrow_type, storage_of, struct_paths
+
+
+class FieldPaths:
+    """Where each field is that the table ever had: its top-level column and the path down to it, by id.
+
+    A field that was dropped from the current schema is found in the newest schema that has it, because equality deletes
+    on it still apply (spec "Equality Delete Files").
+    """
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        older = [metadata.schemas[i] for i in sorted(metadata.schemas)]
+        self._paths = {i: path for schema in (*older, metadata.schema) for i, path in struct_paths(schema).items()}
+        self._fields: dict[int, Any] = metadata.all_fields
+
+    def path(self, field_id: int) -> tuple[it.NestedField, tuple[int, ...]]:
+        """Return the top-level column and child indices down to the field. Raises FormatError for an unknown id."""
+        if field_id not in self._paths:
+            raise FormatError(
+                "field id is in no schema of the table, or lies inside a list or map",
+                kind="field-id",
+                field="equality_ids",
+                found=field_id,
+            )
+        return self._paths[field_id]
+
+    def top_level(self, field_id: int) -> it.NestedField:
+        """Return the top-level column that holds a field."""
+        return self.path(field_id)[0]
+
+    def field(self, field_id: int) -> it.NestedField:
+        """Return the field itself."""
+        self.path(field_id)
+        found: it.NestedField = self._fields[field_id]
+        return found
 
 
 class FileColumns:
@@ -30,8 +65,8 @@ class FileColumns:
         self.constants = dict(constants or {})
 
     def names(self, fields: Sequence[it.NestedField]) -> list[str]:
-        """Return the names of the file columns to read for `fields`, without those that the file lacks."""
-        return [self.by_id[f.field_id].name for f in fields if f.field_id in self.by_id]
+        """Return the names of the file columns to read for `fields`, each once, without those that the file lacks."""
+        return list(dict.fromkeys(self.by_id[f.field_id].name for f in fields if f.field_id in self.by_id))
 
 
 def project(table: pa.Table, columns: FileColumns, field: it.NestedField) -> pa.ChunkedArray:
@@ -39,17 +74,143 @@ def project(table: pa.Table, columns: FileColumns, field: it.NestedField) -> pa.
 
     Raises FormatError if the file's type cannot be promoted to the field's, or if a required field is nowhere.
     """
+    walk = Projection(columns.constants)
     stored = columns.by_id.get(field.field_id)
     if stored is None:
-        return pa.chunked_array([_missing(field, len(table), columns.constants)])
-    try:
-        column = table.column(stored.name)
-        if _as_is(stored, field):
-            return column
-        chunks = [_convert(chunk, stored, field, columns.constants) for chunk in column.chunks]
-        return pa.chunked_array(chunks, type=arrow_type(field.field_type))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as e:
-        raise _mismatch(field, stored.type, str(e)) from e
+        return pa.chunked_array([walk.missing(field, len(table), field.name)])
+    column = table.column(stored.name)
+    if field.field_type.is_primitive and stored.type == arrow_type(field.field_type):
+        return column
+    chunks = [walk.convert(chunk, stored.type, field, field.name) for chunk in column.chunks]
+    return pa.chunked_array(chunks, type=arrow_type(field.field_type))
+
+
+class Projection:
+    """One walk through structs, lists and maps of a column, to the types of a schema: fields by id, values promoted.
+
+    A subclass finds fields in another way, or converts values by other rules.
+    """
+
+    lists: tuple[str, ...] = ("list", "large_list")
+    error: type[DeletekitError] = FormatError
+    message = "column type in the file cannot be read as the table's"
+
+    def __init__(self, constants: Mapping[int, pa.Scalar] | None = None) -> None:
+        self._constants = constants or {}
+
+    def convert(
+        self, array: pa.Array, stored: pa.DataType, field: it.NestedField, path: str, hidden: int = 0
+    ) -> pa.Array:
+        """Return one chunk of a column as `field`.
+
+        Parameters
+        ----------
+        stored: the type of the column, with field ids.
+        path: the full name of the field, for errors.
+        hidden: how many of its nulls come from the value that it is inside of.
+        """
+        del hidden  # a required field that is null is the writer's fault, and is read
+        try:
+            match field.field_type:
+                case it.StructType() as kind:
+                    return self._struct(array, stored, kind, path)
+                case it.ListType() as kind:
+                    return self._list(array, stored, kind, path)
+                case it.MapType() as kind:
+                    return self._map(array, stored, kind, path)
+                case _:
+                    return self.primitive(array, arrow_type(field.field_type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as e:
+            raise self.error(
+                f"{self.message} ({e})",
+                kind="column-type",
+                field=path,
+                found=str(stored),
+                expected=str(field.field_type),
+            ) from e
+
+    def places(self, stored: pa.StructType, kind: it.StructType, path: str) -> dict[int | None, int]:
+        """Return the place of each field in a stored struct, by field id."""
+        del kind, path
+        return {field_id_of(f): i for i, f in enumerate(stored)}
+
+    def missing(self, field: it.NestedField, rows: int, path: str) -> pa.Array:
+        """Return a column that is not stored."""
+        kind = arrow_type(field.field_type)
+        if field.field_id in self._constants:
+            return repeated(self._constants[field.field_id], kind, rows)
+        if field.initial_default is not None:
+            return repeated(field.initial_default, kind, rows)
+        if field.required:
+            raise FormatError(
+                "data file lacks a required column without a default",
+                kind="missing-column",
+                field=path,
+                found=field.field_id,
+            )
+        return pa.nulls(rows, kind)
+
+    def primitive(self, array: pa.Array, target: pa.DataType) -> pa.Array:
+        """Return values as a primitive type. Raises an error of Arrow for those that it cannot hold."""
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        return array if array.type == target else _promoted(storage_of(array), target)
+
+    def entries(self, array: pa.Array, stored: pa.DataType) -> tuple[list[pa.Array], list[pa.DataType]]:
+        """Return the keys and the values of maps, and their types."""
+        if not pa.types.is_map(stored):
+            raise pa.ArrowTypeError("not a map")
+        return [array.keys, array.items], [stored.key_type, stored.item_type]
+
+    def _struct(self, array: pa.Array, stored: pa.DataType, kind: it.StructType, path: str) -> pa.Array:
+        if not pa.types.is_struct(stored):
+            raise pa.ArrowTypeError("not a struct")
+        places = self.places(stored, kind, path)
+        flat = array.flatten()  # children with the parent's nulls applied
+        children = []
+        for field in kind.fields:
+            at, name = places.get(field.field_id), f"{path}.{field.name}"
+            if at is not None:
+                children.append(self.convert(flat[at], stored.field(at).type, field, name, array.null_count))
+            else:
+                # Under a null parent a required child is null too, so it may be absent.
+                required = field.required and array.null_count < len(array)
+                children.append(self.missing(field.model_copy(update={"required": required}), len(array), name))
+        if not children:
+            return pa.array([None if n else {} for n in array.is_null().to_pylist()], type=arrow_type(kind))
+        return pa.StructArray.from_arrays(children, fields=list(arrow_type(kind)), mask=array.is_null())
+
+    def _list(self, array: pa.Array, stored: pa.DataType, kind: it.ListType, path: str) -> pa.Array:
+        if not is_a(stored, *self.lists):
+            raise pa.ArrowTypeError("not a list")
+        if not pa.types.is_list(array.type):
+            array = array.cast(pa.list_(array.type.value_field))
+        whole = pa.concat_arrays([array])  # a null mask needs offsets that start at zero
+        offsets, values = whole.offsets, whole.values
+        if kind.element_required and whole.null_count and values.null_count:
+            offsets, values = _without_hidden(whole)
+        values = self.convert(values, stored.value_type, kind.element_field, f"{path}.element")
+        return pa.ListArray.from_arrays(offsets, values, type=arrow_type(kind), mask=whole.is_null())
+
+    def _map(self, array: pa.Array, stored: pa.DataType, kind: it.MapType, path: str) -> pa.Array:
+        whole = pa.concat_arrays([array])
+        (keys, values), (key_type, value_type) = self.entries(whole, stored)
+        keys = self.convert(keys, key_type, kind.key_field, f"{path}.key")
+        values = self.convert(values, value_type, kind.value_field, f"{path}.value")
+        return pa.MapArray.from_arrays(whole.offsets, keys, values, type=arrow_type(kind), mask=whole.is_null())
+
+
+def repeated(value: Any, kind: pa.DataType, rows: int) -> pa.Array:
+    """Return a column that has one value, or one Arrow scalar of the type's storage, in all rows."""
+    if isinstance(kind, pa.BaseExtensionType):
+        value = value.bytes if isinstance(value, UUID) else value
+        return pa.ExtensionArray.from_storage(kind, repeated(value, kind.storage_type, rows))
+    return pa.repeat(value.cast(kind) if isinstance(value, pa.Scalar) else pa.scalar(value, kind), rows)
+
+
+def is_a(kind: pa.DataType, *names: str) -> bool:
+    """Tell whether `pyarrow.types.is_<name>` is true of a type for one of the names."""
+    return any(getattr(pa.types, f"is_{name}")(kind) for name in names)
 
 
 def with_field_ids(schema: pa.Schema, name_mapping: str | None) -> pa.Schema:
@@ -76,208 +237,53 @@ def with_field_ids(schema: pa.Schema, name_mapping: str | None) -> pa.Schema:
 
 
 def _has_id(field: pa.Field) -> bool:
-    return field_id_of(field) is not None or any(_has_id(c) for c in _children(field.type))
-
-
-def _children(kind: pa.DataType) -> list[pa.Field]:
-    if pa.types.is_struct(kind):
-        return [kind.field(i) for i in range(kind.num_fields)]
-    if pa.types.is_map(kind):
-        return [kind.key_field, kind.item_field]
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return [kind.value_field]
-    return []
+    inner = (field.type.field(i) for i in range(field.type.num_fields))
+    return field_id_of(field) is not None or any(map(_has_id, inner))
 
 
 def _mapped(field: pa.Field, mapping: Sequence[Mapping[str, Any]], name: str | None = None) -> pa.Field:
     entry = next((m for m in mapping if (name or field.name) in m["names"]), None)
     kind, nested = field.type, (entry or {}).get("fields", [])
     if pa.types.is_struct(kind):
-        kind = pa.struct([_mapped(c, nested) for c in _children(kind)])
+        kind = pa.struct([_mapped(c, nested) for c in kind])
     elif pa.types.is_map(kind):
         kind = pa.map_(_mapped(kind.key_field, nested, "key"), _mapped(kind.item_field, nested, "value"))
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    elif is_a(kind, "list", "large_list"):
         kind = pa.list_(_mapped(kind.value_field, nested, "element"))
     metadata = {FIELD_ID_KEY: str(entry["field-id"])} if entry and "field-id" in entry else None
     return pa.field(field.name, kind, field.nullable, metadata)
 
 
-def _as_is(stored: pa.Field, field: it.NestedField) -> bool:
-    return (
-        not field.field_type.is_struct and field.field_type.is_primitive and stored.type == arrow_type(field.field_type)
-    )
-
-
-def _missing(field: it.NestedField, rows: int, constants: Mapping[int, pa.Scalar]) -> pa.Array:
-    kind = arrow_type(field.field_type)
-    if field.field_id in constants:
-        return _repeat(constants[field.field_id], kind, rows)
-    if field.initial_default is not None:
-        return _repeat(_default_scalar(field), kind, rows)
-    if field.required:
-        raise FormatError(
-            "data file lacks a required column without a default",
-            kind="missing-column",
-            field=field.name,
-            found=field.field_id,
-        )
-    return pa.nulls(rows, kind)
-
-
-def _default_scalar(field: it.NestedField) -> pa.Scalar:
-    kind = arrow_type(field.field_type)
-    value: Any = field.initial_default
-    if isinstance(kind, pa.BaseExtensionType):
-        value = value.bytes if hasattr(value, "bytes") else value
-        return pa.scalar(value, kind.storage_type)
-    return pa.scalar(value, kind)
-
-
-def _repeat(scalar: pa.Scalar, kind: pa.DataType, rows: int) -> pa.Array:
-    if isinstance(kind, pa.BaseExtensionType):
-        storage = pa.repeat(scalar, rows) if scalar.is_valid else pa.nulls(rows, kind.storage_type)
-        return pa.ExtensionArray.from_storage(kind, storage)
-    return pa.repeat(scalar.cast(kind), rows) if scalar.is_valid else pa.nulls(rows, kind)
-
-
-def _convert(array: pa.Array, stored: pa.Field, field: it.NestedField, constants: Mapping[int, pa.Scalar]) -> pa.Array:
-    """Return one chunk of a file column as `field`, through structs, lists and maps."""
-    target = field.field_type
-    if isinstance(target, it.StructType):
-        return _struct(array, stored, field, constants)
-    if isinstance(target, it.ListType):
-        return _list(array, stored, field, constants)
-    if isinstance(target, it.MapType):
-        return _map(array, stored, field, constants)
-    return _promote(array, stored, field)
-
-
-def _struct(array: pa.Array, stored: pa.Field, field: it.NestedField, constants: Mapping[int, pa.Scalar]) -> pa.Array:
-    if not pa.types.is_struct(stored.type):
-        raise _mismatch(field, stored.type)
-    by_id = {field_id_of(c): i for i, c in enumerate(_children(stored.type))}
-    flat = array.flatten()  # children with the parent's nulls applied
-    children = []
-    target = field.field_type
-    assert isinstance(target, it.StructType)
-    for child in target.fields:
-        at = by_id.get(child.field_id)
-        if at is None:
-            # Under a null parent a required child is null too, so it may be absent.
-            children.append(
-                _missing(child if array.null_count < len(array) else _optional(child), len(array), constants)
-            )
-        else:
-            children.append(_convert(flat[at], stored.type.field(at), child, constants))
-    kind = arrow_type(field.field_type)
-    if not children:
-        return pa.array([None if n else {} for n in array.is_null().to_pylist()], type=kind)
-    return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
-
-
-def _list(array: pa.Array, stored: pa.Field, field: it.NestedField, constants: Mapping[int, pa.Scalar]) -> pa.Array:
-    if not (pa.types.is_list(stored.type) or pa.types.is_large_list(stored.type)):
-        raise _mismatch(field, stored.type)
-    target = field.field_type
-    assert isinstance(target, it.ListType)
-    whole = pa.concat_arrays([array])  # a null mask needs offsets that start at zero
-    values = _convert(whole.values, stored.type.value_field, target.element_field, constants)
-    return pa.ListArray.from_arrays(
-        whole.offsets.cast(pa.int32()), values, type=arrow_type(field.field_type), mask=whole.is_null()
-    )
-
-
-def _map(array: pa.Array, stored: pa.Field, field: it.NestedField, constants: Mapping[int, pa.Scalar]) -> pa.Array:
-    if not pa.types.is_map(stored.type):
-        raise _mismatch(field, stored.type)
-    target = field.field_type
-    assert isinstance(target, it.MapType)
-    whole = pa.concat_arrays([array])
-    keys = _convert(whole.keys, stored.type.key_field, target.key_field, constants)
-    items = _convert(whole.items, stored.type.item_field, target.value_field, constants)
-    return pa.MapArray.from_arrays(whole.offsets, keys, items, type=arrow_type(field.field_type), mask=whole.is_null())
-
-
-def _optional(field: it.NestedField) -> it.NestedField:
-    return field.model_copy(update={"required": False})
-
-
-def _promote(array: pa.Array, stored: pa.Field, field: it.NestedField) -> pa.Array:
-    target = arrow_type(field.field_type)
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if array.type == target:
-        return array
-    if isinstance(array.type, pa.BaseExtensionType):
-        array = array.storage
-    for allowed, convert in _PROMOTIONS:
-        if allowed(array.type, target):
-            return convert(array, target)
-    raise _mismatch(field, stored.type)
-
-
-def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
-    return array.cast(target)
-
-
-def _truncate_time(array: pa.Array, target: pa.DataType) -> pa.Array:
-    return array.cast(target, safe=False)
-
-
-def _to_uuid(array: pa.Array, target: pa.DataType) -> pa.Array:
-    return pa.ExtensionArray.from_storage(target, array.cast(pa.binary(16)))
-
-
-def _int_to_time(array: pa.Array, target: pa.DataType) -> pa.Array:
-    return array.cast(pa.int64()).view(target)
-
-
-def _is(*names: str) -> Callable[[pa.DataType], bool]:
-    tests = [getattr(pa.types, f"is_{n}") for n in names]
-    return lambda kind: any(test(kind) for test in tests)
-
-
-_INTS = _is("int8", "int16", "int32", "uint8", "uint16")
-_TEXT = _is("string", "large_string", "string_view")
-_BYTES = _is("binary", "large_binary", "fixed_size_binary", "binary_view")
-
-
-def _decimal_fits(file: pa.DataType, target: pa.DataType) -> bool:
-    return bool(pa.types.is_decimal(file) and pa.types.is_decimal(target) and file.scale == target.scale)
+def _without_hidden(array: pa.ListArray) -> tuple[pa.Array, pa.Array]:
+    """Return offsets and values of lists, without what null lists hold: one of fixed size holds nulls."""
+    lengths, valid = np.diff(array.offsets.to_numpy()), array.is_valid().to_numpy(zero_copy_only=False)
+    shown = np.flatnonzero(np.repeat(valid, lengths))
+    offsets = np.concatenate([[0], np.cumsum(np.where(valid, lengths, 0))])
+    return pa.array(offsets, pa.int32()), array.values.take(pa.array(shown))
 
 
 # What a stored type may be read as: the spec's promotions, and other names of a type in pyarrow, ORC and old writers.
-_PROMOTIONS: tuple[
-    tuple[Callable[[pa.DataType, pa.DataType], bool], Callable[[pa.Array, pa.DataType], pa.Array]], ...
-] = (
-    (lambda f, t: _INTS(f) and _is("int32", "int64")(t), _cast),
-    (lambda f, t: pa.types.is_int64(f) and pa.types.is_time64(t), _int_to_time),
-    (lambda f, t: pa.types.is_floating(f) and pa.types.is_float64(t), _cast),
-    (_decimal_fits, _cast),
-    (lambda f, t: pa.types.is_date(f) and (pa.types.is_timestamp(t) or pa.types.is_date32(t)), _cast),
-    (lambda f, t: pa.types.is_timestamp(f) and pa.types.is_timestamp(t), _truncate_time),
-    (lambda f, t: pa.types.is_time(f) and pa.types.is_time64(t), _cast),
-    (lambda f, t: (_TEXT(f) or _BYTES(f)) and pa.types.is_string(t), _cast),
-    (lambda f, t: (_TEXT(f) or _BYTES(f)) and _is("binary", "fixed_size_binary")(t), _cast),
-    (lambda f, t: _BYTES(f) and isinstance(t, pa.BaseExtensionType), _to_uuid),
-    (lambda f, _: pa.types.is_null(f), lambda a, t: pa.nulls(len(a), t)),
+_BYTES = ("binary", "large_binary", "fixed_size_binary", "binary_view")
+_PROMOTIONS = (
+    (("int8", "int16", "int32", "uint8", "uint16"), ("int32", "int64")),
+    (("floating",), ("float64",)),
+    (("date",), ("timestamp", "date32")),
+    (("time",), ("time64",)),
+    (("string", "large_string", "string_view", *_BYTES), ("string", "binary", "fixed_size_binary")),
 )
 
 
-def _mismatch(field: it.NestedField, found: pa.DataType, why: str | None = None) -> FormatError:
-    return FormatError(
-        "column type in the file cannot be read as the table's" + (f" ({why})" if why else ""),
-        kind="column-type",
-        field=field.name,
-        found=str(found),
-        expected=str(field.field_type),
-    )
-
-
-def check_supported(fields: Sequence[it.NestedField]) -> None:
-    """Raise UnsupportedError, naming the column, for a type that deletekit cannot hold in Arrow."""
-    for field in fields:
-        try:
-            arrow_type(field.field_type)
-        except UnsupportedError as e:
-            raise UnsupportedError(e.message, kind=e.kind, field=field.name, found=e.found) from e
+def _promoted(array: pa.Array, target: pa.DataType) -> pa.Array:
+    found = array.type
+    if pa.types.is_null(found):
+        return pa.nulls(len(array), target)
+    if pa.types.is_timestamp(found) and pa.types.is_timestamp(target):
+        return array.cast(target, safe=False)  # nanoseconds are cut off
+    if pa.types.is_int64(found) and pa.types.is_time64(target):
+        return array.view(target)
+    if isinstance(target, pa.BaseExtensionType) and is_a(found, *_BYTES):
+        return pa.ExtensionArray.from_storage(target, array.cast(pa.binary(16)))
+    same_scale = pa.types.is_decimal(found) and pa.types.is_decimal(target) and found.scale == target.scale
+    if same_scale or any(is_a(found, *stored) and is_a(target, *read) for stored, read in _PROMOTIONS):
+        return array.cast(target)
+    raise pa.ArrowTypeError(f"{found} is not {target}")

@@ -5,10 +5,9 @@ A deletion vector or position delete is applied by position, and an equality del
 Spec: "Row-level Deletes", https://iceberg.apache.org/spec/#row-level-deletes
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,43 +18,35 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField
 
-from deletekit.deletes.delete_loader import DeleteLoader, EqualityKeys
-from deletekit.deletes.field_path import FieldPaths
+from deletekit.deletes.delete_loader import DeleteLoader, EqualityKeys, SharedValues
 from deletekit.deletes.filter import evaluate, filter_field_ids
-from deletekit.deletes.projection import FileColumns, project, with_field_ids
+from deletekit.deletes.keys import flat
+from deletekit.deletes.projection import FileColumns, project, repeated, with_field_ids
 from deletekit.deletes.row_group_pruning import bounds_of, may_match
 from deletekit.deletes.scan_task import ScanTask, TaskPart
-from deletekit.deletes.shared_value import SharedValues
-from deletekit.errors import DeletekitError
+from deletekit.errors import naming
 from deletekit.formats.content_file import ManifestEntry, refuse_encrypted
-from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.tabular import ColumnStatistics, RowGroup, TabularFile, open_tabular, rows_only
 from deletekit.table.file_io import FileIO, is_remote
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.partition import plain_value
 from deletekit.table.properties import NAME_MAPPING
-from deletekit.table.reserved_fields import LAST_UPDATED_FIELD, LINEAGE_FIELDS, ROW_ID_FIELD
-from deletekit.table.types import arrow_type
+from deletekit.table.types import LAST_UPDATED_FIELD, LINEAGE_FIELDS, ROW_ID_FIELD, arrow_type, storage_of
 
 # A row group of most writers. A larger one is read in pieces, so that it need not fit into memory as a whole.
 BATCH_ROWS = 1 << 20
 
 
-@dataclass(frozen=True)
 class ReadContext:
     """What all tasks of one operation share: storage, metadata, and the delete files that are loaded already."""
 
-    io: FileIO
-    metadata: TableMetadata
-    loader: DeleteLoader = field(init=False)
-    paths: FieldPaths = field(init=False)
-    footers: SharedValues = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        paths = FieldPaths(self.metadata)
-        object.__setattr__(self, "paths", paths)
-        object.__setattr__(self, "footers", SharedValues(size=64))
-        object.__setattr__(self, "loader", DeleteLoader(self.io, self.metadata, paths))
+    def __init__(self, io: FileIO, metadata: TableMetadata) -> None:
+        self.io = io
+        self.metadata = metadata
+        self.loader = DeleteLoader(io, metadata)
+        self.paths = self.loader.paths
+        self.footers = SharedValues(size=64)
 
 
 @dataclass(frozen=True)
@@ -134,15 +125,11 @@ def read_task(
     refuse_encrypted(data_file)
     hidden = context.loader.positions(part.task)
     key_sets = context.loader.key_sets(part.task)
-    try:
-        with context.io.open(data_file.file_path) as source:
-            file = _opened(context, source, part)
-            rows = _Rows(context, part.task, request, file, key_sets)
-            for group in part.of(file.row_groups):
-                if positions is None or positions.count_in(group.first_position, group.stop):
-                    yield from rows.batches(group, hidden)
-    except DeletekitError as e:
-        raise e.in_file(data_file.file_path) from e
+    with naming(data_file.file_path), context.io.open(data_file.file_path) as source:
+        rows = _Rows(context, part.task, request, _opened(context, source, part), key_sets)
+        for group in part.of(rows.file.row_groups):
+            if positions is None or positions.count_in(group.first_position, group.stop):
+                yield from rows.batches(group, hidden)
 
 
 def deleted_positions(context: ReadContext, task: ScanTask, within: PositionBitmap | None = None) -> PositionBitmap:
@@ -163,14 +150,9 @@ def rows_at(context: ReadContext, task: ScanTask, request: ReadRequest, position
 
 def _opened(context: ReadContext, source: Any, part: TaskPart) -> TabularFile:
     """Open the file. Parts of it that are read separately parse its footer once."""
-    data_file = part.task.data_file
-    remote = is_remote(data_file.file_path)
-    if part.count == 1:
-        return open_tabular(source, data_file.file_format, remote=remote)
-    footer = context.footers.get(
-        data_file.file_path, lambda: open_tabular(source, data_file.file_format, remote=remote).footer
-    )
-    return open_tabular(source, data_file.file_format, remote=remote, footer=footer)
+    path = part.task.data_file.file_path
+    opened = partial(open_tabular, source, part.task.data_file.file_format, remote=is_remote(path))
+    return opened(footer=None if part.count == 1 else context.footers.get(path, lambda: opened().footer))
 
 
 class _Rows:
@@ -188,7 +170,7 @@ class _Rows:
         self._context = context
         self._task = task
         self._request = request
-        self._file = file
+        self.file = file
         self._key_sets = key_sets
         self._columns = FileColumns(schema, partition_constants(context, task.data))
         self._filter_fields = [context.paths.top_level(i) for i in sorted(filter_field_ids(request.where))]
@@ -200,17 +182,18 @@ class _Rows:
     def batches(self, group: RowGroup, hidden: PositionBitmap) -> Iterator[FileBatch]:
         """Yield the batches of a row group. Columns that only the result needs are read last, and only if needed."""
         count = hidden.count_in(group.first_position, group.stop)
-        statistics = self._file.statistics(group) if self._filter_fields or self._key_sets else {}
+        statistics = self.file.statistics(group) if self._filter_fields or self._key_sets else {}
         if self._request.only_live and (count == group.num_rows or not self._may_match(statistics, group)):
             return
         key_sets = [] if count == group.num_rows else [k for k in self._key_sets if self._may_hit(k, statistics)]
-        first = self._names([*self._filter_fields, *(top for keys in key_sets for top in keys.top_level)])
-        table = self._file.read(group, first) if first else None
+        key_ids = (i for keys in key_sets for i in keys.fields)
+        first = self._columns.names([*self._filter_fields, *map(self._context.paths.top_level, key_ids)])
+        table = self.file.read(group, first) if first else rows_only(group.num_rows)
         deleted = hidden.to_arrow(group.first_position, group.num_rows) if count else None
         for keys in key_sets:
-            hit = keys.set.contains([self.column(table, f, group.num_rows) for f in keys.fields])
+            hit = keys.set.contains([self.column(table, f) for f in keys.fields])
             deleted = hit if deleted is None else pc.or_(deleted, hit)
-        selected = self._selected(table, group)
+        selected = self._selected(table)
         live = _live(deleted, selected)
         if self._request.only_live and live is not None and not live.true_count:
             return
@@ -219,10 +202,10 @@ class _Rows:
             masks = (None if m is None else m.slice(at, len(rows)) for m in (deleted, selected))
             yield FileBatch(self._output(rows, position), position, *masks)
 
-    def column(self, table: pa.Table | None, field_id: int, rows: int) -> pa.ChunkedArray:
+    def column(self, table: pa.Table, field_id: int) -> pa.ChunkedArray:
         """Return a column or nested leaf by id, with nulls where a parent struct is null."""
         top, path = self._context.paths.path(field_id)
-        column = project(table if table is not None else rows_only(rows), self._columns, top)
+        column = project(table, self._columns, top)
         return pc.struct_field(column, list(path)) if path else column
 
     def _may_match(self, statistics: Mapping[str, ColumnStatistics], group: RowGroup) -> bool:
@@ -234,36 +217,30 @@ class _Rows:
         """Return False if no key of a single integer column lies within the row group's bounds."""
         (field_id, *more) = keys.fields
         stored = self._columns.by_id.get(field_id)
-        field = self._context.paths.field(field_id)
-        if more or stored is None or stored.name not in statistics:
+        kind = self._context.paths.field(field_id).field_type
+        is_known = stored is not None and stored.name in statistics and isinstance(kind, IntegerType | LongType)
+        if more or stored is None or not is_known:
             return True
-        if not isinstance(field.field_type, IntegerType | LongType):
-            return True
-        bounds = bounds_of(field.field_type, stored.type, statistics[stored.name])
+        bounds = bounds_of(kind, stored.type, statistics[stored.name])
         return bounds is None or keys.set.may_hold(*bounds)
 
-    def _names(self, fields: Sequence[NestedField]) -> list[str]:
-        return list(dict.fromkeys(self._columns.names(fields)))
-
-    def _selected(self, table: pa.Table | None, group: RowGroup) -> pa.BooleanArray | None:
+    def _selected(self, table: pa.Table) -> pa.BooleanArray | None:
         if isinstance(self._request.where, AlwaysTrue):
             return None
-        mask = evaluate(self._request.where, lambda i: self.column(table, i, group.num_rows), group.num_rows)
-        return mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
+        return flat(evaluate(self._request.where, lambda i: self.column(table, i), len(table)))
 
-    def _pieces(self, group: RowGroup, first: pa.Table | None) -> Iterator[tuple[int, pa.Table]]:
+    def _pieces(self, group: RowGroup, first: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """Yield (offset, rows) over a row group, with the output columns; those in `first` are read already."""
-        wanted = [self._top_level(f) for f in self._request.fields]
+        wanted = [self._context.paths.top_level(f.field_id) for f in self._request.fields]
         wanted += LINEAGE_FIELDS if self._request.lineage else ()
-        names = self._names(wanted)
-        rest = [n for n in names if first is None or n not in first.column_names]
-        if first is None or rest:
-            at = 0
-            for rows in self._file.batches(group, rest, BATCH_ROWS):
-                yield at, rows if first is None else _joined(first.slice(at, len(rows)), rows)
-                at += len(rows)
-        else:
+        rest = [n for n in self._columns.names(wanted) if n not in first.column_names]
+        if first.num_columns and not rest:
             yield from ((at, first.slice(at, BATCH_ROWS)) for at in range(0, group.num_rows, BATCH_ROWS))
+            return
+        at = 0
+        for rows in self.file.batches(group, rest, BATCH_ROWS):
+            yield at, _joined(first.slice(at, len(rows)), rows) if first.num_columns else rows
+            at += len(rows)
 
     def _output(self, table: pa.Table, first_position: int) -> pa.Table:
         if not len(self._schema):
@@ -273,16 +250,10 @@ class _Rows:
             arrays += self._lineage(table, first_position)
         return pa.Table.from_arrays(arrays, schema=self._schema)
 
-    def _top_level(self, field: NestedField) -> NestedField:
-        return self._context.paths.top_level(field.field_id) if self._is_nested(field) else field
-
     def _requested(self, table: pa.Table, field: NestedField) -> pa.ChunkedArray:
-        if self._is_nested(field):
-            return self.column(table, field.field_id, len(table))
+        if self._context.paths.path(field.field_id)[1]:
+            return self.column(table, field.field_id)
         return project(table, self._columns, field)
-
-    def _is_nested(self, field: NestedField) -> bool:
-        return bool(self._context.paths.path(field.field_id)[1])
 
     def _lineage(self, table: pa.Table, first_position: int) -> list[Any]:
         """Return the stored row ids and numbers; null means first_row_id + position and the data sequence number."""
@@ -317,21 +288,10 @@ def _numpy(mask: pa.BooleanArray | None, rows: int, *, none: bool) -> npt.NDArra
 
 def partition_constants(context: ReadContext, data: ManifestEntry) -> dict[int, pa.Scalar]:
     """Return identity partition values, for columns that the data file leaves out (Hive-style files)."""
-    spec = context.metadata.specs[data.data_file.spec_id]
-    if not spec.fields:
-        return {}
-    out: dict[int, pa.Scalar] = {}
-    for partition_field, value in zip(spec.fields, data.data_file.partition, strict=True):
+    spec, out = context.metadata.specs[data.data_file.spec_id], {}
+    for partition_field, value in zip(spec.fields, data.data_file.partition, strict=bool(spec.fields)):
         source = context.metadata.all_fields.get(partition_field.source_id)
         if source is not None and isinstance(partition_field.transform, IdentityTransform):
-            out[source.field_id] = _constant(value, source)
+            kind = source.field_type
+            out[source.field_id] = storage_of(repeated(plain_value(value, kind), arrow_type(kind), 1))[0]
     return out
-
-
-def _constant(value: Any, source: NestedField) -> pa.Scalar:
-    kind = arrow_type(source.field_type)
-    if isinstance(kind, pa.BaseExtensionType):
-        kind = kind.storage_type
-    if value is not None and pa.types.is_decimal(kind):
-        return pa.scalar(decimal_of_bytes(value, kind.scale), kind)
-    return pa.scalar(value, kind)

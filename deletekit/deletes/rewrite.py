@@ -5,9 +5,8 @@ current spec. Nothing is committed.
 Spec: "Row-level Deletes", "Row Lineage"; Java SparkBinPackFileRewriteRunner.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
@@ -18,7 +17,7 @@ from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
-from deletekit.table.reserved_fields import LINEAGE_FIELDS
+from deletekit.table.types import LINEAGE_FIELDS
 
 
 def live_share(context: ReadContext, task: ScanTask) -> float:
@@ -48,22 +47,17 @@ def rewrite_data_files(
     lineage = context.metadata.version.has_row_lineage and any(t.data_file.first_row_id is not None for t in tasks)
     request = ReadRequest(tuple(context.metadata.schema.fields), drop or AlwaysTrue(), lineage)
     fields = LINEAGE_FIELDS if lineage else ()
-    out: list[DataFile] = []
-    for rows in _chunks(_live_rows(context, tasks, request, drop is not None, gone), rows_per_file):
-        out += write_data_files(write, rows, context.metadata.spec, fields, rows_per_file)
-    return out
 
-
-def _live_rows(
-    context: ReadContext, tasks: Sequence[ScanTask], request: ReadRequest, drops: bool, gone: PositionBitmap | None
-) -> Iterator[pa.Table]:
-    for task in tasks:
-        for batch in read_task(context, task, request):
-            keep = ~batch.deleted & ~batch.selected if drops else ~batch.deleted
+    def live_rows() -> Iterator[pa.Table]:
+        for batch in chain.from_iterable(read_task(context, task, request) for task in tasks):
+            keep = ~batch.deleted if drop is None else ~batch.deleted & ~batch.selected
             if gone is not None:
                 keep &= ~gone.mask(batch.first_position, len(batch))
             if keep.any():
                 yield batch.table if keep.all() else batch.table.filter(pa.array(keep))
+
+    chunks = _chunks(live_rows(), rows_per_file)
+    return [f for rows in chunks for f in write_data_files(write, rows, context.metadata.spec, fields, rows_per_file)]
 
 
 def _chunks(tables: Iterator[pa.Table], rows: int | None) -> Iterator[pa.Table]:

@@ -5,8 +5,6 @@ A verdict trusts nothing: it applies each delete file on its own and then judges
 Spec: "Scan Planning", "Row-level Deletes", https://iceberg.apache.org/spec/#row-level-deletes
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal

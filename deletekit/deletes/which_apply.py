@@ -11,8 +11,6 @@
 Spec: "Scan Planning", https://iceberg.apache.org/spec/#scan-planning
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

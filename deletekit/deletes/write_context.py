@@ -4,29 +4,26 @@ Each path is given out once and written once. Every written path is remembered, 
 exactly its own files.
 """
 
-from __future__ import annotations
-
-import threading
 import uuid
 from collections.abc import Container, Mapping
+from dataclasses import fields
+from itertools import count
 from typing import Any
 from urllib.parse import quote_plus
 
 import pyarrow as pa
-from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import DayTransform
 
 from deletekit.errors import CommitConflictError, InvalidInputError
-from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.formats.metrics import Metrics, MetricsMode, to_optional
 from deletekit.formats.parquet import ParquetOptions, WrittenParquet
 from deletekit.table.file_io import FileIO, try_delete
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.metadata_file import metadata_folder
-from deletekit.table.partition import schema_of_spec
+from deletekit.table.partition import plain_value, schema_of_spec
 from deletekit.table.properties import COLUMN_METRICS, value_of
-from deletekit.table.types import partition_types
 
 
 class WriteContext:
@@ -40,8 +37,7 @@ class WriteContext:
         self.metadata = metadata
         self.operation_id = operation_id or str(uuid.uuid4())
         self.written: list[str] = []
-        self._count = 0
-        self._lock = threading.Lock()
+        self._numbers = count(1)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"io": self.io, "metadata": self.metadata, "operation_id": self.operation_id}
@@ -51,42 +47,41 @@ class WriteContext:
         part = uuid.uuid4().hex[:8]
         self.__init__(**state | {"operation_id": f"{state['operation_id']}-{part}"})  # type: ignore[misc]
 
-    def adopt(self, path: str) -> None:
-        """Remember a file that a worker wrote for this operation."""
-        with self._lock:
-            self.written.append(path)
-
     def remember(self, path: str) -> None:
-        """Remember a path that will be written without `write`."""
-        with self._lock:
-            self.written.append(path)
+        """Remember a path that is written without `write`, here or by a worker."""
+        self.written.append(path)
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         """Write a file and remember it, before the first byte: a write may fail half way."""
-        with self._lock:
-            self.written.append(path)
+        self.remember(path)
         try:
             self.io.write(path, data)
         except CommitConflictError:
-            with self._lock:
-                self.written.remove(path)  # somebody else's file, which `discard` must not remove
+            self.written.remove(path)  # somebody else's file, which `discard` must not remove
             raise
 
-    def write_parquet(self, path: str, file: WrittenParquet, metrics: Metrics, record_count: int) -> dict[str, Any]:
-        """Write a Parquet file and return the fields of `ContentFile` that describe it."""
+    def write_parquet(
+        self,
+        spec: PartitionSpec,
+        partition: tuple[Any, ...],
+        suffix: str,
+        file: WrittenParquet,
+        metrics: Metrics,
+        record_count: int,
+    ) -> dict[str, Any]:
+        """Write a Parquet file of a partition and return the fields of `ContentFile` that describe it."""
+        path = self.data_path(spec, partition, suffix)
         self.write(path, file.data)
         return {
+            "spec_id": spec.spec_id,
+            "partition": partition,
             "file_path": path,
             "file_format": "PARQUET",
             "record_count": record_count,
             "file_size_in_bytes": file.size,
             "column_sizes": to_optional(file.column_sizes),
-            "value_counts": to_optional(metrics.value_counts),
-            "null_value_counts": to_optional(metrics.null_value_counts),
-            "nan_value_counts": to_optional(metrics.nan_value_counts),
-            "lower_bounds": to_optional(metrics.lower_bounds),
-            "upper_bounds": to_optional(metrics.upper_bounds),
             "split_offsets": file.split_offsets,
+            **{f.name: to_optional(getattr(metrics, f.name)) for f in fields(metrics)},
         }
 
     def discard(self, keep: Container[str] = ()) -> None:
@@ -97,13 +92,10 @@ class WriteContext:
 
     def data_path(self, spec: PartitionSpec, partition: tuple[Any, ...], suffix: str) -> str:
         """Return a new path for a data or delete file: `write.data.path` or `<location>/data`, then the partition."""
-        with self._lock:
-            self._count += 1
-            number = self._count
-        parts = [value_of(self.metadata.properties, "write.data.path") or f"{self.metadata.location}/data"]
+        folder = value_of(self.metadata.properties, "write.data.path") or f"{self.metadata.location}/data"
         if spec.fields:
-            parts.append(partition_path(spec, partition, self.metadata))
-        return "/".join([*parts, f"{number:05d}-{self.operation_id}{suffix}"])
+            folder = f"{folder}/{partition_path(spec, partition, self.metadata)}"
+        return f"{folder}/{next(self._numbers):05d}-{self.operation_id}{suffix}"
 
     def metadata_path(self, name: str) -> str:
         """Return a path under `write.metadata.path` or `<location>/metadata`."""
@@ -120,9 +112,7 @@ class WriteContext:
     def metrics_mode(self, field_id: int, name: str) -> MetricsMode:
         """Return the metrics mode of a column: its `write.metadata.metrics.column.<name>`, else `...default`."""
         del field_id
-        properties = self.metadata.properties
-        own = COLUMN_METRICS + name
-        mode: MetricsMode = value_of(properties, own if own in properties else "write.metadata.metrics.default")
+        mode: MetricsMode = _own_or(self.metadata.properties, COLUMN_METRICS + name, "write.metadata.metrics.default")
         return mode
 
 
@@ -130,8 +120,7 @@ def parquet_options(properties: Mapping[str, str], prefix: str = "write.parquet.
     """Return the options in `<prefix>*`, else in `write.parquet.*`. Raises InvalidInputError."""
 
     def value(name: str) -> Any:
-        own = prefix + name
-        return value_of(properties, own if own in properties else "write.parquet." + name)
+        return _own_or(properties, prefix + name, f"write.parquet.{name}")
 
     codec = value("compression-codec")
     return ParquetOptions(
@@ -141,6 +130,10 @@ def parquet_options(properties: Mapping[str, str], prefix: str = "write.parquet.
         page_bytes=value("page-size-bytes"),
         dictionary_bytes=value("dict-size-bytes"),
     )
+
+
+def _own_or(properties: Mapping[str, str], own: str, default: str) -> Any:
+    return value_of(properties, own if own in properties else default)
 
 
 def granularity_of(metadata: TableMetadata, granularity: str | None = None) -> str:
@@ -166,24 +159,14 @@ def check_parquet_only(metadata: TableMetadata, *names: str) -> None:
 def partition_path(spec: PartitionSpec, partition: tuple[Any, ...], metadata: TableMetadata) -> str:
     """Return `field=value/...` as Java names it. It is for people only: readers take the values from manifests."""
     schema = schema_of_spec(metadata, spec)
-    texts = []
-    for (_, name, kind), field, value in zip(partition_types(spec, schema), spec.fields, partition, strict=True):
-        source_type = (
-            field.transform.result_type(schema.find_type(field.source_id)) if _has(schema, field.source_id) else None
-        )
-        texts.append(f"{quote_plus(name)}={quote_plus(_human(field, source_type, value, kind))}")
-    return "/".join(texts)
+    texts = ((f.name, _human(f, schema, value)) for f, value in zip(spec.fields, partition, strict=True))
+    return "/".join(f"{quote_plus(name)}={quote_plus(text)}" for name, text in texts)
 
 
-def _has(schema: Schema, field_id: int) -> bool:
-    return schema.find_column_name(field_id) is not None
-
-
-def _human(field: Any, kind: Any, value: Any, stored_kind: str) -> str:
-    if value is None or kind is None:
+def _human(field: PartitionField, schema: Schema, value: Any) -> str:
+    if value is None or schema.find_column_name(field.source_id) is None:
         return "null"
-    if stored_kind.startswith("decimal") and isinstance(value, bytes):
-        value = decimal_of_bytes(value, kind.scale)
     if isinstance(field.transform, DayTransform) and isinstance(value, int):
         return str(pa.scalar(value, pa.date32()).as_py())
-    return str(field.transform.to_human_string(kind, value))
+    kind = field.transform.result_type(schema.find_type(field.source_id))
+    return field.transform.to_human_string(kind, plain_value(value, kind))

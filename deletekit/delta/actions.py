@@ -4,8 +4,6 @@ Parsing opens no file. Fields that readers may ignore are ignored; fields that t
 Spec: Delta protocol, "Actions", https://github.com/delta-io/delta/blob/master/PROTOCOL.md#actions
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,6 +14,7 @@ from typing import Any
 from deletekit.delta.deletion_vector import DeletionVectorDescriptor
 from deletekit.errors import FormatError
 
+_NAMES = ("add", "remove", "metaData", "protocol", "sidecar", "commitInfo")
 _NO_COLUMNS = '{"type":"struct","fields":[]}'
 
 
@@ -105,22 +104,15 @@ class Protocol:
     writer_features: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sidecar:
-    """A `sidecar` action of a V2 checkpoint: it names a Parquet file of add and remove actions."""
-
-    path: str
-
-
 @dataclass(slots=True, kw_only=True)
 class Actions:
-    """The actions of one commit, or of one file of a checkpoint."""
+    """The actions of one commit, or of one file of a checkpoint. `sidecars` are paths of Parquet files with more."""
 
     adds: list[AddFile] = field(default_factory=list)
     removes: list[RemoveFile] = field(default_factory=list)
     metadata: Metadata | None = None
     protocol: Protocol | None = None
-    sidecars: list[Sidecar] = field(default_factory=list)
+    sidecars: list[str] = field(default_factory=list)
     commit_info: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -129,12 +121,8 @@ def parse_commit(data: bytes) -> Actions:
     rows = list(_lines(data))
     if not any(rows):
         # Some writers create the file first and fill it later. After a sync it would not be read again.
-        raise FormatError(
-            "empty commit in the Delta log: its writer did not finish",
-            kind="delta-commit-empty",
-            found=f"{len(data)} bytes",
-            expected="an action",
-        )
+        message = "empty commit in the Delta log: its writer did not finish"
+        raise FormatError(message, kind="delta-commit-empty", found=f"{len(data)} bytes", expected="an action")
     return parse_actions(rows, is_commit=True)
 
 
@@ -148,16 +136,37 @@ def parse_actions(rows: Iterable[Mapping[str, Any]], *, is_commit: bool = False)
     for row in rows:
         if not isinstance(row, Mapping):
             raise _bad("action", row, "an object")
-        for name, parse in _PARSERS.items():
-            raw = row.get(name)
-            if raw is None:
-                continue
-            if not isinstance(raw, Mapping):
-                raise _bad(name, raw, "an object")
-            parse(out, raw)
+        for name, raw in row.items():
+            if name in _NAMES and raw is not None:
+                _parse(out, name, raw)
     if is_commit:
-        _check_unique("add", [a.path for a in out.adds])
+        for path, number in Counter(add.path for add in out.adds).items():
+            if number > 1:
+                raise _bad("add", path, "each path once in a commit")
     return out
+
+
+def _parse(out: Actions, name: str, raw: Any) -> None:
+    if not isinstance(raw, Mapping):
+        raise _bad(name, raw, "an object")
+    # Actions of a commit have no order, so of two neither would win.
+    if (name == "metaData" and out.metadata is not None) or (name == "protocol" and out.protocol is not None):
+        raise _bad(name, "two", "at most one in a commit or checkpoint")
+    match name:
+        case "add":
+            out.adds.append(_add(raw))
+        case "remove":
+            vector, changed = _vector(raw), raw.get("dataChange") is not False
+            vector_id = None if vector is None else vector.unique_id
+            out.removes.append(RemoveFile(path=_text(raw, name, "path"), vector_id=vector_id, data_change=changed))
+        case "metaData":
+            out.metadata = _metadata(raw)
+        case "protocol":
+            out.protocol = _protocol(raw)
+        case "sidecar":
+            out.sidecars.append(_text(raw, name, "path"))
+        case "commitInfo":
+            out.commit_info = dict(raw)
 
 
 def _lines(data: bytes) -> Iterator[Any]:
@@ -169,51 +178,22 @@ def _lines(data: bytes) -> Iterator[Any]:
                 raise _bad(f"line {number}", str(e), "JSON") from e
 
 
-def _check_unique(name: str, paths: list[str]) -> None:
-    for path, number in Counter(paths).items():
-        if number > 1:
-            raise _bad(name, path, "each path once in a commit")
-
-
-def _check_only(name: str, known: object) -> None:
-    """Raise FormatError for a second action of a kind. Actions of a commit have no order, so neither would win."""
-    if known is not None:
-        raise _bad(name, "two", "at most one in a commit or checkpoint")
-
-
-def _add(out: Actions, raw: Mapping[str, Any]) -> None:
+def _add(raw: Mapping[str, Any]) -> AddFile:
     values = raw.get("partitionValues")
-    if isinstance(values, list):  # a map as Arrow gives it
-        values = dict(values)
-    if values is None:
-        values = {}
+    if values is None or isinstance(values, list):  # Arrow gives a map as a list
+        values = dict(values or ())
     if not isinstance(values, Mapping) or not all(v is None or isinstance(v, str) for v in values.values()):
         raise _bad("add.partitionValues", values, "text by column")
-    stats = raw.get("stats")
-    if stats is None:
-        stats = raw.get("stats_parsed")
+    stats = raw.get("stats_parsed") if raw.get("stats") is None else raw["stats"]
     if stats is not None and not isinstance(stats, str | Mapping):
         raise _bad("add.stats", stats, "text")
-    out.adds.append(
-        AddFile(
-            path=_text(raw, "add", "path"),
-            partition_values=dict(values),
-            size=_count(raw, "add", "size"),
-            data_change=raw.get("dataChange") is not False,
-            stats=stats,
-            deletion_vector=_vector(raw),
-        )
-    )
-
-
-def _remove(out: Actions, raw: Mapping[str, Any]) -> None:
-    vector = _vector(raw)
-    out.removes.append(
-        RemoveFile(
-            path=_text(raw, "remove", "path"),
-            vector_id=None if vector is None else vector.unique_id,
-            data_change=raw.get("dataChange") is not False,
-        )
+    return AddFile(
+        path=_text(raw, "add", "path"),
+        partition_values=dict(values),
+        size=_count(raw, "add", "size"),
+        data_change=raw.get("dataChange") is not False,
+        stats=stats,
+        deletion_vector=_vector(raw),
     )
 
 
@@ -226,15 +206,13 @@ def _vector(raw: Mapping[str, Any]) -> DeletionVectorDescriptor | None:
     return DeletionVectorDescriptor.from_json(vector)
 
 
-def _metadata(out: Actions, raw: Mapping[str, Any]) -> None:
-    _check_only("metaData", out.metadata)
-    configuration = raw.get("configuration") or {}
-    configuration = dict(configuration)
+def _metadata(raw: Mapping[str, Any]) -> Metadata:
+    configuration = dict(raw.get("configuration") or {})
     columns = raw.get("partitionColumns") or ()
     provider = raw.get("format") or {}
     if not all(isinstance(c, str) for c in columns) or not isinstance(provider, Mapping):
         raise _bad("metaData", dict(raw), "columns by name, and a format")
-    out.metadata = Metadata(
+    return Metadata(
         id=_text(raw, "metaData", "id"),
         # Tables of Databricks' pipelines begin without a schema; Delta takes that for one without columns.
         schema_string=_NO_COLUMNS if raw.get("schemaString") is None else _text(raw, "metaData", "schemaString"),
@@ -244,32 +222,13 @@ def _metadata(out: Actions, raw: Mapping[str, Any]) -> None:
     )
 
 
-def _protocol(out: Actions, raw: Mapping[str, Any]) -> None:
-    _check_only("protocol", out.protocol)
-    out.protocol = Protocol(
+def _protocol(raw: Mapping[str, Any]) -> Protocol:
+    return Protocol(
         min_reader_version=_count(raw, "protocol", "minReaderVersion"),
         min_writer_version=_count(raw, "protocol", "minWriterVersion"),
         reader_features=frozenset(map(str, raw.get("readerFeatures") or ())),
         writer_features=frozenset(map(str, raw.get("writerFeatures") or ())),
     )
-
-
-def _sidecar(out: Actions, raw: Mapping[str, Any]) -> None:
-    out.sidecars.append(Sidecar(path=_text(raw, "sidecar", "path")))
-
-
-def _commit_info(out: Actions, raw: Mapping[str, Any]) -> None:
-    out.commit_info = dict(raw)
-
-
-_PARSERS = {
-    "add": _add,
-    "remove": _remove,
-    "metaData": _metadata,
-    "protocol": _protocol,
-    "sidecar": _sidecar,
-    "commitInfo": _commit_info,
-}
 
 
 def _text(raw: Mapping[str, Any], action: str, name: str) -> str:

@@ -4,8 +4,6 @@ This module opens no file: Parquet is read through a file object.
 Spec: Delta protocol, "Checkpoints", "Checkpoint naming schemes", "Sidecar File".
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -44,12 +42,6 @@ class LogFiles:
     commits: Mapping[int, str]
     checkpoints: tuple[CheckpointFiles, ...]
     checksums: Mapping[int, str]
-
-    @property
-    def latest(self) -> int | None:
-        """Return the newest version of all commits and checkpoints, or None if there is no table."""
-        versions = [*self.commits, *(c.version for c in self.checkpoints)]
-        return max(versions, default=None)
 
 
 def log_files(names: Iterable[str]) -> LogFiles:
@@ -123,10 +115,6 @@ def _text_bytes(array: pa.Array) -> int:
 
 def _check_limit(field: str, found: int, limit: int) -> None:
     if found > limit:
-        raise FormatError(
-            "Delta checkpoint holds more than a file of its size can",
-            kind="delta-checkpoint",
-            field=field,
-            found=f"{found} over the limit" if not limit else found,
-            expected=f"<= {limit}" if limit else None,
-        )
+        message = "Delta checkpoint holds more than a file of its size can"
+        shown, expected = (found, f"<= {limit}") if limit else (f"{found} over the limit", None)
+        raise FormatError(message, kind="delta-checkpoint", field=field, found=shown, expected=expected)

@@ -5,21 +5,18 @@ Folders are listed before the metadata is read, so that files committed in betwe
 Spec: Iceberg, "Snapshot Retention Policy".
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from deletekit.delta.paths import path_below
 from deletekit.delta.synced_table import DELETE_DIRECTORY, DELTA_LOCATION
 from deletekit.engines.local import LocalEngine
 from deletekit.errors import InvalidInputError
 from deletekit.maintenance.expire_snapshots import expire_owned
-from deletekit.maintenance.latest_metadata import read_latest
-from deletekit.maintenance.reachable import Reachability
-from deletekit.maintenance.remove_files import check_not_needed, remove_files
+from deletekit.maintenance.reachable import Reachability, check_not_needed, read_latest, remove_files
 from deletekit.table.locations import KnownFiles, SpellingRules
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.metadata_file import logged_files, metadata_folder
@@ -74,16 +71,10 @@ def clean_up_delta(
     metadata = table.refresh().metadata
     directory, root = metadata.properties.get(DELETE_DIRECTORY), metadata.properties.get(DELTA_LOCATION)
     if directory is None or root is None:
-        raise InvalidInputError(
-            "the table was not made by sync_delta", kind="delta-foreign-table", field=DELETE_DIRECTORY
-        )
-
+        message = "the table was not made by sync_delta"
+        raise InvalidInputError(message, kind="delta-foreign-table", field=DELETE_DIRECTORY)
     check_own_metadata(metadata, table.metadata_location)
-
-    def owned(path: str) -> bool:
-        return _is_own(path, metadata, directory)
-
-    engine = LocalEngine()
+    engine, owned = LocalEngine(), partial(_is_own, metadata=metadata, directory=directory)
     expired = expire_owned(table, older_than, owned, engine, dry_run=dry_run)
     expired_files = (
         *expired.deleted_position_delete_files,

@@ -3,8 +3,6 @@
 Spec: Delta protocol, "Primitive Types", "Type Widening"; Iceberg, "Primitive Types", "Schema Evolution".
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -6,10 +6,8 @@ Iceberg's readers would show other rows than Delta's.
 Spec: Delta protocol, "Add File", "Column Mapping"; Iceberg, "Column Projection", "Data File Fields".
 """
 
-from __future__ import annotations
-
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any
@@ -20,16 +18,13 @@ import pyarrow.parquet as pq
 from pyiceberg import types as it
 
 from deletekit.delta.actions import AddFile
-from deletekit.delta.partition_values import partition_tuple
 from deletekit.delta.schema_from_delta import DeltaColumn, DeltaSchema
-from deletekit.delta.statistics import metrics_of
+from deletekit.delta.values import metrics_of, partition_tuple
 from deletekit.errors import DeletekitError, FormatError, UnsupportedError, is_storage_failure
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.metrics import field_id_of, to_optional
 from deletekit.table.file_io import FileIO
 from deletekit.table.types import stored_value
-
-_DAMAGE = (pa.ArrowException, OSError, ValueError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,40 +66,18 @@ class DataFiles:
     def _checked_records(self, path: str, add: AddFile, partition: Sequence[Any]) -> int:
         """Return the file's row count, after comparing everything that readers rely on with the log."""
         with self.io.open(path) as source:
-            try:
+            with _damage_named():
                 # INT96 may be in years that nanoseconds cannot express.
                 file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
                 schema, records = file.schema_arrow, int(file.metadata.num_rows)
-            except _DAMAGE as e:
-                if is_storage_failure(e):
-                    raise
-                raise _damaged(e) from e
-            expected = add.num_records
-            if expected is not None and records != expected:
-                raise FormatError(
-                    "data file has another number of rows than the Delta log",
-                    kind="delta-num-records",
-                    field="numRecords",
-                    found=records,
-                    expected=expected,
-                )
+            if add.num_records is not None:
+                _check_same("number of rows", "delta-num-records", "numRecords", records, add.num_records)
             check_field_ids(schema, self.schema)
             for column, value in zip(self.schema.partition_columns, partition, strict=True):
                 self._check_partition(file, column, value)
         if self.check_size:
-            self._check_size(path, add.size)
+            _check_same("size", "delta-size", "size", self.io.size(path), add.size)
         return records
-
-    def _check_size(self, path: str, expected: int) -> None:
-        found = self.io.size(path)
-        if found != expected:
-            raise FormatError(
-                "data file has another size than the Delta log",
-                kind="delta-size",
-                field="size",
-                found=found,
-                expected=expected,
-            )
 
     def _check_partition(self, file: pq.ParquetFile, column: DeltaColumn, value: Any) -> None:
         """Check that the file's own partition column agrees with the log.
@@ -114,21 +87,12 @@ class DataFiles:
         name = _name_in_file(file.schema_arrow, column)
         if name is None:
             return
-        try:
+        with _damage_named():
             found = [stored_value(v, str(column.type)) for v in pc.unique(file.read([name]).column(name)).to_pylist()]
-        except _DAMAGE as e:
-            if is_storage_failure(e):
-                raise
-            raise _damaged(e) from e
         other = [v for v in found if v != value and not (v != v and value != value)]
         if other:
-            raise UnsupportedError(
-                "data file has a partition column with another value than the Delta log",
-                kind="delta-partition-value",
-                field=name,
-                found=repr(other[0]),
-                expected=repr(value),
-            )
+            message = "data file has a partition column with another value than the Delta log"
+            raise _refused(message, "delta-partition-value", name, repr(other[0]), repr(value))
 
 
 def check_field_ids(file: pa.Schema, schema: DeltaSchema) -> None:
@@ -143,21 +107,18 @@ def check_field_ids(file: pa.Schema, schema: DeltaSchema) -> None:
     for path, field_id in by_name.items():
         if field_id is None and path[-1] in _NESTED and path[0] in schema.top_level_names:
             # Iceberg Java does not read a file in which some fields have ids and these have none.
-            raise UnsupportedError(
-                "lists and maps of a table with column mapping need ids that only IcebergCompat writes",
-                kind="delta-nested-ids",
-                field=_shown(path),
-                expected="delta.columnMapping.nested.ids",
-            )
+            message = "lists and maps of a table with column mapping need ids that only IcebergCompat writes"
+            raise _refused(message, "delta-nested-ids", _shown(path), None, "delta.columnMapping.nested.ids")
     in_file = dict(_paths(file, by_id=True)) if schema.found_by_id else by_name
-    wanted = dict(_wanted_ids(schema.schema.as_struct(), _names_by_id(schema), by_id=schema.found_by_id))
+    wanted = dict(_wanted_ids(schema.schema.as_struct(), schema.names, by_id=schema.found_by_id))
     paths = {field_id: path for path, field_id in wanted.items()}
+    message = "data file has field ids of another schema: Iceberg would read other columns"
     for path, field_id in in_file.items():
         if field_id in paths and paths[field_id] != path:
-            raise _other_ids(path, field_id, paths[field_id])
+            raise _refused(message, "delta-field-ids", _shown(path), field_id, paths[field_id])
     for path, field_id in wanted.items():
         if in_file.get(path, field_id) != field_id:
-            raise _other_ids(path, in_file[path], field_id)
+            raise _refused(message, "delta-field-ids", _shown(path), in_file[path], field_id)
 
 
 def _check_case(names: Sequence[str], schema: DeltaSchema) -> None:
@@ -165,13 +126,8 @@ def _check_case(names: Sequence[str], schema: DeltaSchema) -> None:
     by_case = {name.lower(): name for name in names}
     for name in sorted(schema.top_level_names.difference(names)):
         if name.lower() in by_case:
-            raise UnsupportedError(
-                "data file has the column in another case, and readers do not agree whether it is the same",
-                kind="delta-column-case",
-                field=name,
-                found=by_case[name.lower()],
-                expected=name,
-            )
+            message = "data file has the column in another case, and readers do not agree whether it is the same"
+            raise _refused(message, "delta-column-case", name, by_case[name.lower()], name)
 
 
 _NESTED = ("<element>", "<key>", "<value>")
@@ -214,17 +170,6 @@ def _wanted_ids(
         yield from _wanted_ids(inner, names, (*path, name), by_id=by_id)
 
 
-def _names_by_id(schema: DeltaSchema) -> dict[int, str]:
-    """Return the physical names by field id, from the name mapping."""
-    names: dict[int, str] = {}
-    pending = json.loads(schema.name_mapping)
-    while pending:
-        entry = pending.pop()
-        names[entry["field-id"]] = entry["names"][0]
-        pending += entry.get("fields", ())
-    return names
-
-
 def _name_in_file(file: pa.Schema, column: DeltaColumn) -> str | None:
     """Return the file's column that Iceberg's readers take for this one, or None if the file has none."""
     ids = {field_id_of(field): field.name for field in file}
@@ -238,15 +183,22 @@ def _shown(path: _Path) -> str:
     return ".".join(part.strip("<>") for part in path)
 
 
-def _damaged(e: Exception) -> FormatError:
-    return FormatError("damaged Parquet file", kind="parquet", found=f"{type(e).__name__}: {e}")
+@contextmanager
+def _damage_named() -> Iterator[None]:
+    """Raise FormatError where the Parquet library finds damage."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError) as e:
+        if is_storage_failure(e):
+            raise
+        raise FormatError("damaged Parquet file", kind="parquet", found=f"{type(e).__name__}: {e}") from e
 
 
-def _other_ids(path: _Path, found: Any, expected: Any) -> UnsupportedError:
-    return UnsupportedError(
-        "data file has field ids of another schema: Iceberg would read other columns",
-        kind="delta-field-ids",
-        field=_shown(path),
-        found=found,
-        expected=expected,
-    )
+def _check_same(what: str, kind: str, field: str, found: int, expected: int) -> None:
+    if found != expected:
+        message = f"data file has another {what} than the Delta log"
+        raise FormatError(message, kind=kind, field=field, found=found, expected=expected)
+
+
+def _refused(message: str, kind: str, field: str, found: Any, expected: Any) -> UnsupportedError:
+    return UnsupportedError(message, kind=kind, field=field, found=found, expected=expected)

@@ -4,9 +4,10 @@ A frame of a Delta file has exactly the bytes of Iceberg's `deletion-vector-v1` 
 
     size u32 BE | magic D1 D3 39 64 | portable 64-bit Roaring bitmap | CRC-32 u32 BE
 
-An inline vector is the part between size and CRC, in Z85. The older "native" serialisation (magic D0 D3 39 64) is read
-as Delta's own readers do, and must be encoded again for Iceberg.
-Spec: Delta protocol, "Deletion Vectors", "Deletion Vector Format"; Puffin spec, "deletion-vector-v1 blob type".
+An inline vector is the part between size and CRC, in Z85: four bytes as five printable characters. The older "native"
+serialisation (magic D0 D3 39 64) is read as Delta's own readers do, and must be encoded again for Iceberg.
+Spec: Delta protocol, "Deletion Vectors", "Deletion Vector Format"; Puffin spec, "deletion-vector-v1 blob type";
+https://rfc.zeromq.org/spec/32/ (Z85).
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ from uuid import UUID
 from pyroaring import BitMap
 
 from deletekit.delta.paths import storage_path
-from deletekit.delta.z85 import decode_z85, encode_z85
-from deletekit.errors import FormatError, UnsupportedError
+from deletekit.errors import DeletekitError, FormatError, UnsupportedError
 from deletekit.formats.deletion_vector import MAGIC, PositionBitmap, decode_vector, encode_blob
 from deletekit.formats.roaring import serialized_size
 from deletekit.table.file_io import FileIO
@@ -31,8 +31,9 @@ FRAME_BYTES = 8
 """What a frame has beside its `sizeInBytes`: length and CRC."""
 NATIVE_MAGIC = bytes((0xD0, 0xD3, 0x39, 0x64))
 _UUID_CHARACTERS, _UUID_BYTES = 20, 16
-_ONE_BITMAP = MAGIC + struct.pack("<QI", 1, 0)
 _MAX_BYTES = 2**31 - 1 - FRAME_BYTES
+_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_VALUES = {character: value for value, character in enumerate(_ALPHABET)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +60,6 @@ class DeletionVectorDescriptor:
         """Return the id that tells the vectors of one data file apart (`uniqueId` of the protocol)."""
         at = "" if self.offset is None else f"@{self.offset}"
         return f"{self.storage_type}{self.path_or_inline_dv}{at}"
-
-    @property
-    def is_inline(self) -> bool:
-        return self.storage_type == "i"
 
     def file_path(self, root: str) -> str | None:
         """Return the storage path of the vector's file, or None if it is inline. Raise FormatError."""
@@ -93,13 +90,8 @@ class DeletionVectorDescriptor:
         """Parse and check a descriptor. Raise FormatError, or UnsupportedError for an unknown storage type."""
         storage = raw.get("storageType")
         if storage not in ("u", "p", "i"):
-            raise UnsupportedError(
-                "deletion vector storage type is not supported",
-                kind="delta-storage-type",
-                field="storageType",
-                found=storage,
-                expected="u, p or i",
-            )
+            message, kind = "deletion vector storage type is not supported", "delta-storage-type"
+            raise UnsupportedError(message, kind=kind, field="storageType", found=storage, expected="u, p or i")
         path, offset = raw.get("pathOrInlineDv"), raw.get("offset")
         size: Any = raw.get("sizeInBytes")
         cardinality: Any = raw.get("cardinality")
@@ -120,17 +112,6 @@ class DeletionVectorDescriptor:
         return cls(
             storage_type=storage, path_or_inline_dv=path, offset=offset, size_in_bytes=size, cardinality=cardinality
         )
-
-
-def relative_descriptor(uuid: UUID, *, offset: int, size_in_bytes: int, cardinality: int) -> DeletionVectorDescriptor:
-    """Describe a frame in `deletion_vector_<uuid>.bin` at the table's root."""
-    return DeletionVectorDescriptor(
-        storage_type="u",
-        path_or_inline_dv=encode_z85(uuid.bytes),
-        offset=offset,
-        size_in_bytes=size_in_bytes,
-        cardinality=cardinality,
-    )
 
 
 def vector_offset(io: FileIO, path: str, descriptor: DeletionVectorDescriptor) -> int:
@@ -156,14 +137,8 @@ def read_frame(io: FileIO, root: str, descriptor: DeletionVectorDescriptor) -> t
         return None, 0, frame_of_body(descriptor.inline_body())
     offset, length, size = vector_offset(io, path, descriptor), descriptor.size_in_bytes + FRAME_BYTES, io.size(path)
     if offset + length > size:  # before a buffer as large as a damaged log says is asked for
-        raise FormatError(
-            "deletion vector reaches past the end of its file",
-            kind="truncated",
-            file=path,
-            field="sizeInBytes",
-            found=f"{size} bytes",
-            expected=f"{offset + length} bytes",
-        )
+        message, expected = "deletion vector reaches past the end of its file", f"{offset + length} bytes"
+        raise _bad(message, "sizeInBytes", f"{size} bytes", expected, kind="truncated").in_file(path)
     return path, offset, io.read(path, offset, length)
 
 
@@ -173,30 +148,30 @@ def frame_of_body(body: bytes) -> bytes:
 
 
 def blob_of_frame(frame: bytes, descriptor: DeletionVectorDescriptor, num_records: int | None) -> bytes:
-    """Return the Iceberg blob of a frame, after checking the frame. The bytes are the same.
+    """Return the Iceberg blob of a frame, after checking the frame as `positions_of_frame` does.
+
+    The bytes are the same. Only a vector in the native serialisation is encoded again.
+    """
+    positions = positions_of_frame(frame, descriptor, num_records)
+    return frame if frame[4:8] == MAGIC else encode_blob(positions)
+
+
+def positions_of_frame(frame: bytes, descriptor: DeletionVectorDescriptor, num_records: int | None) -> PositionBitmap:
+    """Return the positions of a frame, after checking it.
 
     Parameters
     ----------
     frame: `size_in_bytes + 8` bytes.
     num_records: rows of the data file, or None if they are not known. A position at or after that count is an error.
 
-    Only a vector in the native serialisation is encoded again. Raises FormatError for a wrong length, CRC, magic,
-    bitmap, cardinality or position.
+    Raises FormatError for a wrong length, CRC, magic, bitmap, cardinality or position.
     """
-    body = _checked_body(frame, descriptor)
-    if _is_valid_single_bitmap(body, descriptor.cardinality, num_records):
-        return frame
-    positions = decode_body(body)
-    check_positions(positions, descriptor, num_records)
-    return frame if body[: len(MAGIC)] == MAGIC else encode_blob(positions)
-
-
-def check_positions(positions: PositionBitmap, descriptor: DeletionVectorDescriptor, num_records: int | None) -> None:
-    """Raise FormatError if the number of positions is not that of the log, or if one is not a row of the data file."""
+    positions = decode_body(_checked_body(frame, descriptor))
     if len(positions) != descriptor.cardinality:
         raise _bad("deletion vector has another cardinality", "cardinality", len(positions), descriptor.cardinality)
     if num_records is not None and positions.count_in(0, num_records) != len(positions):
         raise _bad("deletion vector reaches behind the data file", "numRecords", "a position", f"< {num_records}")
+    return positions
 
 
 def decode_body(body: bytes | memoryview) -> PositionBitmap:
@@ -212,17 +187,39 @@ def decode_body(body: bytes | memoryview) -> PositionBitmap:
     raise _bad("not a deletion vector", "magic", magic.hex(), f"{MAGIC.hex()} or {NATIVE_MAGIC.hex()}")
 
 
-def _is_valid_single_bitmap(body: memoryview, cardinality: int, num_records: int | None) -> bool:
-    """Check quickly whether this is a valid vector of one bitmap below 2^32. False: it needs the full check."""
-    if body[:16] != _ONE_BITMAP:
-        return False
+def decode_z85(text: str) -> bytes:
+    """Return the bytes of a text in Z85, including zeros that pad it.
+
+    One to three bytes at the end have two forms. Delta pads them with zeros, and the reader must know the length. The
+    `z85` crate, which delta-kernel-rs uses, begins the last group with a `#` for each missing byte; no group of four
+    bytes begins so. Python's `base64` module has other alphabets.
+
+    Raise FormatError for a length that is not a multiple of 5, and for characters or groups that are not Z85.
+    """
+    if len(text) % 5:
+        raise FormatError("not Z85", kind="z85", found=f"{len(text)} characters", expected="a multiple of 5")
     try:
-        bitmap = BitMap.deserialize(bytes(body[16:]))
-    except ValueError:
-        return False
-    if not bitmap or len(bitmap) != cardinality or (num_records is not None and bitmap.max() >= num_records):
-        return False
-    return len(bitmap.serialize()) == len(body) - 16  # nothing is behind it
+        values = [_VALUES[character] for character in text]
+    except KeyError as e:
+        raise FormatError("not Z85", kind="z85", found=repr(e.args[0]), expected="a character of its alphabet") from e
+    marks = len(text[-5:]) - len(text[-5:].lstrip("#"))
+    missing = marks if marks < 4 else 0  # not if all would be missing
+    values[len(values) - 5 : len(values) - 5 + missing] = [0] * missing
+    numbers = [(((a * 85 + b) * 85 + c) * 85 + d) * 85 + e for a, b, c, d, e in zip(*[iter(values)] * 5, strict=True)]
+    bits = [32] * (len(numbers) - 1) + [32 - 8 * missing]
+    for i, number in enumerate(numbers):
+        if number >> bits[i]:
+            raise FormatError("not Z85", kind="z85", found=text[5 * i : 5 * i + 5], expected=f"at most {bits[i]} bits")
+    data = struct.pack(f">{len(numbers)}I", *numbers)
+    return data[:-4] + data[missing - 4 :] if missing else data
+
+
+def encode_z85(data: bytes) -> str:
+    """Return the text of bytes, padded with zeros to a multiple of 4, as Delta pads inline vectors."""
+    out = []
+    for (number,) in struct.iter_unpack(">I", data + bytes(-len(data) % 4)):
+        out += [_ALPHABET[number // 85**power % 85] for power in (4, 3, 2, 1, 0)]
+    return "".join(out)
 
 
 def _checked_body(frame: bytes, descriptor: DeletionVectorDescriptor) -> memoryview:
@@ -235,13 +232,8 @@ def _checked_body(frame: bytes, descriptor: DeletionVectorDescriptor) -> memoryv
     body = memoryview(frame)[4:-4]
     (stored,) = struct.unpack(">I", frame[-4:])
     if stored != zlib.crc32(body):
-        raise FormatError(
-            "deletion vector checksum does not match its bytes",
-            kind="deletion-vector-crc",
-            field="crc",
-            found=f"{zlib.crc32(body):#010x}",
-            expected=f"{stored:#010x}",
-        )
+        found, message = f"{zlib.crc32(body):#010x}", "deletion vector checksum does not match its bytes"
+        raise _bad(message, "crc", found, f"{stored:#010x}", kind="deletion-vector-crc")
     return body
 
 
@@ -275,5 +267,5 @@ def _decoded(text: str) -> bytes:
         raise _bad(f"bad deletion vector descriptor ({e.message})", "pathOrInlineDv", e.found, e.expected) from e
 
 
-def _bad(message: str, field: str, found: Any, expected: Any) -> FormatError:
-    return FormatError(message, kind="delta-deletion-vector", field=field, found=found, expected=expected)
+def _bad(message: str, field: str, found: Any, expected: Any, *, kind: str = "delta-deletion-vector") -> DeletekitError:
+    return FormatError(message, kind=kind, field=field, found=found, expected=expected)

@@ -6,28 +6,23 @@ does not exist yet.
 Spec: Delta protocol, "Add File and Remove File", "Deletion Vectors", "Transaction Identifiers".
 """
 
-from __future__ import annotations
-
 import json
 import time
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from deletekit.delta.actions import AddFile
+from deletekit.delta.actions import AddFile, parse_actions
 from deletekit.delta.convert_vectors import read_checked_blob
-from deletekit.delta.deletion_vector import FRAME_BYTES, DeletionVectorDescriptor, relative_descriptor
+from deletekit.delta.deletion_vector import FRAME_BYTES, DeletionVectorDescriptor, encode_z85
 from deletekit.delta.log import DeltaLog
-from deletekit.delta.partition_values import partition_texts
 from deletekit.delta.paths import delta_path
 from deletekit.delta.protocol import protocol_action
 from deletekit.delta.schema_to_delta import ColumnMapping, metadata_action
+from deletekit.delta.values import partition_texts
 from deletekit.errors import InvalidInputError, NotFoundError, UnsupportedError
-from deletekit.formats.content_file import DataFile, DeleteFile, refuse_encrypted
+from deletekit.formats.content_file import DeleteFile, refuse_encrypted
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.file_io import FileIO, write_if_absent
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
@@ -83,37 +78,35 @@ def export_delta(
     root = str(Path(path).absolute())
     metadata = table.refresh().metadata
     snapshot = metadata.snapshot_of_ref(ref)
-    actions = {name: json.dumps(action) for name, action in _header(metadata, column_mapping).items()}
+    protocol, definition = protocol_action(metadata, column_mapping), metadata_action(metadata, column_mapping)
     wanted, bins = _wanted(table.io, metadata, snapshot, root, column_mapping)
     log = _log(table.io, root, metadata, column_mapping)
-    version, live, known = (0, {}, {}) if log is None else _state(log)
-    adds = {p: a for p, a in wanted.items() if p not in live or live[p].vector_id != _vector_id(a)}
+    state = None if log is None else log.state(log.latest)
+    version, live = (0, {}) if state is None else (state.version + 1, state.files)
+    header = parse_actions([protocol, definition])
+    changed = [protocol] if state is None or state.protocol != header.protocol else []
+    changed += [definition] if state is None or state.metadata != header.metadata else []
+    ids = {add.path: add.vector_id for add in parse_actions(wanted.values()).adds}
+    adds = {p: a for p, a in wanted.items() if p not in live or live[p].vector_id != ids[p]}
     removes = [_remove_action(a) for p, a in live.items() if p not in wanted or p in adds]
-    changed = [text for name, text in actions.items() if known.get(name) != text]
     snapshot_id = snapshot.snapshot_id if snapshot else None
-    if log is not None and not (adds or removes or changed):
+    if state is not None and not (adds or removes or changed):
         return DeltaExport(path=root, version=version - 1, snapshot_id=snapshot_id)
     for source, target in bins.items():
-        _copy_vectors(table.io, source, target)
-    lines = [_commit_info(metadata, snapshot_id), *changed, *map(json.dumps, removes), *map(json.dumps, adds.values())]
-    write_if_absent(f"{root}/_delta_log/{version:020d}.json", "\n".join(lines).encode() + b"\n")
-    return DeltaExport(
-        path=root, version=version, snapshot_id=snapshot_id, added_files=len(adds), removed_files=len(removes)
-    )
-
-
-def _header(metadata: TableMetadata, mode: ColumnMapping) -> dict[str, Json]:
-    return {"protocol": protocol_action(metadata, mode), "metaData": metadata_action(metadata, mode)}
-
-
-def _commit_info(metadata: TableMetadata, snapshot_id: int | None) -> str:
-    raw = {
+        if not Path(target).exists():
+            # A file of Delta's vectors begins with version 1. Readers skip bytes between vectors.
+            write_if_absent(target, b"\x01" + table.io.read(source)[1:])
+    info = {
         "timestamp": int(time.time() * 1000),
         "operation": "deletekit export_delta",
         "operationParameters": {"icebergTable": str(metadata.table_uuid), "snapshotId": str(snapshot_id)},
         "engineInfo": f"deletekit/{__version__}",
     }
-    return json.dumps({"commitInfo": raw})
+    lines = map(json.dumps, [{"commitInfo": info}, *changed, *removes, *adds.values()])
+    write_if_absent(f"{root}/_delta_log/{version:020d}.json", "\n".join(lines).encode() + b"\n")
+    return DeltaExport(
+        path=root, version=version, snapshot_id=snapshot_id, added_files=len(adds), removed_files=len(removes)
+    )
 
 
 def _log(io: FileIO, root: str, metadata: TableMetadata, mode: ColumnMapping) -> DeltaLog | None:
@@ -122,37 +115,17 @@ def _log(io: FileIO, root: str, metadata: TableMetadata, mode: ColumnMapping) ->
         log = DeltaLog(io, root)
     except NotFoundError:
         return None
+
+    def check(message: str, kind: str, field: str, found: str | None, expected: str | None) -> None:
+        if found != expected:
+            raise InvalidInputError(message, kind=kind, file=root, field=field, found=found, expected=expected)
+
     last = log.state(log.latest).metadata
-    if last.column_mapping_mode != mode:
-        raise InvalidInputError(
-            "the column mapping of a Delta table cannot be changed",
-            kind="delta-column-mapping",
-            file=root,
-            field="column_mapping",
-            found=mode,
-            expected=last.column_mapping_mode,
-        )
-    found = last.id
-    if found != metadata.table_uuid:
-        raise InvalidInputError(
-            "another Delta table is in this folder",
-            kind="delta-table-exists",
-            file=root,
-            field="metaData.id",
-            found=found,
-            expected=metadata.table_uuid,
-        )
+    message = "the column mapping of a Delta table cannot be changed"
+    check(message, "delta-column-mapping", "column_mapping", mode, last.column_mapping_mode)
+    message = "another Delta table is in this folder"
+    check(message, "delta-table-exists", "metaData.id", last.id, metadata.table_uuid)
     return log
-
-
-def _state(log: DeltaLog) -> tuple[int, Mapping[str, AddFile], dict[str, str]]:
-    """Return the next version, the live files, and the last protocol and metaData actions as they were written."""
-    known: dict[str, str] = {}
-    for commit in log.commits(0, log.latest):
-        for name, found in (("protocol", commit.actions.protocol), ("metaData", commit.actions.metadata)):
-            if found is not None:
-                known[name] = log.line(commit.version, name)
-    return log.latest + 1, log.state(log.latest).files, known
 
 
 def _wanted(
@@ -163,75 +136,50 @@ def _wanted(
         return {}, {}
     reader = SnapshotReader(io, metadata)
     vectors: dict[str, DeleteFile] = {}
-    for columns in reader.live_columns(snapshot, ManifestContent.DELETES):
-        for entry in columns.entries(np.flatnonzero(columns.is_live)):
-            delete = entry.data_file
-            assert isinstance(delete, DeleteFile)
-            if not delete.is_deletion_vector or delete.referenced_data_file is None:
-                raise UnsupportedError(
-                    "Delta has deletion vectors only, no other deletes",
-                    kind="delta-deletes",
-                    file=delete.file_path,
-                    found=delete.kind,
-                    expected="deletion-vector",
-                )
-            vectors[delete.referenced_data_file] = delete
+    for entry in reader.live_entries(snapshot, ManifestContent.DELETES):
+        delete = entry.data_file
+        assert isinstance(delete, DeleteFile)
+        if not delete.is_deletion_vector or delete.referenced_data_file is None:
+            message, path, kind = "Delta has deletion vectors only, no other deletes", delete.file_path, "delta-deletes"
+            raise UnsupportedError(message, kind=kind, file=path, found=delete.kind, expected="deletion-vector")
+        vectors[delete.referenced_data_file] = delete
     adds: dict[str, Json] = {}
     bins: dict[str, str] = {}
     for entry in reader.live_entries(snapshot, ManifestContent.DATA):
         file = entry.data_file
-        assert isinstance(file, DataFile)
+        refuse_encrypted(file)
+        if file.file_format != "PARQUET":
+            raise UnsupportedError(
+                "Delta reads Parquet alone", kind="file-format", file=file.file_path, found=file.file_format
+            )
+        action = {
+            "path": delta_path(file.file_path, root),
+            "partitionValues": partition_texts(metadata, metadata.specs[file.spec_id], file.partition, mode),
+            "size": file.file_size_in_bytes,
+            "modificationTime": 0,
+            "dataChange": True,
+            "stats": json.dumps({"numRecords": file.record_count}),
+        }
         vector = vectors.get(file.file_path)
-        action = _add(metadata, file, root, mode)
         if vector is not None:
             descriptor = _descriptor(io, vector)
             bins[vector.file_path] = str(descriptor.file_path(root))
             action["deletionVector"] = descriptor.to_json()
-        adds[action["path"]] = {"add": action}
+        adds[str(action["path"])] = {"add": action}
     return adds, bins
-
-
-def _add(metadata: TableMetadata, file: DataFile, root: str, mode: ColumnMapping) -> Json:
-    refuse_encrypted(file)
-    if file.file_format != "PARQUET":
-        raise UnsupportedError(
-            "Delta reads Parquet alone", kind="file-format", file=file.file_path, found=file.file_format
-        )
-    return {
-        "path": delta_path(file.file_path, root),
-        "partitionValues": partition_texts(metadata, metadata.specs[file.spec_id], file.partition, mode),
-        "size": file.file_size_in_bytes,
-        "modificationTime": 0,
-        "dataChange": True,
-        "stats": json.dumps({"numRecords": file.record_count}),
-    }
 
 
 def _descriptor(io: FileIO, vector: DeleteFile) -> DeletionVectorDescriptor:
     """Return the vector's descriptor. Its file is named after the Puffin file, so a vector always has the same id."""
-    assert vector.content_offset is not None
     assert vector.content_size_in_bytes is not None
     read_checked_blob(io, vector)
-    return relative_descriptor(
-        uuid.uuid5(uuid.NAMESPACE_URL, vector.file_path),
+    return DeletionVectorDescriptor(
+        storage_type="u",
+        path_or_inline_dv=encode_z85(uuid.uuid5(uuid.NAMESPACE_URL, vector.file_path).bytes),
         offset=vector.content_offset,
         size_in_bytes=vector.content_size_in_bytes - FRAME_BYTES,
         cardinality=vector.record_count,
     )
-
-
-def _copy_vectors(io: FileIO, source: str, target: str) -> None:
-    """Copy a Puffin file as a file of Delta vectors, whose first byte is version 1.
-
-    Readers skip bytes between vectors.
-    """
-    if not Path(target).exists():
-        write_if_absent(target, b"\x01" + io.read(source)[1:])
-
-
-def _vector_id(action: Mapping[str, Any]) -> str | None:
-    raw = action["add"].get("deletionVector")
-    return None if raw is None else DeletionVectorDescriptor.from_json(raw).unique_id
 
 
 def _remove_action(add: AddFile) -> Json:

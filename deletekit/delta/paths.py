@@ -5,8 +5,6 @@ has one spelling, which follows that of the table's root, including the scheme o
 Spec: Delta protocol, "Add File and Remove File" (`path`: RFC 2396).
 """
 
-from __future__ import annotations
-
 import re
 from urllib.parse import quote, unquote
 

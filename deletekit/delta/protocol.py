@@ -4,8 +4,6 @@ An unknown feature is refused by its name, because it may change the meaning of 
 Spec: Delta protocol, "Table Features", "Valid Feature Names in Table Features".
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from pyiceberg import types as it

@@ -4,8 +4,6 @@ The vectors keep their bytes, and no row changes. Each vector is checked before 
 Spec: Puffin; Iceberg, "Deletion Vectors": offset and size "must exactly match" those of the Puffin footer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -16,7 +14,7 @@ from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.merge_previous_deletes import EncodedVector
 from deletekit.deletes.write_context import WriteContext
-from deletekit.delta.convert_vectors import VECTOR_ID, VectorFiles, file_names, read_checked_blob, referred_id
+from deletekit.delta.convert_vectors import VECTOR_ID, file_names, read_checked_blob, referred_id, write_vectors
 from deletekit.delta.synced_table import (
     DELETE_DIRECTORY,
     DELTA_LOCATION,
@@ -60,14 +58,9 @@ def repack(table: Table, *, ref: str = MAIN, commit_properties: Mapping[str, str
     missing one; otherwise as every commit.
     """
     check_request(table.refresh(), ref, commit_properties)
-    if table.format_version < 3:
-        raise InvalidInputError(
-            "the table has no deletion vectors",
-            kind="format-version",
-            field="format-version",
-            found=table.format_version,
-            expected=3,
-        )
+    if not table.metadata.version.has_deletion_vectors:
+        message, number = "the table has no deletion vectors", table.format_version
+        raise InvalidInputError(message, kind="format-version", field="format-version", found=number, expected=3)
 
     def build(base: Base) -> RowDelta:
         outside = list(_outside_puffin(base, base.table.io))
@@ -123,10 +116,9 @@ def _blobs(io: FileIO, path: str) -> frozenset[tuple[int, int]]:
 
 def _copied(write: WriteContext, io: FileIO, outside: Iterable[ManifestEntry]) -> Iterator[DeleteFile]:
     directory = write.metadata.properties.get(DELETE_DIRECTORY, f"{write.metadata.location}/data")
-    files = VectorFiles(write, file_names(write, directory, "repack"), one_each=False)
-    vectors = [e.data_file for e in outside if isinstance(e.data_file, DeleteFile)]
-    for vector in sorted(vectors, key=lambda v: (v.file_path, v.content_offset or 0)):
-        encoded = EncodedVector(
+    files = [e.data_file for e in outside if isinstance(e.data_file, DeleteFile)]
+    vectors = (
+        EncodedVector(
             data_file=vector.referenced_data_file or "",
             spec_id=vector.spec_id,
             partition=vector.partition,
@@ -134,5 +126,6 @@ def _copied(write: WriteContext, io: FileIO, outside: Iterable[ManifestEntry]) -
             cardinality=vector.record_count,
             properties={VECTOR_ID: referred_id(vector.file_path, vector.content_offset or 0)},
         )
-        yield from files.add(encoded)
-    yield from files.finish()
+        for vector in sorted(files, key=lambda v: (v.file_path, v.content_offset or 0))
+    )
+    return write_vectors(write, file_names(write, directory, "repack"), vectors, one_each=False)

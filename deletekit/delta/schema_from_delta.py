@@ -3,10 +3,13 @@
 With column mapping the field ids are Delta's, because data files have them too. Without it, a column keeps the id that
 the Iceberg table has for its name. Delta has no ids for list elements, map keys and map values; those come from a range
 that Delta's ids never reach. A type or a type change that Iceberg does not have is refused by name.
-Spec: Delta protocol, "Schema Serialization Format", "Column Mapping", "Type Widening"; Iceberg, "Schema Evolution".
-"""
 
-from __future__ import annotations
+Data files of a Delta table have no field ids, or not in every file, so the table has a name mapping. Its names are
+physical ones, because data files have those. A dropped column keeps its entry, so that its name is not given to another
+id while files with it may exist.
+Spec: Delta protocol, "Schema Serialization Format", "Column Mapping", "Type Widening"; Iceberg, "Schema Evolution",
+"Column Projection", "Name Mapping Serialization".
+"""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -21,11 +24,15 @@ from pyiceberg.transforms import IdentityTransform
 
 from deletekit.delta.actions import Metadata
 from deletekit.delta.column_types import can_be_promoted, check_case, iceberg_type, is_promotion
-from deletekit.delta.name_mapping import name_mapping, physical_name
 from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
 
 FIRST_NESTED_ID = 1_000_000_000
 """Where ids of list elements, map keys and map values begin."""
+_FIRST_INTERNAL_ID = 1_999_999_996
+_ROW_TRACKING = (
+    "delta.rowTracking.materializedRowIdColumnName",
+    "delta.rowTracking.materializedRowCommitVersionColumnName",
+)
 Json = Mapping[str, Any]
 
 
@@ -45,7 +52,7 @@ class DeltaSchema:
     Attributes
     ----------
     schema: with schema id 0.
-    top_level_names: physical names of the columns.
+    names: physical names of the columns, at the top and inside of others, by field id.
     found_by_id: whether Delta, too, finds columns of data files by their ids, whatever their names.
     partition_columns: physical name, id and type of each partition column, in order.
     columns: primitive columns outside of lists and maps, including partition columns.
@@ -53,21 +60,22 @@ class DeltaSchema:
     """
 
     schema: Schema
-    top_level_names: frozenset[str]
+    names: Mapping[int, str]
     found_by_id: bool
     partition_columns: tuple[DeltaColumn, ...]
     columns: tuple[DeltaColumn, ...]
     name_mapping: str
 
     @property
+    def top_level_names(self) -> set[str]:
+        """Return the physical names of the columns that are not inside of others."""
+        return {self.names[field.field_id] for field in self.schema.fields}
+
+    @property
     def partition_spec(self) -> PartitionSpec:
         """Return identity partitioning with spec id 0. A table that had a spec before may need other field ids."""
-        fields = []
-        for i, column in enumerate(self.partition_columns):
-            name = self.schema.find_field(column.field_id).name
-            fields.append(
-                PartitionField(source_id=column.field_id, field_id=1000 + i, transform=IdentityTransform(), name=name)
-            )
+        sources = [self.schema.find_field(c.field_id) for c in self.partition_columns]
+        fields = [PartitionField(s.field_id, 1000 + i, IdentityTransform(), s.name) for i, s in enumerate(sources)]
         return PartitionSpec(*fields, spec_id=0)
 
 
@@ -89,24 +97,21 @@ def delta_schema(
     builder = _Builder(metadata.column_mapping_mode != "none", known, used)
     fields = builder.fields(raw, (), known.as_struct() if known is not None else None)
     schema = Schema(*fields, schema_id=0)
-    _check_promotions(known, schema)
-    by_logical = {f["name"]: physical_name(f, builder.mapped) for f in raw}
+    if known is not None:
+        _check_promotions(known, schema)
+    by_logical = {f["name"]: _physical_name(f, builder.mapped) for f in raw}
     by_physical = {c.physical_path: c for c in builder.columns}
-    partition = []
+    message = "partition column is not in the schema"
     for name in metadata.partition_columns:
-        column = by_physical.get((by_logical.get(name, ""),))
-        if column is None:
-            raise FormatError(
-                "partition column is not in the schema", kind="delta-schema", field="partitionColumns", found=name
-            )
-        partition.append(column)
+        if (by_logical.get(name, ""),) not in by_physical:
+            raise FormatError(message, kind="delta-schema", field="partitionColumns", found=name)
     return DeltaSchema(
         schema=schema,
-        top_level_names=frozenset(by_logical.values()),
+        names=builder.names,
         found_by_id=metadata.column_mapping_mode == "id",
-        partition_columns=tuple(partition),
+        partition_columns=tuple(by_physical[by_logical[name],] for name in metadata.partition_columns),
         columns=tuple(builder.columns),
-        name_mapping=name_mapping(raw, fields, metadata, known_mapping),
+        name_mapping=_name_mapping(raw, fields, metadata, known_mapping),
     )
 
 
@@ -125,6 +130,7 @@ class _Builder:
     def __init__(self, mapped: bool, known: Schema | None, used: Collection[int]) -> None:
         self.mapped = mapped
         self.columns: list[DeltaColumn] = []
+        self.names: dict[int, str] = {}
         self._known = known
         self._nested_ids: Mapping[str, Any] = {}
         ids = {*used, *(() if known is None else index_by_id(known))}
@@ -141,20 +147,23 @@ class _Builder:
         check_case((field["name"] for field in raw), FormatError, message)
         for field in raw:
             old = self._old(field, known)
-            field_id = self._id(field, old)
-            physical = physical_name(field, self.mapped)
+            field_id = _mapped_id(field) if self.mapped else old.field_id if old else next(self._new_ids)
+            physical = _physical_name(field, self.mapped)
             if physical in names:
                 raise FormatError("column twice in the Delta schema", kind="delta-schema", field=field["name"])
             names.add(physical)
+            self.names[field_id] = physical
             here = None if path is None else (*path, physical)
-            self._nested_ids = (field.get("metadata") or {}).get("delta.columnMapping.nested.ids") or self._nested_ids
+            self._nested_ids = _property(field, "delta.columnMapping.nested.ids") or self._nested_ids
             kind = self.type(field["type"], (field["name"], physical), here, old.field_type if old else None)
             self._check_changes(field)
             if here is not None and kind.is_primitive:
                 self.columns.append(DeltaColumn(physical_path=here, field_id=field_id, type=kind))
+            comment = _property(field, "comment")
+            doc = comment if isinstance(comment, str) else None
             # What was optional stays so: Iceberg has no way back without a default for old rows.
             required = field.get("nullable") is False and (self._known is None or (old is not None and old.required))
-            out.append(it.NestedField(field_id, field["name"], kind, required=required, doc=_comment(field)))
+            out.append(it.NestedField(field_id, field["name"], kind, required=required, doc=doc))
         return out
 
     def type(
@@ -189,13 +198,6 @@ class _Builder:
             return next((f for f in known.fields if f.field_id == field_id), None)
         return next((f for f in known.fields if f.name == field["name"]), None)
 
-    def _id(self, field: Json, old: it.NestedField | None) -> int:
-        if self.mapped:
-            return _mapped_id(field)
-        if old is not None:
-            return old.field_id
-        return next(self._new_ids)
-
     def _nested_id(self, path: str, old: it.NestedField | None) -> int:
         """Return the id that IcebergCompat wrote into data files, else the known one, else a new one."""
         stored = self._nested_ids.get(path)
@@ -208,68 +210,109 @@ class _Builder:
 
     def _check_changes(self, field: Json) -> None:
         """Refuse widenings after which Iceberg would read old data files wrong."""
-        for change in (field.get("metadata") or {}).get("delta.typeChanges") or ():
+        for change in _property(field, "delta.typeChanges") or ():
             before, after = str(change.get("fromType")), str(change.get("toType"))
             if not is_promotion(before, after):
-                raise UnsupportedError(
-                    "type widening that Iceberg does not have",
-                    kind="delta-type-widening",
-                    field=field["name"],
-                    found=f"{before} to {after}",
-                    expected="integers, float to double, or a decimal's precision",
-                )
+                message, found = "type widening that Iceberg does not have", f"{before} to {after}"
+                expected = "integers, float to double, or a decimal's precision"
+                name = field["name"]
+                raise UnsupportedError(message, kind="delta-type-widening", field=name, found=found, expected=expected)
 
 
 def _mapped_id(field: Json) -> int:
-    found = (field.get("metadata") or {}).get("delta.columnMapping.id")
+    key = "delta.columnMapping.id"
+    found = _property(field, key)
     if not isinstance(found, int) or not 0 < found < FIRST_NESTED_ID:
-        raise FormatError(
-            "column without an id in a table with column mapping",
-            kind="delta-schema",
-            field=field["name"],
-            found=found,
-            expected="delta.columnMapping.id",
-        )
+        message = "column without an id in a table with column mapping"
+        raise FormatError(message, kind="delta-schema", field=field["name"], found=found, expected=key)
     return found
 
 
-def _check_promotions(known: Schema | None, schema: Schema) -> None:
+def _check_promotions(known: Schema, schema: Schema) -> None:
     """Refuse changes of a column that Iceberg cannot read.
 
     An id always means one column: only its type may be promoted.
     """
-    if known is None:
-        return
     before = index_by_id(known)
     for field in index_by_id(schema).values():
         old = before.get(field.field_id)
         if old is None or can_be_promoted(old.field_type, field.field_type):
             continue
-        raise UnsupportedError(
-            "a column of the Delta table was replaced by one whose type does not fit the old data files",
-            kind="delta-schema-change",
-            field=field.name,
-            found=f"{old.field_type} to {field.field_type}",
-            expected="a promotion of the Iceberg specification; else sync into a new table",
-        )
-    _check_later_ids(known, schema)
-
-
-def _check_later_ids(known: Schema, schema: Schema) -> None:
+        message = "a column of the Delta table was replaced by one whose type does not fit the old data files"
+        types = f"{old.field_type} to {field.field_type}"
+        expected = "a promotion of the Iceberg specification; else sync into a new table"
+        raise UnsupportedError(message, kind="delta-schema-change", field=field.name, found=types, expected=expected)
     by_name = {f.name: f.field_id for f in known.fields}
     ids = {f.field_id for f in schema.fields}
     for field in schema.fields:
-        old = by_name.get(field.name)
-        if old is not None and old != field.field_id and old not in ids and not ids & set(by_name.values()):
-            raise InvalidInputError(
-                "column mapping gave the columns other ids than the Iceberg table has",
-                kind="delta-column-ids",
-                field=field.name,
-                found=field.field_id,
-                expected=f"{old}; sync into a new table",
-            )
+        known_id = by_name.get(field.name)
+        if known_id not in (None, field.field_id, *ids) and not ids & set(by_name.values()):
+            message = "column mapping gave the columns other ids than the Iceberg table has"
+            found, expected = field.field_id, f"{known_id}; sync into a new table"
+            raise InvalidInputError(message, kind="delta-column-ids", field=field.name, found=found, expected=expected)
 
 
-def _comment(field: Json) -> str | None:
-    comment = (field.get("metadata") or {}).get("comment")
-    return comment if isinstance(comment, str) else None
+def _property(field: Json, key: str) -> Any:
+    return (field.get("metadata") or {}).get(key)
+
+
+# --- name mapping -----------------------------------------------------------------------------------------------------
+
+
+def _name_mapping(raw: Sequence[Json], fields: Sequence[it.NestedField], metadata: Metadata, known_mapping: str) -> str:
+    """Return the JSON of `schema.name-mapping.default`.
+
+    Columns are given as Delta (`raw`) and as Iceberg (`fields`) have them. Entries of dropped columns in
+    `known_mapping` are kept. Most readers ignore them, and the columns that Delta stores for itself, but pyiceberg
+    fails at a column without an entry. Raise FormatError if `known_mapping` is not a name mapping.
+    """
+    mapping = _with_dropped(
+        _entries(raw, fields, metadata.column_mapping_mode != "none"), _names_before(known_mapping, metadata)
+    )
+    return json.dumps(mapping, separators=(",", ":"), ensure_ascii=False)
+
+
+def _physical_name(field: Json, mapped: bool) -> str:
+    """Return the name of a column in data files, statistics and partition values."""
+    name = _property(field, "delta.columnMapping.physicalName") if mapped else None
+    return str(field["name"] if name is None else name)
+
+
+def _entries(raw: Sequence[Json], fields: Sequence[it.NestedField], mapped: bool) -> list[dict[str, Any]]:
+    return [_mapped_names(_physical_name(r, mapped), r["type"], f, mapped) for r, f in zip(raw, fields, strict=True)]
+
+
+def _names_before(known_mapping: str, metadata: Metadata) -> list[dict[str, Any]]:
+    try:
+        before = list(json.loads(known_mapping))
+        ids = {entry.get("field-id") for entry in before}
+    except (ValueError, TypeError, AttributeError) as e:
+        found = f"{type(e).__name__}: {e}"
+        raise FormatError("bad name mapping", kind="field-ids", field="schema.name-mapping.default", found=found) from e
+    internal = ["__is_cdc", "_change_type", *(metadata.configuration.get(key) for key in _ROW_TRACKING)]
+    numbered = enumerate(internal, _FIRST_INTERNAL_ID)
+    return before + [{"field-id": i, "names": [name]} for i, name in numbered if name and i not in ids]
+
+
+def _with_dropped(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add the entries of dropped columns, which keep their ids, to a mapping."""
+    out = []
+    for entry in now:
+        old = next((b for b in before if b.get("field-id") == entry["field-id"]), {})
+        nested = entry.get("fields")
+        out.append(entry if nested is None else {**entry, "fields": _with_dropped(nested, old.get("fields", []))})
+    ids = {entry["field-id"] for entry in out}
+    names = {name for entry in out for name in entry["names"]}
+    return out + [b for b in before if b.get("field-id") not in ids and not names & set(b.get("names", ()))]
+
+
+def _mapped_names(name: str, raw: Any, field: it.NestedField, mapped: bool) -> dict[str, Any]:
+    kind, entry = field.field_type, {"field-id": field.field_id, "names": [name]}
+    if isinstance(kind, it.StructType):
+        return {**entry, "fields": _entries(raw["fields"], kind.fields, mapped)}
+    if isinstance(kind, it.ListType):
+        return {**entry, "fields": [_mapped_names("element", raw["elementType"], kind.element_field, mapped)]}
+    if isinstance(kind, it.MapType):
+        key = _mapped_names("key", raw["keyType"], kind.key_field, mapped)
+        return {**entry, "fields": [key, _mapped_names("value", raw["valueType"], kind.value_field, mapped)]}
+    return entry

@@ -5,8 +5,6 @@ out, because Delta does not need them.
 Spec: Delta protocol, "Schema Serialization Format", "Column Mapping".
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -50,20 +48,13 @@ def partition_columns(metadata: TableMetadata) -> tuple[int, ...]:
 
     Raise UnsupportedError for several specs with identity fields: files of one may not have a column of another.
     """
-    specs = [s for s in metadata.specs.values() if s.fields]
-    if len(metadata.specs) == 1 and all(isinstance(f.transform, IdentityTransform) for s in specs for f in s.fields):
-        return tuple(f.source_id for s in specs for f in s.fields)
-    for spec in specs:
-        for field in spec.fields:
-            if isinstance(field.transform, IdentityTransform) and len(metadata.specs) > 1:
-                raise UnsupportedError(
-                    "a table whose partitioning was changed cannot be exported as a Delta table",
-                    kind="delta-partition",
-                    field=field.name,
-                    found=f"{len(metadata.specs)} partition specs",
-                    expected="one, or none with identity fields",
-                )
-    return ()
+    fields = [f for spec in metadata.specs.values() for f in spec.fields]
+    identity = [f for f in fields if isinstance(f.transform, IdentityTransform)]
+    if identity and len(metadata.specs) > 1:
+        message = "a table whose partitioning was changed cannot be exported as a Delta table"
+        found, expected = f"{len(metadata.specs)} partition specs", "one, or none with identity fields"
+        raise _refused(message, "delta-partition", identity[0].name, found, expected)
+    return tuple(f.source_id for f in fields) if fields == identity else ()
 
 
 def physical_name_of(field: it.NestedField, mode: ColumnMapping) -> str:
@@ -79,13 +70,11 @@ def _fields(fields: Sequence[it.NestedField], mode: ColumnMapping) -> list[Json]
 
 def _field(field: it.NestedField, mode: ColumnMapping) -> Json:
     if field.initial_default is not None:
-        raise UnsupportedError("Delta has no default for existing rows", kind="delta-default", field=field.name)
+        raise _refused("Delta has no default for existing rows", "delta-default", field.name)
     metadata: Json = {}
     if mode == "id":
-        metadata = {
-            "delta.columnMapping.id": field.field_id,
-            "delta.columnMapping.physicalName": physical_name_of(field, mode),
-        }
+        metadata["delta.columnMapping.id"] = field.field_id
+        metadata["delta.columnMapping.physicalName"] = physical_name_of(field, mode)
     if field.doc:
         metadata["comment"] = field.doc
     kind = _type(field.field_type, field.name, mode)
@@ -107,21 +96,14 @@ def _type(kind: it.IcebergType, name: str, mode: ColumnMapping) -> Any:
 
 def _check_names(metadata: TableMetadata) -> None:
     """Refuse renamed columns. Without column mapping, Delta finds columns of old files by today's names."""
-    pairs = {
-        (schema.find_column_name(field_id), field_id)
-        for schema in metadata.schemas.values()
-        for field_id in metadata.all_fields
-        if schema.find_column_name(field_id) is not None
-    }
+    schemas, all_ids = metadata.schemas.values(), metadata.all_fields
+    pairs = {(name, i) for schema in schemas for i in all_ids if (name := schema.find_column_name(i)) is not None}
     names, ids = [name for name, _ in pairs], [field_id for _, field_id in pairs]
+    message = "a column name was used for two columns, or a column was renamed: Delta needs column mapping by id"
     for name, field_id in sorted(pairs, key=str):
         if names.count(name) > 1 or ids.count(field_id) > 1:
-            raise UnsupportedError(
-                "a column name was used for two columns, or a column was renamed: Delta needs column mapping by id",
-                kind="delta-renamed-column",
-                field=name,
-                expected='column_mapping="id", which Spark reads, and deltalake 1.6 reads as NULL',
-            )
+            expected = 'column_mapping="id", which Spark reads, and deltalake 1.6 reads as NULL'
+            raise _refused(message, "delta-renamed-column", name, expected=expected)
 
 
 def _check_types(metadata: TableMetadata) -> None:
@@ -133,9 +115,11 @@ def _check_types(metadata: TableMetadata) -> None:
                 continue
             old = schema.find_type(field_id)
             if old.is_primitive and old != current.field_type:
-                raise UnsupportedError(
-                    "a promoted column cannot be exported",
-                    kind="delta-type-widening",
-                    field=current.name,
-                    found=f"{old} to {current.field_type}",
-                )
+                found, message = f"{old} to {current.field_type}", "a promoted column cannot be exported"
+                raise _refused(message, "delta-type-widening", current.name, found)
+
+
+def _refused(
+    message: str, kind: str, field: str | None, found: str | None = None, expected: str | None = None
+) -> UnsupportedError:
+    return UnsupportedError(message, kind=kind, field=field, found=found, expected=expected)

@@ -8,18 +8,14 @@ Spec: Delta protocol; Iceberg, "Snapshots", "Row-level Deletes".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.commit.create import create_with
-from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.commit.planned_change import check_request, plan_change
-from deletekit.commit.swap import Commit, commit
-from deletekit.delta.convert_vectors import VectorMode
+from deletekit.commit.swap import Commit, commit, commit_metadata, create_with
 from deletekit.delta.log import DeltaLog
-from deletekit.delta.partition_values import time_zone_of
 from deletekit.delta.schema_from_delta import delta_schema
 from deletekit.delta.sync_change import SyncChange, SyncRequest
 from deletekit.delta.synced_table import (
@@ -31,16 +27,17 @@ from deletekit.delta.synced_table import (
     checked_watermark,
     evolving_updates,
     known_spelling,
+    owned_properties,
     schema_for,
-    target_metadata,
     watermark_of,
 )
+from deletekit.delta.values import time_zone_of
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.catalog import Catalog
 from deletekit.table.file_io import PyIcebergIO
 from deletekit.table.identifier import Identifier, to_identifier
 from deletekit.table.locations import normalised
-from deletekit.table.metadata import MAIN, TableMetadata
+from deletekit.table.metadata import MAIN, TableMetadata, new_metadata
 from deletekit.table.table import Table
 
 
@@ -129,7 +126,7 @@ def sync_delta(
     type or type change that Iceberg or deletekit does not have; FormatError for a damaged log, vector or data file;
     InvalidInputError for a table that someone else changed, for a Delta table that was replaced, moved or taken back,
     for folders in which one table's maintenance would delete the other's files, and for counters that disagree;
-    TypeError for an unknown option; otherwise as every commit. The table is then unchanged.
+    otherwise as every commit. The table is then unchanged.
     """
     root, key = normalised(str(source), "source"), to_identifier(identifier)
     request = _request(options, version, format_version, deletion_vectors, commits)
@@ -155,13 +152,8 @@ def sync_delta(
 def _follow(table: Table, root: str, request: SyncRequest) -> DeltaSync:
     """Bring an existing table to a version. The log is listed after the table was read, so it is never older."""
     if not table.metadata.version.has_deletes or request.format_version not in (None, table.format_version):
-        raise InvalidInputError(
-            "the table has another format version",
-            kind="format-version",
-            field="format_version",
-            found=table.format_version,
-            expected=request.format_version or "2 or 3",
-        )
+        message, expected = "the table has another format version", request.format_version or "2 or 3"
+        raise _refused(message, "format-version", "format_version", table.format_version, expected)
     check_request(table, MAIN, request.commit_properties)
     log = DeltaLog(table.io, known_spelling(root, table.metadata))
     wanted = log.latest if request.version is None else request.version
@@ -170,7 +162,7 @@ def _follow(table: Table, root: str, request: SyncRequest) -> DeltaSync:
     directory = _delete_directory(request.delete_directory or known, table.metadata.location)
     check_folders(log.root, table.location, directory)
     done = []
-    step = _Step(table, log, directory, request, started_on=table.metadata)
+    step = _Step(table=table, log=log, directory=directory, request=request, started_on=table.metadata)
     for number in _steps(log, before, wanted, request.commits):
         try:
             done.append(step.commit(number))
@@ -186,21 +178,19 @@ def _follow(table: Table, root: str, request: SyncRequest) -> DeltaSync:
 
 
 def _request(
-    options: SyncOptions, version: int | None, format_version: int | None, deletion_vectors: str, commits: str
+    options: SyncOptions,
+    version: int | None,
+    format_version: int | None,
+    vector_mode: Literal["copy", "reference"],
+    commits: str,
 ) -> SyncRequest:
-    unknown = sorted(set(options) - set(SyncOptions.__annotations__))
-    if unknown:
-        raise TypeError(f"sync_delta() got an unexpected keyword argument {unknown[0]!r}")
-    chosen: dict[str, Any] = {**options, "time_zone": time_zone_of(options.get("time_zone", "UTC"))}
-    vector_mode: VectorMode = "reference" if deletion_vectors == "reference" else "copy"
-    if deletion_vectors != vector_mode:
-        raise InvalidInputError(
-            "no such way to convert deletion vectors",
-            kind="delta-deletion-vectors",
-            field="deletion_vectors",
-            found=deletion_vectors,
-            expected="copy or reference",
-        )
+    if vector_mode not in ("copy", "reference"):
+        message = "no such way to convert deletion vectors"
+        raise _refused(message, "delta-deletion-vectors", "deletion_vectors", vector_mode, "copy or reference")
+    if commits not in ("coalesce", "each"):
+        raise _refused("no such way to commit", "delta-commits", "commits", commits, "coalesce or each")
+    chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    chosen["time_zone"] = time_zone_of(chosen.get("time_zone", "UTC"))
     return SyncRequest(
         version=version, format_version=format_version, vector_mode=vector_mode, commits=commits, **chosen
     )
@@ -210,22 +200,31 @@ def _delete_directory(wanted: str | None, location: str) -> str:
     return normalised(wanted or f"{location}/deletion-vectors", "delete_directory")
 
 
+def _refused(message: str, kind: str, field: str, found: object, expected: object) -> InvalidInputError:
+    return InvalidInputError(message, kind=kind, field=field, found=found, expected=expected)
+
+
 def _create(log: DeltaLog, catalog: Catalog, key: Identifier, request: SyncRequest) -> DeltaSync:
     wanted = log.latest if request.version is None else request.version
     location = request.location or catalog.default_location(key)
     if not location:
-        raise InvalidInputError(
-            "this catalog chooses locations when it creates a table; name one", kind="location", field="location"
-        )
+        message = "this catalog chooses locations when it creates a table; name one"
+        raise InvalidInputError(message, kind="location", field="location")
     location = normalised(location)
     directory = _delete_directory(request.delete_directory, location)
     check_folders(log.root, location, directory)
     state = log.state(wanted)
-    metadata = target_metadata(
-        delta_schema(state.metadata),
+    format_version, schema = request.format_version or 3, delta_schema(state.metadata)
+    if format_version not in (2, 3):
+        message = "format version cannot hold deletes"
+        raise _refused(message, "format-version", "format_version", format_version, "2 or 3")
+    own = {DELTA_LOCATION: log.root, DELETE_DIRECTORY: directory, **owned_properties(schema)}
+    metadata = new_metadata(
+        schema.schema,
+        schema.partition_spec,
         location=location,
-        format_version=request.format_version or 3,
-        properties={**request.properties, DELTA_LOCATION: log.root, DELETE_DIRECTORY: directory},
+        format_version=format_version,
+        properties={**request.properties, **own},
     )
     change = SyncChange(log=log, state=state, before=None, directory=directory, request=request)
     io = PyIcebergIO(catalog.pyiceberg.properties, location)
@@ -235,18 +234,14 @@ def _create(log: DeltaLog, catalog: Catalog, key: Identifier, request: SyncReque
 
 def _steps(log: DeltaLog, before: Watermark | None, wanted: int, commits: str) -> Sequence[int]:
     """List the versions to commit."""
-    if commits not in ("coalesce", "each"):
-        raise InvalidInputError(
-            "no such way to commit", kind="delta-commits", field="commits", found=commits, expected="coalesce or each"
-        )
-    if before is None or before.version == wanted:
-        return [wanted] if before is None else []
-    if commits == "coalesce":
+    if before is not None and before.version == wanted:
+        return []
+    if before is None or commits == "coalesce":
         return [wanted]
     return [v for v in range(before.version + 1, wanted) if log.constructable(v)] + [wanted]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Step:
     """Commit one version after the other, each on the head that the table has then.
 
@@ -258,7 +253,6 @@ class _Step:
     log: DeltaLog
     directory: str
     request: SyncRequest
-    _: KW_ONLY
     started_on: TableMetadata
     overtaken: int = -1
 

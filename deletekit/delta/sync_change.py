@@ -1,7 +1,11 @@
-"""Make one change of the Iceberg table that brings it to one version of the Delta table.
+"""Plan and make one change of the Iceberg table that brings it to one version of the Delta table.
+
+States are compared, not actions: what the table has with what the version has. Equal files stay untouched. A changed
+vector never changes its data file's entry. Before the commit, the planned counts are compared with Delta's.
 
 The change is planned on the head of the base. It writes delete files and commits nothing. After a lost race it is
 planned again.
+Spec: Delta protocol, "Action Reconciliation"; Iceberg, "Snapshots", "Deletion Vectors".
 """
 
 from __future__ import annotations
@@ -11,12 +15,15 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from functools import cached_property
 
-from deletekit.commit.change import Base, RowDelta, evolved_metadata
-from deletekit.delta.convert_vectors import VectorJob, VectorMode, check_empty, convert_vectors
+import numpy as np
+import pyarrow.parquet as pq
+
+from deletekit.commit.change import Base, RowDelta
+from deletekit.delta.actions import AddFile
+from deletekit.delta.convert_vectors import VECTOR_ID, VectorJob, VectorMode, check_empty, convert_vectors, referred_id
 from deletekit.delta.data_files import DataFiles
 from deletekit.delta.log import DeltaCommit, DeltaLog, DeltaState
 from deletekit.delta.paths import storage_path
-from deletekit.delta.sync_plan import SyncPlan, check_counters, plan_sync, wanted_files
 from deletekit.delta.synced_table import (
     DELTA_LOCATION,
     DELTA_TABLE_ID,
@@ -26,9 +33,13 @@ from deletekit.delta.synced_table import (
     evolving_updates,
     schema_for,
 )
-from deletekit.engines.local import Engine, LocalEngine
-from deletekit.errors import FormatError
-from deletekit.formats.content_file import DataFile, DeleteFile
+from deletekit.engines.local import LocalEngine
+from deletekit.errors import FormatError, InvalidInputError, is_storage_failure
+from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.table.file_io import FileIO, read_puffin_footer
+from deletekit.table.metadata_update import apply_updates
+from deletekit.table.snapshot import LiveFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +69,6 @@ class SyncChange:
     directory: str
     request: SyncRequest
 
-    engine: Engine = field(default_factory=LocalEngine)
-
     @cached_property
     def commits(self) -> tuple[DeltaCommit, ...] | None:
         """Return what Delta committed since `before`, or None if some of it is gone."""
@@ -80,21 +89,22 @@ class SyncChange:
         return {**self.request.commit_properties, **out}
 
     def build(self, base: Base) -> RowDelta:
-        """Plan the change on the head of an base, and write its delete files. Raise as `sync_delta` does."""
+        """Plan the change on the head of the base, and write its delete files. Raise as `sync_delta` does."""
         metadata = base.metadata
         schema = schema_for(self.state.metadata, metadata)
         updates = evolving_updates(metadata, schema, self.log.root)
         if updates:
-            metadata = evolved_metadata(metadata, updates)
+            metadata = apply_updates(metadata, updates)
             base.write.metadata = metadata
         self._check_checksum()
-        wanted = wanted_files(self.state, self.log.root)
-        plan = plan_sync(base, base.table.io, self.log.root, wanted, self._touched())
-        for path, add in plan.empty.items():
-            assert add.deletion_vector is not None
-            check_empty(base.table.io, add.deletion_vector, path, self.log.root, self.state.version)
-        if plan.is_empty:
-            check_counters(base, plan, wanted, {}, 0)
+        wanted = _wanted_files(self.state, self.log.root)
+        touched = self._touched()
+        plan = _plan_sync(base, self.log.root, wanted, touched)
+        for path, add in wanted.items():
+            if add.deletion_vector is not None and not add.deleted and (touched is None or path in touched):
+                check_empty(base.table.io, add.deletion_vector, path, self.log.root, self.state.version)
+        if not (plan.added or plan.removed or plan.vectors or plan.removed_deletes):
+            _check_counters(base, plan, wanted, {})
             return RowDelta()
         files = DataFiles(
             io=base.table.io,
@@ -103,15 +113,9 @@ class SyncChange:
             time_zone=self.request.time_zone,
             check_size=self.request.check_data_files,
         )
-        pairs = list(plan.added.items())
-        added = {
-            path: file
-            for (path, _), file in zip(
-                pairs, self.engine.map(lambda pair: files.entry(pair[1], pair[0]), pairs), strict=True
-            )
-        }
-        records = {path: file.record_count for path, file in added.items()}
-        check_counters(base, plan, wanted, records, sum(a.deleted for a in plan.vectors.values()))
+        entries = LocalEngine().map(lambda path: files.entry(plan.added[path], path), list(plan.added))
+        added = dict(zip(plan.added, entries, strict=True))
+        _check_counters(base, plan, wanted, {path: file.record_count for path, file in added.items()})
         deletes = self._deletes(base, plan, added)
         return RowDelta(
             added_data_files=tuple(added.values()),
@@ -126,9 +130,9 @@ class SyncChange:
         """Return the storage paths in the commits since `before`, or None if every file must be compared."""
         if self.before is None or self.before.rewritten or self.commits is None:
             return None
-        return {storage_path(path, self.log.root) for commit in self.commits for path in commit.paths}
+        return {storage_path(file.path, self.log.root) for commit in self.commits for file in commit.changes}
 
-    def _deletes(self, base: Base, plan: SyncPlan, added: Mapping[str, DataFile]) -> list[DeleteFile]:
+    def _deletes(self, base: Base, plan: _SyncPlan, added: Mapping[str, DataFile]) -> list[DeleteFile]:
         jobs, version = [], self.state.version
         for path, add in plan.vectors.items():
             file = added[path] if path in added else plan.kept[path].data_file
@@ -137,18 +141,16 @@ class SyncChange:
             jobs.append(VectorJob(descriptor=add.deletion_vector, data_file=file, root=self.log.root, version=version))
         mode: VectorMode = self.request.vector_mode if base.metadata.version.has_deletion_vectors else "position-delete"
         prefix = f"delta-{version:020d}"
-        return convert_vectors(base.write, jobs, mode, self.directory, prefix, self.engine)
+        return convert_vectors(base.write, jobs, mode, self.directory, prefix)
 
-    def _operation(self, plan: SyncPlan, added: Iterable[DataFile], deletes: Sequence[DeleteFile]) -> str | None:
+    def _operation(self, plan: _SyncPlan, added: Iterable[DataFile], deletes: Sequence[DeleteFile]) -> str | None:
         """Return `replace` if Delta marks every commit as no data change and the row counts agree; else None."""
         if not plan.added or not plan.removed or deletes or self.commits is None:
             return None
-        if any(commit.changes_data for commit in self.commits):
+        if any(file.data_change for commit in self.commits for file in commit.changes):
             return None
-        new = sum(f.record_count for f in added)
-        old = sum(e.data_file.record_count for e in plan.removed)
-        hidden = sum(e.data_file.record_count for e in plan.removed_deletes)
-        return "replace" if new == old - hidden else None
+        new, old = sum(f.record_count for f in added), _records(plan.removed) - _records(plan.removed_deletes)
+        return "replace" if new == old else None
 
     def _check_checksum(self) -> None:
         """Compare the replayed state with the version checksum that Delta wrote, if there is one."""
@@ -170,3 +172,180 @@ class SyncChange:
                     found=found,
                     expected=expected,
                 )
+
+
+# --- the plan ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, kw_only=True)
+class _SyncPlan:
+    """The differences, by storage path.
+
+    `vectors` must be written for these data files, new and kept ones.
+    """
+
+    added: dict[str, AddFile] = field(default_factory=dict)
+    kept: dict[str, ManifestEntry] = field(default_factory=dict)
+    removed: list[ManifestEntry] = field(default_factory=list)
+    vectors: dict[str, AddFile] = field(default_factory=dict)
+    removed_deletes: list[ManifestEntry] = field(default_factory=list)
+
+
+def _wanted_files(state: DeltaState, root: str) -> dict[str, AddFile]:
+    """Return the data files of a version by storage path. Raise FormatError if two paths of the log are one file."""
+    wanted: dict[str, AddFile] = {}
+    for add in state.files.values():
+        path = storage_path(add.path, root)
+        if path in wanted:
+            raise FormatError("a data file is live twice", kind="delta-log", file=path, field="path", found=add.path)
+        wanted[path] = add
+    return wanted
+
+
+def _plan_sync(base: Base, root: str, wanted: Mapping[str, AddFile], touched: set[str] | None) -> _SyncPlan:
+    """Compare the table with a version. `touched` is None if every file must be compared."""
+    live = _live(base, touched)
+    deletes, others = _deletes(base, touched)
+    known_ids = _VectorIds(base.table.io)
+    plan = _SyncPlan(removed_deletes=others)
+    for path in sorted({*live, *wanted} if touched is None else touched):
+        add, entry = wanted.get(path), live.get(path)
+        own = deletes.pop(path, [])
+        if add is None:
+            if entry is not None:
+                plan.removed.append(entry)
+            plan.removed_deletes += own
+            continue
+        if entry is None:
+            plan.added[path] = add
+        else:
+            _check_records(entry, add)
+            plan.kept[path] = entry
+            if known_ids.is_same(own, add, root):
+                continue
+        plan.removed_deletes += own
+        if add.deleted:
+            plan.vectors[path] = add
+    plan.removed_deletes += [e for rest in deletes.values() for e in rest]
+    return plan
+
+
+class _VectorIds:
+    """Find which Delta vector a delete file was made of. Each Puffin footer is read once."""
+
+    def __init__(self, io: FileIO) -> None:
+        self._io = io
+        self._puffins: dict[str, dict[int, str | None]] = {}
+
+    def is_same(self, entries: list[ManifestEntry], add: AddFile, root: str) -> bool:
+        """Return whether the deletes of a data file are those of its add action."""
+        if not add.deleted or add.deletion_vector is None:
+            return not entries
+        if len(entries) != 1 or entries[0].data_file.record_count != add.deleted:
+            return False
+        file = entries[0].data_file
+        assert isinstance(file, DeleteFile)
+        vector = add.deletion_vector
+        if file.file_path == vector.file_path(root):
+            return vector.offset is not None and file.content_offset == vector.offset
+        known = self._id_of(file)
+        return known in (vector.unique_id, referred_id(vector.file_path(root) or "", vector.offset or 0))
+
+    def _id_of(self, file: DeleteFile) -> str | None:
+        """Return the id that deletekit stored in the file, or None if there is none or the file cannot be read."""
+        try:
+            if not file.is_deletion_vector:
+                with self._io.open(file.file_path) as source:
+                    footer = pq.read_metadata(source).metadata or {}
+                found = footer.get(VECTOR_ID.encode())
+                return None if found is None else str(found.decode())
+            if file.file_path not in self._puffins:
+                blobs = read_puffin_footer(self._io, file.file_path).blobs
+                self._puffins[file.file_path] = {b.offset: b.properties.get(VECTOR_ID) for b in blobs}
+            return self._puffins[file.file_path].get(file.content_offset or 0)
+        except (FormatError, OSError, ValueError) as e:
+            if is_storage_failure(e):
+                raise
+            return None
+
+
+def _check_counters(
+    base: Base, plan: _SyncPlan, wanted: Mapping[str, AddFile], added_records: Mapping[str, int]
+) -> None:
+    """Refuse a plan that does not give as many live rows and deletes as Delta counts. Raise InvalidInputError.
+
+    `added_records` are the rows of each data file that the plan adds.
+    """
+    data_files, data_records = _count(base, ManifestContent.DATA)
+    delete_files, delete_records = _count(base, ManifestContent.DELETES)
+    deleted = sum(add.deleted for add in plan.vectors.values())
+    unknown = [path for path, add in wanted.items() if add.num_records is None]
+    known = {path: entry.data_file.record_count for path, entry in _live(base, unknown).items()} | dict(added_records)
+    records = (known[path] if add.num_records is None else add.num_records for path, add in wanted.items())
+    counts = {
+        "data files": (data_files + len(plan.added) - len(plan.removed), len(wanted)),
+        "rows": (data_records + sum(added_records.values()) - _records(plan.removed), sum(records)),
+        "deleted rows": (delete_records + deleted - _records(plan.removed_deletes), sum(_deleted(wanted))),
+        "delete files": (delete_files + len(plan.vectors) - len(plan.removed_deletes), len(_deleted(wanted))),
+    }
+    for name, (found, expected) in counts.items():
+        if found != expected:
+            raise InvalidInputError(
+                "the Iceberg table would not have Delta's counts: someone else changed it, or the log is wrong",
+                kind="delta-counters",
+                field=name,
+                found=found,
+                expected=expected,
+            )
+
+
+def _deleted(wanted: Mapping[str, AddFile]) -> list[int]:
+    """Return how many rows each vector deletes that deletes any."""
+    return [add.deleted for add in wanted.values() if add.deleted]
+
+
+def _records(entries: Iterable[ManifestEntry]) -> int:
+    return sum(entry.data_file.record_count for entry in entries)
+
+
+def _count(base: Base, content: ManifestContent) -> tuple[int, int]:
+    """Count the live files of a base, and their records."""
+    columns = list(base.reader.live_columns(base.snapshot, content)) if base.snapshot else []
+    return sum(int(c.is_live.sum()) for c in columns), sum(int(c.record_count[c.is_live].sum()) for c in columns)
+
+
+def _live(base: Base, paths: Iterable[str] | None) -> dict[str, ManifestEntry]:
+    """Return live data files by path: all, or those with some paths."""
+    if paths is not None:
+        found = LiveFiles(base.reader, base.snapshot, ManifestContent.DATA).with_paths(paths)
+    else:
+        found = base.reader.live_entries(base.snapshot, ManifestContent.DATA) if base.snapshot else iter(())
+    return {e.data_file.file_path: e for e in found}
+
+
+def _deletes(base: Base, paths: set[str] | None) -> tuple[dict[str, list[ManifestEntry]], list[ManifestEntry]]:
+    """Return live deletes by the data file they are about, and the deletes that are not about exactly one file."""
+    by_path: dict[str, list[ManifestEntry]] = {}
+    others: list[ManifestEntry] = []
+    for columns in base.reader.live_columns(base.snapshot, ManifestContent.DELETES) if base.snapshot else ():
+        rows = np.flatnonzero(columns.is_live)
+        chosen = [paths is None or path in paths for path in columns.referenced(rows).to_pylist()]
+        for entry in columns.entries(rows[np.array(chosen, np.bool_)]):
+            assert isinstance(entry.data_file, DeleteFile)
+            path = entry.data_file.referenced_data_file
+            (others if path is None else by_path.setdefault(path, [])).append(entry)
+    return by_path, others
+
+
+def _check_records(entry: ManifestEntry, add: AddFile) -> None:
+    """Refuse another row count for a known path. Data files never change, so it would be another file."""
+    file, found = entry.data_file, add.num_records
+    if found not in (None, file.record_count):
+        raise FormatError(
+            "the Delta log gives a data file another number of rows than before",
+            kind="delta-num-records",
+            file=file.file_path,
+            field="numRecords",
+            found=found,
+            expected=file.record_count,
+        )

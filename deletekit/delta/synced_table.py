@@ -6,22 +6,20 @@ The snapshots of the table hold its Delta version, so that a rollback takes that
 Spec: Iceberg, "Snapshots" (summary), "Schema Evolution"; Delta protocol, "Change Metadata" (`id`); Delta, VACUUM.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
-from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.partitioning import PartitionSpec
 
 from deletekit.delta.actions import Metadata
 from deletekit.delta.log import DeltaLog
 from deletekit.delta.paths import is_hidden_below, path_below
 from deletekit.delta.schema_from_delta import DeltaSchema, delta_schema
 from deletekit.errors import InvalidInputError
-from deletekit.table.ancestry import ancestors
 from deletekit.table.locations import SpellingRules
-from deletekit.table.metadata import Snapshot, TableMetadata, new_metadata, spec_to_json
+from deletekit.table.metadata import Snapshot, TableMetadata, spec_to_json
 from deletekit.table.types import schema_to_json
 
 DELTA_VERSION = "deletekit.delta-version"
@@ -61,7 +59,7 @@ def watermark_of(metadata: TableMetadata, snapshot: Snapshot | None) -> Watermar
     """
     foreign: Snapshot | None = None
     rewritten = False
-    for ancestor in ancestors(metadata, snapshot.snapshot_id if snapshot else None):
+    for ancestor in metadata.ancestors(snapshot.snapshot_id if snapshot else None):
         version = ancestor.summary.get(DELTA_VERSION, "")
         if version.isdecimal():
             return Watermark(
@@ -102,31 +100,18 @@ def checked_watermark(metadata: TableMetadata, log: DeltaLog, wanted: int, *, fo
     if found is None:
         if metadata.current_snapshot is None and metadata.properties.get(DELTA_LOCATION) == log.root:
             return None  # an empty Delta table was synced
-        raise InvalidInputError(
-            "the table was not made by sync_delta from this Delta table",
-            kind="delta-foreign-table",
-            field=DELTA_LOCATION,
-            found=metadata.properties.get(DELTA_LOCATION),
-            expected=f"{log.root}, or force",
-        )
+        message = "the table was not made by sync_delta from this Delta table"
+        location = metadata.properties.get(DELTA_LOCATION)
+        raise _refused(message, "delta-foreign-table", DELTA_LOCATION, location, f"{log.root}, or force")
     check_same_delta(found, log, wanted)
     if found.foreign is not None:
-        raise InvalidInputError(
-            "someone else has committed to the table since the last sync",
-            kind="delta-foreign-commit",
-            field="snapshot-id",
-            found=found.foreign.snapshot_id,
-            expected="none, or force",
-        )
+        message = "someone else has committed to the table since the last sync"
+        raise _refused(message, "delta-foreign-commit", "snapshot-id", found.foreign.snapshot_id, "none, or force")
     if found.version > wanted:
         newest = " than the newest of the Delta log" if found.version > log.latest else ""
-        raise InvalidInputError(
-            f"the table is at a later Delta version{newest}",
-            kind="delta-version-behind",
-            field="version",
-            found=wanted,
-            expected=f">= {found.version}; force would take the table back",
-        )
+        message = f"the table is at a later Delta version{newest}"
+        expected = f">= {found.version}; force would take the table back"
+        raise _refused(message, "delta-version-behind", "version", wanted, expected)
     return found
 
 
@@ -134,22 +119,12 @@ def check_same_delta(found: Watermark, log: DeltaLog, wanted: int) -> None:
     """Raise InvalidInputError if the table follows another Delta table, or this one in another folder."""
     table_id = log.state(min(wanted, log.latest)).metadata.id
     if found.table_id not in (None, table_id):
-        raise InvalidInputError(
-            "the table follows another Delta table than the one in this folder",
-            kind="delta-table-replaced",
-            file=log.root,
-            field="metaData.id",
-            found=table_id,
-            expected=f"{found.table_id}, or force",
-        )
+        message, expected = "the table follows another Delta table than the one in this folder", found.table_id
+        raise _refused(message, "delta-table-replaced", "metaData.id", table_id, f"{expected}, or force", log.root)
     if found.location is not None and not _is_same_folder(log.root, found.location):
-        raise InvalidInputError(
-            "the table follows this Delta table in another folder: it was moved, or this is a copy",
-            kind="delta-moved",
-            field=DELTA_LOCATION,
-            found=log.root,
-            expected=f"{found.location}; or force, which makes the table refer to the data files in the new folder",
-        )
+        message = "the table follows this Delta table in another folder: it was moved, or this is a copy"
+        expected = f"{found.location}; or force, which makes the table refer to the data files in the new folder"
+        raise _refused(message, "delta-moved", DELTA_LOCATION, log.root, expected)
 
 
 def check_folders(root: str, location: str, directory: str) -> None:
@@ -161,43 +136,12 @@ def check_folders(root: str, location: str, directory: str) -> None:
     for field, folder in (("location", location), ("delete_directory", directory)):
         below = path_below(folder, root)
         if below is not None and not is_hidden_below(below):
-            raise InvalidInputError(
-                "Delta's VACUUM would delete the files in this folder",
-                kind="delta-location",
-                field=field,
-                found=folder,
-                expected=f"a folder outside of {root}, or below it one whose name begins with _",
-            )
+            message = "Delta's VACUUM would delete the files in this folder"
+            expected = f"a folder outside of {root}, or below it one whose name begins with _"
+            raise _refused(message, "delta-location", field, folder, expected)
         if path_below(root, folder) is not None:
-            raise InvalidInputError(
-                "the Delta table lies within the Iceberg table, whose maintenance would delete its files",
-                kind="delta-location",
-                field=field,
-                found=folder,
-                expected=f"a folder that does not hold {root}",
-            )
-
-
-def target_metadata(
-    schema: DeltaSchema, *, location: str, format_version: int, properties: Mapping[str, str]
-) -> TableMetadata:
-    """Make the metadata of a new table. Raise InvalidInputError for a format version without row-level deletes."""
-    if format_version not in (2, 3):
-        raise InvalidInputError(
-            "format version cannot hold deletes",
-            kind="format-version",
-            field="format_version",
-            found=format_version,
-            expected="2 or 3",
-        )
-    owned = {NAME_MAPPING: schema.name_mapping, "gc.enabled": "false"}
-    return new_metadata(
-        schema.schema,
-        schema.partition_spec,
-        location=location,
-        format_version=format_version,
-        properties={**properties, **owned},
-    )
+            message = "the Delta table lies within the Iceberg table, whose maintenance would delete its files"
+            raise _refused(message, "delta-location", field, folder, f"a folder that does not hold {root}")
 
 
 def schema_for(source: Metadata, metadata: TableMetadata) -> DeltaSchema:
@@ -224,15 +168,17 @@ def evolving_updates(metadata: TableMetadata, schema: DeltaSchema, root: str) ->
         ]
     spec = _spec(metadata, schema)
     if spec is not None:
-        updates += [
-            {"action": "add-spec", "spec": spec_to_json(spec)},
-            {"action": "set-default-spec", "spec-id": -1},
-        ]
-    properties = {NAME_MAPPING: schema.name_mapping, "gc.enabled": "false", DELTA_LOCATION: root}
+        updates += [{"action": "add-spec", "spec": spec_to_json(spec)}, {"action": "set-default-spec", "spec-id": -1}]
+    properties = {**owned_properties(schema), DELTA_LOCATION: root}
     changed = {k: v for k, v in properties.items() if metadata.properties.get(k) != v}
     if changed:
         updates.append({"action": "set-properties", "updates": changed})
     return tuple(updates)
+
+
+def owned_properties(schema: DeltaSchema) -> dict[str, str]:
+    """Return the properties that a synced table always has."""
+    return {NAME_MAPPING: schema.name_mapping, "gc.enabled": "false"}
 
 
 def _spec(metadata: TableMetadata, schema: DeltaSchema) -> PartitionSpec | None:
@@ -241,13 +187,13 @@ def _spec(metadata: TableMetadata, schema: DeltaSchema) -> PartitionSpec | None:
     if [(f.source_id, f.name) for f in wanted.fields] == [(f.source_id, f.name) for f in metadata.spec.fields]:
         return None
     known = {f.source_id: f.field_id for s in metadata.specs.values() for f in s.fields}
-    next_id = int(metadata.raw["last-partition-id"]) + 1
-    fields = []
-    for field in wanted.fields:
-        field_id = known.get(field.source_id)
-        if field_id is None:
-            field_id, next_id = next_id, next_id + 1
-        fields.append(
-            PartitionField(source_id=field.source_id, field_id=field_id, transform=field.transform, name=field.name)
-        )
+    new_ids = count(int(metadata.raw["last-partition-id"]) + 1)
+    ids = [known[f.source_id] if f.source_id in known else next(new_ids) for f in wanted.fields]
+    fields = [f.model_copy(update={"field_id": i}) for f, i in zip(wanted.fields, ids, strict=True)]
     return PartitionSpec(*fields, spec_id=max(metadata.specs) + 1)
+
+
+def _refused(
+    message: str, kind: str, field: str, found: object, expected: str, file: str | None = None
+) -> InvalidInputError:
+    return InvalidInputError(message, kind=kind, file=file, field=field, found=found, expected=expected)

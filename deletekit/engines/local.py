@@ -1,7 +1,5 @@
 """Run tasks in threads of this process; Arrow and file reads release the GIL."""
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator

@@ -1,25 +1,27 @@
 """Read and write Avro object container files, with their values as stored.
 
 Logical types are stripped before decoding: a date stays an int and a decimal stays bytes. So a value of any range
-survives, and partition tuples compare exactly. fastavro decodes, after the sizes that the file declares are checked.
+survives, and partition tuples compare exactly. fastavro decodes, after the sizes that the file declares are checked:
+a block says how many records and bytes it has, and both numbers are believed only as far as its bytes go.
 Spec: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
 """
 
-from __future__ import annotations
-
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import fastavro
 
-from deletekit.errors import DeletekitError, FormatError, InvalidInputError
-from deletekit.formats.avro_blocks import SYNC_BYTES, Block, check_codec, read_blocks
+from deletekit.errors import DeletekitError, FormatError, InvalidInputError, UnsupportedError
 from deletekit.formats.avro_schema import has_plain_fixed, record_bytes, strip
+from deletekit.formats.compression import decompress
 
+SYNC_BYTES = 16
 _MAGIC = b"Obj\x01"
 _HEADER_SCHEMA = fastavro.parse_schema(
     {
@@ -32,6 +34,21 @@ _HEADER_SCHEMA = fastavro.parse_schema(
         ],
     }
 )
+_CODECS = {"null": "none", "deflate": "deflate", "zstandard": "zstd", "snappy": "snappy"}
+_SNAPPY_CRC_BYTES = 4
+
+# A block is a few kilobytes, and what deflate can do at its best bounds what a whole file may grow to.
+_MAX_BLOCK_BYTES = 1 << 27
+_MAX_RATIO = 1100
+_MAX_FREE_BYTES = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The records of a block, decompressed but not decoded."""
+
+    count: int
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,6 +64,7 @@ class ContainerFile:
     metadata: the text of each metadata key.
     parsed: the schema that decodes the records: without logical types, its names resolved.
     has_plain_fixed: whether the schema defines a `fixed` without a logical type.
+    record_bytes: the fewest bytes that a record takes.
     """
 
     schema: Any
@@ -54,16 +72,45 @@ class ContainerFile:
     metadata: Mapping[str, str]
     parsed: Any
     has_plain_fixed: bool
+    record_bytes: int
     _data: bytes
     _start: int
     _sync: bytes
-    _record_bytes: int
     _max_records: int | None
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks, decompressed and checked. Raises FormatError or UnsupportedError."""
-        codec = self.metadata.get("avro.codec", "null")
-        return read_blocks(self._data, self._start, self._sync, codec, self._record_bytes, self._max_records)
+        codec, size_of_file = self.metadata.get("avro.codec", "null"), len(self._data)
+        room, records = _MAX_FREE_BYTES + _MAX_RATIO * size_of_file, 0
+        stream = io.BytesIO(self._data)
+        stream.seek(self._start)
+        while stream.tell() < size_of_file:
+            count, size = _read_long(stream, "block count"), _read_long(stream, "block size")
+            rest = size_of_file - stream.tell() - SYNC_BYTES
+            if count < 0 or not 0 <= size <= rest:
+                message = "Avro block does not fit the file"
+                raise _bad(message, "block size", f"{count} records in {size} bytes", f"0 .. {rest} bytes")
+            stored, sync = stream.read(size), stream.read(SYNC_BYTES)
+            if sync != self._sync:
+                raise _bad("Avro block does not end with the sync marker", "sync", sync.hex(), self._sync.hex())
+            block = Block(count, _decompress(codec, stored, min(_MAX_BLOCK_BYTES, room)))
+            self._check_count(block, records := records + count)
+            room -= len(block.data)
+            yield block
+
+    def _check_count(self, block: Block, records: int) -> None:
+        """Raise unless the records of a block can be in its bytes, and `records` of all blocks so far in the file."""
+        fewest, size = self.record_bytes, len(block.data)
+        if block.count and not fewest:
+            raise UnsupportedError(
+                "Avro records without bytes", kind="avro-empty", field="block count", found=block.count
+            )
+        if block.count * fewest > size:
+            message = "Avro block claims more records than it has bytes for"
+            raise _bad(message, "block count", f"{block.count} records in {size} bytes", f">= {fewest} bytes each")
+        if self._max_records is not None and records > self._max_records:
+            message, found = "more Avro records than a file of this size can mean", f"{records} records"
+            raise _bad(message, "block count", f"{found} in {len(self._data)} bytes", f"<= {self._max_records} records")
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         try:
@@ -91,29 +138,28 @@ def read_container(data: bytes, *, fixed_as_bytes: bool = False, distinct: bool 
     Raises FormatError for a wrong magic, header or schema, UnsupportedError for a codec that Iceberg does not use.
     """
     if data[:4] != _MAGIC:
-        raise FormatError(
-            "not an Avro file", kind="avro-magic", field="magic", found=bytes(data[:4]).hex(), expected=_MAGIC.hex()
-        )
+        raise _bad("not an Avro file", "magic", bytes(data[:4]).hex(), _MAGIC.hex(), kind="avro-magic")
     stream = io.BytesIO(data)
     try:
         header: Any = fastavro.schemaless_reader(stream, _HEADER_SCHEMA, None)
-        reading = _reading_schema(header["meta"]["avro.schema"], fixed_as_bytes)
+        text = header["meta"]["avro.schema"]
+        schema, parsed, plain_fixed, fewest = _understood(text, fixed_as_bytes)
         metadata = {k: v.decode("utf-8", errors="replace") for k, v in header["meta"].items()}
-        check_codec(metadata.get("avro.codec", "null"))
+        _check_codec(metadata.get("avro.codec", "null"))
     except DeletekitError:
         raise
     except Exception as e:  # a hostile header can fail anywhere in fastavro or json
         raise _damaged(e) from e
     return ContainerFile(
-        schema=reading.schema,
-        schema_text=header["meta"]["avro.schema"],
+        schema=schema,
+        schema_text=text,
         metadata=metadata,
-        parsed=reading.parsed,
-        has_plain_fixed=reading.has_plain_fixed,
+        parsed=parsed,
+        has_plain_fixed=plain_fixed,
+        record_bytes=fewest,
         _data=data,
         _start=stream.tell(),
         _sync=header["sync"],
-        _record_bytes=reading.record_bytes,
         _max_records=len(data) if distinct else None,
     )
 
@@ -125,7 +171,7 @@ def write_container(
 
     Raises InvalidInputError for a value that does not fit the schema.
     """
-    check_codec(codec)
+    _check_codec(codec)
     parsed = fastavro.parse_schema(dict(schema))
     out = io.BytesIO()
     try:
@@ -133,9 +179,8 @@ def write_container(
     except DeletekitError:
         raise
     except Exception as e:  # fastavro answers a wrong value with whatever its encoder trips over
-        raise InvalidInputError(
-            "value does not fit the Avro schema", kind="avro-value", found=f"{type(e).__name__}: {e}"
-        ) from e
+        found = f"{type(e).__name__}: {e}"
+        raise InvalidInputError("value does not fit the Avro schema", kind="avro-value", found=found) from e
     return out.getvalue()
 
 
@@ -145,39 +190,47 @@ def field_ids_by_name(schema: Any) -> dict[str, int]:
     return {f["name"]: f["field-id"] for f in fields if isinstance(f, dict) and isinstance(f.get("field-id"), int)}
 
 
-def plain_container(schema: dict[str, Any], blocks: Sequence[Block]) -> tuple[bytes, int]:
-    """Return an uncompressed container of records that are encoded already, and the offset where they begin."""
-    sync = bytes(SYNC_BYTES)
-    out = io.BytesIO()
-    fastavro.writer(out, schema, [], sync_marker=sync)
-    for number in (sum(b.count for b in blocks), sum(len(b.data) for b in blocks)):
-        fastavro.schemaless_writer(out, "long", number)
-    return b"".join((out.getvalue(), *(b.data for b in blocks), sync)), out.tell()
-
-
-@dataclass(frozen=True, slots=True)
-class _ReadingSchema:
-    schema: Any
-    parsed: Any
-    has_plain_fixed: bool
-    record_bytes: int
-
-
-@lru_cache(maxsize=64)
-def _reading_schema(text: bytes, fixed_as_bytes: bool) -> _ReadingSchema:
-    """Parse a stored schema; cached, because all manifests of a table have the same one."""
+@lru_cache(maxsize=64)  # all manifests of a table have the same schema
+def _understood(text: bytes, fixed_as_bytes: bool) -> tuple[Any, Any, bool, int]:
+    """Return `schema`, `parsed` and `has_plain_fixed` of a stored schema, and the fewest bytes of a record."""
     schema = json.loads(text)
     if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise FormatError(
-            "Avro file does not hold records",
-            kind="avro-schema",
-            field="avro.schema",
-            found=schema,
-            expected="record",
-        )
+        raise _bad("Avro file does not hold records", "avro.schema", schema, "record", kind="avro-schema")
     parsed = fastavro.parse_schema(strip(schema, fixed_as_bytes=fixed_as_bytes))
-    return _ReadingSchema(schema, parsed, has_plain_fixed(schema), record_bytes(parsed))
+    return schema, parsed, has_plain_fixed(schema), record_bytes(parsed)
+
+
+def _check_codec(name: str) -> None:
+    """Raise UnsupportedError for an Avro codec that Iceberg does not use, FormatError for an unknown name."""
+    if name in ("bzip2", "xz"):
+        raise UnsupportedError("Avro codec is not supported", kind="avro-codec", field="avro.codec", found=name)
+    if name not in _CODECS:
+        raise _bad("unknown Avro codec", "avro.codec", name, ", ".join(_CODECS), kind="avro-codec")
+
+
+def _read_long(stream: io.BytesIO, field: str) -> int:
+    at = stream.tell()
+    try:
+        number: Any = fastavro.schemaless_reader(stream, "long", None)
+    except Exception as e:  # at the end of the bytes, fastavro answers in several ways
+        raise _bad("damaged Avro file", field, stream.getvalue()[at : at + 10].hex(), "a long") from e
+    return int(number)
+
+
+def _decompress(codec: str, stored: bytes, limit: int) -> bytes:
+    if codec != "snappy":
+        return decompress(_CODECS[codec], stored, limit=limit, kind="avro-codec", field="block")
+    stored, crc = stored[:-_SNAPPY_CRC_BYTES], stored[-_SNAPPY_CRC_BYTES:]
+    raw = decompress("snappy", stored, limit=limit, kind="avro-codec", field="block")
+    if struct.pack(">I", zlib.crc32(raw)) != crc:
+        message = "Avro block's checksum does not match its bytes"
+        raise _bad(message, "block", f"{zlib.crc32(raw):#010x}", f"0x{crc.hex()}", kind="avro-codec")
+    return raw
 
 
 def _damaged(e: Exception) -> FormatError:
     return FormatError("damaged Avro file", kind="avro", found=f"{type(e).__name__}: {e}")
+
+
+def _bad(message: str, field: str, found: Any, expected: Any, *, kind: str = "avro") -> FormatError:
+    return FormatError(message, kind=kind, field=field, found=found, expected=expected)

@@ -6,32 +6,34 @@ For anything else the answer is None, and the caller lets fastavro decode or ref
 Spec: https://avro.apache.org/docs/1.12.0/specification/#binary-encoding
 """
 
-from __future__ import annotations
-
 import io
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import fastavro
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from fastavro.schema import expand_schema
 
-from deletekit.formats.avro import ContainerFile, plain_container
-from deletekit.formats.avro_blocks import Block
+from deletekit.formats.avro import SYNC_BYTES, Block, ContainerFile
 
 Columns = dict[tuple[str, ...], pa.Array]
 """Columns by their path of field names. Text is checked UTF-8; a map is a list of {key, value}."""
 
-_PRIMITIVES = ("boolean", "int", "long", "float", "double", "bytes", "string")
+_PRIMITIVES = {name: name for name in ("boolean", "long", "float", "double", "bytes", "string")} | {"int": "long"}
 _WIDTHS = {"boolean": 1, "float": 4, "double": 8}
-_ARROW = {"boolean": pa.bool_(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64()}
+_NUMBERS = {"boolean": pa.bool_(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64()}
+_ARROW = _NUMBERS | dict.fromkeys(("bytes", "fixed", "string"), pa.large_binary())
 
 # Bytes decoded at a time. Columns take about three times as much, and in a hostile file up to thirty times.
 _BATCH_BYTES = 1 << 24
 # Columns get room for each record before its bytes are looked at, so records shorter than useful ones are not taken.
 _FEWEST_RECORD_BYTES = 24
 _MOST_LEAVES = 200
+# Bounds what a schema grows to when each name in it is replaced by its definition.
+_MOST_RECORD_BYTES = 1 << 13
 
 _Sizes = npt.NDArray[np.int64]
 
@@ -63,8 +65,10 @@ class Leaf:
 
 def leaves(container: ContainerFile) -> tuple[Leaf, ...] | None:
     """Return the leaves of a container's records, in the order of their bytes; None when a field cannot be a column."""
+    if container.record_bytes > _MOST_RECORD_BYTES:
+        return None
     try:
-        found = tuple(_Schema().record(container.parsed, ()))
+        found = tuple(_leaves(expand_schema(container.parsed), ()))
     except _NotColumnsError:
         return None
     if not found or len(found) > _MOST_LEAVES or len({leaf.path for leaf in found}) < len(found):
@@ -88,7 +92,7 @@ def read_columns(
     parts: dict[tuple[str, ...], list[pa.Array]] = {leaf.path: [] for leaf in found if leaf.path in wanted}
     try:
         for batch in _batches(container.blocks()):
-            plain, start = plain_container(_flat_schema(found), batch)
+            plain, start = _plain_container(_flat_schema(found), batch)
             columns = _decoded(found, plain, sum(b.count for b in batch), None if check else wanted)
             if check:
                 _check(found, batch, np.frombuffer(plain, np.uint8)[start:], columns)
@@ -96,73 +100,42 @@ def read_columns(
                 part.append(columns[path])
     except _NotColumnsError:
         return None
-    return {path: _joined(part) for path, part in parts.items()}
+    if not all(parts.values()):
+        return None
+    return {path: part[0] if len(part) == 1 else pa.concat_arrays(part) for path, part in parts.items()}
 
 
 # --- schema -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Schema:
-    """Flatten records into leaves: a record's bytes are the bytes of its fields, one after the other."""
-
-    named: dict[str, Any] = field(default_factory=dict)
-
-    def record(self, schema: Any, path: tuple[str, ...]) -> Iterator[Leaf]:
-        self.named[schema["name"]] = schema
+def _leaves(schema: Any, path: tuple[str, ...]) -> Iterator[Leaf]:
+    """Yield the leaves of a type: a record's bytes are the bytes of its fields, one after the other."""
+    null = None
+    if isinstance(schema, list) and len(schema) == 2 and schema.count("null") == 1:
+        null = schema.index("null")
+        schema = schema[1 - null]
+    kind = schema["type"] if isinstance(schema, dict) else schema
+    if kind == "record" and null is None:
         for part in schema["fields"]:
-            yield from self.leaf(part["type"], (*path, part["name"]))
-
-    def leaf(self, schema: Any, path: tuple[str, ...]) -> Iterator[Leaf]:
-        schema = self.resolved(schema)
-        null = None
-        if isinstance(schema, list):
-            if len(schema) != 2 or schema.count("null") != 1:
-                raise _NotColumnsError
-            null = schema.index("null")
-            schema = self.resolved(schema[1 - null])
-        if isinstance(schema, str):
-            if schema != "null":  # which takes no bytes
-                yield Leaf(path=path, kind=_primitive(schema), null=null)
-        elif schema["type"] == "record" and null is None:
-            yield from self.record(schema, path)
-        elif schema["type"] == "fixed" and schema["size"] > 0:
-            self.named[schema["name"]] = schema
-            yield Leaf(path=path, kind="fixed", size=schema["size"], null=null)
-        elif schema["type"] == "array":
-            yield self.array(self.resolved(schema["items"]), path, null)
-        else:
-            raise _NotColumnsError
-
-    def array(self, item: Any, path: tuple[str, ...], null: int | None) -> Leaf:
-        if isinstance(item, str) and _primitive(item) == "long":
-            return Leaf(path=path, kind="list", null=null)
-        if isinstance(item, dict) and item["type"] == "record":
-            self.named[item["name"]] = item
-            parts = [(f["name"], self.resolved(f["type"])) for f in item["fields"]]
-            if [name for name, _ in parts] == ["key", "value"] and all(isinstance(t, str) for _, t in parts):
-                key, value = (_primitive(t) for _, t in parts)
-                if key == "long" and value in ("long", "bytes"):
-                    return Leaf(path=path, kind="map", value=value, null=null)
+            yield from _leaves(part["type"], (*path, part["name"]))
+    elif kind == "fixed" and schema["size"] > 0:
+        yield Leaf(path=path, kind="fixed", size=schema["size"], null=null)
+    elif kind == "array":
+        yield _array(schema["items"], path, null)
+    elif isinstance(kind, str) and kind in _PRIMITIVES:
+        yield Leaf(path=path, kind=_PRIMITIVES[kind], null=null)
+    elif kind != "null":  # which takes no bytes
         raise _NotColumnsError
 
-    def resolved(self, schema: Any) -> Any:
-        """Look up names: return a primitive's name, a union's list, or a definition."""
-        while isinstance(schema, dict) and not isinstance(schema["type"], str):
-            schema = schema["type"]
-        if isinstance(schema, dict) and schema["type"] in (*_PRIMITIVES, "null"):
-            return schema["type"]
-        if isinstance(schema, str) and schema not in (*_PRIMITIVES, "null"):
-            if schema not in self.named:
-                raise _NotColumnsError
-            return self.named[schema]
-        return schema
 
-
-def _primitive(name: str) -> str:
-    if name not in _PRIMITIVES:
-        raise _NotColumnsError
-    return "long" if name == "int" else name
+def _array(item: Any, path: tuple[str, ...], null: int | None) -> Leaf:
+    parts = [(leaf.path, leaf.kind, leaf.null) for leaf in _leaves(item, ())]
+    if parts == [((), "long", None)]:
+        return Leaf(path=path, kind="list", null=null)
+    for value in ("long", "bytes"):
+        if parts == [(("key",), "long", None), (("value",), value, None)]:
+            return Leaf(path=path, kind="map", value=value, null=null)
+    raise _NotColumnsError
 
 
 def _flat_schema(found: tuple[Leaf, ...]) -> dict[str, Any]:
@@ -204,6 +177,16 @@ def _batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
         yield batch
 
 
+def _plain_container(schema: dict[str, Any], blocks: Sequence[Block]) -> tuple[bytes, int]:
+    """Return an uncompressed container of records that are encoded already, and the offset where they begin."""
+    sync = bytes(SYNC_BYTES)
+    out = io.BytesIO()
+    fastavro.writer(out, schema, [], sync_marker=sync)
+    for number in (sum(b.count for b in blocks), sum(len(b.data) for b in blocks)):
+        fastavro.schemaless_writer(out, "long", number)
+    return b"".join((out.getvalue(), *(b.data for b in blocks), sync)), out.tell()
+
+
 def _decoded(found: tuple[Leaf, ...], plain: bytes, rows: int, wanted: Collection[tuple[str, ...]] | None) -> Columns:
     import polars as pl  # noqa: PLC0415  # a fifth of a second, which small tables need not pay
 
@@ -221,23 +204,14 @@ def _column(leaf: Leaf, column: pa.ChunkedArray) -> pa.Array:
     array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if leaf.null is None and array.null_count:
         raise _NotColumnsError
-    if leaf.kind == "string":
-        return array.cast(pa.large_binary()).cast(pa.large_string())
-    if leaf.kind in ("bytes", "fixed"):
-        return array.cast(pa.large_binary())
-    if leaf.kind in ("list", "map"):
-        return array.cast(pa.large_list(_item(leaf)))
-    return array.cast(_ARROW[leaf.kind])
+    array = array.cast(_arrow_type(leaf))
+    return array.cast(pa.large_string()) if leaf.kind == "string" else array
 
 
-def _item(leaf: Leaf) -> pa.DataType:
-    if leaf.kind == "list":
-        return pa.int64()
-    return pa.struct([("key", pa.int64()), ("value", pa.int64() if leaf.value == "long" else pa.large_binary())])
-
-
-def _joined(parts: list[pa.Array]) -> pa.Array:
-    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else None
+def _arrow_type(leaf: Leaf) -> pa.DataType:
+    if leaf.kind == "map":
+        return pa.large_list(pa.struct([("key", pa.int64()), ("value", _ARROW[leaf.value])]))
+    return pa.large_list(pa.int64()) if leaf.kind == "list" else _ARROW[leaf.kind]
 
 
 # --- checking ---------------------------------------------------------------------------------------------------------

@@ -4,26 +4,15 @@ A schema that refers to itself makes a decoder recurse until the process ends. O
 run for as long as a count says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from deletekit.errors import FormatError, UnsupportedError
 
 _DEEPEST = 256
 _EMPTY_VALUES_MAX = 100
-_PRIMITIVE_BYTES = {
-    "null": 0,
-    "boolean": 1,
-    "int": 1,
-    "long": 1,
-    "float": 4,
-    "double": 8,
-    "bytes": 1,
-    "string": 1,
-}
+_PRIMITIVE_BYTES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 
 
 def strip(schema: Any, *, fixed_as_bytes: bool = False) -> Any:
@@ -71,18 +60,18 @@ def has_plain_fixed(schema: Any) -> bool:
 # --- size -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Size:
+class _Size(NamedTuple):
     """The fewest bytes of a value, and how many of its parts, itself included, may take no bytes."""
 
     fewest: int
-    empty: int = 0
+    empty: int
 
 
 @dataclass(slots=True)
 class _Measure:
-    known: dict[str, _Size] = field(default_factory=dict)
-    unfinished: set[str] = field(default_factory=set)
+    """The sizes of the named types so far; None for one whose definition has not ended."""
+
+    named: dict[str, _Size | None] = field(default_factory=dict)
 
     def of(self, schema: Any, depth: int = 0) -> _Size:
         if depth > _DEEPEST:
@@ -93,54 +82,50 @@ class _Measure:
                 raise _bad("Avro union without a type", schema, "one or more types")
             return _Size(1 + min(b.fewest for b in branches), max(b.empty for b in branches))
         if isinstance(schema, str):
-            return self._named(schema)
+            return self._of_name(schema)
         if not isinstance(schema, dict) or "type" not in schema:
             raise _bad("Avro type is not understood", schema, "a type")
-        return self._complex(schema, depth)
+        return self._of_definition(schema, schema["type"], depth + 1)
 
-    def _named(self, name: str) -> _Size:
+    def _of_name(self, name: str) -> _Size:
         if name in _PRIMITIVE_BYTES:
-            size = _PRIMITIVE_BYTES[name]
-            return _Size(size, 0 if size else 1)
-        if name in self.unfinished:
-            raise _bad("Avro schema refers to itself", name, "a type that ends")
-        if name not in self.known:
+            return _sized(_PRIMITIVE_BYTES[name])
+        if name not in self.named:
             raise _bad("unknown Avro type", name, "a type defined before")
-        return self.known[name]
+        size = self.named[name]
+        if size is None:
+            raise _bad("Avro schema refers to itself", name, "a type that ends")
+        return size
 
-    def _complex(self, schema: Mapping[str, Any], depth: int) -> _Size:
-        kind = schema["type"]
+    def _of_definition(self, schema: Mapping[str, Any], kind: Any, depth: int) -> _Size:
         if kind in ("record", "error"):
-            return self._record(schema, depth)
-        if kind == "array":
-            if self.of(schema["items"], depth + 1).fewest == 0:
-                raise UnsupportedError("Avro arrays of values without bytes", kind="avro-empty", found="array")
-            return _Size(1)
+            return self._of_record(schema, depth)
+        if kind == "array" and self.of(schema["items"], depth).fewest == 0:
+            raise UnsupportedError("Avro arrays of values without bytes", kind="avro-empty", found="array")
         if kind == "map":
-            self.of(schema["values"], depth + 1)
-            return _Size(1)
-        if kind == "enum":
-            return self._remember(schema, _Size(1))
-        if kind == "fixed":
-            size = schema["size"]
-            if not isinstance(size, int) or size < 0:
-                raise _bad("bad size of an Avro fixed", size, ">= 0")
-            return self._remember(schema, _Size(size, 0 if size else 1))
-        return self.of(kind, depth + 1)
+            self.of(schema["values"], depth)
+        if kind in ("array", "map"):
+            return _sized(1)
+        if kind not in ("enum", "fixed"):
+            return self.of(kind, depth)
+        size = schema["size"] if kind == "fixed" else 1
+        if not isinstance(size, int) or size < 0:
+            raise _bad("bad size of an Avro fixed", size, ">= 0")
+        self.named[schema["name"]] = _sized(size)
+        return _sized(size)
 
-    def _record(self, schema: Mapping[str, Any], depth: int) -> _Size:
-        name = schema["name"]
-        self.unfinished.add(name)
-        sizes = [self.of(f["type"], depth + 1) for f in schema["fields"]]
-        self.unfinished.discard(name)
+    def _of_record(self, schema: Mapping[str, Any], depth: int) -> _Size:
+        self.named[schema["name"]] = None
+        sizes = [self.of(f["type"], depth) for f in schema["fields"]]
         fewest, empty = sum(s.fewest for s in sizes), sum(s.empty for s in sizes)
         if empty > _EMPTY_VALUES_MAX:
             raise UnsupportedError("Avro records of many values without bytes", kind="avro-empty", found=empty)
-        return self._remember(schema, _Size(fewest, empty + (0 if fewest else 1)))
-
-    def _remember(self, schema: Mapping[str, Any], size: _Size) -> _Size:
-        self.known[schema["name"]] = size
+        size = self.named[schema["name"]] = _Size(fewest, empty + (0 if fewest else 1))
         return size
+
+
+def _sized(size: int) -> _Size:
+    return _Size(size, 0 if size else 1)
 
 
 def record_bytes(schema: Any) -> int:
@@ -172,11 +157,9 @@ def check_types(schema: Any, canonical: Mapping[str, Any], names: Mapping[str, s
     named = {str(s["name"]): s for s in _definitions(schema) if s.get("type") in ("record", "fixed", "enum")}
     expected = {f["name"]: _shape(f["type"], {}) for f in canonical["fields"]}
     for stored in schema["fields"]:
-        name = names.get(stored["name"], stored["name"])
-        if name in expected and _shape(stored["type"], named) != expected[name]:
-            raise FormatError(
-                "field has another type", kind=kind, field=name, found=stored["type"], expected=expected[name]
-            )
+        name, found = names.get(stored["name"], stored["name"]), stored["type"]
+        if name in expected and _shape(found, named) != expected[name]:
+            raise FormatError("field has another type", kind=kind, field=name, found=found, expected=expected[name])
 
 
 def _shape(schema: Any, named: Mapping[str, Any]) -> str:

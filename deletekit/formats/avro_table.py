@@ -3,8 +3,6 @@
 Spec: "Avro", https://iceberg.apache.org/spec/#avro
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -26,9 +24,24 @@ _PLAIN = {
     "bytes": pa.binary(),
     "null": pa.null(),
 }
+_LOGICAL = {
+    "date": pa.date32(),
+    "time-micros": pa.time64("us"),
+    "time-millis": pa.time32("ms"),
+    "timestamp-micros": pa.timestamp("us"),
+    "timestamp-nanos": pa.timestamp("ns"),
+    "timestamp-millis": pa.timestamp("ms"),
+    "local-timestamp-micros": pa.timestamp("us"),
+    "local-timestamp-nanos": pa.timestamp("ns"),
+    "local-timestamp-millis": pa.timestamp("ms"),
+}
 _ROWS_AT_ONCE = 8192
+_DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, pa.ArrowException)
 
 Convert = Callable[[Any], Any]
+"""Makes of a stored value one that Arrow takes."""
+Names = dict[str, Any]
+"""The types that a schema has defined so far."""
 
 
 def read_avro_table(data: bytes) -> tuple[pa.Table, dict[str, str]]:
@@ -46,15 +59,7 @@ def read_avro_table(data: bytes) -> tuple[pa.Table, dict[str, str]]:
         return pa.Table.from_batches(batches, schema), dict(container.metadata)
     except (FormatError, UnsupportedError):
         raise
-    except (
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-        pa.ArrowException,
-    ) as e:
+    except _DAMAGE as e:
         raise FormatError("damaged Avro file", kind="avro", found=f"{type(e).__name__}: {e}") from e
 
 
@@ -63,110 +68,71 @@ def _batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBat
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _type(schema: Any, names: dict[str, Any]) -> tuple[pa.DataType, Convert | None, bool]:
-    """Return (Arrow type, conversion or None, nullable)."""
+def _field(name: str, schema: Any, field_id: Any, names: Names) -> tuple[pa.Field, Convert]:
+    nullable = schema == "null"
     if isinstance(schema, list):
         options = [s for s in schema if s != "null"]
         if len(options) != 1:
             raise UnsupportedError("Avro unions other than optional values", kind="avro-union", found=schema)
-        kind, convert, _ = _type(options[0], names)
-        return kind, None if convert is None else _optional(convert), True
+        schema, nullable = options[0], True
+    kind, convert = _type(schema, names)
+    metadata = {FIELD_ID_KEY: str(field_id)} if isinstance(field_id, int) else None
+    return pa.field(name, kind, nullable, metadata), _optional(convert) if nullable else convert
+
+
+def _type(schema: Any, names: Names) -> tuple[pa.DataType, Convert]:
     if isinstance(schema, str):
-        if schema in _PLAIN:
-            return _PLAIN[schema], None, schema == "null"
-        return _type(names[schema], names)
+        return (_PLAIN[schema], _same) if schema in _PLAIN else _type(names[schema], names)
     if "name" in schema:
         names[schema["name"]] = schema
-    kind, convert = _complex(schema, names)
-    return kind, convert, False
-
-
-def _complex(schema: Mapping[str, Any], names: dict[str, Any]) -> tuple[pa.DataType, Convert | None]:
-    avro = schema["type"]
+    avro, logical = schema["type"], schema.get("logicalType")
     if avro == "record":
         return _record(schema, names)
-    if avro == "array":
-        return _array(schema, names)
-    if avro == "map":
-        kind, convert, nullable = _type(schema["values"], names)
-        key = _with_id(pa.field("key", pa.string(), False), schema.get("key-id"))
-        value = _with_id(pa.field("value", kind, nullable), schema.get("value-id"))
-        each = convert or _same
-        return pa.map_(key, value), lambda m: [(k, each(v)) for k, v in m.items()]
-    if avro == "enum":
-        return pa.string(), None
+    if avro in ("array", "map"):
+        return _array(schema, names) if avro == "array" else _map(schema, names)
+    if logical == "decimal":
+        scale = schema.get("scale", 0)
+        return pa.decimal128(schema["precision"], scale), lambda raw: decimal_of_bytes(raw, scale)
     if avro == "fixed":
-        return _fixed(schema)
-    return _logical(avro, schema)
+        return pa.uuid() if logical == "uuid" else pa.binary(schema["size"]), _same
+    if avro == "enum":
+        return pa.string(), _same
+    kind = _LOGICAL[logical] if logical in _LOGICAL else _PLAIN[avro]
+    if pa.types.is_timestamp(kind) and logical.startswith("timestamp") and schema.get("adjust-to-utc"):
+        kind = pa.timestamp(kind.unit, "UTC")
+    return kind, _same
 
 
-def _record(schema: Mapping[str, Any], names: dict[str, Any]) -> tuple[pa.StructType, Convert]:
-    if "name" in schema:
-        names[schema["name"]] = schema
+def _record(schema: Mapping[str, Any], names: Names) -> tuple[pa.StructType, Convert]:
     fields, converts = [], []
     for f in schema["fields"]:
-        kind, convert, nullable = _type(f["type"], names)
         # Java's makeCompatibleName mangles names Avro forbids and keeps the real one beside.
-        fields.append(_with_id(pa.field(f.get("iceberg-field-name", f["name"]), kind, nullable), f.get("field-id")))
-        converts.append((f["name"], fields[-1].name, convert or _same))
-    if len({f.name for f in fields}) < len(fields):
-        raise FormatError(
-            "two Avro fields have one name", kind="avro-schema", field="avro.schema", found=[f.name for f in fields]
-        )
+        field, convert = _field(f.get("iceberg-field-name", f["name"]), f["type"], f.get("field-id"), names)
+        fields.append(field)
+        converts.append((f["name"], field.name, convert))
+    found = [f.name for f in fields]
+    if len(set(found)) < len(found):
+        message = "two Avro fields have one name"
+        raise FormatError(message, kind="avro-schema", field="avro.schema", found=found)
     return pa.struct(fields), lambda r: {new: convert(r[old]) for old, new, convert in converts}
 
 
-def _array(schema: Mapping[str, Any], names: dict[str, Any]) -> tuple[pa.DataType, Convert | None]:
+def _array(schema: Mapping[str, Any], names: Names) -> tuple[pa.DataType, Convert]:
+    element, convert = _field("element", schema["items"], schema.get("element-id"), names)
     if schema.get("logicalType") == "map":
-        item, _, _ = _type(schema["items"], names)
-        key, value = item.field("key"), item.field("value")
-        each = _record(schema["items"], names)[1]
-        return pa.map_(key.with_nullable(False), value), lambda a: [(e["key"], e["value"]) for e in map(each, a)]
-    kind, convert, nullable = _type(schema["items"], names)
-    element = _with_id(pa.field("element", kind, nullable), schema.get("element-id"))
-    return pa.list_(element), None if convert is None else lambda a: [convert(e) for e in a]
+        key, value = element.type.field("key").with_nullable(False), element.type.field("value")
+        return pa.map_(key, value), lambda pairs: [(e["key"], e["value"]) for e in map(convert, pairs)]
+    return pa.list_(element), _same if convert is _same else lambda items: list(map(convert, items))
 
 
-def _fixed(schema: Mapping[str, Any]) -> tuple[pa.DataType, Convert | None]:
-    if schema.get("logicalType") == "decimal":
-        return _decimal(schema)
-    if schema.get("logicalType") == "uuid":
-        return pa.uuid(), None
-    return pa.binary(schema["size"]), None
-
-
-def _decimal(schema: Mapping[str, Any]) -> tuple[pa.DataType, Convert]:
-    scale = schema.get("scale", 0)
-    return pa.decimal128(schema["precision"], scale), lambda raw: decimal_of_bytes(raw, scale)
-
-
-def _logical(avro: Any, schema: Mapping[str, Any]) -> tuple[pa.DataType, Convert | None]:
-    logical = schema.get("logicalType")
-    zone = "UTC" if schema.get("adjust-to-utc") else None
-    if logical == "decimal":
-        return _decimal(schema)
-    known = {
-        "date": pa.date32(),
-        "time-micros": pa.time64("us"),
-        "time-millis": pa.time32("ms"),
-        "timestamp-micros": pa.timestamp("us", zone),
-        "timestamp-nanos": pa.timestamp("ns", zone),
-        "timestamp-millis": pa.timestamp("ms", zone),
-        "local-timestamp-micros": pa.timestamp("us"),
-        "local-timestamp-nanos": pa.timestamp("ns"),
-        "local-timestamp-millis": pa.timestamp("ms"),
-    }
-    if logical in known:
-        return known[logical], None
-    return _PLAIN[avro], None
-
-
-def _with_id(field: pa.Field, field_id: Any) -> pa.Field:
-    return field.with_metadata({FIELD_ID_KEY: str(field_id)}) if isinstance(field_id, int) else field
+def _map(schema: Mapping[str, Any], names: Names) -> tuple[pa.DataType, Convert]:
+    key, _ = _field("key", "string", schema.get("key-id"), names)
+    value, convert = _field("value", schema["values"], schema.get("value-id"), names)
+    return pa.map_(key, value), lambda found: {k: convert(v) for k, v in found.items()}
 
 
 def _optional(convert: Convert) -> Convert:
-    return lambda value: None if value is None else convert(value)
+    return convert if convert is _same else lambda value: None if value is None else convert(value)
 
 
 def _same(value: Any) -> Any:

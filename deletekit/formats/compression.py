@@ -1,7 +1,5 @@
 """Decompress with a limit, so that a few hostile bytes cannot fill the memory."""
 
-from __future__ import annotations
-
 import zlib
 
 import cramjam
@@ -28,16 +26,11 @@ def decompress(codec: str, data: bytes, *, limit: int, kind: str, field: str) ->
     """
     try:
         out = _decompress(codec, data, limit)
-    except _OverLimitError as e:
-        raise FormatError(
-            "decompressed bytes over the limit",
-            kind=kind,
-            field=field,
-            found=f"> {limit} bytes",
-            expected=f"<= {limit} bytes",
-        ) from e
     except (OSError, ValueError, zlib.error, pa.ArrowException, cramjam.DecompressionError) as e:
         raise FormatError(f"cannot decompress {codec}", kind=kind, field=field, found=str(e)) from e
+    if out is None or len(out) > limit:
+        message, found = "decompressed bytes over the limit", f"> {limit} bytes"
+        raise FormatError(message, kind=kind, field=field, found=found, expected=f"<= {limit} bytes")
     return out
 
 
@@ -46,31 +39,20 @@ def json_limit(stored_bytes: int) -> int:
     return min(_JSON_MAX_BYTES, _JSON_FREE_BYTES + _JSON_MAX_RATIO * stored_bytes)
 
 
-class _OverLimitError(Exception):
-    pass
-
-
-def _decompress(codec: str, data: bytes, limit: int) -> bytes:
+def _decompress(codec: str, data: bytes, limit: int) -> bytes | None:
+    """Return all bytes; where there are more than `limit`, only some more than that, or None."""
     if codec == "none":
-        out = data
-    elif codec == "deflate":
-        out = _inflate(data, limit)
-    elif codec == "snappy":
-        out = _snappy(data, limit)
-    elif codec == "lz4_block":
+        return data
+    if codec == "deflate":
+        return _inflate(data, limit)
+    if codec == "snappy":
+        if cramjam.snappy.decompress_raw_len(data) > limit:
+            return None
+        return bytes(cramjam.snappy.decompress_raw(data))
+    if codec == "lz4_block":
         room = bytearray(min(limit + 1, _LZ4_MAX_RATIO * len(data)))
-        out = bytes(room[: cramjam.lz4.decompress_block_into(data, room, output_len=len(room))])
-    else:
-        out = _read_frames(codec, data, limit)
-    if len(out) > limit:
-        raise _OverLimitError
-    return out
-
-
-def _snappy(data: bytes, limit: int) -> bytes:
-    if cramjam.snappy.decompress_raw_len(data) > limit:
-        raise _OverLimitError
-    return bytes(cramjam.snappy.decompress_raw(data))
+        return bytes(room[: cramjam.lz4.decompress_block_into(data, room, output_len=len(room))])
+    return _read_frames(codec, data, limit)
 
 
 def _inflate(data: bytes, limit: int) -> bytes:
@@ -87,10 +69,7 @@ def _read_frames(codec: str, data: bytes, limit: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     with pa.CompressedInputStream(pa.BufferReader(data), codec) as stream:
-        while size <= limit:
-            part: bytes = stream.read(_STEP)
-            if not part:
-                break
+        while size <= limit and (part := stream.read(_STEP)):
             parts.append(part)
             size += len(part)
     return b"".join(parts)

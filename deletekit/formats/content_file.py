@@ -144,9 +144,8 @@ class ManifestEntry:
 def refuse_encrypted(file: ContentFile) -> None:
     """Raise UnsupportedError for a file with key metadata: its bytes are cipher text, and would look like damage."""
     if file.key_metadata is not None:
-        raise UnsupportedError(
-            "encrypted files cannot be read", kind="encryption", file=file.file_path, field="key_metadata"
-        )
+        message = "encrypted files cannot be read"
+        raise UnsupportedError(message, kind="encryption", file=file.file_path, field="key_metadata")
 
 
 def file_format_of(name: str) -> str:
@@ -156,13 +155,8 @@ def file_format_of(name: str) -> str:
     """
     upper = str(name).upper()
     if upper not in {"PARQUET", "AVRO", "ORC", "PUFFIN"}:
-        raise FormatError(
-            "unknown file format",
-            kind="file-format",
-            field="file_format",
-            found=name,
-            expected="parquet, avro, orc, puffin",
-        )
+        expected = "parquet, avro, orc, puffin"
+        raise FormatError("unknown file format", kind="file-format", field="file_format", found=name, expected=expected)
     return upper
 
 
@@ -173,8 +167,6 @@ def partition_key(partition: tuple[Any, ...]) -> tuple[Any, ...]:
     """
     if not any(isinstance(v, float) for v in partition):
         return partition
-    return tuple(_float_bits(v) if isinstance(v, float) else v for v in partition)
-
-
-def _float_bits(value: float) -> tuple[str, bytes]:
-    return ("float", b"nan" if value != value else struct.pack("<d", value))
+    return tuple(
+        ("float", b"nan" if v != v else struct.pack("<d", v)) if isinstance(v, float) else v for v in partition
+    )

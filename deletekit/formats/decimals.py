@@ -3,8 +3,6 @@
 Python's default context keeps 28 digits and rounds silently; Iceberg decimals have up to 38.
 """
 
-from __future__ import annotations
-
 from decimal import Context, Decimal, InvalidOperation
 
 _EXACT = Context(prec=76)
@@ -13,6 +11,11 @@ _EXACT = Context(prec=76)
 def decimal_of_bytes(raw: bytes, scale: int) -> Decimal:
     """Return the decimal whose unscaled value is stored as two's-complement, big-endian bytes."""
     return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale, _EXACT)
+
+
+def decimal_size(precision: int) -> int:
+    """Return the bytes of the smallest fixed that holds `precision` digits (Java TypeUtil.decimalRequiredBytes)."""
+    return int((10**precision - 1).bit_length() + 8) // 8
 
 
 def unscaled_value(value: Decimal, scale: int) -> int:

@@ -3,8 +3,6 @@
 Spec: "Position Delete Files" and "Equality Delete Files", https://iceberg.apache.org/spec/#delete-formats
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -106,7 +104,13 @@ def encode_equality_deletes(
 def position_delete_schema() -> tuple[pa.Schema, dict[str, Any]]:
     """Return the columns of a position delete file without rows, and their JSON for the footer's `iceberg.schema`."""
     fields = [_required("file_path", pa.string(), FILE_PATH_ID), _required("pos", pa.int64(), POS_ID)]
-    return pa.schema(fields), _position_schema_json()
+    path_doc = "Path of a file in which a deleted row is stored"
+    pos_doc = "Ordinal position of a deleted row in the data file"
+    json_fields = [
+        {"id": FILE_PATH_ID, "name": "file_path", "required": True, "type": "string", "doc": path_doc},
+        {"id": POS_ID, "name": "pos", "required": True, "type": "long", "doc": pos_doc},
+    ]
+    return pa.schema(fields), {"type": "struct", "schema-id": 0, "fields": json_fields}
 
 
 def read_position_deletes(file: TabularFile, only: str | None = None) -> dict[str, PositionBitmap]:
@@ -114,13 +118,15 @@ def read_position_deletes(file: TabularFile, only: str | None = None) -> dict[st
 
     Raises FormatError when `file_path` or `pos` is missing, null or of another type.
     """
-    path_name = _column(file.schema, FILE_PATH_ID, "file_path")
-    pos_name = _column(file.schema, POS_ID, "pos")
+    names = [_column(file.schema, FILE_PATH_ID, "file_path"), _column(file.schema, POS_ID, "pos")]
     found: dict[str, PositionBitmap] = {}
     for group in file.row_groups:
-        table = file.read(group, [path_name, pos_name])
+        table = file.read(group, names)
         for path, positions in _by_path(table.column(0), table.column(1), only):
-            bitmap = _bitmap(positions)
+            try:
+                bitmap = PositionBitmap(positions)
+            except InvalidInputError as e:
+                raise _bad("bad position in position delete file", "pos", e.found, None) from e
             found[path] = found[path] | bitmap if path in found else bitmap
     return found
 
@@ -129,47 +135,25 @@ def _required(name: str, kind: pa.DataType, field_id: int) -> pa.Field:
     return pa.field(name, kind, nullable=False, metadata={FIELD_ID_KEY: str(field_id)})
 
 
-def _position_schema_json() -> dict[str, Any]:
-    docs = {
-        "file_path": "Path of a file in which a deleted row is stored",
-        "pos": "Ordinal position of a deleted row in the data file",
-    }
-    return {
-        "type": "struct",
-        "schema-id": 0,
-        "fields": [
-            {"id": FILE_PATH_ID, "name": "file_path", "required": True, "type": "string", "doc": docs["file_path"]},
-            {"id": POS_ID, "name": "pos", "required": True, "type": "long", "doc": docs["pos"]},
-        ],
-    }
-
-
 def _row_struct(rows: Mapping[str, pa.Table], paths: Sequence[str], counts: Sequence[int]) -> pa.Array:
     for path, count in zip(paths, counts, strict=True):
-        if path not in rows or len(rows[path]) != count:
-            raise InvalidInputError(
-                "deleted rows do not line up with their positions",
-                kind="position-delete-rows",
-                file=path,
-                field="row",
-                found=len(rows[path]) if path in rows else None,
-                expected=count,
-            )
-    table = pa.concat_tables([rows[p] for p in paths]).combine_chunks()
-    arrays = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in table.columns]
-    return pa.StructArray.from_arrays(arrays, fields=list(table.schema))
+        found = len(rows[path]) if path in rows else None
+        if found != count:
+            message = "deleted rows do not line up with their positions"
+            kind = "position-delete-rows"
+            raise InvalidInputError(message, kind=kind, file=path, field="row", found=found, expected=count)
+    return pa.concat_tables([rows[p] for p in paths]).to_struct_array().combine_chunks()
 
 
 def _position_metrics(table: pa.Table, path_count: int) -> Metrics:
     own = {FILE_PATH_ID, POS_ID}
     metrics = collect_metrics(table, lambda field_id, _: MetricsMode(length=None if field_id in own else 16))
-    for counts in (metrics.value_counts, metrics.null_value_counts, metrics.nan_value_counts):
-        for field_id in own:
-            counts.pop(field_id, None)
+    dropped: list[dict[int, Any]] = [metrics.value_counts, metrics.null_value_counts, metrics.nan_value_counts]
     if path_count > 1:
-        for bounds in (metrics.lower_bounds, metrics.upper_bounds):
-            for field_id in own:
-                bounds.pop(field_id, None)
+        dropped += [metrics.lower_bounds, metrics.upper_bounds]
+    for values in dropped:
+        for field_id in own:
+            values.pop(field_id, None)
     return metrics
 
 
@@ -179,13 +163,7 @@ def _column(schema: pa.Schema, field_id: int, name: str) -> str:
         return str(by_id[0])
     if name in schema.names:
         return name
-    raise FormatError(
-        "not a position delete file",
-        kind="position-delete",
-        field=name,
-        found=", ".join(schema.names),
-        expected=f"id {field_id}",
-    )
+    raise _bad("not a position delete file", name, ", ".join(schema.names), f"id {field_id}")
 
 
 def _by_path(
@@ -223,19 +201,10 @@ def _check_columns(paths: pa.ChunkedArray, positions: pa.ChunkedArray) -> None:
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     for field, column, fits in (("file_path", paths, is_text), ("pos", positions, pa.types.is_integer(positions.type))):
         if not fits or column.null_count:
-            raise FormatError(
-                "bad column in position delete file",
-                kind="position-delete",
-                field=field,
-                found="null" if fits else str(column.type),
-                expected="text" if field == "file_path" else "whole numbers",
-            )
+            expected = "text" if field == "file_path" else "whole numbers"
+            found = "null" if fits else str(column.type)
+            raise _bad("bad column in position delete file", field, found, expected)
 
 
-def _bitmap(positions: npt.NDArray[np.int64]) -> PositionBitmap:
-    try:
-        return PositionBitmap(positions)
-    except InvalidInputError as e:
-        raise FormatError(
-            "bad position in position delete file", kind="position-delete", field="pos", found=e.found
-        ) from e
+def _bad(message: str, field: str, found: Any, expected: str | None) -> FormatError:
+    return FormatError(message, kind="position-delete", field=field, found=found, expected=expected)

@@ -16,7 +16,7 @@ import struct
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from deletekit.errors import FormatError, InvalidInputError
-from deletekit.formats.position_mask import position_mask
-from deletekit.formats.roaring import containers, serialized_size
+from deletekit.formats.roaring import containers, position_mask, serialized_size
 
 MAGIC = bytes((0xD1, 0xD3, 0x39, 0x64))
 MAX_KEY = 0x7FFFFFFE
@@ -35,6 +34,7 @@ MAX_POSITION = (MAX_KEY << 32) | 0x80000000
 _LENGTH_BYTES = 4
 _CRC_BYTES = 4
 _FRAME_BYTES = _LENGTH_BYTES + _CRC_BYTES
+_SMALLEST_BLOB = _FRAME_BYTES + len(MAGIC) + 8
 _MAX_BLOB_BYTES = 2**31 - 1
 # Java writes an empty bitmap for each key it skips, so one position near 2^62 would mean 2^30 of them.
 _MAX_KEYS_WRITTEN = 1 << 22
@@ -71,11 +71,8 @@ class PositionBitmap:
     def from_range(cls, start: int, stop: int) -> PositionBitmap:
         """Return all positions from `start` up to, not including, `stop`."""
         _check_bounds(start, max(stop - 1, start))
-        by_key: dict[int, BitMap] = {}
-        for key in range(start >> 32, ((stop - 1) >> 32) + 1 if stop > start else start >> 32):
-            base = key << 32
-            by_key[key] = BitMap(range(max(start - base, 0), min(stop - base, 1 << 32)))
-        return cls.from_bitmaps(by_key)
+        keys = range(start >> 32, ((stop - 1) >> 32) + 1 if stop > start else 0)
+        return cls.from_bitmaps({k: BitMap(_within(k, start, stop)) for k in keys})
 
     def _add(self, numbers: npt.NDArray[np.integer]) -> None:
         low, high = int(numbers.min()), int(numbers.max())
@@ -129,8 +126,7 @@ class PositionBitmap:
 
     def below(self, stop: int) -> PositionBitmap:
         """Return the positions before `stop`. Runs are never expanded."""
-        inside = {k: range(min(max(stop - (k << 32), 0), 1 << 32)) for k in self._by_key}
-        return PositionBitmap.from_bitmaps({k: b & BitMap(inside[k]) for k, b in self._by_key.items()})
+        return PositionBitmap.from_bitmaps({k: b & BitMap(_within(k, 0, stop)) for k, b in self._by_key.items()})
 
     def __repr__(self) -> str:
         head = ", ".join(str(p) for p, _ in zip(self, range(6), strict=False))
@@ -154,13 +150,8 @@ class PositionBitmap:
 
     def count_in(self, start: int, stop: int) -> int:
         """Count the positions of the set in `start .. stop - 1`."""
-        total = 0
-        for key, bitmap in self._by_key.items():
-            base = key << 32
-            low, high = max(start - base, 0), min(stop - base, 1 << 32)
-            if low < high:
-                total += bitmap.range_cardinality(low, high)
-        return total
+        parts = ((bitmap, _within(key, start, stop)) for key, bitmap in self._by_key.items())
+        return sum(bitmap.range_cardinality(part.start, part.stop) for bitmap, part in parts if part)
 
 
 def encode_blob(positions: PositionBitmap) -> bytes:
@@ -170,11 +161,9 @@ def encode_blob(positions: PositionBitmap) -> bytes:
     """
     body = MAGIC + encode_vector(positions)
     if len(body) + _FRAME_BYTES > _MAX_BLOB_BYTES:
+        expected = f"<= {_MAX_BLOB_BYTES} bytes"
         raise InvalidInputError(
-            "deletion vector too large",
-            kind="deletion-vector-size",
-            found=len(body),
-            expected=f"<= {_MAX_BLOB_BYTES} bytes",
+            "deletion vector too large", kind="deletion-vector-size", found=len(body), expected=expected
         )
     return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
 
@@ -222,26 +211,22 @@ def decode_blob(blob: bytes | memoryview, *, cardinality: int | None = None) -> 
     Raises FormatError for a wrong length, magic, CRC, bitmap or cardinality.
     """
     view = memoryview(blob)
-    if len(view) < _FRAME_BYTES + len(MAGIC) + 8:
-        raise FormatError(
-            "deletion vector too short",
-            kind="deletion-vector-length",
-            found=f"{len(view)} bytes",
-            expected=">= 20 bytes",
-        )
+    if len(view) < _SMALLEST_BLOB:
+        raise _bad("deletion vector too short", None, f"{len(view)} bytes", f">= {_SMALLEST_BLOB} bytes", kind="length")
     body = view[_LENGTH_BYTES:-_CRC_BYTES]
-    _check_length(view, body)
-    _check_magic(body)
-    _check_crc(view, body)
+    length, magic = int.from_bytes(view[:_LENGTH_BYTES], "big"), bytes(body[: len(MAGIC)])
+    if length != len(body):
+        raise _bad("deletion vector length prefix is wrong", "length", length, len(body), kind="length")
+    if magic != MAGIC:
+        raise _bad("not a deletion vector", "magic", magic.hex(), MAGIC.hex(), kind="magic")
+    stored, actual = int.from_bytes(view[-_CRC_BYTES:], "big"), zlib.crc32(body)
+    if stored != actual:
+        message = "deletion vector checksum does not match its bytes"
+        raise _bad(message, "crc", f"{actual:#010x}", f"{stored:#010x}", kind="crc")
     positions = decode_vector(body[len(MAGIC) :])
     if cardinality is not None and len(positions) != cardinality:
-        raise FormatError(
-            "deletion vector cardinality differs from the manifest's record_count",
-            kind="deletion-vector-cardinality",
-            field="record_count",
-            found=len(positions),
-            expected=cardinality,
-        )
+        message = "deletion vector cardinality differs from the manifest's record_count"
+        raise _bad(message, "record_count", len(positions), cardinality, kind="cardinality")
     return positions
 
 
@@ -250,32 +235,21 @@ def decode_vector(vector: bytes | memoryview) -> PositionBitmap:
     view = memoryview(vector)
     count = _unpack_from("<q", view, 0, "bitmap count")
     if not 0 <= count <= MAX_KEY + 1:
-        raise FormatError(
-            "bad bitmap count", kind="deletion-vector-keys", field="bitmap count", found=count, expected="0 .. 2^31-1"
-        )
+        raise _bad("bad bitmap count", "bitmap count", count, "0 .. 2^31-1", kind="keys")
     by_key: dict[int, BitMap] = {}
     at, last_key = 8, -1
     for _ in range(count):
         key = _unpack_from("<i", view, at, "key")
         if not last_key < key <= MAX_KEY:
-            raise FormatError(
-                "bad bitmap key",
-                kind="deletion-vector-keys",
-                field="key",
-                found=key,
-                expected=f"{last_key + 1} .. {MAX_KEY}",
-            )
+            raise _bad("bad bitmap key", "key", key, f"{last_key + 1} .. {MAX_KEY}", kind="keys")
         size = serialized_size(view, at + 4)
-        by_key[key] = _bitmap(view[at + 4 : at + 4 + size])
+        try:
+            by_key[key] = BitMap.deserialize(bytes(view[at + 4 : at + 4 + size]))
+        except ValueError as e:
+            raise FormatError("bad Roaring bitmap", kind="roaring", field="bitmap", found=str(e)) from e
         at, last_key = at + 4 + size, key
     if at != len(view):
-        raise FormatError(
-            "bytes behind the last bitmap",
-            kind="deletion-vector-length",
-            field="vector",
-            found=f"{len(view)} bytes",
-            expected=f"{at} bytes",
-        )
+        raise _bad("bytes behind the last bitmap", "vector", f"{len(view)} bytes", f"{at} bytes", kind="length")
     return PositionBitmap.from_bitmaps(by_key)
 
 
@@ -283,15 +257,11 @@ def _integers(positions: Positions) -> npt.NDArray[np.integer]:
     if isinstance(positions, np.ndarray):
         if positions.size == 0 or (positions.dtype.kind in "iu" and positions.ndim == 1):
             return positions
-        raise InvalidInputError(
-            "positions are not integers", kind="position", found=str(positions.dtype), expected="one row of integers"
-        )
+        raise _bad_input("positions are not integers", str(positions.dtype), "one row of integers")
     try:
         return np.fromiter(map(operator.index, positions), dtype=np.int64)  # without index, 1.5 would be 1
     except (TypeError, OverflowError) as e:
-        raise InvalidInputError(
-            "positions are not integers", kind="position", found=str(e), expected=f"0 .. {MAX_POSITION}"
-        ) from e
+        raise _bad_input("positions are not integers", str(e)) from e
 
 
 def _low_halves(positions: npt.NDArray[np.integer]) -> BitMap:
@@ -299,65 +269,29 @@ def _low_halves(positions: npt.NDArray[np.integer]) -> BitMap:
     return BitMap(array("I", positions.astype(np.uint32).tobytes()))
 
 
+def _within(key: int, start: int, stop: int) -> range:
+    """Return which low halves of a key are between two positions."""
+    base = key << 32
+    return range(max(start - base, 0), max(min(stop - base, 1 << 32), 0))
+
+
 def _check_bounds(low: int, high: int) -> None:
     if low < 0 or high > MAX_POSITION:
-        raise InvalidInputError(
-            "position out of range", kind="position", found=low if low < 0 else high, expected=f"0 .. {MAX_POSITION}"
-        )
-
-
-def _check_length(view: memoryview, body: memoryview) -> None:
-    (length,) = struct.unpack_from(">I", view)
-    if length != len(body):
-        raise FormatError(
-            "deletion vector length prefix is wrong",
-            kind="deletion-vector-length",
-            field="length",
-            found=length,
-            expected=len(body),
-        )
-
-
-def _check_magic(body: memoryview) -> None:
-    if bytes(body[: len(MAGIC)]) != MAGIC:
-        raise FormatError(
-            "not a deletion vector",
-            kind="deletion-vector-magic",
-            field="magic",
-            found=bytes(body[: len(MAGIC)]).hex(),
-            expected=MAGIC.hex(),
-        )
-
-
-def _check_crc(view: memoryview, body: memoryview) -> None:
-    (stored,) = struct.unpack(">I", view[-_CRC_BYTES:])
-    actual = zlib.crc32(body)
-    if stored != actual:
-        raise FormatError(
-            "deletion vector checksum does not match its bytes",
-            kind="deletion-vector-crc",
-            field="crc",
-            found=f"{actual:#010x}",
-            expected=f"{stored:#010x}",
-        )
-
-
-def _bitmap(data: memoryview) -> BitMap:
-    try:
-        return BitMap.deserialize(bytes(data))
-    except ValueError as e:
-        raise FormatError("bad Roaring bitmap", kind="roaring", field="bitmap", found=str(e)) from e
+        raise _bad_input("position out of range", low if low < 0 else high)
 
 
 def _unpack_from(fmt: str, view: memoryview, at: int, field: str) -> int:
     try:
         value: int = struct.unpack_from(fmt, view, at)[0]
     except struct.error as e:
-        raise FormatError(
-            "truncated deletion vector",
-            kind="deletion-vector-length",
-            field=field,
-            found=f"{max(len(view) - at, 0)} bytes",
-            expected=f"{struct.calcsize(fmt)} bytes",
-        ) from e
+        found, expected = f"{max(len(view) - at, 0)} bytes", f"{struct.calcsize(fmt)} bytes"
+        raise _bad("truncated deletion vector", field, found, expected, kind="length") from e
     return value
+
+
+def _bad(message: str, field: str | None, found: Any, expected: Any, *, kind: str) -> FormatError:
+    return FormatError(message, kind=f"deletion-vector-{kind}", field=field, found=found, expected=expected)
+
+
+def _bad_input(message: str, found: Any, expected: str = f"0 .. {MAX_POSITION}") -> InvalidInputError:
+    return InvalidInputError(message, kind="position", found=found, expected=expected)

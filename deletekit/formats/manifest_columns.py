@@ -6,37 +6,46 @@ Spec: "Manifests", https://iceberg.apache.org/spec/#manifests
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
-from deletekit.formats.lazy_file import SCALARS, LazyDataFile, LazyDeleteFile, MetricsOfRow, lazy_file
+from deletekit.formats.avro_columns import Columns
+from deletekit.formats.content_file import (
+    METRIC_MAPS,
+    ContentFile,
+    DataFile,
+    DeleteFile,
+    EntryStatus,
+    FileContent,
+    ManifestEntry,
+)
+from deletekit.formats.manifest_schema import OPTIONAL_DATA_FILE
 
 Rows = npt.NDArray[np.int64]
 Column: TypeAlias = pa.Array | list[Any]
 """One field of all entries: an Arrow array, or for a few entries a list. Null and None mean absent."""
 
-OPTIONAL = (
-    "sort_order_id",
-    "first_row_id",
-    "referenced_data_file",
-    "content_offset",
-    "content_size_in_bytes",
-    "key_metadata",
-    "split_offsets",
-    "equality_ids",
-)
-"""Fields of a file that may be absent and are no metrics."""
+MetricMaps = dict[str, dict[int, Any] | None]
+"""The metric maps of one file by name; None where nothing was collected."""
+MetricsOfRow = Callable[[int], MetricMaps]
+"""Gives the metric maps of the file in a row of a manifest."""
+
 _STATUS = tuple(sorted(EntryStatus))
 _CONTENT = tuple(sorted(FileContent))
 _AT_ONCE = 1024
 # For no more rows than these, one value after the other is faster than Arrow's `take`.
 _FEW = 16
+_SCALARS: dict[type[ContentFile], tuple[str, ...]] = {
+    kind: tuple(f.name for f in fields(kind) if f.name not in METRIC_MAPS) for kind in (DataFile, DeleteFile)
+}
+_set = object.__setattr__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -111,28 +120,30 @@ class ManifestColumns:
             for row in rows:
                 yield from self._made(np.array([row]))
             return
-        kind, names = (LazyDataFile, SCALARS[DataFile]) if is_data.all() else (LazyDeleteFile, SCALARS[DeleteFile])
+        kind = DataFile if is_data.all() else DeleteFile
         entries = zip(
             rows.tolist(),
             self.status[rows].tolist(),
             self.values(rows, "snapshot_id"),
             self.values(rows, "sequence_number"),
             self.values(rows, "file_sequence_number"),
-            zip(*(self.values(rows, name) for name in names), strict=True),
+            zip(*(self.values(rows, name) for name in _SCALARS[kind]), strict=True),
             strict=True,
         )
         for row, status, snapshot_id, number, file_number, scalars in entries:
+            file: Any = object.__new__(_LAZY[kind])
+            _set(file, "_source", (self.metrics, row, scalars))
             yield ManifestEntry(
                 status=_STATUS[status],
                 snapshot_id=snapshot_id,
                 sequence_number=number,
                 file_sequence_number=file_number,
-                data_file=lazy_file(kind, self.metrics, row, scalars),
+                data_file=file,
             )
 
     def values(self, rows: Rows, name: str) -> list[Any]:
         """Return a field of the entries or of their files as Python values."""
-        if name in OPTIONAL or name in self.optional:
+        if name in OPTIONAL_DATA_FILE or name in self.optional:
             return _python(self.optional.get(name), rows)
         if name == "spec_id":
             return [self.spec_id] * len(rows)
@@ -203,3 +214,104 @@ def _to_pylist(array: pa.Array) -> list[Any]:
     if pa.types.is_integer(array.type) and not array.null_count:
         return array.to_numpy().tolist()  # type: ignore[no-any-return]
     return array.to_pylist()  # type: ignore[no-any-return]
+
+
+# --- files that are filled in when they are asked for -----------------------------------------------------------------
+
+
+class _Lazy:
+    """A mixin that fills the empty slots of the dataclass behind it.
+
+    A lazy file equals its `DataFile` or `DeleteFile` in all that can be seen: fields, equality, hash, repr, pickle.
+    `_source` is the metrics of the manifest, the row of the file, and its `_SCALARS`.
+    """
+
+    __slots__ = ()
+    _base: type[ContentFile]
+    _source: tuple[MetricsOfRow, int, tuple[Any, ...]]
+
+    def __getattr__(self, name: str) -> Any:  # only called for a slot that is empty
+        if name in METRIC_MAPS:
+            metrics, row, _ = self._source
+            for key, value in metrics(row).items():
+                _set(self, key, value)
+        elif name in _SCALARS[self._base]:
+            for key, value in zip(_SCALARS[self._base], self._source[2], strict=True):
+                _set(self, key, value)
+        else:
+            raise AttributeError(name)
+        return object.__getattribute__(self, name)
+
+    def _plain(self) -> ContentFile:
+        """Return the same file with every field filled in."""
+        return self._base(**_fields(self))
+
+    def __eq__(self, other: object) -> bool:
+        return _fields(self) == _fields(other) if isinstance(other, self._base) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._plain())
+
+    def __repr__(self) -> str:
+        return repr(self._plain())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(self._base, **_fields(self)), ()
+
+
+def _fields(file: Any) -> dict[str, Any]:
+    return {f.name: getattr(file, f.name) for f in fields(file)}
+
+
+class LazyDataFile(_Lazy, DataFile):
+    """A `DataFile` that is row `row` of a manifest."""
+
+    __slots__ = ("_source",)
+    _base = DataFile
+
+
+class LazyDeleteFile(_Lazy, DeleteFile):
+    """A `DeleteFile` that is row `row` of a manifest."""
+
+    __slots__ = ("_source",)
+    _base = DeleteFile
+
+
+_LAZY: dict[type[ContentFile], type[_Lazy]] = {DataFile: LazyDataFile, DeleteFile: LazyDeleteFile}
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedMetrics:
+    """Metrics that `decode` gives as columns, by the spec's names, when they are asked for."""
+
+    decode: Callable[[], Columns]
+    cache: MetricsCache
+
+    def __call__(self, row: int) -> MetricMaps:
+        columns = self.cache.columns(self.decode)
+        return {name: _map(columns.get(("data_file", name)), row) for name in METRIC_MAPS}
+
+
+class MetricsCache:
+    """The metric columns of the manifests that were asked for last."""
+
+    def __init__(self, most: int = 4) -> None:
+        self._most = most
+        self._kept = lru_cache(maxsize=most)(lambda decode: decode())
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MetricsCache, (self._most,)  # a copy in another process decodes again
+
+    def columns(self, decode: Callable[[], Columns]) -> Columns:
+        """Return the columns of one manifest, decoding them unless they are kept."""
+        with self._lock:
+            kept: Columns = self._kept(decode)
+        return kept
+
+
+def _map(column: pa.Array | None, row: int) -> dict[int, Any] | None:
+    if column is None or not column[row].is_valid:
+        return None
+    items = column[row].values
+    return dict(zip(items.field(0).to_pylist(), items.field(1).to_pylist(), strict=True)) or None

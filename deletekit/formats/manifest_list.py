@@ -4,10 +4,8 @@ Fields are found by id, so `added_data_files_count` of older writers is `added_f
 Spec: "Manifest Lists", https://iceberg.apache.org/spec/#manifest-lists
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from enum import IntEnum
 from typing import Any
 
@@ -19,6 +17,7 @@ _SCHEMA = manifest_file_schema(3)
 _SUMMARY_SCHEMA = next(f["type"][1]["items"] for f in _SCHEMA["fields"] if f["name"] == "partitions")
 _REQUIRED = ("manifest_path", "manifest_length")
 _COUNTS = tuple(f["name"] for f in _SCHEMA["fields"] if f["name"].endswith("_count"))
+_ZERO_IF_ABSENT = ("partition_spec_id", "sequence_number", "min_sequence_number", "added_snapshot_id")
 _NEVER_NEGATIVE = ("manifest_length", "sequence_number", "min_sequence_number", "first_row_id", *_COUNTS)
 
 
@@ -69,19 +68,20 @@ class ManifestFile:
 def read_manifest_list(data: bytes) -> tuple[ManifestFile, ...]:
     """Decode a manifest list of format version 1 to 3. Raises FormatError, for a later version too."""
     container = read_container(data, distinct=True)
-    _check_version(container.metadata.get("format-version", "1"))
+    version = container.metadata.get("format-version", "1")
+    if version not in ("1", "2", "3"):
+        message = "unsupported manifest list format version"
+        raise _bad("format-version", version, "1, 2 or 3", message=message, kind="format-version")
     try:
         names = spec_names(container.schema, _SCHEMA, "manifest-list")
         for required in _REQUIRED:
             if required not in names.values():
-                raise FormatError(
-                    "not a manifest list", kind="manifest-list", field=required, expected="a manifest_file record"
-                )
-        _check_summaries(container.schema, names)
+                raise _bad(required, None, "a manifest_file record", message="not a manifest list")
+        for field in container.schema["fields"]:
+            if names[field["name"]] == "partitions":
+                spec_names(record_of(field["type"])["items"], _SUMMARY_SCHEMA, "manifest-list")
     except (StopIteration, KeyError, TypeError, AttributeError) as e:
-        raise FormatError(
-            "not a manifest list", kind="manifest-list", field="avro.schema", found=container.schema
-        ) from e
+        raise _bad("avro.schema", container.schema, None, message="not a manifest list") from e
     return tuple(_manifest_file({names[k]: v for k, v in record.items()}) for record in container)
 
 
@@ -114,24 +114,6 @@ def write_manifest_list(
     return write_container(manifest_file_schema(format_version), records, metadata, codec)
 
 
-def _check_version(text: str) -> None:
-    if text not in ("1", "2", "3"):
-        raise FormatError(
-            "unsupported manifest list format version",
-            kind="format-version",
-            field="format-version",
-            found=text,
-            expected="1, 2 or 3",
-        )
-
-
-def _check_summaries(schema: Any, names: Mapping[str, str]) -> None:
-    """Raise FormatError where a field of the partition summaries has another type than the spec's."""
-    for field in schema["fields"]:
-        if names[field["name"]] == "partitions":
-            spec_names(record_of(field["type"])["items"], _SUMMARY_SCHEMA, "manifest-list")
-
-
 def _manifest_file(raw: dict[str, Any]) -> ManifestFile:
     for name in _REQUIRED:
         if raw.get(name) is None:
@@ -142,45 +124,30 @@ def _manifest_file(raw: dict[str, Any]) -> ManifestFile:
     content = raw.get("content") or 0
     if content not in (ManifestContent.DATA, ManifestContent.DELETES):
         raise _bad("content", content, "0 or 1")
-    partitions = raw.get("partitions")
-    return ManifestFile(
-        manifest_path=raw["manifest_path"],
-        manifest_length=raw["manifest_length"],
-        partition_spec_id=raw.get("partition_spec_id") or 0,
-        content=ManifestContent(content),
-        sequence_number=raw.get("sequence_number") or 0,
-        min_sequence_number=raw.get("min_sequence_number") or 0,
-        added_snapshot_id=raw.get("added_snapshot_id") or 0,
-        **{name: raw.get(name) for name in _COUNTS},
-        partitions=None if partitions is None else tuple(_summary(p) for p in partitions),
-        key_metadata=raw.get("key_metadata"),
-        first_row_id=raw.get("first_row_id"),
-    )
-
-
-def _bad(name: str, found: Any, expected: str) -> FormatError:
-    return FormatError("bad manifest list row", kind="manifest-list", field=name, found=found, expected=expected)
+    values: dict[str, Any] = {f.name: raw.get(f.name) for f in fields(ManifestFile)}
+    values |= {name: values[name] or 0 for name in _ZERO_IF_ABSENT} | {"content": ManifestContent(content)}
+    if values["partitions"] is not None:
+        values["partitions"] = tuple(_summary(p) for p in values["partitions"])
+    return ManifestFile(**values)
 
 
 def _summary(raw: dict[str, Any]) -> FieldSummary:
     if raw.get("contains_null") is None:
         raise _bad("contains_null", "null", "a value")
-    return FieldSummary(
-        contains_null=raw["contains_null"],
-        contains_nan=raw.get("contains_nan"),
-        lower_bound=raw.get("lower_bound"),
-        upper_bound=raw.get("upper_bound"),
-    )
+    values: dict[str, Any] = {f.name: raw.get(f.name) for f in fields(FieldSummary)}
+    return FieldSummary(**values)
+
+
+def _bad(
+    name: str, found: Any, expected: str | None, *, message: str = "bad manifest list row", kind: str = "manifest-list"
+) -> FormatError:
+    return FormatError(message, kind=kind, field=name, found=found, expected=expected)
 
 
 def _record(m: ManifestFile, version: int) -> dict[str, Any]:
-    names = [f["name"] for f in manifest_file_schema(version)["fields"]]
-    record = {name: getattr(m, name) for name in names}
-    if version >= 2:
-        record["content"] = int(m.content)
-        for name in names:
-            if name.endswith("_count") and record[name] is None:
-                record[name] = 0
+    record = asdict(m)
     if m.partitions is not None:
-        record["partitions"] = [asdict(summary) for summary in m.partitions]
+        record["partitions"] = list(record["partitions"])  # fastavro takes a tuple for a union's branch and value
+    if version >= 2:
+        record |= {name: record[name] or 0 for name in ("content", *_COUNTS)}
     return record

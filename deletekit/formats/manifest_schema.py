@@ -10,17 +10,16 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from deletekit.errors import FormatError, UnsupportedError
 from deletekit.formats.avro import field_ids_by_name
 from deletekit.formats.avro_schema import check_types
+from deletekit.formats.content_file import METRIC_MAPS
+from deletekit.formats.decimals import decimal_size
 
 PartitionFieldType = tuple[int, str, str]
 """(field id, name, Iceberg primitive type string) of one partition field."""
-
-REQUIRED_DATA_FILE = ("file_path", "file_format", "record_count", "file_size_in_bytes")
-"""The fields of `data_file` that a manifest of every format version has."""
 
 _PRIMITIVES: dict[str, Any] = {
     "boolean": "boolean",
@@ -41,191 +40,152 @@ _PRIMITIVES: dict[str, Any] = {
 }
 
 
-def _primitive(iceberg_type: str) -> Any:
-    if iceberg_type.startswith("fixed"):
-        # Java reads and writes these with a length in front, against Avro and the schema beside them
-        # (apache/iceberg#17501): no bytes are right for everyone.
-        raise UnsupportedError(
-            "partition values of type fixed cannot be written", kind="partition-type", found=iceberg_type
-        )
-    if match := re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", iceberg_type):
-        precision, scale = int(match.group(1)), int(match.group(2))
-        return {
-            "type": "fixed",
-            "name": f"decimal_{precision}_{scale}",
-            "size": _decimal_bytes(precision),
-            "logicalType": "decimal",
-            "precision": precision,
-            "scale": scale,
-        }
-    if iceberg_type not in _PRIMITIVES:
-        raise FormatError(
-            "not a partition type", kind="partition-type", found=iceberg_type, expected="a primitive type"
-        )
-    return _PRIMITIVES[iceberg_type]
+class _Field(NamedTuple):
+    """A field of a record, and the format versions that have it."""
+
+    field_id: int
+    name: str
+    type: Any
+    required_since: int = 99
+    since: int = 1
+    until: int = 3
 
 
-def _decimal_bytes(precision: int) -> int:
-    """Return the bytes of the smallest fixed that holds `precision` digits (Java TypeUtil.decimalRequiredBytes)."""
-    return int((10**precision - 1).bit_length() + 8) // 8
+def _map(key_id: int, value_id: int, value_type: Any) -> dict[str, Any]:
+    parts = (_Field(key_id, "key", "int", 1), _Field(value_id, "value", value_type, 1))
+    return {"type": "array", "items": _record(f"k{key_id}_v{value_id}", parts, 3), "logicalType": "map"}
 
 
-def _field(field_id: int, name: str, avro_type: Any, *, required: bool = False) -> dict[str, Any]:
-    if required:
-        return {"name": name, "type": avro_type, "field-id": field_id}
-    return {"name": name, "type": ["null", avro_type], "default": None, "field-id": field_id}
+def _list(element_id: int, element: Any) -> dict[str, Any]:
+    return {"type": "array", "items": element, "element-id": element_id}
 
 
-def _map(field_id: int, name: str, key_id: int, value_id: int, value_type: Any) -> dict[str, Any]:
-    item = {
-        "type": "record",
-        "name": f"k{key_id}_v{value_id}",
-        "fields": [_field(key_id, "key", "int", required=True), _field(value_id, "value", value_type, required=True)],
-    }
-    return _field(field_id, name, {"type": "array", "items": item, "logicalType": "map"})
+def _record(name: str, fields: Sequence[_Field], version: int) -> dict[str, Any]:
+    """Return a record with the fields of one format version."""
+    avro: list[dict[str, Any]] = []
+    for f in fields:
+        if f.since <= version <= f.until:
+            optional = {} if version >= f.required_since else {"type": ["null", f.type], "default": None}
+            avro.append({"name": f.name, "type": f.type, **optional, "field-id": f.field_id})
+    return {"type": "record", "name": name, "fields": avro}
 
 
-def _list(field_id: int, name: str, element_id: int, element: str) -> dict[str, Any]:
-    return _field(field_id, name, {"type": "array", "items": element, "element-id": element_id})
+_ENTRY = (
+    _Field(0, "status", "int", required_since=1),
+    _Field(1, "snapshot_id", "long"),
+    _Field(3, "sequence_number", "long", since=2),
+    _Field(4, "file_sequence_number", "long", since=2),
+)
+_DATA_FILE = (
+    _Field(134, "content", "int", required_since=2, since=2),
+    _Field(100, "file_path", "string", required_since=1),
+    _Field(101, "file_format", "string", required_since=1),
+    _Field(102, "partition", {"type": "record", "name": "r102", "fields": []}, required_since=1),
+    _Field(103, "record_count", "long", required_since=1),
+    _Field(104, "file_size_in_bytes", "long", required_since=1),
+    _Field(105, "block_size_in_bytes", "long", required_since=1, until=1),
+    _Field(108, "column_sizes", _map(117, 118, "long")),
+    _Field(109, "value_counts", _map(119, 120, "long")),
+    _Field(110, "null_value_counts", _map(121, 122, "long")),
+    _Field(137, "nan_value_counts", _map(138, 139, "long")),
+    _Field(125, "lower_bounds", _map(126, 127, "bytes")),
+    _Field(128, "upper_bounds", _map(129, 130, "bytes")),
+    _Field(131, "key_metadata", "bytes"),
+    _Field(132, "split_offsets", _list(133, "long")),
+    _Field(135, "equality_ids", _list(136, "int"), since=2),
+    _Field(140, "sort_order_id", "int"),
+    _Field(142, "first_row_id", "long", since=3),
+    _Field(143, "referenced_data_file", "string", since=2),
+    _Field(144, "content_offset", "long", since=3),
+    _Field(145, "content_size_in_bytes", "long", since=3),
+)
+_SUMMARY = (
+    _Field(509, "contains_null", "boolean", required_since=1),
+    _Field(518, "contains_nan", "boolean"),
+    _Field(510, "lower_bound", "bytes"),
+    _Field(511, "upper_bound", "bytes"),
+)
+_SUMMARIES = _Field(507, "partitions", _list(508, _record("r508", _SUMMARY, 3)))
+_MANIFEST_FILE = (
+    _Field(500, "manifest_path", "string", required_since=1),
+    _Field(501, "manifest_length", "long", required_since=1),
+    _Field(502, "partition_spec_id", "int", required_since=1),
+    _Field(517, "content", "int", required_since=2, since=2),
+    _Field(515, "sequence_number", "long", required_since=2, since=2),
+    _Field(516, "min_sequence_number", "long", required_since=2, since=2),
+    _Field(503, "added_snapshot_id", "long", required_since=1),
+    _Field(504, "added_files_count", "int", required_since=2),
+    _Field(505, "existing_files_count", "int", required_since=2),
+    _Field(506, "deleted_files_count", "int", required_since=2),
+    _SUMMARIES._replace(until=1),
+    _Field(512, "added_rows_count", "long", required_since=2),
+    _Field(513, "existing_rows_count", "long", required_since=2),
+    _Field(514, "deleted_rows_count", "long", required_since=2),
+    _SUMMARIES._replace(since=2),
+    _Field(519, "key_metadata", "bytes"),
+    _Field(520, "first_row_id", "long", since=3),
+)
 
-
-def _partition(fields: Sequence[PartitionFieldType]) -> dict[str, Any]:
-    seen: set[str] = set()
-    avro_fields = []
-    for field_id, name, iceberg_type in fields:
-        avro_type = _primitive(iceberg_type)
-        if isinstance(avro_type, dict) and avro_type.get("type") == "fixed":
-            # Avro defines a named type once; later fields refer to it by name.
-            repeated = avro_type["name"] in seen
-            seen.add(avro_type["name"])
-            avro_type = avro_type["name"] if repeated else avro_type
-        avro_name = _avro_name(name)
-        field: dict[str, Any] = {
-            "name": avro_name,
-            "type": "null" if avro_type == "null" else ["null", avro_type],
-            "default": None,
-        }
-        field["field-id"] = field_id
-        if avro_name != name:
-            field["iceberg-field-name"] = name
-        avro_fields.append(field)
-    return {"type": "record", "name": "r102", "fields": avro_fields}
-
-
-def _avro_name(name: str) -> str:
-    """Write `_x2D` for characters that Avro forbids, as Java's AvroSchemaUtil.makeCompatibleName does."""
-    first = name[:1]
-    out = first if re.fullmatch(r"[A-Za-z_]", first) else ("_" + first if first.isdigit() else _escape(first))
-    return out + "".join(c if re.fullmatch(r"[A-Za-z0-9_]", c) else _escape(c) for c in name[1:])
-
-
-def _escape(char: str) -> str:
-    return f"_x{ord(char):X}" if char else "_"
-
-
-def _metrics() -> list[dict[str, Any]]:
-    return [
-        _map(108, "column_sizes", 117, 118, "long"),
-        _map(109, "value_counts", 119, 120, "long"),
-        _map(110, "null_value_counts", 121, 122, "long"),
-        _map(137, "nan_value_counts", 138, 139, "long"),
-        _map(125, "lower_bounds", 126, 127, "bytes"),
-        _map(128, "upper_bounds", 129, 130, "bytes"),
-        _field(131, "key_metadata", "bytes"),
-        _list(132, "split_offsets", 133, "long"),
-    ]
-
-
-def _data_file(version: int, partition: Sequence[PartitionFieldType]) -> dict[str, Any]:
-    head = [
-        _field(100, "file_path", "string", required=True),
-        _field(101, "file_format", "string", required=True),
-        _field(102, "partition", _partition(partition), required=True),
-        _field(103, "record_count", "long", required=True),
-        _field(104, "file_size_in_bytes", "long", required=True),
-    ]
-    sort_order = _field(140, "sort_order_id", "int")
-    if version == 1:
-        fields = [*head, _field(105, "block_size_in_bytes", "long", required=True), *_metrics(), sort_order]
-    else:
-        fields = [
-            _field(134, "content", "int", required=True),
-            *head,
-            *_metrics(),
-            _list(135, "equality_ids", 136, "int"),
-        ]
-        fields.append(sort_order)
-        if version >= 3:
-            fields.append(_field(142, "first_row_id", "long"))
-        fields.append(_field(143, "referenced_data_file", "string"))
-        if version >= 3:
-            fields += [_field(144, "content_offset", "long"), _field(145, "content_size_in_bytes", "long")]
-    return {"type": "record", "name": "r2", "fields": fields}
+REQUIRED_DATA_FILE = ("file_path", "file_format", "record_count", "file_size_in_bytes")
+"""The fields of `data_file` that a manifest of every format version has."""
+OPTIONAL_DATA_FILE = tuple(f.name for f in _DATA_FILE if f.required_since > 3 and f.name not in METRIC_MAPS)
+"""The fields of `data_file` that may be absent and are no metrics."""
 
 
 def manifest_entry_schema(version: int, partition: Sequence[PartitionFieldType]) -> dict[str, Any]:
     """Return the `manifest_entry` record of a manifest, for one partition spec."""
-    data_file = _field(2, "data_file", _data_file(version, partition), required=True)
-    status = _field(0, "status", "int", required=True)
-    if version == 1:
-        fields = [status, _field(1, "snapshot_id", "long"), data_file]
-    else:
-        fields = [
-            status,
-            _field(1, "snapshot_id", "long"),
-            _field(3, "sequence_number", "long"),
-            _field(4, "file_sequence_number", "long"),
-            data_file,
-        ]
-    return {"type": "record", "name": "manifest_entry", "fields": fields}
-
-
-def _field_summary() -> dict[str, Any]:
-    summary = {
-        "type": "record",
-        "name": "r508",
-        "fields": [
-            _field(509, "contains_null", "boolean", required=True),
-            _field(518, "contains_nan", "boolean"),
-            _field(510, "lower_bound", "bytes"),
-            _field(511, "upper_bound", "bytes"),
-        ],
-    }
-    return _field(507, "partitions", {"type": "array", "items": summary, "element-id": 508})
+    data_file = _record("r2", _DATA_FILE, version)
+    next(f for f in data_file["fields"] if f["name"] == "partition")["type"] = _partition(partition)
+    return _record("manifest_entry", (*_ENTRY, _Field(2, "data_file", data_file, required_since=1)), version)
 
 
 def manifest_file_schema(version: int) -> dict[str, Any]:
     """Return the `manifest_file` record of a manifest list."""
-    required = version >= 2
-    counts = [
-        _field(504, "added_files_count", "int", required=required),
-        _field(505, "existing_files_count", "int", required=required),
-        _field(506, "deleted_files_count", "int", required=required),
-    ]
-    rows = [
-        _field(512, "added_rows_count", "long", required=required),
-        _field(513, "existing_rows_count", "long", required=required),
-        _field(514, "deleted_rows_count", "long", required=required),
-    ]
-    head = [
-        _field(500, "manifest_path", "string", required=True),
-        _field(501, "manifest_length", "long", required=True),
-        _field(502, "partition_spec_id", "int", required=True),
-    ]
-    added = _field(503, "added_snapshot_id", "long", required=True)
-    key_metadata = _field(519, "key_metadata", "bytes")
-    if version == 1:
-        fields = [*head, added, *counts, _field_summary(), *rows, key_metadata]
-    else:
-        sequence = [
-            _field(517, "content", "int", required=True),
-            _field(515, "sequence_number", "long", required=True),
-            _field(516, "min_sequence_number", "long", required=True),
-        ]
-        fields = [*head, *sequence, added, *counts, *rows, _field_summary(), key_metadata]
-        if version >= 3:
-            fields.append(_field(520, "first_row_id", "long"))
-    return {"type": "record", "name": "manifest_file", "fields": fields}
+    return _record("manifest_file", _MANIFEST_FILE, version)
+
+
+# --- partition values -------------------------------------------------------------------------------------------------
+
+
+def _partition(fields: Sequence[PartitionFieldType]) -> dict[str, Any]:
+    seen: set[str] = set()
+    avro = []
+    for field_id, name, iceberg_type in fields:
+        kind = _primitive(iceberg_type)
+        if isinstance(kind, dict) and kind["type"] == "fixed":
+            # Avro defines a named type once; later fields refer to it by name.
+            defined = kind["name"]
+            kind = defined if defined in seen else kind
+            seen.add(defined)
+        field = {"name": avro_name(name), "type": kind if kind == "null" else ["null", kind], "default": None}
+        real_name = {} if field["name"] == name else {"iceberg-field-name": name}
+        avro.append({**field, "field-id": field_id, **real_name})
+    return {"type": "record", "name": "r102", "fields": avro}
+
+
+def _primitive(iceberg_type: str) -> Any:
+    if iceberg_type.startswith("fixed"):
+        # Java reads and writes these with a length in front, against Avro and the schema beside them
+        # (apache/iceberg#17501): no bytes are right for everyone.
+        message = "partition values of type fixed cannot be written"
+        raise UnsupportedError(message, kind="partition-type", found=iceberg_type)
+    if match := re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", iceberg_type):
+        precision, scale = int(match.group(1)), int(match.group(2))
+        fixed = {"type": "fixed", "name": f"decimal_{precision}_{scale}", "size": decimal_size(precision)}
+        return {**fixed, "logicalType": "decimal", "precision": precision, "scale": scale}
+    if iceberg_type not in _PRIMITIVES:
+        message = "not a partition type"
+        raise FormatError(message, kind="partition-type", found=iceberg_type, expected="a primitive type")
+    return _PRIMITIVES[iceberg_type]
+
+
+def avro_name(name: str) -> str:
+    """Write `_x2D` for characters that Avro forbids, as Java's AvroSchemaUtil.makeCompatibleName does."""
+    allowed = re.sub(r"[^A-Za-z0-9_]", lambda found: f"_x{ord(found[0]):X}", name)
+    return allowed if re.match(r"[A-Za-z_]", allowed) else f"_{allowed}"
+
+
+# --- what is stored ---------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=64)
@@ -294,4 +254,4 @@ def record_of(schema: Any) -> dict[str, Any]:
 
 
 _ENTRY_SCHEMA = manifest_entry_schema(3, ())
-_DATA_FILE_SCHEMA = _data_file(3, ())
+_DATA_FILE_SCHEMA = _record("r2", _DATA_FILE, 3)

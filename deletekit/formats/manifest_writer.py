@@ -3,8 +3,6 @@
 Spec: "Manifests", https://iceberg.apache.org/spec/#manifests
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -13,7 +11,7 @@ from typing import Any
 from deletekit.errors import FormatError
 from deletekit.formats.avro import write_container
 from deletekit.formats.content_file import METRIC_MAPS, DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
-from deletekit.formats.manifest_schema import PartitionFieldType, manifest_entry_schema
+from deletekit.formats.manifest_schema import PartitionFieldType, avro_name, manifest_entry_schema
 
 
 def write_manifest(
@@ -40,7 +38,9 @@ def write_manifest(
     """
     is_data = content == FileContent.DATA
     for entry in entries:
-        _check_writable(entry, is_data, spec_json, format_version)
+        for name, found, expected in _problems(entry, is_data, spec_json, format_version):
+            message, file = "manifest entry may not be written", entry.data_file.file_path
+            raise FormatError(message, kind="manifest-entry", file=file, field=name, found=found, expected=expected)
     metadata = {
         "schema": json.dumps(schema_json, separators=(",", ":")),
         "schema-id": str(schema_json.get("schema-id", 0)),
@@ -51,28 +51,9 @@ def write_manifest(
     if format_version >= 2:
         metadata["content"] = "data" if is_data else "deletes"
     avro_schema = manifest_entry_schema(format_version, partition_types)
-    names = _partition_names(avro_schema)
+    names = [avro_name(name) for _, name, _ in partition_types]
     records = (_record(e, format_version, names) for e in entries)
     return write_container(avro_schema, records, metadata, codec)
-
-
-def _partition_names(schema: Any) -> list[str]:
-    """Return the names of the partition fields in the Avro schema, in order."""
-    (data_file,) = (f["type"] for f in schema["fields"] if f["name"] == "data_file")
-    (partition,) = (f["type"] for f in data_file["fields"] if f["name"] == "partition")
-    return [f["name"] for f in partition["fields"]]
-
-
-def _check_writable(entry: ManifestEntry, is_data: bool, spec_json: Mapping[str, Any], version: int) -> None:
-    for name, found, expected in _problems(entry, is_data, spec_json, version):
-        raise FormatError(
-            "manifest entry may not be written",
-            kind="manifest-entry",
-            file=entry.data_file.file_path,
-            field=name,
-            found=found,
-            expected=expected,
-        )
 
 
 def _problems(

@@ -5,8 +5,6 @@ polars decodes large manifests and fastavro all others; both feed the same check
 Spec: "Manifests", "Sequence Number Inheritance", "First Row ID Inheritance", https://iceberg.apache.org/spec/#manifests
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,10 +25,24 @@ from deletekit.formats.content_file import (
     ManifestEntry,
     file_format_of,
 )
-from deletekit.formats.lazy_file import DecodedMetrics, MetricMaps, MetricsCache, MetricsOfRow
-from deletekit.formats.manifest_columns import OPTIONAL, Column, ManifestColumns, as_text, int64s, is_known
+from deletekit.formats.manifest_columns import (
+    Column,
+    DecodedMetrics,
+    ManifestColumns,
+    MetricMaps,
+    MetricsCache,
+    MetricsOfRow,
+    as_text,
+    int64s,
+    is_known,
+)
 from deletekit.formats.manifest_list import ManifestFile
-from deletekit.formats.manifest_schema import REQUIRED_DATA_FILE, StoredManifestSchema, stored_manifest_schema
+from deletekit.formats.manifest_schema import (
+    OPTIONAL_DATA_FILE,
+    REQUIRED_DATA_FILE,
+    StoredManifestSchema,
+    stored_manifest_schema,
+)
 
 Path = tuple[str, ...]
 """The spec's field names from the entry down; partition fields have their stored names."""
@@ -112,14 +124,9 @@ def inherit(manifest: Manifest, listed: ManifestFile, *, strict: bool = True) ->
     missing = ~(is_known(number, len(stored)) | inherits)
     if strict and missing.any():
         entry = stored.entry(int(np.flatnonzero(missing)[0]))
-        raise FormatError(
-            "only added entries inherit their sequence number",
-            kind="manifest-entry",
-            file=listed.manifest_path,
-            field="sequence_number",
-            found=f"null for {entry.data_file.file_path} with status {entry.status.name}",
-            expected="a number",
-        )
+        found = f"null for {entry.data_file.file_path} with status {entry.status.name}"
+        error = _bad("only added entries inherit their sequence number", "sequence_number", found, "a number")
+        raise error.in_file(listed.manifest_path)
     file_number = stored.optional.get("file_sequence_number")
     has_file_number = is_known(file_number, len(stored)) | inherits
     optional = {name: column for name, column in stored.optional.items() if name not in (*_INHERITED, "first_row_id")}
@@ -140,7 +147,7 @@ def columns_of(entries: Sequence[ManifestEntry], spec_id: int, partition_field_i
     """Return entries as the columns of one manifest. Raises FormatError for a value that the spec does not allow."""
     files = [e.data_file for e in entries]
     columns: dict[Path, Column] = {(name,): [getattr(e, name) for e in entries] for name in ("status", *_INHERITED)}
-    for name in ("content", *REQUIRED_DATA_FILE, *OPTIONAL):
+    for name in ("content", *REQUIRED_DATA_FILE, *OPTIONAL_DATA_FILE):
         columns["data_file", name] = [getattr(f, name, None) for f in files]
     partition = tuple(f.partition for f in files)
     stored = _Stored(columns, _own_codes(partition), partition, partial(_metrics_of_file, files))
@@ -154,13 +161,8 @@ def _row_ids(stored: ManifestColumns, first: int) -> pa.Array:
     inherits = ~known & stored.is_live & (stored.content == FileContent.DATA)
     counts = np.where(inherits, stored.record_count, 0)
     if float(counts.astype(np.float64).sum()) + first >= _MOST_ROWS:
-        raise FormatError(
-            "row ids leave 64 bits",
-            kind="manifest-entry",
-            field="record_count",
-            found=int(counts.max()),
-            expected="counts of rows that a table can hold",
-        )
+        expected = "counts of rows that a table can hold"
+        raise _bad("row ids leave 64 bits", "record_count", int(counts.max()), expected)
     ids = np.where(known, int64s(column, len(stored), 0), first + np.cumsum(counts) - counts)
     return pa.array(ids, mask=~(known | inherits))
 
@@ -184,17 +186,13 @@ def _by_polars(container: ContainerFile, schema: StoredManifestSchema, cache: Me
     if found is None or container.has_plain_fixed:
         return None
     names = {leaf.path: schema.spec_path(leaf.path) for leaf in found}
-    if any(
-        name[:2] == ("data_file", "partition") and leaf.kind in ("list", "map")
-        for name, leaf in zip(names.values(), found, strict=True)
-    ):
+    lists = [names[leaf.path] for leaf in found if leaf.kind in ("list", "map")]
+    if any(name[:2] == ("data_file", "partition") for name in lists) or len(set(names.values())) < len(names):
         return None
     metrics = {path for path, name in names.items() if name in _METRIC_PATHS}
-    if len(set(names.values())) < len(names):
-        return None
     wanted = names.keys() - metrics
     decoded = read_columns(container, found, wanted)
-    if decoded is None or any(decoded.get(path) is None for path in wanted):
+    if decoded is None:
         return None
 
     def decode_metrics() -> Columns:
@@ -246,7 +244,7 @@ def _of_records(records: Sequence[Mapping[str, Any]], schema: StoredManifestSche
     columns: dict[Path, Column] = {(name,): [r[own] for r in records] for own, name in schema.entry_names.items()}
     files: Any = columns.pop(("data_file",))
     if None in files:
-        raise _lacks("manifest entry lacks a field", "data_file")
+        raise _lacks("manifest entry", "data_file")
     for own, name in schema.file_names.items():
         if name not in METRIC_MAPS:
             columns["data_file", name] = [f[own] for f in files]
@@ -258,9 +256,7 @@ def _of_records(records: Sequence[Mapping[str, Any]], schema: StoredManifestSche
     for values in partition:
         for name, value in zip(schema.partition_names, values, strict=True):
             if isinstance(value, dict | list):
-                raise FormatError(
-                    "bad partition value", kind="manifest-entry", field=name, found=value, expected="a primitive value"
-                )
+                raise _bad("bad partition value", name, value, "a primitive value")
     metric_names = {name: own for own, name in schema.file_names.items() if name in METRIC_MAPS}
     return _Stored(columns, _own_codes(partition), partition, partial(_metrics_of_record, files, metric_names))
 
@@ -290,13 +286,13 @@ def _checked(stored: _Stored, spec_id: int, partition_field_ids: tuple[int, ...]
     required = {"status": columns["status",], **{name: file[name] for name in REQUIRED_DATA_FILE}}
     for name, column in required.items():
         if not is_known(column, rows).all():
-            raise _lacks("manifest entry lacks a field", name)
+            raise _lacks("manifest entry", name)
     numbers = {name: int64s(file[name], rows, 0) for name in _NEVER_NEGATIVE if name in file}
     for name, values in numbers.items():
         if rows and values.min() < 0:
-            raise FormatError("bad count", kind="manifest-entry", field=name, found=int(values.min()), expected=">= 0")
+            raise _bad("bad count", name, int(values.min()), ">= 0")
     format_code, formats = _formats(file["file_format"])
-    optional = {name: file[name] for name in OPTIONAL if name in file}
+    optional = {name: file[name] for name in OPTIONAL_DATA_FILE if name in file}
     found = ManifestColumns(
         spec_id=spec_id,
         partition_field_ids=partition_field_ids,
@@ -325,56 +321,43 @@ def _check_deletes(found: ManifestColumns) -> None:
     vectors = found.is_vector
     for name in _VECTOR_FIELDS if vectors.any() else ():
         if not is_known(found.optional.get(name), len(found))[vectors].all():
-            raise _lacks("deletion vector lacks a field", name)
+            raise _lacks("deletion vector", name)
     equality = np.flatnonzero(found.content == FileContent.EQUALITY_DELETES)
     if not all(found.values(equality, "equality_ids")):
-        raise _lacks("equality delete file lacks a field", "equality_ids")
+        raise _lacks("equality delete file", "equality_ids")
 
 
 def _formats(column: Column) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
     """Return a code for each row's file format, and the canonical names by code."""
-    if isinstance(column, list):
-        names = list(dict.fromkeys(column))
-        codes = np.array([names.index(name) for name in column], np.int32)
-    else:
-        encoded = column.dictionary_encode()
-        names, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int32)
-    return codes, tuple(map(file_format_of, names))
+    encoded = as_text(column).dictionary_encode()
+    names = encoded.dictionary.to_pylist()
+    return encoded.indices.to_numpy().astype(np.int32), tuple(map(file_format_of, names))
 
 
 def _enum(kind: type[EntryStatus | FileContent], name: str, values: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
     unknown = values[(values < 0) | (values >= len(kind))]
     if len(unknown):
-        raise FormatError(
-            "unknown value in manifest entry",
-            kind="manifest-entry",
-            field=name,
-            found=int(unknown[0]),
-            expected="0, 1 or 2",
-        )
+        raise _bad("unknown value in manifest entry", name, int(unknown[0]), "0, 1 or 2")
     return values.astype(np.int8)
-
-
-def _lacks(message: str, name: str) -> FormatError:
-    return FormatError(message, kind="manifest-entry", field=name, found="null", expected="a value")
 
 
 def _check_version(container: ContainerFile) -> None:
     version = _int_text(container.metadata.get("format-version", "1"), "format-version")
     if version not in (1, 2, 3):
-        raise FormatError(
-            "unsupported manifest format version",
-            kind="format-version",
-            field="format-version",
-            found=version,
-            expected="1, 2 or 3",
-        )
+        message = "unsupported manifest format version"
+        raise _bad(message, "format-version", version, "1, 2 or 3", kind="format-version")
 
 
 def _int_text(text: str, field: str) -> int:
     try:
         return int(text)
     except ValueError as e:
-        raise FormatError(
-            "bad manifest metadata", kind="manifest", field=field, found=text, expected="an integer"
-        ) from e
+        raise _bad("bad manifest metadata", field, text, "an integer", kind="manifest") from e
+
+
+def _lacks(what: str, name: str) -> FormatError:
+    return _bad(f"{what} lacks a field", name, "null", "a value")
+
+
+def _bad(message: str, field: str, found: Any, expected: str, *, kind: str = "manifest-entry") -> FormatError:
+    return FormatError(message, kind=kind, field=field, found=found, expected=expected)

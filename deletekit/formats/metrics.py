@@ -4,8 +4,6 @@ Metrics of delete files describe the deleted rows and are complete or absent.
 Spec: "Manifests" notes on bounds, "Binary single-value serialization", https://iceberg.apache.org/spec/#appendix-d-single-value-serialization
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +17,14 @@ from deletekit.errors import InvalidInputError
 from deletekit.formats.decimals import unscaled_value
 
 FIELD_ID_KEY = b"PARQUET:field_id"
+_PACKED = {
+    pa.bool_(): "<?",
+    pa.int32(): "<i",
+    pa.date32(): "<i",
+    pa.int64(): "<q",
+    pa.float32(): "<f",
+    pa.float64(): "<d",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +83,9 @@ def collect_metrics(table: pa.Table, mode_of: Callable[[int, str], MetricsMode])
     mode_of: (field id, dotted column name) -> mode.
     """
     metrics = Metrics()
-    for field_id, name, column in _leaves(table):
+    for field_id, name, stored, column in leaves(table, table.schema):
         mode = mode_of(field_id, name)
-        if not mode.counts:
+        if not mode.counts or pa.types.is_null(stored.type):
             continue
         metrics.value_counts[field_id] = len(column)
         metrics.null_value_counts[field_id] = column.null_count
@@ -94,16 +100,10 @@ def collect_metrics(table: pa.Table, mode_of: Callable[[int, str], MetricsMode])
 
 def single_value_bytes(value: Any, arrow_type: pa.DataType) -> bytes:
     """Serialise one non-null value; `value` is what Arrow stores (days, micros, text, bytes, Decimal)."""
-    if pa.types.is_boolean(arrow_type):
-        return b"\x01" if value else b"\x00"
-    if pa.types.is_int32(arrow_type) or pa.types.is_date32(arrow_type):
-        return struct.pack("<i", value)
-    if pa.types.is_int64(arrow_type) or pa.types.is_time64(arrow_type) or pa.types.is_timestamp(arrow_type):
+    if pa.types.is_time64(arrow_type) or pa.types.is_timestamp(arrow_type):
         return struct.pack("<q", value)
-    if pa.types.is_float32(arrow_type):
-        return struct.pack("<f", value)
-    if pa.types.is_float64(arrow_type):
-        return struct.pack("<d", value)
+    if arrow_type in _PACKED:
+        return struct.pack(_PACKED[arrow_type], value)
     if pa.types.is_decimal(arrow_type):
         unscaled = unscaled_value(value, arrow_type.scale)
         return unscaled.to_bytes((unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1, "big", signed=True)
@@ -114,8 +114,12 @@ def single_value_bytes(value: Any, arrow_type: pa.DataType) -> bytes:
     raise InvalidInputError("type has no single-value form", kind="metrics", found=str(arrow_type))
 
 
-def _leaves(table: pa.Table) -> Iterator[tuple[int, str, pa.ChunkedArray]]:
-    pending = [(f, f.name, table.column(i)) for i, f in enumerate(table.schema)]
+def leaves(table: pa.Table, schema: pa.Schema) -> Iterator[tuple[int, str, pa.Field, pa.ChunkedArray]]:
+    """Yield each column outside lists and maps that has a field id: the id, dotted name, Arrow field and column.
+
+    `schema` is that of `table`, with field ids.
+    """
+    pending = [(f, f.name, table.column(i)) for i, f in enumerate(schema)]
     while pending:
         arrow_field, name, column = pending.pop(0)
         kind = arrow_field.type
@@ -124,39 +128,37 @@ def _leaves(table: pa.Table) -> Iterator[tuple[int, str, pa.ChunkedArray]]:
             pending = [(c, f"{name}.{c.name}", pc.struct_field(column, i)) for i, c in enumerate(children)] + pending
             continue
         field_id = field_id_of(arrow_field)
-        if field_id is not None and not pa.types.is_nested(kind) and not pa.types.is_null(kind):
-            yield field_id, name, column
+        if field_id is not None and not pa.types.is_nested(kind):
+            yield field_id, name, arrow_field, column
 
 
 def _bounds(metrics: Metrics, field_id: int, column: pa.ChunkedArray, length: int | None) -> None:
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         return  # uuid: Java compares them signed, the spec unsigned (apache/iceberg#14216): bounds mislead one of them
-    if pa.types.is_fixed_size_binary(kind):
-        column = column.cast(pa.binary())
-    extremes = pc.min_max(_physical(column)).as_py()
+    extremes = pc.min_max(physical(column)).as_py()
     lower, upper = extremes["min"], extremes["max"]
     if pa.types.is_floating(kind):
         # -0.0 sorts before 0.0 in bounds, and Arrow's kernel treats them as equal.
         lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
-    low = _truncate_lower(lower, length)
-    high = upper_prefix(upper, length)
+    low = lower[:length] if isinstance(lower, str | bytes) else lower
     metrics.lower_bounds[field_id] = single_value_bytes(low, kind)
+    high = upper_prefix(upper, length)
     if high is not None:
         metrics.upper_bounds[field_id] = single_value_bytes(high, kind)
 
 
-def _physical(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def physical(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column as what its bounds are made of: days, microseconds and the bytes of a uuid or fixed."""
     kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        column = pa.chunked_array([c.storage for c in column.chunks], kind.storage_type)
+        kind = kind.storage_type
     if pa.types.is_date32(kind):
         return column.cast(pa.int32())
     if pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
         return column.cast(pa.int64())
-    return column
-
-
-def _truncate_lower(value: Any, length: int | None) -> Any:
-    return value[:length] if length is not None and isinstance(value, str | bytes) else value
+    return column.cast(pa.binary()) if pa.types.is_fixed_size_binary(kind) else column
 
 
 def upper_prefix(value: Any, length: int | None) -> Any:
@@ -181,16 +183,6 @@ def _next_bytes(head: bytes) -> bytes | None:
         if head[i] != 0xFF:
             return head[:i] + bytes((head[i] + 1,))
     return None
-
-
-def widen(bound: bytes, size: int, *, signed_int: bool) -> bytes:
-    """Return a bound that was stored before a type promotion in the new type's width (spec "Schema Evolution")."""
-    if len(bound) == size:
-        return bound
-    if signed_int:
-        return int.from_bytes(bound, "little", signed=True).to_bytes(size, "little", signed=True)
-    (value,) = struct.unpack("<f", bound)
-    return struct.pack("<d", value)
 
 
 def to_optional(values: Mapping[int, Any]) -> Mapping[int, Any] | None:

@@ -5,8 +5,6 @@ Arrow's ORC reader believes the postscript, the footer and the stripe footers. A
 Spec: https://orc.apache.org/specification/ORCv1/
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
@@ -49,9 +47,8 @@ def check_orc(source: BinaryIO) -> None:
     if stripes_end < len(_MAGIC):
         raise _bad("ORC footer does not fit the file", "footerLength", footer_length, f"<= {footer_end}")
     footer = _message(_section(_read(source, footer_end - footer_length, footer_length), codec, block))
-    types = [_message(t) for t in _messages(footer, 4)]
+    types, stripes = _messages(footer, 4), _messages(footer, 3)
     _check_types(types)
-    stripes = [_message(s) for s in _messages(footer, 3)]
     _check_stripes(stripes, stripes_end, _number(footer, 6))
     for stripe in stripes:
         start = _number(stripe, 1) + _number(stripe, 2) + _number(stripe, 3)
@@ -86,13 +83,13 @@ def _check_types(types: Sequence[Message]) -> None:
     """Check that the types are a tree in preorder, of bounded depth, with decimals that Arrow has."""
     if not types:
         raise _bad("ORC file without types", "types", "none", "a struct")
-    depths = [0] * len(types)
-    parents = [-1] * len(types)
+    depths, seen = [0] * len(types), {0}
     for i, kind in enumerate(types):
         for child in _packed(kind, 2):
-            if not i < child < len(types) or parents[child] != -1:
+            if not i < child < len(types) or child in seen:
                 raise _bad("ORC types are not a tree", "subtypes", child, f"{i + 1} .. {len(types) - 1}, each once")
-            parents[child], depths[child] = i, depths[i] + 1
+            seen.add(child)
+            depths[child] = depths[i] + 1
         if depths[i] > _MAX_DEPTH:
             raise _bad("ORC types are nested too deeply", "types", depths[i], f"<= {_MAX_DEPTH}")
         precision, scale = _number(kind, 5, bits=32), _number(kind, 6, bits=32)
@@ -101,7 +98,6 @@ def _check_types(types: Sequence[Message]) -> None:
 
 
 def _check_stripes(stripes: Sequence[Message], end: int, rows: int) -> None:
-    total = 0
     for stripe in stripes:
         offset, index, data, footer, count = (_number(stripe, i) for i in range(1, 6))
         if offset < len(_MAGIC) or offset + index + data + footer > end:
@@ -109,17 +105,16 @@ def _check_stripes(stripes: Sequence[Message], end: int, rows: int) -> None:
         if count > _MAX_ROWS_PER_BYTE * (index + data + footer):
             raise _bad("ORC stripe claims more rows than it has bytes for", "numberOfRows", count, "fewer rows")
         if count > _MAX_ROWS:
-            raise UnsupportedError(
-                "ORC stripe of too many rows", kind="orc", field="numberOfRows", found=count, expected=f"<= {_MAX_ROWS}"
-            )
-        total += count
+            message, expected = "ORC stripe of too many rows", f"<= {_MAX_ROWS}"
+            raise UnsupportedError(message, kind="orc", field="numberOfRows", found=count, expected=expected)
+    total = sum(_number(stripe, 5) for stripe in stripes)
     if total != rows:
         raise _bad("ORC stripes do not add up to the file's rows", "numberOfRows", rows, total)
 
 
 def _check_stripe_footer(footer: Message, stripe: Message, types: int) -> None:
     room = _number(stripe, 2) + _number(stripe, 3)
-    streams = [_message(s) for s in _messages(footer, 1)]
+    streams, encodings = _messages(footer, 1), _messages(footer, 2)
     taken = sum(_number(s, 3) for s in streams)
     if taken > room:
         raise _bad("ORC streams do not fit their stripe", "streams", f"{taken} bytes", f"<= {room} bytes")
@@ -128,14 +123,12 @@ def _check_stripe_footer(footer: Message, stripe: Message, types: int) -> None:
         raise _bad("ORC stream of no column", "streams", [column for column, _ in places], f"< {types}")
     if len(set(places)) < len(places):
         raise _bad("ORC column has two streams of one kind", "streams", places, "each once")
-    encodings = [_message(e) for e in _messages(footer, 2)]
     if len(encodings) != types:
         raise _bad("ORC stripe has another number of columns", "columns", len(encodings), types)
-    for encoding in encodings:
-        words = _number(encoding, 2, bits=32)
-        if words > min(_MAX_ROWS, _MAX_ROWS_PER_BYTE * room):
-            raise _bad("ORC dictionary is larger than its stripe", "dictionarySize", words, f"{room} bytes of words")
-    for zone in _messages(footer, 3):
+    words = max(_number(encoding, 2, bits=32) for encoding in encodings)
+    if words > min(_MAX_ROWS, _MAX_ROWS_PER_BYTE * room):
+        raise _bad("ORC dictionary is larger than its stripe", "dictionarySize", words, f"{room} bytes of words")
+    for zone in _strings(footer, 3):
         # liborc opens a file of this name in the directory of time zones.
         if not re.fullmatch(rb"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*", zone):
             raise _bad("bad ORC time zone", "writerTimezone", zone, "a name of the time zone database")
@@ -207,8 +200,12 @@ def _number(message: Message, field: int, default: int = 0, *, bits: int = 64) -
     return values[-1] & ((1 << bits) - 1) if values else default
 
 
-def _messages(message: Message, field: int) -> list[bytes]:
+def _strings(message: Message, field: int) -> list[bytes]:
     return [v for v in message.get(field, ()) if isinstance(v, bytes)]
+
+
+def _messages(message: Message, field: int) -> list[Message]:
+    return [_message(v) for v in _strings(message, field)]
 
 
 def _packed(message: Message, field: int) -> Iterator[int]:

@@ -3,16 +3,14 @@
 Spec: "Parquet", https://iceberg.apache.org/spec/#parquet
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deletekit.formats.hidden_nulls import without_hidden_nulls
 from deletekit.formats.metrics import field_id_of
 
 
@@ -64,32 +62,72 @@ def encode_parquet(table: pa.Table, metadata: Mapping[str, str], options: Parque
 
 def _column_sizes(footer: Any, schema: pa.Schema) -> dict[int, int]:
     ids = [field_id for f in schema for field_id in _leaf_ids(f)]
-    sizes: dict[int, int] = {}
-    for group in range(footer.num_row_groups):
-        row_group = footer.row_group(group)
-        for i, field_id in enumerate(ids):
-            if field_id is not None:
-                sizes[field_id] = sizes.get(field_id, 0) + row_group.column(i).total_compressed_size
-    return sizes
+    groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
+    sizes = [sum(group.column(i).total_compressed_size for group in groups) for i in range(len(ids))]
+    return {field_id: size for field_id, size in zip(ids, sizes, strict=True) if field_id is not None and groups}
 
 
 def _leaf_ids(field: pa.Field) -> list[int | None]:
     kind = field.type
-    if pa.types.is_struct(kind):
-        return [leaf for i in range(kind.num_fields) for leaf in _leaf_ids(kind.field(i))]
-    if pa.types.is_map(kind):
-        return _leaf_ids(kind.key_field) + _leaf_ids(kind.item_field)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _leaf_ids(kind.value_field)
-    return [field_id_of(field)]
+    below = [leaf for i in range(kind.num_fields) for leaf in _leaf_ids(kind.field(i))]
+    return below if kind.num_fields else [field_id_of(field)]
 
 
 def split_offsets(footer: Any) -> tuple[int, ...]:
     """Return the offsets where the row groups of a file begin, from its footer."""
-    offsets = []
-    for group in range(footer.num_row_groups):
-        if footer.row_group(group).num_columns:
-            column = footer.row_group(group).column(0)
-            dictionary = column.dictionary_page_offset
-            offsets.append(dictionary or column.data_page_offset)
-    return tuple(sorted(offsets))
+    groups = (footer.row_group(i) for i in range(footer.num_row_groups))
+    first = (group.column(0) for group in groups if group.num_columns)
+    return tuple(sorted(column.dictionary_page_offset or column.data_page_offset for column in first))
+
+
+# --- required fields of NULL structs ----------------------------------------------------------------------------------
+
+
+def without_hidden_nulls(table: pa.Table) -> pa.Table:
+    """Return the same rows, with some value in every required field of a NULL struct.
+
+    Parquet needs a value there, though no reader sees it. A NULL that is not hidden stays, and the writer refuses it.
+    """
+    if not any(_has_required(f.type) for f in table.schema):
+        return table
+    columns = [pa.chunked_array([_filled(chunk) for chunk in c.chunks], type=c.type) for c in table.columns]
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def _has_required(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return any(not f.nullable or _has_required(f.type) for f in kind)
+    if pa.types.is_map(kind):
+        return _has_required(kind.item_type)
+    return pa.types.is_list(kind) and _has_required(kind.value_type)
+
+
+def _filled(array: pa.Array) -> pa.Array:
+    kind = array.type
+    if not _has_required(kind):
+        return array
+    if pa.types.is_struct(kind):
+        children = [_child(array, i) for i in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
+    whole = pa.concat_arrays([array])  # offsets start at zero, as a null mask needs
+    if pa.types.is_map(kind):
+        return pa.MapArray.from_arrays(whole.offsets, whole.keys, _filled(whole.items), type=kind, mask=whole.is_null())
+    return pa.ListArray.from_arrays(whole.offsets, _filled(whole.values), type=kind, mask=whole.is_null())
+
+
+def _child(parent: pa.StructArray, index: int) -> pa.Array:
+    child = parent.field(index)
+    if not parent.type.field(index).nullable and child.null_count:
+        hidden = parent.is_null().to_numpy(zero_copy_only=False)
+        both = pa.concat_arrays([child, _zero_array(child.type)])
+        child = both.take(pa.array(np.where(hidden, len(child), np.arange(len(child)))))
+    return _filled(child)
+
+
+def _zero_array(kind: pa.DataType) -> pa.Array:
+    """Return one value of a type, of zero bytes; pyarrow cannot make nested types with uuids of Python values."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, _zero_array(kind.storage_type))
+    zeroes = pa.nulls(1, kind).buffers()[1 : kind.num_buffers]  # without the first, which says what is null
+    children = [_zero_array(kind.field(i).type) for i in range(kind.num_fields)]
+    return pa.Array.from_buffers(kind, 1, [None, *zeroes], children=children)

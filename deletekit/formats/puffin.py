@@ -5,12 +5,10 @@
 Spec: https://iceberg.apache.org/puffin-spec/
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from deletekit.errors import FormatError
@@ -24,9 +22,7 @@ FOOTER_TAIL_BYTES = 12
 ReadRange = Callable[[int, int], bytes]
 _SMALLEST_FILE = len(MAGIC) * 2 + FOOTER_TAIL_BYTES
 _FLAG_PAYLOAD_COMPRESSED = 1
-_CODECS = ("lz4", "zstd")
 _MAX_UNCOMPRESSED = 1 << 28
-_INT_64 = range(-(1 << 63), 1 << 63)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,26 +65,15 @@ def write_puffin(blobs: Sequence[Blob], properties: Mapping[str, str] | None = N
     The footer's JSON has Java's key order (FileMetadataParser), so equal input gives Java's bytes.
     """
     placed: list[BlobMetadata] = []
-    parts: list[bytes] = [MAGIC]
     at = len(MAGIC)
     for blob in blobs:
-        placed.append(
-            BlobMetadata(
-                type=blob.type,
-                fields=blob.fields,
-                snapshot_id=blob.snapshot_id,
-                sequence_number=blob.sequence_number,
-                offset=at,
-                length=len(blob.data),
-                properties=dict(blob.properties),
-            )
-        )
-        parts.append(blob.data)
+        described = {f.name: getattr(blob, f.name) for f in fields(blob) if f.name != "data"}
+        placed.append(BlobMetadata(**described, offset=at, length=len(blob.data)))
         at += len(blob.data)
     metadata = FileMetadata(blobs=tuple(placed), properties=dict(properties or {}))
     payload = json.dumps(_footer_json(metadata), ensure_ascii=False, separators=(",", ":")).encode()
-    parts += [MAGIC, payload, struct.pack("<ii", len(payload), 0), MAGIC]
-    return b"".join(parts), metadata
+    footer = (MAGIC, payload, struct.pack("<ii", len(payload), 0), MAGIC)
+    return b"".join((MAGIC, *(blob.data for blob in blobs), *footer)), metadata
 
 
 def footer_size(tail: bytes, file_size: int) -> int:
@@ -97,27 +82,13 @@ def footer_size(tail: bytes, file_size: int) -> int:
     Raises FormatError for a file too short, a wrong end magic, or a payload size that the file cannot hold.
     """
     if file_size < _SMALLEST_FILE or len(tail) < FOOTER_TAIL_BYTES:
-        raise FormatError(
-            "file too short for Puffin", kind="puffin-footer", found=f"{file_size} bytes", expected=">= 20 bytes"
-        )
-    if tail[-4:] != MAGIC:
-        raise FormatError(
-            "not a Puffin file",
-            kind="puffin-magic",
-            field="magic at the end",
-            found=tail[-4:].hex(),
-            expected=MAGIC.hex(),
-        )
+        raise _bad("file too short for Puffin", None, f"{file_size} bytes", ">= 20 bytes")
+    _check_magic(tail[-4:], "at the end", "not a Puffin file")
     (payload_size,) = struct.unpack_from("<i", tail, len(tail) - FOOTER_TAIL_BYTES)
     room = file_size - _SMALLEST_FILE
     if not 0 <= payload_size <= room:
-        raise FormatError(
-            "Puffin footer payload does not fit the file",
-            kind="puffin-footer",
-            field="FooterPayloadSize",
-            found=payload_size,
-            expected=f"0 .. {room}",
-        )
+        message = "Puffin footer payload does not fit the file"
+        raise _bad(message, "FooterPayloadSize", payload_size, f"0 .. {room}")
     return int(payload_size) + len(MAGIC) + FOOTER_TAIL_BYTES
 
 
@@ -134,186 +105,117 @@ def read_footer(
 
     Raises FormatError for a larger payload, bad magic, unknown flags, a broken payload, or blobs outside the file.
     """
-    if check_start and (file_size < len(MAGIC) or read(0, len(MAGIC)) != MAGIC):
-        raise FormatError(
-            "file does not begin as Puffin", kind="puffin-magic", field="magic at the start", expected=MAGIC.hex()
-        )
+    if check_start:
+        _check_magic(read(0, min(len(MAGIC), file_size)), "at the start", "file does not begin as Puffin")
     tail = read(max(file_size - FOOTER_TAIL_BYTES, 0), FOOTER_TAIL_BYTES) if file_size >= _SMALLEST_FILE else b""
     size = footer_size(tail, file_size)
     limit = json_limit(size) if largest is None else largest
     footer = read(file_size - size, size)
     if len(footer) < size:
-        raise FormatError(
-            "Puffin footer cut off", kind="puffin-footer", found=f"{len(footer)} bytes", expected=f"{size} bytes"
-        )
-    if footer[:4] != MAGIC:
-        raise FormatError(
-            "Puffin footer does not begin with the magic",
-            kind="puffin-magic",
-            field="magic before the footer",
-            found=footer[:4].hex(),
-            expected=MAGIC.hex(),
-        )
+        raise _bad("Puffin footer cut off", None, f"{len(footer)} bytes", f"{size} bytes")
+    _check_magic(footer[:4], "before the footer", "Puffin footer does not begin with the magic")
     (flags,) = struct.unpack_from("<I", footer, size - 8)
     if flags & ~_FLAG_PAYLOAD_COMPRESSED:
-        raise FormatError(
-            "unknown Puffin flags", kind="puffin-flags", field="flags", found=f"{flags:#010x}", expected="bit 0 only"
-        )
+        raise _bad("unknown Puffin flags", "flags", f"{flags:#010x}", "bit 0 only", kind="puffin-flags")
     payload = footer[4 : size - FOOTER_TAIL_BYTES]
     if flags & _FLAG_PAYLOAD_COMPRESSED:
         payload = decompress("lz4", payload, limit=limit, kind="puffin-codec", field="footer payload")
     if len(payload) > limit:
-        raise FormatError(
-            "Puffin footer is too large",
-            kind="puffin-footer",
-            field="footer payload",
-            found=f"{len(payload)} bytes",
-            expected=f"<= {limit} bytes",
-        )
+        raise _bad("Puffin footer is too large", "footer payload", f"{len(payload)} bytes", f"<= {limit} bytes")
     return _parse_footer(payload, file_size - size)
 
 
 def read_puffin(data: bytes, *, largest_footer: int | None = None) -> FileMetadata:
     """Parse a whole Puffin file held in memory; the first magic is checked too. Raises as `read_footer`."""
-    if data[:4] != MAGIC:
-        raise FormatError(
-            "not a Puffin file",
-            kind="puffin-magic",
-            field="magic at the start",
-            found=data[:4].hex(),
-            expected=MAGIC.hex(),
-        )
-    return read_footer(lambda offset, length: data[offset : offset + length], len(data), largest=largest_footer)
+    return read_footer(lambda at, size: data[at : at + size], len(data), largest=largest_footer, check_start=True)
 
 
 def blob_payload(stored: bytes, metadata: BlobMetadata) -> bytes:
     """Return a blob's bytes, decompressed. Raises FormatError for a wrong length or an unknown codec."""
+    codec = metadata.compression_codec
     if len(stored) != metadata.length:
-        raise FormatError(
-            "blob cut off",
-            kind="puffin-blob",
-            field="length",
-            found=f"{len(stored)} bytes",
-            expected=f"{metadata.length} bytes",
-        )
-    if metadata.compression_codec is None:
+        found, expected = f"{len(stored)} bytes", f"{metadata.length} bytes"
+        raise _bad("blob cut off", "length", found, expected, kind="puffin-blob")
+    if codec is None:
         return bytes(stored)
     if metadata.type == DELETION_VECTOR_V1:
-        raise FormatError(
-            "deletion vectors are never compressed",
-            kind="puffin-codec",
-            field="compression-codec",
-            found=metadata.compression_codec,
-            expected="none",
-        )
-    _check_codec(metadata.compression_codec)
-    return decompress(
-        metadata.compression_codec, bytes(stored), limit=_MAX_UNCOMPRESSED, kind="puffin-codec", field="blob"
-    )
+        raise _bad("deletion vectors are never compressed", "compression-codec", codec, "none", kind="puffin-codec")
+    _check_codec(codec)
+    return decompress(codec, bytes(stored), limit=_MAX_UNCOMPRESSED, kind="puffin-codec", field="blob")
 
 
 def _footer_json(metadata: FileMetadata) -> dict[str, Any]:
-    blobs = []
-    for b in metadata.blobs:
-        entry: dict[str, Any] = {
-            "type": b.type,
-            "fields": list(b.fields),
-            "snapshot-id": b.snapshot_id,
-            "sequence-number": b.sequence_number,
-            "offset": b.offset,
-            "length": b.length,
-        }
-        if b.compression_codec is not None:
-            entry["compression-codec"] = b.compression_codec
-        if b.properties:
-            entry["properties"] = dict(b.properties)
-        blobs.append(entry)
-    out: dict[str, Any] = {"blobs": blobs}
-    if metadata.properties:
-        out["properties"] = dict(metadata.properties)
-    return out
+    return _present(metadata) | {"blobs": [_present(b) for b in metadata.blobs]}
+
+
+def _present(described: BlobMetadata | FileMetadata) -> dict[str, Any]:
+    """Return the JSON of a description without what is absent or has no properties."""
+    found = {name.replace("_", "-"): value for name, value in asdict(described).items()}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in found.items() if v is not None and v != {}}
 
 
 def _parse_footer(payload: bytes, blobs_end: int) -> FileMetadata:
     try:
         raw = json.loads(payload.decode("utf-8"))
     except (ValueError, RecursionError) as e:
-        raise FormatError(
-            "Puffin footer is not JSON", kind="puffin-footer", field="footer payload", found=str(e)
-        ) from e
+        raise _bad("Puffin footer is not JSON", "footer payload", str(e), None) from e
     if not isinstance(raw, dict) or not isinstance(raw.get("blobs"), list):
-        raise FormatError("Puffin footer has no blobs list", kind="puffin-footer", field="blobs", expected="a list")
-    return FileMetadata(
-        blobs=tuple(_parse_blob(b, blobs_end) for b in raw["blobs"]), properties=_strings(raw.get("properties"))
-    )
+        raise _bad("Puffin footer has no blobs list", "blobs", None, "a list")
+    blobs = tuple(_parse_blob(b, blobs_end) for b in raw["blobs"])
+    return FileMetadata(blobs=blobs, properties=_strings(raw.get("properties")))
 
 
 def _parse_blob(raw: Any, blobs_end: int) -> BlobMetadata:
     if not isinstance(raw, dict):
-        raise FormatError(
-            "Puffin blob is not an object", kind="puffin-footer", field="blobs", found=raw, expected="an object"
-        )
-    codec = raw.get("compression-codec")
+        raise _bad("Puffin blob is not an object", "blobs", raw, "an object")
+    kind, codec, field_ids = raw.get("type"), raw.get("compression-codec"), raw.get("fields")
     if codec is not None:
         _check_codec(codec)
-    fields = raw.get("fields")
-    if not isinstance(fields, list) or not all(_is_int(f) for f in fields):
-        raise FormatError(
-            "bad Puffin blob fields", kind="puffin-footer", field="fields", found=fields, expected="integers"
-        )
-    if not isinstance(raw.get("type"), str):
-        raise FormatError(
-            "bad Puffin blob type", kind="puffin-footer", field="type", found=raw.get("type"), expected="a string"
-        )
-    blob = BlobMetadata(
-        type=raw["type"],
-        fields=tuple(fields),
-        snapshot_id=_integer(raw, "snapshot-id"),
-        sequence_number=_integer(raw, "sequence-number"),
-        offset=_integer(raw, "offset"),
-        length=_integer(raw, "length"),
+    if not isinstance(field_ids, list) or not all(_is_long(f) for f in field_ids):
+        raise _bad("bad Puffin blob fields", "fields", field_ids, "integers")
+    if not isinstance(kind, str):
+        raise _bad("bad Puffin blob type", "type", kind, "a string")
+    for name in ("snapshot-id", "sequence-number", "offset", "length"):
+        if not _is_long(raw.get(name)):
+            raise _bad("bad Puffin blob field", name, raw.get(name), "a long")
+    offset, length = raw["offset"], raw["length"]
+    if offset < len(MAGIC) or length < 0 or offset + length > blobs_end:
+        expected = f"{len(MAGIC)} .. {blobs_end}"
+        raise _bad("Puffin blob outside the file", "offset", f"{offset}+{length}", expected, kind="puffin-offset")
+    return BlobMetadata(
+        type=kind,
+        fields=tuple(field_ids),
+        snapshot_id=raw["snapshot-id"],
+        sequence_number=raw["sequence-number"],
+        offset=offset,
+        length=length,
         compression_codec=codec,
         properties=_strings(raw.get("properties")),
     )
-    if blob.offset < len(MAGIC) or blob.length < 0 or blob.offset + blob.length > blobs_end:
-        raise FormatError(
-            "Puffin blob outside the file",
-            kind="puffin-offset",
-            field="offset",
-            found=f"{blob.offset}+{blob.length}",
-            expected=f"{len(MAGIC)} .. {blobs_end}",
-        )
-    return blob
 
 
 def _check_codec(codec: Any) -> None:
-    if codec not in _CODECS:
-        raise FormatError(
-            "unknown Puffin compression codec",
-            kind="puffin-codec",
-            field="compression-codec",
-            found=codec,
-            expected="lz4 or zstd",
-        )
+    if codec not in ("lz4", "zstd"):
+        message = "unknown Puffin compression codec"
+        raise _bad(message, "compression-codec", codec, "lz4 or zstd", kind="puffin-codec")
 
 
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value in _INT_64
+def _check_magic(found: bytes, where: str, message: str) -> None:
+    if found != MAGIC:
+        raise _bad(message, f"magic {where}", found.hex(), MAGIC.hex(), kind="puffin-magic")
 
 
-def _integer(raw: Mapping[str, Any], name: str) -> int:
-    value = raw.get(name)
-    if not _is_int(value):
-        raise FormatError("bad Puffin blob field", kind="puffin-footer", field=name, found=value, expected="a long")
-    assert isinstance(value, int)
-    return value
+def _is_long(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63
 
 
 def _strings(raw: Any) -> dict[str, str]:
     if raw is None:
         return {}
     if not isinstance(raw, dict) or not all(isinstance(v, str) for v in raw.values()):
-        raise FormatError(
-            "bad Puffin properties", kind="puffin-footer", field="properties", found=raw, expected="strings"
-        )
+        raise _bad("bad Puffin properties", "properties", raw, "strings")
     return dict(raw)
+
+
+def _bad(message: str, field: str | None, found: Any, expected: Any, *, kind: str = "puffin-footer") -> FormatError:
+    return FormatError(message, kind=kind, field=field, found=found, expected=expected)

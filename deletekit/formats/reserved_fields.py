@@ -3,8 +3,6 @@
 Spec: "Reserved Field IDs", https://iceberg.apache.org/spec/#reserved-field-ids
 """
 
-from __future__ import annotations
-
 POS_COLUMN_ID = 2147483645
 """`_pos`, the position of a row in its file; a deletion vector's blob is of this field."""
 FILE_PATH_ID = 2147483546

@@ -1,14 +1,19 @@
 """Find the containers of a portable 32-bit Roaring bitmap, and where it ends; pyroaring decodes the positions.
 
-A deletion vector concatenates bitmaps without their lengths, so the end of each must be found.
-Spec: https://github.com/RoaringBitmap/RoaringFormatSpec
+A deletion vector concatenates bitmaps without their lengths, so the end of each must be found. A mask of rows copies
+containers whole: no position becomes a Python number, and a bitmap container has the layout of an Arrow boolean array.
+Spec: https://github.com/RoaringBitmap/RoaringFormatSpec; https://arrow.apache.org/docs/format/Columnar.html
 """
 
-from __future__ import annotations
-
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
 
 from deletekit.errors import FormatError
 
@@ -17,6 +22,7 @@ RUN_COOKIE = 12347
 NO_OFFSET_THRESHOLD = 4
 ARRAY_MAX_CARDINALITY = 4096
 BITMAP_CONTAINER_BYTES = 8192
+_CONTAINER_ROWS = 8 * BITMAP_CONTAINER_BYTES
 
 ContainerKind = Literal["array", "bitmap", "run"]
 
@@ -45,6 +51,41 @@ def containers(buf: bytes | memoryview, offset: int = 0) -> list[Container]:
     return _walk(memoryview(buf), offset)[0]
 
 
+def position_mask(by_key: Mapping[int, BitMap], start: int, length: int) -> pa.BooleanArray:
+    """Return `length` booleans, True where position `start + i` is in the set.
+
+    Parameters
+    ----------
+    by_key: 32-bit bitmaps by high half of the position.
+    """
+    first = start - start % _CONTAINER_ROWS
+    count = -(-(start + length - first) // _CONTAINER_ROWS)
+    bits = np.zeros(count * BITMAP_CONTAINER_BYTES, dtype=np.uint8)
+    for key, bitmap in by_key.items():
+        base = key << 32
+        low, high = max(start - base, 0), min(start + length - base, 1 << 32)
+        if low < high and bitmap.range_cardinality(low, high):
+            data = (bitmap & BitMap(range(low, high))).serialize()
+            for container in containers(data):
+                at = (base - first + (container.key << 16)) // 8
+                bits[at : at + BITMAP_CONTAINER_BYTES] = _container_bits(data, container)
+    return pa.Array.from_buffers(pa.bool_(), length, [None, pa.py_buffer(bits)], offset=start - first)
+
+
+def _container_bits(data: bytes, container: Container) -> npt.NDArray[np.uint8]:
+    if container.kind == "bitmap":
+        return np.frombuffer(data, np.uint8, BITMAP_CONTAINER_BYTES, container.offset)
+    if container.kind == "array":
+        rows = np.zeros(_CONTAINER_ROWS, dtype=np.bool_)
+        rows[np.frombuffer(data, "<u2", container.cardinality, container.offset)] = True
+        return np.packbits(rows, bitorder="little")
+    runs = np.frombuffer(data, "<u2", (container.length - 2) // 2, container.offset + 2).astype(np.int64)
+    edges = np.zeros(_CONTAINER_ROWS + 1, dtype=np.int8)
+    edges[runs[0::2]] += 1  # runs are disjoint: no index comes twice in either statement
+    edges[runs[0::2] + runs[1::2] + 1] -= 1
+    return np.packbits(np.cumsum(edges[:-1], dtype=np.int8).view(np.bool_), bitorder="little")
+
+
 def _walk(buf: memoryview, start: int) -> tuple[list[Container], int]:
     count, run_flags, at = _header(buf, start)
     descriptors = _unpack(buf, f"<{2 * count}H", at, "key-cardinality header")
@@ -54,8 +95,10 @@ def _walk(buf: memoryview, start: int) -> tuple[list[Container], int]:
     found: list[Container] = []
     for i in range(count):
         key, cardinality = descriptors[2 * i], descriptors[2 * i + 1] + 1
-        is_run = run_flags is not None and bool(run_flags[i >> 3] & (1 << (i & 7)))
-        kind, length = _container_shape(buf, at, cardinality, is_run)
+        kind: ContainerKind = "array" if cardinality <= ARRAY_MAX_CARDINALITY else "bitmap"
+        length = 2 * cardinality if kind == "array" else BITMAP_CONTAINER_BYTES
+        if run_flags is not None and run_flags[i >> 3] & (1 << (i & 7)):
+            kind, length = "run", 2 + 4 * _unpack(buf, "<H", at, "run count")[0]
         found.append(Container(key=key, kind=kind, cardinality=cardinality, offset=at, length=length))
         at += length
     if at > len(buf):
@@ -69,9 +112,7 @@ def _header(buf: memoryview, at: int) -> tuple[int, memoryview | None, int]:
     if cookie == NO_RUN_COOKIE:
         (count,) = _unpack(buf, "<I", at + 4, "container count")
         if count > 1 << 16:
-            raise FormatError(
-                "too many Roaring containers", kind="roaring", field="container count", found=count, expected="<= 65536"
-            )
+            raise _bad("too many Roaring containers", "container count", count, "<= 65536")
         return count, None, at + 8
     if cookie & 0xFFFF == RUN_COOKIE:
         count = (cookie >> 16) + 1
@@ -79,22 +120,7 @@ def _header(buf: memoryview, at: int) -> tuple[int, memoryview | None, int]:
         if flags_end > len(buf):
             raise _truncated("run flags", len(buf) - at, flags_end - at)
         return count, buf[at + 4 : flags_end], flags_end
-    raise FormatError(
-        "not a portable Roaring bitmap",
-        kind="roaring",
-        field="cookie",
-        found=hex(cookie),
-        expected=f"{NO_RUN_COOKIE} or low half {RUN_COOKIE}",
-    )
-
-
-def _container_shape(buf: memoryview, at: int, cardinality: int, is_run: bool) -> tuple[ContainerKind, int]:
-    if is_run:
-        (runs,) = _unpack(buf, "<H", at, "run count")
-        return "run", 2 + 4 * runs
-    if cardinality <= ARRAY_MAX_CARDINALITY:
-        return "array", 2 * cardinality
-    return "bitmap", BITMAP_CONTAINER_BYTES
+    raise _bad("not a portable Roaring bitmap", "cookie", hex(cookie), f"{NO_RUN_COOKIE} or low half {RUN_COOKIE}")
 
 
 def _unpack(buf: memoryview, fmt: str, at: int, field: str) -> tuple[int, ...]:
@@ -105,6 +131,8 @@ def _unpack(buf: memoryview, fmt: str, at: int, field: str) -> tuple[int, ...]:
 
 
 def _truncated(field: str, found: int, expected: int) -> FormatError:
-    return FormatError(
-        "truncated Roaring bitmap", kind="roaring", field=field, found=f"{found} bytes", expected=f"{expected} bytes"
-    )
+    return _bad("truncated Roaring bitmap", field, f"{found} bytes", f"{expected} bytes")
+
+
+def _bad(message: str, field: str, found: Any, expected: Any) -> FormatError:
+    return FormatError(message, kind="roaring", field=field, found=found, expected=expected)

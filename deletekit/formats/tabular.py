@@ -3,13 +3,11 @@
 A position is the number of a row in the physical file, from 0, whatever was skipped before it.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -45,22 +43,26 @@ class ColumnStatistics:
     upper: Any
 
 
-class TabularFile(Protocol):
+class TabularFile(ABC):
     """A readable data or delete file. `footer` is what `open_tabular` takes back, or None."""
 
     schema: pa.Schema
-    footer: Any
     metadata: dict[str, str]
     row_groups: tuple[RowGroup, ...]
+    footer: Any = None
 
+    @abstractmethod
     def read(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
         """Read the named top-level columns of one row group, in file order."""
 
     def batches(self, group: RowGroup, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
         """Read the same in consecutive pieces of at most `rows` rows, decoded one by one where the format can."""
+        return _slices(self.read(group, columns), rows)
 
     def statistics(self, group: RowGroup) -> Mapping[str, ColumnStatistics]:
         """Return the footer's statistics of the top-level columns of primitive type; empty where there are none."""
+        del group
+        return {}
 
 
 def open_tabular(
@@ -97,17 +99,7 @@ def read_all(file: TabularFile, columns: Sequence[str] | None = None) -> pa.Tabl
 
 
 # pyarrow reports damage as any of these, by format and by where the decoder stumbles.
-_DAMAGE = (
-    pa.ArrowException,
-    OSError,
-    ValueError,
-    KeyError,
-    IndexError,
-    TypeError,
-    EOFError,
-    OverflowError,
-    MemoryError,
-)
+_DAMAGE = (pa.ArrowException, OSError, ValueError, LookupError, TypeError, EOFError, ArithmeticError, MemoryError)
 
 
 @contextmanager
@@ -123,16 +115,20 @@ def _decoding(name: str) -> Iterator[None]:
         raise FormatError(f"damaged {name} file", kind=name.lower(), found=f"{type(e).__name__}: {e}") from e
 
 
-def _groups(counts: Iterator[int], name: str) -> tuple[RowGroup, ...]:
+def _groups(counts: Iterable[int], name: str) -> tuple[RowGroup, ...]:
     out, position = [], 0
     for index, rows in enumerate(counts):
         if rows < 0:
-            raise FormatError(
-                f"damaged {name} file", kind=name.lower(), field="row group", found=f"{rows} rows", expected=">= 0"
-            )
+            message, found = f"damaged {name} file", f"{rows} rows"
+            raise FormatError(message, kind=name.lower(), field="row group", found=found, expected=">= 0")
         out.append(RowGroup(index=index, first_position=position, num_rows=rows))
         position += rows
     return tuple(out)
+
+
+def _one_group(rows: int, name: str) -> tuple[RowGroup, ...]:
+    """Return the one row group of a file that pyarrow reads whole; none for a file without rows."""
+    return _groups([rows] if rows else [], name)
 
 
 def _metadata(raw: Mapping[bytes, bytes] | None) -> dict[str, str]:
@@ -150,24 +146,23 @@ def _named(schema: pa.Schema) -> pa.Schema:
 
 
 def _checked(table: pa.Table, group: RowGroup, columns: Sequence[str], name: str) -> pa.Table:
-    """Return the columns after Arrow validated every value: its readers do not notice text that is not UTF-8."""
     _check_rows(table.num_rows, group, name)
     return _validated(table, columns)
 
 
 def _validated(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Return the columns after Arrow validated every value: its readers do not notice text that is not UTF-8."""
     table.validate(full=True)
     return table.select(list(columns))
 
 
 def _check_rows(found: int, group: RowGroup, name: str) -> None:
     if found != group.num_rows:
-        raise FormatError(
-            "row group is shorter than its footer says", kind=name.lower(), found=found, expected=group.num_rows
-        )
+        message = "row group is shorter than its footer says"
+        raise FormatError(message, kind=name.lower(), found=found, expected=group.num_rows)
 
 
-class _ParquetRows:
+class _ParquetRows(TabularFile):
     def __init__(self, source: Any, remote: bool, dictionary: Sequence[str], footer: Any) -> None:
         # INT96, Spark's timestamps in Delta tables: as nanoseconds, years before 1677 and after 2262 would be others.
         options = {"pre_buffer": remote, "coerce_int96_timestamp_unit": "us"}
@@ -214,34 +209,14 @@ class _ParquetRows:
             return {}  # statistics that cannot be decoded say nothing
 
 
-class _OneRowGroup(ABC):
-    """A file that is read as one row group, because pyarrow reads no smaller piece, and that has no statistics."""
-
-    footer = None
-    schema: pa.Schema
-    metadata: dict[str, str]
-    row_groups: tuple[RowGroup, ...]
-
-    @abstractmethod
-    def read(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
-        """Read the named columns."""
-
-    def batches(self, group: RowGroup, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
-        return _slices(self.read(group, columns), rows)
-
-    def statistics(self, group: RowGroup) -> Mapping[str, ColumnStatistics]:
-        del group
-        return {}
-
-
-class _OrcRows(_OneRowGroup):
+class _OrcRows(TabularFile):
     # pyarrow tells a file's rows, but not a stripe's without reading it.
     def __init__(self, source: Any) -> None:
         check_orc(source)
         self._file = orc.ORCFile(source)
         self.schema = _named(self._file.schema)
         self.metadata = _metadata(self._file.metadata)
-        self.row_groups = _groups(iter([self._file.nrows] if self._file.nrows else []), "ORC")
+        self.row_groups = _one_group(self._file.nrows, "ORC")
 
     def read(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
         if not columns:
@@ -256,11 +231,11 @@ class _OrcRows(_OneRowGroup):
                 raise UnsupportedError("ORC timestamp beyond nanoseconds", kind="orc-timestamp", found=str(e)) from e
 
 
-class _AvroRows(_OneRowGroup):
+class _AvroRows(TabularFile):
     def __init__(self, source: BinaryIO) -> None:
         self._table, self.metadata = read_avro_table(source.read())
         self.schema = self._table.schema
-        self.row_groups = _groups(iter([self._table.num_rows] if self._table.num_rows else []), "AVRO")
+        self.row_groups = _one_group(self._table.num_rows, "AVRO")
 
     def read(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
         with _decoding("AVRO"):

@@ -5,23 +5,18 @@ refused: a snapshot with deletes is picked only by fast-forward, if its parent i
 Spec: none; Java CherryPickOperation and WapUtil.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.commit.planned_change import check_request, plan_change
-from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.which_apply import scope_of
+from deletekit.commit.swap import Commit, commit, commit_metadata
+from deletekit.deletes.which_apply import Scope, scope_of
 from deletekit.errors import InvalidInputError
-from deletekit.formats.content_file import DataFile, EntryStatus, ManifestEntry
+from deletekit.formats.content_file import DataFile, EntryStatus
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.table.ancestry import ancestors, is_ancestor
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
-from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.verbs.refs import move_updates
 
@@ -77,31 +72,30 @@ def cherry_pick(table: Table, snapshot_id: int, *, ref: str = MAIN, dry_run: boo
     moved = _fast_forward(table, snapshot_id, ref, dry_run=dry_run)
     if moved is not None:
         return moved
-    if dry_run:
-        delta = _delta(table.metadata, SnapshotReader(table.io, table.metadata), source, ref)
-        return _report(ref, source, delta, None)
     planned: list[RowDelta] = []
 
     def build(base: Base) -> RowDelta:
-        metadata = base.metadata
-        planned.append(_delta(metadata, base.reader, metadata.snapshot_by_id(snapshot_id), ref))
+        planned.append(_delta(base, snapshot_id))
         return planned[-1]
 
-    # Pinned: a concurrent commit may expire the source and delete its files without moving the branch.
-    done = commit(plan_change(table, build, ref=ref, properties=_properties(source), pinned_snapshot_id=snapshot_id))
-    return _report(ref, source, planned[-1], done)
-
-
-def _report(ref: str, source: Snapshot, delta: RowDelta, done: Commit | None) -> CherryPick:
+    change = plan_change(
+        table,
+        build,
+        ref=ref,
+        properties=_properties(source),
+        pinned_snapshot_id=snapshot_id,  # a concurrent commit may expire it and delete its files, and move no branch
+        dry_run=dry_run,
+    )
+    done = None if dry_run else commit(change)
     return CherryPick(
         ref=ref,
         source_snapshot_id=source.snapshot_id,
         current_snapshot_id=done.snapshot_id if done else None,
         fast_forward=False,
-        added_data_files=len(delta.added_data_files),
-        removed_data_files=len(delta.removed_data_files),
+        added_data_files=len(planned[-1].added_data_files),
+        removed_data_files=len(planned[-1].removed_data_files),
         commit=done,
-        dry_run=done is None,
+        dry_run=dry_run,
     )
 
 
@@ -132,52 +126,34 @@ def _fast_forward(table: Table, snapshot_id: int, ref: str, *, dry_run: bool) ->
     if not moves[-1]:
         return None
     return CherryPick(
-        ref=ref,
-        source_snapshot_id=snapshot_id,
-        current_snapshot_id=snapshot_id,
-        fast_forward=True,
-        dry_run=dry_run,
+        ref=ref, source_snapshot_id=snapshot_id, current_snapshot_id=snapshot_id, fast_forward=True, dry_run=dry_run
     )
 
 
-def _delta(metadata: TableMetadata, reader: SnapshotReader, source: Snapshot, ref: str) -> RowDelta:
-    _check_history(metadata, source, ref)
-    _check_wap_id(metadata, source, ref)
-    changed = list(reader.changed_entries(source))
+def _delta(base: Base, snapshot_id: int) -> RowDelta:
+    source = base.metadata.snapshot_by_id(snapshot_id)
+    _check_history(base.metadata, source, base.ref)
+    _check_wap_id(base.metadata, source, base.ref)
+    changed = list(base.reader.changed_entries(source))
     # An append with deletes, or an overwrite that also deletes rows, would lose them: Java picks data files only.
     if any(not isinstance(e.data_file, DataFile) and e.status == EntryStatus.ADDED for e in changed):
         raise _refused(source, "it added delete files", found=source.operation, expected="data files only")
-    data = [e for e in changed if isinstance(e.data_file, DataFile)]
-    added = tuple(
-        replace(e.data_file, first_row_id=None)
-        for e in data
-        if e.status == EntryStatus.ADDED and isinstance(e.data_file, DataFile)
-    )
+    data = [(e.status, e.data_file) for e in changed if isinstance(e.data_file, DataFile)]
+    added = tuple(replace(file, first_row_id=None) for status, file in data if status == EntryStatus.ADDED)
     if source.operation == "append":
         return RowDelta(added_data_files=added)
-    _check_partitions(metadata, reader, source, ref, added)
-    removed = {e.data_file.identity for e in data if e.status == EntryStatus.DELETED}
-    return RowDelta(
-        added_data_files=added,
-        removed_data_files=_live(metadata, reader, source, ref, removed),
-        operation="overwrite",
-    )
-
-
-def _live(
-    metadata: TableMetadata, reader: SnapshotReader, source: Snapshot, ref: str, wanted: set[tuple[Any, ...]]
-) -> tuple[ManifestEntry, ...]:
-    head = metadata.snapshot_of_ref(ref)
-    entries = reader.live_entries(head, ManifestContent.DATA) if head else iter(())
-    found = tuple(e for e in entries if e.data_file.identity in wanted)
-    missing = wanted - {e.data_file.identity for e in found}
+    _check_partitions(base, source, {scope_of(file) for file in added})
+    removed = {file.identity for status, file in data if status == EntryStatus.DELETED}
+    live = base.reader.live_entries(base.snapshot, ManifestContent.DATA) if base.snapshot else ()
+    found = tuple(e for e in live if e.data_file.identity in removed)
+    missing = removed - {e.data_file.identity for e in found}
     if missing:
-        raise _refused(source, "a file that it replaces is gone", found=min(missing)[0], expected=f"live on {ref}")
-    return found
+        raise _refused(source, "a file that it replaces is gone", found=min(missing)[0], expected=f"live on {base.ref}")
+    return RowDelta(added_data_files=added, removed_data_files=found, operation="overwrite")
 
 
 def _check_history(metadata: TableMetadata, source: Snapshot, ref: str) -> None:
-    for ancestor in ancestors(metadata, _head_id(metadata, ref)):
+    for ancestor in metadata.ancestors(_head_id(metadata, ref)):
         if ancestor.snapshot_id == source.snapshot_id:
             raise _refused(source, "it is in the branch's history", found=source.snapshot_id)
         if ancestor.summary.get(_SOURCE_SNAPSHOT_ID) == str(source.snapshot_id):
@@ -188,29 +164,24 @@ def _check_wap_id(metadata: TableMetadata, source: Snapshot, ref: str) -> None:
     wap_id = source.summary.get(_STAGED_WAP_ID)
     if not wap_id:
         return
-    for ancestor in ancestors(metadata, _head_id(metadata, ref)):
+    for ancestor in metadata.ancestors(_head_id(metadata, ref)):
         if wap_id in (ancestor.summary.get(_STAGED_WAP_ID), ancestor.summary.get(_PUBLISHED_WAP_ID)):
             raise _refused(source, "its wap.id was published", found=f"{wap_id}, as {ancestor.snapshot_id}")
 
 
-def _check_partitions(
-    metadata: TableMetadata, reader: SnapshotReader, source: Snapshot, ref: str, added: Iterable[DataFile]
-) -> None:
+def _check_partitions(base: Base, source: Snapshot, replaced: set[Scope]) -> None:
     """Refuse a dynamic overwrite of partitions that got files after its parent: they would be lost silently."""
-    parent, head = source.parent_snapshot_id, _head_id(metadata, ref)
-    if parent is not None and (head is None or not is_ancestor(metadata, head, parent)):
+    parent, head = source.parent_snapshot_id, _head_id(base.metadata, base.ref)
+    if parent is not None and (head is None or not base.metadata.is_ancestor(head, parent)):
         raise _refused(source, "the branch does not have the snapshot that it was made on", found=parent)
-    replaced = {scope_of(f) for f in added}
-    for snapshot in ancestors(metadata, head):
+    for snapshot in base.metadata.ancestors(head):
         if snapshot.snapshot_id == parent:
             return
-        for entry in reader.changed_entries(snapshot):
-            file = entry.data_file
-            place = scope_of(file)
+        for entry in base.reader.changed_entries(snapshot):
+            file, place = entry.data_file, scope_of(entry.data_file)
             if entry.status == EntryStatus.ADDED and isinstance(file, DataFile) and place in replaced:
-                raise _refused(
-                    source, "a partition that it replaces has new files", found=f"{file.file_path}, of {place}"
-                )
+                found = f"{file.file_path}, of {place}"
+                raise _refused(source, "a partition that it replaces has new files", found=found)
 
 
 def _is_repeatable(source: Snapshot) -> bool:

@@ -25,19 +25,13 @@ from deletekit.deletes.write_context import WriteContext, check_parquet_only
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import CommitStateUnknownError, DeletekitError, InvalidInputError
-from deletekit.maintenance.file_groups import (
-    CompactOptions,
-    RewriteOptions,
-    group_data_files,
-    rewrite_options,
-)
+from deletekit.maintenance.file_groups import CompactOptions, RewriteOptions, group_data_files, rewrite_options
 from deletekit.maintenance.head_files import Head, RewrittenGroup
-from deletekit.maintenance.latest_metadata import read_latest
+from deletekit.maintenance.reachable import read_latest
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
-_TARGET = "write.target-file-size-bytes"
 Group = tuple[ScanTask, ...]
 
 
@@ -103,18 +97,26 @@ def compact(
     if nothing was committed); CommitStateUnknownError if the catalog's answer was lost: the new files are then kept.
     """
     check_request(table.refresh(), ref, commit_properties)
-    chosen = rewrite_options(table.metadata, _TARGET, options)
+    chosen = rewrite_options(table.metadata, "write.target-file-size-bytes", options)
     if max_commits < 1:
         raise InvalidInputError("bad option", kind="rewrite-option", field="max_commits", found=max_commits)
     groups = _plan(table, where, ref, chosen)
     if dry_run:
-        return _planned(groups)
+        files = [task.data_file for group in groups for task in group]
+        return CompactedFiles(
+            rewritten_data_files=tuple(f.file_path for f in files),
+            rewritten_bytes=sum(f.file_size_in_bytes for f in files),
+            file_groups=len(groups),
+            dry_run=True,
+        )
+    paths = [tuple(task.data_file.file_path for task in group) for group in groups]
+    size = -(-len(paths) // (max_commits if partial_progress else 1))
     runner = engine_or_default(engine)
-    work = [
-        _Part(table, part, chosen, runner, use_starting_sequence_number)
-        for part in _parts(groups, max_commits if partial_progress else 1)
+    parts = [
+        _Part(table, paths[at : at + size], chosen, runner, use_starting_sequence_number)
+        for at in range(0, len(paths), size or 1)
     ]
-    return _run(work, ref, commit_properties, goes_on=partial_progress)
+    return _run(parts, ref, commit_properties, goes_on=partial_progress)
 
 
 def _plan(table: Table, where: Filter, ref: str, options: RewriteOptions) -> list[Group]:
@@ -128,78 +130,57 @@ def _plan(table: Table, where: Filter, ref: str, options: RewriteOptions) -> lis
     return read_latest(table, plan)
 
 
-def _run(work: Sequence[_Part], ref: str, properties: Mapping[str, str] | None, *, goes_on: bool) -> CompactedFiles:
-    done: list[_Part] = []
+def _run(parts: Sequence[_Part], ref: str, properties: Mapping[str, str] | None, *, goes_on: bool) -> CompactedFiles:
+    done: list[Commit] = []
+    groups = 0
     failed: dict[str, str] = {}
-    for part in work:
+    for part in parts:
+        paths = [path for group in part.todo for path in group]
         try:
-            part.run(ref, properties)
-            done.append(part)
+            done.append(part.run(ref, properties))
+            groups += len(part.groups)
         except CommitStateUnknownError:
             raise
         except DeletekitError as e:
-            failed |= dict.fromkeys(part.paths, str(e))
-            if not goes_on or (part is work[-1] and not done):
+            failed |= dict.fromkeys(paths, str(e))
+            if not goes_on or (part is parts[-1] and not done):
                 raise
-    return _report(done, failed)
-
-
-def _planned(groups: Sequence[Group]) -> CompactedFiles:
-    files = [task.data_file for group in groups for task in group]
-    return CompactedFiles(
-        rewritten_data_files=tuple(f.file_path for f in files),
-        rewritten_bytes=sum(f.file_size_in_bytes for f in files),
-        file_groups=len(groups),
-        dry_run=True,
-    )
-
-
-def _report(parts: Sequence[_Part], failed: Mapping[str, str]) -> CompactedFiles:
-    commits = [p.commit for p in parts if p.commit.snapshot_id is not None]
+    commits = [c for c in done if c.snapshot_id is not None]
     removed = [f for c in commits for f in c.removed_data_files]
     return CompactedFiles(
         rewritten_data_files=tuple(f.file_path for f in removed),
         added_data_files=tuple(f.file_path for c in commits for f in c.added_data_files),
         removed_delete_files=tuple(f.file_path for c in commits for f in c.removed_delete_files),
         rewritten_bytes=sum(f.file_size_in_bytes for f in removed),
-        file_groups=sum(len(p.groups) for p in parts),
+        file_groups=groups,
         failed_data_files=failed,
         commits=tuple(commits),
     )
 
 
-def _parts(groups: Sequence[Group], commits: int) -> list[Sequence[Group]]:
-    each = -(-len(groups) // commits)
-    return [groups[at : at + each] for at in range(0, len(groups), each)] if groups else []
-
-
+@dataclass
 class _Part:
     """Groups of data files that are committed together.
 
     The new files are kept after a lost race. Only groups that a concurrent commit changed are read again.
+
+    Attributes
+    ----------
+    todo: the paths of each group that must still be rewritten.
+    groups: those that are rewritten.
     """
 
-    def __init__(
-        self,
-        table: Table,
-        groups: Sequence[Group],
-        options: RewriteOptions,
-        engine: Engine,
-        use_starting_sequence_number: bool,
-    ) -> None:
-        self._table = table
-        self._todo = [tuple(task.data_file.file_path for task in group) for group in groups]
-        self.paths = [path for paths in self._todo for path in paths]
-        self._options = options
-        self._engine = engine
-        self._keeps_number = use_starting_sequence_number
-        self.groups: list[RewrittenGroup] = []
-        self.commit = Commit()
+    table: Table
+    todo: list[tuple[str, ...]]
+    options: RewriteOptions
+    engine: Engine
+    use_starting_sequence_number: bool
+    groups: list[RewrittenGroup] = field(default_factory=list)
 
-    def run(self, ref: str, properties: Mapping[str, str] | None) -> None:
+    def run(self, ref: str, properties: Mapping[str, str] | None) -> Commit:
         """Rewrite and commit. If the commit certainly failed, delete the new files."""
         try:
-            self.commit = commit(plan_change(self._table, self._build, ref=ref, properties=properties))
+            return commit(plan_change(self.table, self._build, ref=ref, properties=properties))
         except CommitStateUnknownError:
             raise
         except Exception:  # also what storage raises while manifests are written
@@ -208,14 +189,13 @@ class _Part:
 
     def _build(self, base: Base) -> RowDelta:
         try:
-            head = Head(base.table.io, base)
-            holding = [g for g in self.groups if head.still_holds(g)]
-            stale = [g for g in self.groups if g not in holding]
-            self.groups = holding
+            head = Head(base)
+            stale = [g for g in self.groups if not head.still_holds(g)]
+            self.groups = [g for g in self.groups if g not in stale]
             self._discard(stale)
-            self._todo += [tuple(t.data_file.file_path for t in g.tasks) for g in stale]
+            self.todo += [tuple(t.data_file.file_path for t in g.tasks) for g in stale]
             self.groups += self._rewritten(base, head)
-            self._todo = []
+            self.todo = []
             return self._delta(head)
         except BaseException:
             self._discard(self.groups)
@@ -224,20 +204,20 @@ class _Part:
 
     def _rewritten(self, base: Base, head: Head) -> list[RewrittenGroup]:
         """Rewrite the groups as they are on this head. Skip files that are no longer live."""
-        groups = [tuple(tasks) for paths in self._todo if (tasks := head.tasks(paths))]
+        groups = [tuple(tasks) for paths in self.todo if (tasks := head.tasks(paths))]
         if not groups or base.snapshot is None:
             return []
         write = WriteContext(base.table.io, base.metadata)
-        keeps = self._keeps_number and base.metadata.version.has_sequence_numbers
+        keeps = self.use_starting_sequence_number and base.metadata.version.has_sequence_numbers
         number = base.snapshot.sequence_number if keeps else None
-        context, options = head.context, self._options
+        context, options = head.context, self.options
 
         def rewrite(tasks: Group) -> RewrittenGroup:
             rows = _rows_per_file(context, tasks, options)
             return RewrittenGroup(tasks, tuple(rewrite_data_files(context, write, tasks, rows)), number)
 
         try:
-            return list(self._engine.map(rewrite, groups))
+            return list(self.engine.map(rewrite, groups))
         except BaseException:
             write.discard()
             raise
@@ -257,7 +237,7 @@ class _Part:
         for group in groups:
             for file in group.files:
                 with suppress(Exception):  # the caller must see the reason to discard instead
-                    self._table.io.delete(file.file_path)
+                    self.table.io.delete(file.file_path)
 
 
 def _rows_per_file(context: ReadContext, tasks: Group, options: RewriteOptions) -> int | None:

@@ -6,24 +6,21 @@ it is global). After a lost race the change is replanned.
 Spec: "Equality Delete Files", "Scan Planning"; Iceberg ConvertEqualityDeleteFiles.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.commit.planned_change import check_request, plan_change, read_base
+from deletekit.commit.planned_change import plan_change, read_base
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
+from deletekit.deletes.filter import Filter, unbound_filter
 from deletekit.deletes.merge_previous_deletes import HiddenRows, Replacement, replace_deletes
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext, deleted_positions
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.write_context import check_parquet_only, granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
-from deletekit.maintenance.head_files import Head
+from deletekit.maintenance.head_files import Head, check_delete_rewrite, replacing
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 from deletekit.verbs.shared.row_changes import group_tasks
@@ -76,25 +73,35 @@ def convert_equality_deletes(
     Raises InvalidInputError for a bad filter, ref or file format; CommitConflictError, CommitStateUnknownError as every
     commit; FormatError for files that cannot be read.
     """
-    check_request(table.refresh(), ref, commit_properties)
-    metadata = table.metadata
-    parse_filter(where, metadata.schema)
-    granularity_of(metadata)
-    if "position-delete" in metadata.version.delete_kinds:
-        check_parquet_only(metadata, "write.delete.format.default")
-    if dry_run:
-        base = read_base(table, ref)
-        return _plan(base, Head(table.io, base), where).report(None, dry_run=True)
+    check_delete_rewrite(table, where, ref, commit_properties)
     runner = engine_or_default(engine)
     plans: list[_Plan] = []
 
     def build(base: Base) -> RowDelta:
-        head = Head(base.table.io, base)
+        head = Head(base)
         plans.append(_plan(base, head, where))
-        return _delta(base, head.context, plans[-1], runner)
+        write, context = base.write, head.context  # the base has the catalog, which cannot be sent
 
-    done = commit(plan_change(table, build, ref=ref, properties=commit_properties))
-    return plans[-1].report(done if done.snapshot_id is not None else None)
+        def convert(tasks: Sequence[ScanTask]) -> Replacement:
+            return replace_deletes(write, context.loader, _hits(context, tasks))
+
+        groups = group_tasks(plans[-1].tasks, getattr(runner, "threads", 1))
+        return replacing(runner.map(convert, groups), plans[-1].converted)
+
+    done = Commit()
+    if dry_run:
+        base = read_base(table, ref)
+        plans.append(_plan(base, Head(base), where))
+    else:
+        done = commit(plan_change(table, build, ref=ref, properties=commit_properties))
+    return ConvertedEqualityDeletes(
+        data_files=len(plans[-1].tasks),
+        converted_delete_files=tuple(e.data_file.file_path for e in plans[-1].converted),
+        kept_delete_files=tuple(e.data_file.file_path for e in plans[-1].kept),
+        added_delete_files=tuple(f.file_path for f in done.added_delete_files),
+        commit=done if done.snapshot_id is not None else None,
+        dry_run=dry_run,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,59 +112,27 @@ class _Plan:
     converted: list[ManifestEntry] = field(default_factory=list)
     kept: list[ManifestEntry] = field(default_factory=list)
 
-    def report(self, done: Commit | None, *, dry_run: bool = False) -> ConvertedEqualityDeletes:
-        return ConvertedEqualityDeletes(
-            data_files=len(self.tasks),
-            converted_delete_files=tuple(e.data_file.file_path for e in self.converted),
-            kept_delete_files=tuple(e.data_file.file_path for e in self.kept),
-            added_delete_files=tuple(f.file_path for f in done.added_delete_files) if done else (),
-            commit=done,
-            dry_run=dry_run,
-        )
-
 
 def _plan(base: Base, head: Head, where: Filter) -> _Plan:
     """Plan the conversion. A scan without a filter tells what each equality delete applies to, over all specs."""
-    plan = _Plan()
     deletes = [e for e, _ in head.deletes(FileContent.EQUALITY_DELETES)]
     if not deletes:
-        return plan
+        return _Plan()
     hit = [t for t in plan_scan(base.metadata, base.snapshot, base.reader) if _by_value(t)]
-    chosen = None
+    filtered: Iterable[ScanTask] = hit
     if where is not None:
-        tasks = plan_scan(base.metadata, base.snapshot, base.reader, unbound_filter(where, base.metadata.schema))
-        chosen = {t.data_file.file_path for t in tasks}
-    outside = [t for t in hit if chosen is not None and t.data_file.file_path not in chosen]
-    needed = {d.identity for t in outside for d in _by_value(t)}
-    plan.tasks.extend(t for t in hit if chosen is None or t.data_file.file_path in chosen)
-    for entry in deletes:
-        (plan.kept if entry.data_file.identity in needed else plan.converted).append(entry)
-    return plan
+        filtered = plan_scan(base.metadata, base.snapshot, base.reader, unbound_filter(where, base.metadata.schema))
+    chosen = {t.data_file.file_path for t in filtered}
+    needed = {d.identity for t in hit if t.data_file.file_path not in chosen for d in _by_value(t)}
+    return _Plan(
+        tasks=[t for t in hit if t.data_file.file_path in chosen],
+        converted=[e for e in deletes if e.data_file.identity not in needed],
+        kept=[e for e in deletes if e.data_file.identity in needed],
+    )
 
 
 def _by_value(task: ScanTask) -> list[DeleteFile]:
     return [d for d in task.delete_files if d.kind == "equality-delete"]
-
-
-def _delta(base: Base, context: ReadContext, plan: _Plan, engine: Engine) -> RowDelta:
-    write = base.write
-
-    def convert(tasks: Sequence[ScanTask]) -> Replacement:
-        return replace_deletes(write, context.loader, _hits(context, tasks))
-
-    added: list[DeleteFile] = []
-    removed = {e.data_file.identity: e for e in plan.converted}
-    dropped: list[ManifestEntry] = []
-    for done in engine.map(convert, group_tasks(plan.tasks, getattr(engine, "threads", 1))):
-        added += done.added_delete_files
-        removed |= {e.data_file.identity: e for e in done.removed_delete_files}
-        dropped += done.removed_data_files
-    return RowDelta(
-        removed_data_files=tuple(dropped),
-        added_delete_files=tuple(added),
-        removed_delete_files=tuple(removed.values()),
-        operation="replace",
-    )
 
 
 def _hits(context: ReadContext, tasks: Sequence[ScanTask]) -> Iterator[HiddenRows]:

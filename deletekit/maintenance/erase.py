@@ -6,8 +6,6 @@ Nothing is reported as erased without looking for it.
 Spec: "Row-level Deletes", "Snapshot Retention Policy".
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,9 +13,8 @@ from typing import Any
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
 from deletekit.commit.change import Base, ManifestRewrite, RowDelta
-from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.commit.planned_change import check_request, plan_change
-from deletekit.commit.swap import Commit, commit
+from deletekit.commit.swap import Commit, commit, commit_metadata
 from deletekit.deletes.filter import Filter, parse_filter
 from deletekit.deletes.rewrite import rewrite_data_files
 from deletekit.deletes.which_apply import scope_of
@@ -31,10 +28,8 @@ from deletekit.maintenance.convert_equality_deletes import convert_equality_dele
 from deletekit.maintenance.expire_snapshots import ExpiredSnapshots, expire_only
 from deletekit.maintenance.files_with_values import Holding, HoldingFiles
 from deletekit.maintenance.head_files import Head
-from deletekit.maintenance.latest_metadata import read_latest
-from deletekit.maintenance.remove_files import check_gc_enabled
+from deletekit.maintenance.reachable import check_gc_enabled, read_latest
 from deletekit.maintenance.rewrite_position_deletes import position_delete_rewrite
-from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.own_places import check_own_metadata
 from deletekit.table.table import Table
@@ -128,18 +123,17 @@ def erase(
     Raises InvalidInputError for no filter, a bad filter, a tag in `refs`, or as `expire_snapshots`, before anything
     changes; then as every commit. Earlier commits stay; calling again continues.
     """
-    bound = _checked(table, where, refs, commit_properties)
-    refs = _branches(table.metadata) if all_refs else refs
-    runner = engine_or_default(engine)
-    holding = HoldingFiles(table.io, bound, runner)
+    holding = HoldingFiles(table.io, _checked(table, where, refs, commit_properties), engine_or_default(engine))
+    if all_refs:
+        refs = [name for name, ref in table.metadata.refs.items() if ref.get("type") != "tag"]
     if dry_run:
         remaining = read_latest(table, lambda now: _by_ref(now, holding))
-        return Erasure(refs=tuple(refs), remaining=remaining, files_read=holding.files_read, dry_run=True)
-    work = _Erasing(table, bound, holding, runner, commit_properties)
+        return Erasure(refs=tuple(refs), remaining=remaining, files_read=len(holding.rows), dry_run=True)
+    work = _Erasing(table, holding, commit_properties)
     for ref in refs:
         work.clean(ref)
     tags = _drop_tags(table, holding) if all_refs else {}
-    expired = _expire(table, ("", *refs) if unreferenced else refs, holding, runner, tags, other_locations)
+    expired = work.expire(("", *refs) if unreferenced else refs, tags, other_locations)
     remaining = read_latest(table, lambda now: _by_ref(now, holding))
     return Erasure(
         refs=tuple(refs),
@@ -147,7 +141,7 @@ def erase(
         commits=tuple(work.commits),
         expired=expired,
         remaining=remaining,
-        files_read=holding.files_read,
+        files_read=len(holding.rows),
     )
 
 
@@ -167,80 +161,70 @@ def _checked(
     return parse_filter(where, table.schema)
 
 
-def _branches(metadata: TableMetadata) -> list[str]:
-    return [name for name, ref in metadata.refs.items() if ref.get("type") != "tag"]
-
-
+@dataclass
 class _Erasing:
     """Rewrites branches without the rows."""
 
-    def __init__(
-        self,
-        table: Table,
-        bound: BooleanExpression,
-        holding: HoldingFiles,
-        engine: Engine,
-        properties: Mapping[str, str] | None,
-    ) -> None:
-        self._table = table
-        self._bound = bound
-        self._holding = holding
-        self._engine = engine
-        self._properties = properties
-        self.commits: list[Commit] = []
+    table: Table
+    holding: HoldingFiles
+    properties: Mapping[str, str] | None
+    commits: list[Commit] = field(default_factory=list)
 
     def clean(self, ref: str) -> None:
         """Rewrite the head of a branch until none of its files holds the rows."""
-        if "equality-delete" in self._contents(ref):
+        if "equality-delete" in read_latest(self.table, lambda now: self._contents(now, ref)):
             converted = convert_equality_deletes(
-                self._table, ref=ref, engine=self._engine, commit_properties=self._properties
+                self.table, ref=ref, engine=self.holding.engine, commit_properties=self.properties
             )
             self.commits += [converted.commit] if converted.commit else []
         for build in (self._without_stored_rows, self._without_rows, _without_removed):
-            done = commit(plan_change(self._table, build, ref=ref, properties=self._properties))
+            done = commit(plan_change(self.table, build, ref=ref, properties=self.properties))
             self.commits += [done] if done.snapshot_id is not None else []
 
-    def _contents(self, ref: str) -> set[str]:
-        def contents(metadata: TableMetadata) -> set[str]:
-            snapshot = metadata.snapshot_of_ref(ref)
-            return {h.content for h in self._holding.of(metadata, [snapshot] if snapshot else [])}
+    def expire(
+        self, refs: Sequence[str], tags: Mapping[str, set[int]], other_locations: Sequence[str]
+    ) -> ExpiredSnapshots | None:
+        """Expire snapshots with the rows, of these refs ("" is no ref) and of dropped tags. Heads stay."""
+        found = read_latest(self.table, lambda now: _by_ref(now, self.holding))
+        held = {h.snapshot_id for ref in refs for h in found.get(ref, ())}
+        ids = held.union(*tags.values()) - {int(ref["snapshot-id"]) for ref in self.table.metadata.refs.values()}
+        return expire_only(self.table, sorted(ids), self.holding.engine, other_locations) if ids else None
 
-        return read_latest(self._table, contents)
+    def _contents(self, metadata: TableMetadata, ref: str) -> set[str]:
+        snapshot = metadata.snapshot_of_ref(ref)
+        return {h.content for h in self.holding.of(metadata, [snapshot] if snapshot else [])}
 
     def _without_stored_rows(self, base: Base) -> RowDelta:
-        head = Head(base.table.io, base)
+        head = Head(base)
         entries = [e for e, _ in head.deletes(FileContent.POSITION_DELETES)]
-        rows = self._holding.rows_in(base.metadata, entries)
+        rows = self.holding.rows_in(base.metadata, entries)
         groups = [(e,) for e, n in zip(entries, rows, strict=True) if n != 0]
-        return position_delete_rewrite(base, head, groups, None, self._engine) if groups else RowDelta()
+        return position_delete_rewrite(base, head, groups, None, self.holding.engine) if groups else RowDelta()
 
     def _without_rows(self, base: Base) -> RowDelta:
-        head = Head(base.table.io, base)
         if base.snapshot is None:
             return RowDelta()
+        head = Head(base)
+        context, write = head.context, base.write
         entries = list(base.reader.live_entries(base.snapshot, ManifestContent.DATA))
-        rows = self._holding.rows_in(base.metadata, entries)
+        rows = self.holding.rows_in(base.metadata, entries)
         paths = [e.data_file.file_path for e, n in zip(entries, rows, strict=True) if n != 0]
         left = {scope_of(e.data_file) for e, n in zip(entries, rows, strict=True) if n == 0}
-        tasks = head.tasks(paths)
-        drop = None if isinstance(self._bound, AlwaysTrue) else self._bound
-        keeps = tasks if drop is not None else []
-        own = head.own_deletes(paths)
-        context, write = head.context, base.write
-        new = self._engine.map(lambda t: rewrite_data_files(context, write, [t], drop=drop), keeps)
+        tasks, drop = head.tasks(paths), self.holding.bound
+        rewritten = [] if isinstance(drop, AlwaysTrue) else tasks
+        new = self.holding.engine.map(lambda t: rewrite_data_files(context, write, [t], drop=drop), rewritten)
+        removed = (*head.own_deletes(paths), *self._empty_places(head, left))
         return RowDelta(
             added_data_files=tuple(f for files in new for f in files),
             removed_data_files=tuple(t.data for t in tasks),
-            removed_delete_files=tuple(
-                {e.data_file.identity: e for e in (*own, *self._empty_places(head, left))}.values()
-            ),
+            removed_delete_files=tuple({e.data_file.identity: e for e in removed}.values()),
         )
 
     def _empty_places(self, head: Head, left: Collection[object]) -> Iterator[ManifestEntry]:
         """Find deletes in partitions that only such rows can be in, and that have no other data file left."""
         for content in (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES):
             for entry, delete in head.deletes(content):
-                if scope_of(delete) not in left and self._holding.is_placed(head.context, entry):
+                if scope_of(delete) not in left and self.holding.is_placed(head.context, entry):
                     yield entry
 
 
@@ -267,26 +251,11 @@ def _drop_tags(table: Table, holding: HoldingFiles) -> dict[str, set[int]]:
     return dropped
 
 
-def _expire(
-    table: Table,
-    refs: Sequence[str],
-    holding: HoldingFiles,
-    engine: Engine,
-    tags: Mapping[str, set[int]],
-    other_locations: Sequence[str],
-) -> ExpiredSnapshots | None:
-    """Expire snapshots with the rows, of these refs ("" is no ref) and of dropped tags. Heads stay."""
-    found = read_latest(table, lambda now: _by_ref(now, holding))
-    heads = {int(ref["snapshot-id"]) for ref in table.metadata.refs.values()}
-    ids = {h.snapshot_id for ref in refs for h in found.get(ref, ())}.union(*tags.values()) - heads
-    return expire_only(table, sorted(ids), engine, other_locations) if ids else None
-
-
 def _by_ref(metadata: TableMetadata, holding: HoldingFiles) -> dict[str, tuple[Holding, ...]]:
     """Return what holds the rows, by ref whose history leads to it. A head of a ref is listed under that ref only."""
     heads = {name: int(ref["snapshot-id"]) for name, ref in metadata.refs.items()}
     others = {name: set(heads.values()) - {head} for name, head in heads.items()}
-    whole = {name: list(ancestors(metadata, head)) for name, head in heads.items()}
+    whole = {name: list(metadata.ancestors(head)) for name, head in heads.items()}
     lines = {name: [s for s in line if s.snapshot_id not in others[name]] for name, line in whole.items()}
     known = {s.snapshot_id for line in whole.values() for s in line}
     lines[""] = [s for i, s in metadata.snapshots.items() if i not in known]

@@ -2,39 +2,59 @@
 
 The commit comes first. Which files to remove is decided on the metadata after it, so that a file which a concurrent
 commit uses stays. If it is unknown whether the commit happened, no file is removed.
-Spec: "Snapshot Retention Policy"; Java RemoveSnapshots and ReachableFileCleanup.
+The head of a retained ref never expires.
+Spec: "Snapshot Retention Policy"; properties `history.expire.*`; Java RemoveSnapshots and ReachableFileCleanup.
 """
 
-from __future__ import annotations
-
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from deletekit.commit.metadata_commit import commit_metadata
+from deletekit.commit.swap import commit_metadata
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.maintenance.latest_metadata import read_latest
 from deletekit.maintenance.reachable import (
-    DATA,
-    MANIFEST,
-    MANIFEST_LIST,
-    STATISTICS,
     Reachability,
+    check_gc_enabled,
+    check_not_needed,
+    read_latest,
+    remove_files,
     statistics_files,
 )
-from deletekit.maintenance.remove_files import check_gc_enabled, check_not_needed, remove_files
-from deletekit.maintenance.retention import Expiry, ExpiryRequest, plan_expiry
 from deletekit.table.locations import KnownFiles, SpellingRules
-from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.metadata_file import logged_files
+from deletekit.table.metadata_update import apply_updates
 from deletekit.table.own_places import check_own_metadata
+from deletekit.table.properties import value_of
 from deletekit.table.sink_batches import KEPT_FOR_EVER, rewound_sinks
 from deletekit.table.table import Table
 from deletekit.verbs.shared.read_options import milliseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryRequest:
+    """What a call asks for. None means the table's property. `now_ms` is the time of the call.
+
+    Without `by_policy`, only `snapshot_ids` expire, except heads.
+    """
+
+    now_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+    older_than_ms: int | None = None
+    retain_last: int | None = None
+    snapshot_ids: tuple[int, ...] = ()
+    by_policy: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expiry:
+    """Snapshots and refs to remove, in the metadata's order."""
+
+    snapshots: tuple[Snapshot, ...] = ()
+    refs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +85,13 @@ class ExpiredSnapshots:
 
 # Files are removed in this order: what a crash leaves is then still explained by what leads to it.
 _FIELDS = {
-    DATA: "deleted_data_files",
+    "data": "deleted_data_files",
     "position-delete": "deleted_position_delete_files",
     "deletion-vector": "deleted_deletion_vector_files",
     "equality-delete": "deleted_equality_delete_files",
-    MANIFEST: "deleted_manifest_files",
-    MANIFEST_LIST: "deleted_manifest_lists",
-    STATISTICS: "deleted_statistics_files",
+    "manifest": "deleted_manifest_files",
+    "manifest-list": "deleted_manifest_lists",
+    "statistics": "deleted_statistics_files",
 }
 
 
@@ -109,12 +129,11 @@ def expire_snapshots(
     and then no file is removed; FormatError if metadata that must be read is damaged, before anything changes.
     """
     table.require_catalog()
-    metadata = table.refresh().metadata
-    check_gc_enabled(metadata)
+    check_gc_enabled(table.refresh().metadata)
     request = _request(older_than, retain_last, snapshot_ids)
     for snapshot_id in request.snapshot_ids:
-        metadata.snapshot_by_id(snapshot_id)
-    places = check_own_metadata(metadata, table.metadata_location, other_locations)
+        table.metadata.snapshot_by_id(snapshot_id)
+    places = check_own_metadata(table.metadata, table.metadata_location, other_locations)
     return _expired(table, request, engine_or_default(engine), dry_run=dry_run, owned=places.hold)
 
 
@@ -125,10 +144,9 @@ def expire_only(
 
     Raises as `expire_snapshots`, but not for snapshots that are unknown or are heads.
     """
-    metadata = table.refresh().metadata
-    check_gc_enabled(metadata)
-    request = ExpiryRequest(now_ms=time.time_ns() // 1_000_000, snapshot_ids=tuple(snapshot_ids), by_policy=False)
-    places = check_own_metadata(metadata, table.metadata_location, other_locations)
+    check_gc_enabled(table.refresh().metadata)
+    request = ExpiryRequest(snapshot_ids=tuple(snapshot_ids), by_policy=False)
+    places = check_own_metadata(table.metadata, table.metadata_location, other_locations)
     return _expired(table, request, engine, dry_run=False, owned=places.hold)
 
 
@@ -156,22 +174,24 @@ def _expired(
     """Expire. `owned` tells which files may be removed; `others_files` that the rest is known to be another table's."""
     reachability = Reachability(table.io, engine)
 
-    def plan(metadata: TableMetadata) -> tuple[Expiry, _Unreachable]:
+    def unreachable(before: TableMetadata, expiry: Expiry, after: TableMetadata) -> tuple[dict[str, str], set[str]]:
+        metadata_files = {table.metadata_location, *logged_files(table.metadata)}
+        return _unreachable(reachability, before, expiry, after, metadata_files)
+
+    def plan(metadata: TableMetadata) -> tuple[Expiry, tuple[dict[str, str], set[str]]]:
         expiry = plan_expiry(metadata, request)
-        after = _without(metadata, expiry)
-        return expiry, _unreachable(reachability, metadata, expiry, after, _metadata_files(table))
+        after = apply_updates(metadata, _updates(metadata, expiry), request.now_ms)
+        return expiry, unreachable(metadata, expiry, after)
 
     # Read before the commit: unreadable metadata must be found while the snapshots still lead to it.
-    expiry, unreachable = read_latest(table, plan)
+    expiry, (files, needed) = read_latest(table, plan)
     if not dry_run and (expiry.snapshots or expiry.refs):
         before, expiry = _commit(table, request, others_files=others_files)
         # Decide again on the latest metadata: a concurrent commit may have added a removed file again, and then the
         # file is live (apache/iceberg#17304).
-        unreachable = read_latest(
-            table, lambda now: _unreachable(reachability, before, expiry, now, _metadata_files(table))
-        )
-    removable = {path: kind for path, kind in unreachable.files.items() if owned(path)}
-    check_not_needed(removable, unreachable.needed)
+        files, needed = read_latest(table, lambda now: unreachable(before, expiry, now))
+    removable = {path: kind for path, kind in files.items() if owned(path)}
+    check_not_needed(removable, needed)
     failed = {} if dry_run else remove_files(table.io, table.metadata, removable, engine)
     removed: dict[str, list[str]] = {}
     for path, kind in removable.items():
@@ -180,7 +200,7 @@ def _expired(
     return ExpiredSnapshots(
         snapshot_ids=tuple(s.snapshot_id for s in expiry.snapshots),
         refs=expiry.refs,
-        kept_files=() if others_files else tuple(sorted(unreachable.files.keys() - removable.keys())),
+        kept_files=() if others_files else tuple(sorted(files.keys() - removable.keys())),
         failed_files=failed,
         dry_run=dry_run,
         **{name: tuple(sorted(paths)) for name, paths in removed.items()},
@@ -199,7 +219,6 @@ def _request(
             expected="1 or more",
         )
     return ExpiryRequest(
-        now_ms=time.time_ns() // 1_000_000,
         older_than_ms=None if older_than is None else milliseconds(older_than, "older_than"),
         retain_last=retain_last,
         snapshot_ids=tuple(snapshot_ids),
@@ -217,73 +236,120 @@ def _commit(table: Table, request: ExpiryRequest, *, others_files: bool) -> tupl
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
         if not others_files:
             check_gc_enabled(metadata)
-        expiry = plan_expiry(metadata, request)
-        planned.append((metadata, expiry))
-        updates: list[Mapping[str, Any]] = [{"action": "remove-snapshot-ref", "ref-name": n} for n in expiry.refs]
-        ids = [s.snapshot_id for s in expiry.snapshots]
-        if not ids:
-            return updates
-        # The parents of snapshots show what was rolled back, and they are removed now.
-        for tag, head in rewound_sinks(metadata).items():
-            if tag not in expiry.refs:
-                to = {"ref-name": tag, "type": "tag", "snapshot-id": head, **KEPT_FOR_EVER}
-                updates.append({"action": "set-snapshot-ref", **to})
-        return [*updates, {"action": "remove-snapshots", "snapshot-ids": ids}]
+        planned.append((metadata, plan_expiry(metadata, request)))
+        return _updates(*planned[-1])
 
     commit_metadata(table, build, unchanged_refs=None)
     return planned[-1]
 
 
-def _without(metadata: TableMetadata, expiry: Expiry) -> TableMetadata:
-    """Return the metadata after the commit, as far as reachability needs it."""
-    gone = {s.snapshot_id for s in expiry.snapshots}
-    raw = dict(metadata.raw)
-    for name in ("snapshots", "statistics", "partition-statistics"):
-        raw[name] = [entry for entry in raw.get(name) or () if entry["snapshot-id"] not in gone]
-    return TableMetadata(raw)
-
-
-def _metadata_files(table: Table) -> set[str]:
-    return {table.metadata_location, *logged_files(table.metadata)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Unreachable:
-    """Files that no snapshot leads to any more, with their kinds, in order of removal; and the needed files."""
-
-    files: Mapping[str, str]
-    needed: Collection[str]
+def _updates(metadata: TableMetadata, expiry: Expiry) -> list[Mapping[str, Any]]:
+    updates: list[Mapping[str, Any]] = [{"action": "remove-snapshot-ref", "ref-name": n} for n in expiry.refs]
+    ids = [s.snapshot_id for s in expiry.snapshots]
+    if not ids:
+        return updates
+    # The parents of snapshots show what was rolled back, and they are removed now.
+    for tag, head in rewound_sinks(metadata).items():
+        if tag not in expiry.refs:
+            to = {"ref-name": tag, "type": "tag", "snapshot-id": head, **KEPT_FOR_EVER}
+            updates.append({"action": "set-snapshot-ref", **to})
+    return [*updates, {"action": "remove-snapshots", "snapshot-ids": ids}]
 
 
 def _unreachable(
     reachability: Reachability, before: TableMetadata, expiry: Expiry, after: TableMetadata, metadata_files: set[str]
-) -> _Unreachable:
+) -> tuple[dict[str, str], set[str]]:
     """Find the files of expired snapshots that no snapshot leads to afterwards, however their paths are spelled.
+
+    Return them with their kinds, in order of removal, and the needed files.
 
     A missing file of an expired snapshot leads to nothing. A missing file of a remaining snapshot is an error.
     """
     if not expiry.snapshots:
-        return _Unreachable({}, ())
+        return {}, set()
     rules = SpellingRules()
     expired = reachability.manifests(before, expiry.snapshots, missing_ok=True)
     kept = reachability.manifests(after, after.snapshots.values())
     needed = {*kept, *_lists(after.snapshots.values()), *statistics_files(after), *metadata_files}
     known = KnownFiles(rules, needed)
     ids = [s.snapshot_id for s in expiry.snapshots]
-    others = dict.fromkeys(expired, MANIFEST) | dict.fromkeys(_lists(expiry.snapshots), MANIFEST_LIST)
-    others |= dict.fromkeys(statistics_files(before, ids), STATISTICS)
+    others = dict.fromkeys(expired, "manifest") | dict.fromkeys(_lists(expiry.snapshots), "manifest-list")
+    others |= dict.fromkeys(statistics_files(before, ids), "statistics")
     others = {path: kind for path, kind in others.items() if path not in known}
     candidates = reachability.content([m for p, m in expired.items() if p in others], missing_ok=True)
     # A manifest list was read, so it cannot be a live data file by another name. Anything else can.
-    if candidates or not {*others.values()} <= {MANIFEST_LIST}:
+    if candidates or not {*others.values()} <= {"manifest-list"}:
         live = reachability.content(kept.values())
         needed |= live.keys()
         known.add(live)
     found = {rules.key(path): (path, kind) for path, kind in (candidates | others).items()}
     order = list(_FIELDS)
     files = sorted(found.values(), key=lambda item: (order.index(item[1]), item[0]))
-    return _Unreachable({path: kind for path, kind in files if path not in known}, needed)
+    return {path: kind for path, kind in files if path not in known}, needed
 
 
 def _lists(snapshots: Iterable[Snapshot]) -> set[str]:
     return {s.manifest_list for s in snapshots if s.manifest_list is not None}
+
+
+# --- the retention policy ---------------------------------------------------------------------------------------------
+
+
+def plan_expiry(metadata: TableMetadata, request: ExpiryRequest) -> Expiry:
+    """Decide what expires, as Java's RemoveSnapshots does.
+
+    A ref expires by the age of its head; `main` never does. A branch keeps its newest ancestors: as many as its
+    `min-snapshots-to-keep`, and all that are young enough. A tag keeps its one snapshot. A snapshot that no ref leads
+    to (staged, or rolled back from) is kept while it is young. Named ids expire whatever their age.
+
+    Raises InvalidInputError for a named snapshot that is the head of a retained ref, or a property that is no number.
+    """
+    if not request.by_policy:
+        wanted = set(request.snapshot_ids) - {int(ref["snapshot-id"]) for ref in metadata.refs.values()}
+        return Expiry(snapshots=tuple(s for i, s in metadata.snapshots.items() if i in wanted))
+    older_than = request.older_than_ms
+    if older_than is None:
+        older_than = request.now_ms - value_of(metadata.properties, "history.expire.max-snapshot-age-ms")
+    keep = request.retain_last or value_of(metadata.properties, "history.expire.min-snapshots-to-keep")
+    refs = _retained_refs(metadata, request.now_ms)
+    heads = {int(ref["snapshot-id"]): name for name, ref in refs.items()}
+    for snapshot_id in request.snapshot_ids:
+        if snapshot_id in heads:
+            raise InvalidInputError(
+                "snapshot is the head of a branch or tag, and cannot expire",
+                kind="referenced-snapshot",
+                field="snapshot_ids",
+                found=f"{snapshot_id}, of {heads[snapshot_id]}",
+            )
+    retained, referenced = set(heads), set(heads)
+    for ref in refs.values():
+        if ref.get("type") == "branch":
+            retained |= set(_kept_by_branch(metadata, ref, request.now_ms, older_than, keep))
+            referenced |= {s.snapshot_id for s in metadata.ancestors(int(ref["snapshot-id"]))}
+    retained |= {i for i, s in metadata.snapshots.items() if i not in referenced and s.timestamp_ms >= older_than}
+    named = set(request.snapshot_ids)
+    expired = tuple(s for i, s in metadata.snapshots.items() if i not in retained or i in named)
+    return Expiry(snapshots=expired, refs=tuple(name for name in metadata.refs if name not in refs))
+
+
+def _retained_refs(metadata: TableMetadata, now_ms: int) -> dict[str, Mapping[str, Any]]:
+    longest = value_of(metadata.properties, "history.expire.max-ref-age-ms")
+    out = {}
+    for name, ref in metadata.refs.items():
+        allowed = ref.get("max-ref-age-ms")
+        age = now_ms - metadata.snapshots[int(ref["snapshot-id"])].timestamp_ms
+        if name == MAIN or age <= (longest if allowed is None else int(allowed)):
+            out[name] = ref
+    return out
+
+
+def _kept_by_branch(
+    metadata: TableMetadata, branch: Mapping[str, Any], now_ms: int, older_than: int, keep: int
+) -> Iterator[int]:
+    """Yield the kept ancestors, newest first. The first that is neither among the newest nor young ends them (Java)."""
+    age, least = branch.get("max-snapshot-age-ms"), branch.get("min-snapshots-to-keep")
+    before = older_than if age is None else now_ms - int(age)
+    for i, snapshot in enumerate(metadata.ancestors(int(branch["snapshot-id"]))):
+        if i >= (keep if least is None else int(least)) and snapshot.timestamp_ms < before:
+            return
+        yield snapshot.snapshot_id

@@ -4,20 +4,20 @@ A file is chosen for its size or for its deletes. Files are packed in the given 
 Spec: none; Java SizeBasedFileRewritePlanner and BinPackRewriteFilePlanner, whose option names and defaults these are.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypedDict, TypeVar
 
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.which_apply import referenced_path, scope_of
+from deletekit.deletes.which_apply import Scope, referenced_path, scope_of
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import ManifestEntry
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import value_of
 
-_T = TypeVar("_T")
+_S = TypeVar("_S")
+_T = TypeVar("_T", ScanTask, ManifestEntry)
 
 _MIN_RATIO, _MAX_RATIO = 0.75, 1.8
 
@@ -81,10 +81,6 @@ class RewriteOptions:
         fits = input_bytes / whole < min(1.1 * self.target_file_size_bytes, longest)
         return whole if fits or not rest else whole + 1
 
-    def is_odd_size(self, size: int) -> bool:
-        """Tell whether a size is outside the range that is left alone."""
-        return not self.min_file_size_bytes <= size <= self.max_file_size_bytes
-
 
 def rewrite_options(metadata: TableMetadata, target_property: str, given: Mapping[str, Any]) -> RewriteOptions:
     """Complete the options that a call gives (None: the default), by the table's target size.
@@ -109,42 +105,34 @@ def rewrite_options(metadata: TableMetadata, target_property: str, given: Mappin
 
 
 def _check(options: RewriteOptions) -> None:
-    for field in fields(options):
-        value = getattr(options, field.name)
-        least = 0 if field.name in ("min_file_size_bytes", "delete_ratio_threshold") else 1
-        if field.name == "rewrite_all":
-            continue
-        kinds = (int, float) if field.name == "delete_ratio_threshold" else (int,)
-        if isinstance(value, bool) or not isinstance(value, kinds) or not value >= least:
-            _refuse(field.name, value, f"{least} or more")
-    if options.min_file_size_bytes >= options.target_file_size_bytes:
-        _refuse("min_file_size_bytes", options.min_file_size_bytes, f"< target of {options.target_file_size_bytes}")
-    if options.max_file_size_bytes <= options.target_file_size_bytes:
-        _refuse("max_file_size_bytes", options.max_file_size_bytes, f"> target of {options.target_file_size_bytes}")
-    if not 0 < options.delete_ratio_threshold <= 1:
-        _refuse("delete_ratio_threshold", options.delete_ratio_threshold, "more than 0, at most 1")
-
-
-def _refuse(name: str, found: Any, expected: str) -> None:
-    raise InvalidInputError("bad option", kind="rewrite-option", field=name, found=found, expected=expected)
+    target, most = options.target_file_size_bytes, options.max_file_size_bytes
+    allowed = {
+        "target_file_size_bytes": (target >= 1, "1 or more"),
+        "min_file_size_bytes": (0 <= options.min_file_size_bytes < target, f"0 or more, < target of {target}"),
+        "max_file_size_bytes": (most > target, f"> target of {target}"),
+        "min_input_files": (options.min_input_files >= 1, "1 or more"),
+        "max_file_group_size_bytes": (options.max_file_group_size_bytes >= 1, "1 or more"),
+        "delete_file_threshold": (options.delete_file_threshold >= 1, "1 or more"),
+        "delete_ratio_threshold": (0 < options.delete_ratio_threshold <= 1, "more than 0, at most 1"),
+    }
+    for name, (fits, expected) in allowed.items():
+        if not fits:
+            found = getattr(options, name)
+            raise InvalidInputError("bad option", kind="rewrite-option", field=name, found=found, expected=expected)
 
 
 def group_data_files(tasks: Iterable[ScanTask], options: RewriteOptions, spec_id: int) -> list[tuple[ScanTask, ...]]:
     """Group data files to rewrite together: those of one partition of spec `spec_id`, and all of other specs."""
-    places: dict[Any, list[ScanTask]] = {}
-    for task in tasks:
-        file = task.data_file
-        if options.rewrite_all or options.is_odd_size(file.file_size_in_bytes) or has_many_deletes(task, options):
-            where = scope_of(file) if file.spec_id == spec_id else None
-            places.setdefault(where, []).append(task)
-    groups = [g for place in places.values() for g in _packed(place, _data_size, options.max_file_group_size_bytes)]
-    return [
-        g
-        for g in groups
-        if options.rewrite_all
-        or _is_worth_it([_data_size(t) for t in g], options)
-        or any(has_many_deletes(t, options) for t in g)
-    ]
+
+    def place(task: ScanTask) -> Scope | None:
+        return scope_of(task.data_file) if task.data_file.spec_id == spec_id else None
+
+    return _grouped(tasks, options, place, lambda task: has_many_deletes(task, options))
+
+
+def group_delete_files(entries: Iterable[ManifestEntry], options: RewriteOptions) -> list[tuple[ManifestEntry, ...]]:
+    """Group position delete files to rewrite together, each group of one spec and partition."""
+    return _grouped(entries, options, lambda entry: scope_of(entry.data_file), lambda _: False)
 
 
 def has_many_deletes(task: ScanTask, options: RewriteOptions) -> bool:
@@ -157,40 +145,45 @@ def has_many_deletes(task: ScanTask, options: RewriteOptions) -> bool:
     return bool(own) and rows > 0 and hidden / rows >= options.delete_ratio_threshold
 
 
-def group_delete_files(entries: Iterable[ManifestEntry], options: RewriteOptions) -> list[tuple[ManifestEntry, ...]]:
-    """Group position delete files to rewrite together, each group of one spec and partition."""
-    places: dict[Any, list[ManifestEntry]] = {}
-    for entry in entries:
-        file = entry.data_file
-        if options.rewrite_all or options.is_odd_size(file.file_size_in_bytes):
-            places.setdefault(scope_of(file), []).append(entry)
-    groups = [g for place in places.values() for g in _packed(place, _size, options.max_file_group_size_bytes)]
-    return [g for g in groups if options.rewrite_all or _is_worth_it([_size(e) for e in g], options)]
+def _grouped(
+    files: Iterable[_T], options: RewriteOptions, place: Callable[[_T], Any], is_due: Callable[[_T], bool]
+) -> list[tuple[_T, ...]]:
+    """Group files of one place. Leave out groups that are not worth it, unless one of their files is due anyway."""
+    places: dict[Any, list[_T]] = {}
+    for file in files:
+        has_good_size = options.min_file_size_bytes <= _size(file) <= options.max_file_size_bytes
+        if options.rewrite_all or not has_good_size or is_due(file):
+            places.setdefault(place(file), []).append(file)
+    groups = [group for chosen in places.values() for group in _packed(chosen, options.max_file_group_size_bytes)]
+    return [g for g in groups if options.rewrite_all or _is_worth_it(g, options) or any(map(is_due, g))]
 
 
-def _data_size(task: ScanTask) -> int:
-    return task.data_file.file_size_in_bytes
+def in_parts(items: Sequence[_S], count: int) -> list[Sequence[_S]]:
+    """Split items into as many parts, of about equal length and in their order."""
+    return [items[a:b] for a, b in pairwise(len(items) * i // count for i in range(count + 1))]
 
 
-def _size(entry: ManifestEntry) -> int:
-    return entry.data_file.file_size_in_bytes
+def _size(file: ScanTask | ManifestEntry) -> int:
+    return file.data_file.file_size_in_bytes
 
 
-def _is_worth_it(sizes: Sequence[int], options: RewriteOptions) -> bool:
+def _is_worth_it(group: Sequence[ScanTask | ManifestEntry], options: RewriteOptions) -> bool:
     """Tell whether there are enough files, enough bytes for a file of the target size, or a much too large file."""
-    total, several = sum(sizes), len(sizes) > 1
-    enough = several and (len(sizes) >= options.min_input_files or total > options.target_file_size_bytes)
+    total, several = sum(map(_size, group)), len(group) > 1
+    enough = several and (len(group) >= options.min_input_files or total > options.target_file_size_bytes)
     return enough or total > options.max_file_size_bytes
 
 
-def _packed(files: Sequence[_T], size_of: Any, most: int) -> list[tuple[_T, ...]]:
+def _packed(files: Sequence[_T], most: int) -> list[tuple[_T, ...]]:
     out: list[tuple[_T, ...]] = []
     group: list[_T] = []
     total = 0
     for file in files:
-        if group and total + size_of(file) > most:
+        if group and total + _size(file) > most:
             out.append(tuple(group))
             group, total = [], 0
         group.append(file)
-        total += size_of(file)
-    return [*out, tuple(group)] if group else out
+        total += _size(file)
+    if group:
+        out.append(tuple(group))
+    return out

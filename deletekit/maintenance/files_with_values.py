@@ -5,11 +5,8 @@ read once, because files never change.
 Spec: "Position Delete Files" (`row`), "Equality Delete Files", "Manifest Entry Fields" (bounds).
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression
@@ -17,7 +14,7 @@ from pyiceberg.expressions import BooleanExpression
 from deletekit.deletes.filter import evaluate, filter_field_ids
 from deletekit.deletes.read import ReadContext, ReadRequest, partition_constants, read_task
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.which_apply import scope_of
+from deletekit.deletes.which_apply import Scope, scope_of
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
@@ -45,20 +42,15 @@ class Holding:
     rows: int | None = None
 
 
+@dataclass
 class HoldingFiles:
-    """Counts the rows in files, and remembers the counts."""
+    """Counts the rows in files, and remembers the counts: by path in `rows`, by spec and partition in `placed`."""
 
-    def __init__(self, io: FileIO, bound: BooleanExpression, engine: Engine) -> None:
-        self._io = io
-        self._bound = bound
-        self._engine = engine
-        self._rows: dict[str, int | None] = {}
-        self._placed: dict[tuple[int, Any], bool] = {}
-
-    @property
-    def files_read(self) -> int:
-        """Return how many data and delete files were read."""
-        return len(self._rows)
+    io: FileIO
+    bound: BooleanExpression
+    engine: Engine
+    rows: dict[str, int | None] = field(default_factory=dict)
+    placed: dict[Scope, bool] = field(default_factory=dict)
 
     def rows_in(self, metadata: TableMetadata, entries: Iterable[ManifestEntry]) -> list[int | None]:
         """Return how many of the rows each file holds; None for a delete file that may hold some.
@@ -66,23 +58,27 @@ class HoldingFiles:
         Raises FormatError and NotFoundError for a file that cannot be read: then nothing is proven.
         """
         wanted = [e for e in entries if not _is_vector(e)]
-        new = list({e.data_file.file_path: e for e in wanted if e.data_file.file_path not in self._rows}.values())
-        context = ReadContext(self._io, metadata)
-        for entry, rows in zip(new, self._engine.map(lambda e: self._look(context, e), new), strict=True):
-            self._rows[entry.data_file.file_path] = rows
-        return [self._rows[e.data_file.file_path] for e in wanted]
+        new = list({e.data_file.file_path: e for e in wanted if e.data_file.file_path not in self.rows}.values())
+        context = ReadContext(self.io, metadata)
+        for entry, rows in zip(new, self.engine.map(lambda e: self._look(context, e), new), strict=True):
+            self.rows[entry.data_file.file_path] = rows
+        return [self.rows[e.data_file.file_path] for e in wanted]
 
     def of(self, metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> list[Holding]:
         """Return the files of these snapshots that hold values."""
-        reader = SnapshotReader(self._io, metadata)
+        reader = SnapshotReader(self.io, metadata)
         out: list[Holding] = []
         for snapshot in snapshots:
             entries = [(m, e) for m in reader.manifests(snapshot) for e in reader.entries(m)]
-            context = ReadContext(self._io, metadata)
-            live = [e for _, e in entries if e.is_live and not _is_vector(e)]
-            for entry, rows in zip(live, self.rows_in(metadata, live), strict=True):
+            context = ReadContext(self.io, metadata)
+            live = [e.data_file for _, e in entries if e.is_live and not _is_vector(e)]
+            counts = self.rows_in(metadata, [e for _, e in entries if e.is_live])
+            for file, rows in zip(live, counts, strict=True):
                 if rows != 0:
-                    out.append(_holding(snapshot, entry, rows))
+                    content = file.kind if isinstance(file, DeleteFile) else "data"
+                    out.append(
+                        Holding(snapshot_id=snapshot.snapshot_id, file=file.file_path, content=content, rows=rows)
+                    )
             places = [e for _, e in entries if e.is_live and self.is_placed(context, e)]
             found = {(e.data_file.file_path, "partition") for e in places if isinstance(e.data_file, DeleteFile)}
             found |= {(m.manifest_path, "manifest") for m, e in entries if not e.is_live and self._is_told(context, e)}
@@ -92,19 +88,18 @@ class HoldingFiles:
     def is_placed(self, context: ReadContext, entry: ManifestEntry) -> bool:
         """Tell whether the identity partition values of a file alone prove that its rows match."""
         place = scope_of(entry.data_file)
-        if place not in self._placed:
-            self._placed[place] = self._says(partition_constants(context, entry))
-        return self._placed[place]
-
-    def _says(self, values: Mapping[int, pa.Scalar]) -> bool:
-        ids = filter_field_ids(self._bound)
-        if not ids or not ids <= values.keys():
-            return False
-        return bool(evaluate(self._bound, lambda i: pa.chunked_array([pa.repeat(values[i], 1)]), 1)[0].as_py())
+        if place not in self.placed:
+            ids, values = filter_field_ids(self.bound), partition_constants(context, entry)
+            matches = bool(ids) and ids <= values.keys()
+            if matches:
+                one_row = evaluate(self.bound, lambda i: pa.chunked_array([pa.repeat(values[i], 1)]), 1)
+                matches = bool(one_row[0].as_py())
+            self.placed[place] = matches
+        return self.placed[place]
 
     def _is_told(self, context: ReadContext, removed: ManifestEntry) -> bool:
         """Tell whether a removed file's entry may reveal values. If the file was never read, assume its bounds do."""
-        rows = self._rows.get(removed.data_file.file_path)
+        rows = self.rows.get(removed.data_file.file_path)
         return (rows != 0 and bool(removed.data_file.lower_bounds)) or self.is_placed(context, removed)
 
     def _look(self, context: ReadContext, entry: ManifestEntry) -> int | None:
@@ -113,20 +108,17 @@ class HoldingFiles:
             return self._count(context, entry)
         if file.kind == "position-delete":
             return None if self._stores_rows(file) else 0
-        if not filter_field_ids(self._bound) <= set(file.equality_ids or ()):
+        if not filter_field_ids(self.bound) <= set(file.equality_ids or ()):
             return None
-        return self._count(context, ManifestEntry(
-            status=entry.status, snapshot_id=entry.snapshot_id, sequence_number=entry.sequence_number,
-            file_sequence_number=entry.file_sequence_number, data_file=_as_data(file),
-        ))  # fmt: skip
+        return self._count(context, replace(entry, data_file=_as_data(file)))
 
     def _count(self, context: ReadContext, entry: ManifestEntry) -> int:
-        batches = read_task(context, ScanTask(entry), ReadRequest((), self._bound))
+        batches = read_task(context, ScanTask(entry), ReadRequest((), self.bound))
         return sum(int(b.selected.sum()) for b in batches)
 
     def _stores_rows(self, file: DeleteFile) -> bool:
         try:
-            with self._io.open(file.file_path) as source:
+            with self.io.open(file.file_path) as source:
                 return "row" in open_tabular(source, file.file_format).schema.names
         except DeletekitError as e:
             raise e.in_file(file.file_path) from e
@@ -134,12 +126,6 @@ class HoldingFiles:
 
 def _is_vector(entry: ManifestEntry) -> bool:
     return isinstance(entry.data_file, DeleteFile) and entry.data_file.is_deletion_vector
-
-
-def _holding(snapshot: Snapshot, entry: ManifestEntry, rows: int | None) -> Holding:
-    file = entry.data_file
-    content = file.kind if isinstance(file, DeleteFile) else "data"
-    return Holding(snapshot_id=snapshot.snapshot_id, file=file.file_path, content=content, rows=rows)
 
 
 def _as_data(file: DeleteFile) -> DataFile:

@@ -4,24 +4,53 @@ Only manifests are read, and new delete files of a whole partition. In doubt the
 Spec: "Scan Planning", "Commit Conflict Resolution and Retry"; Java BaseRewriteFiles.
 """
 
-from __future__ import annotations
-
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
-from deletekit.commit.change import Base
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.planned_change import check_request
 from deletekit.deletes.delete_file_index import DeleteFileIndex
+from deletekit.deletes.filter import Filter, parse_filter
+from deletekit.deletes.merge_previous_deletes import Replacement
 from deletekit.deletes.plan import delete_index
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import Scope, is_global, newest_covered, referenced_path, scope_of
+from deletekit.deletes.write_context import check_parquet_only, granularity_of
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.table.file_io import FileIO
-from deletekit.table.live_files import LiveFiles
+from deletekit.table.snapshot import LiveFiles
+from deletekit.table.table import Table
+
+
+def check_delete_rewrite(table: Table, where: Filter, ref: str, properties: Mapping[str, str] | None) -> None:
+    """Refuse a rewrite of deletes into deletes by position that cannot be done, before anything is read."""
+    check_request(table.refresh(), ref, properties)
+    metadata = table.metadata
+    parse_filter(where, metadata.schema)
+    granularity_of(metadata)
+    if "position-delete" in metadata.version.delete_kinds:
+        check_parquet_only(metadata, "write.delete.format.default")
+
+
+def replacing(done: Iterable[Replacement], removed: Iterable[ManifestEntry] = (), **more: Any) -> RowDelta:
+    """Return deletes that were replaced as one change of no row, which removes each file once.
+
+    `removed` are more delete entries to remove, `more` other fields of `RowDelta`.
+    """
+    parts = list(done)
+    gone = {e.data_file.identity: e for e in chain(removed, *(p.removed_delete_files for p in parts))}
+    return RowDelta(
+        added_delete_files=tuple(f for p in parts for f in p.added_delete_files),
+        removed_delete_files=tuple(gone.values()),
+        removed_data_files=tuple(e for p in parts for e in p.removed_data_files),
+        **{"operation": "replace", **more},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +69,14 @@ class RewrittenGroup:
 class Head:
     """The live files of a branch's head."""
 
-    def __init__(self, io: FileIO, base: Base) -> None:
+    def __init__(self, base: Base) -> None:
         # Not the base itself: a head goes to Spark's workers, and the base has the catalog.
         self._snapshot, self._reader = base.snapshot, base.reader
         self._data = LiveFiles(base.reader, base.snapshot, ManifestContent.DATA)
-        self.context = ReadContext(io, base.metadata)
+        self.context = ReadContext(base.table.io, base.metadata)
 
     def tasks(self, paths: Collection[str]) -> list[ScanTask]:
         """Return those of these data files that are live, with all their deletes, in the order of `paths`."""
-        if not paths or self._snapshot is None:
-            return []
         found = {e.data_file.file_path: e for e in self._data.with_paths(paths)}
         live = [found[path] for path in paths if path in found]
         return [ScanTask(entry, self._index.for_data_file(entry)) for entry in live]
@@ -66,12 +93,9 @@ class Head:
 
     def own_deletes(self, paths: Iterable[str]) -> list[ManifestEntry]:
         """Return the own deletes of these data files, even position deletes that a vector overrules."""
-        if self._snapshot is None:
-            return []
         wanted = set(paths)
-        deletes = LiveFiles(self._reader, self._snapshot, ManifestContent.DELETES)
-        own = list(deletes.vectors_of(wanted))
-        return own + [e for e, d in self.deletes(FileContent.POSITION_DELETES) if referenced_path(d) in wanted]
+        own = LiveFiles(self._reader, self._snapshot, ManifestContent.DELETES).vectors_of(wanted)
+        return [*own, *(e for e, d in self.deletes(FileContent.POSITION_DELETES) if referenced_path(d) in wanted)]
 
     def still_holds(self, group: RewrittenGroup) -> bool:
         """Tell whether the new files of a group may replace the old ones on this head.

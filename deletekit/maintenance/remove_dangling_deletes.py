@@ -5,8 +5,6 @@ data files of the unpartitioned spec, and removes deletes that others need.)
 Spec: "Scan Planning"; Java RemoveDanglingDeletesSparkAction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -69,14 +67,8 @@ def remove_dangling_deletes(
     commit; FormatError for manifests that cannot be read.
     """
     check_request(table.refresh(), ref, commit_properties)
-    done = repair_kinds(
-        table,
-        list(_KINDS),
-        ref=ref,
-        dry_run=dry_run,
-        engine=engine_or_default(engine),
-        commit_properties=commit_properties,
-    )
+    runner = engine_or_default(engine)
+    done = repair_kinds(table, _KINDS, ref=ref, dry_run=dry_run, engine=runner, commit_properties=commit_properties)
     found = {name: _paths(done, kind) for kind, name in _KINDS.items()}
     refused = {a.file or "": a.refused or "" for a in done.refused}
     return RemovedDeletes(**found, refused=refused, commit=done.commit, dry_run=dry_run)

@@ -5,20 +5,16 @@ that is still running look like orphans; only their age protects them.
 Spec: none; Java DeleteOrphanFilesSparkAction and the procedure `remove_orphan_files`.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
-from deletekit.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
-from deletekit.maintenance.latest_metadata import read_latest
-from deletekit.maintenance.reachable import Reachability
-from deletekit.maintenance.remove_files import check_gc_enabled, check_not_needed, remove_files
+from deletekit.errors import UNREADABLE, InvalidInputError
+from deletekit.maintenance.reachable import Reachability, check_gc_enabled, check_not_needed, read_latest, remove_files
 from deletekit.table.locations import KnownFiles, SpellingRules, is_ambiguous, is_below, mismatches
 from deletekit.table.metadata import TableMetadata, parse_metadata
 from deletekit.table.metadata_file import METADATA_SUFFIXES, logged_files
@@ -29,9 +25,9 @@ from deletekit.verbs.shared.read_options import milliseconds
 _HOUR_MS = 60 * 60 * 1000
 _DEFAULT_AGE_MS = 3 * 24 * _HOUR_MS
 _LEAST_AGE_MS = 24 * _HOUR_MS
-_MODES = ("error", "ignore", "delete")
 
 PrefixMismatchMode = Literal["error", "ignore", "delete"]
+_MODES = get_args(PrefixMismatchMode)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +85,13 @@ def remove_orphan_files(
     check_gc_enabled(metadata)
     rules = SpellingRules(equal_schemes, equal_authorities)
     check_own_metadata(metadata, table.metadata_location, rules=rules)
-    mode = _mode(prefix_mismatch_mode)
+    mode = str(prefix_mismatch_mode).lower()
+    if mode not in _MODES:
+        raise _refused("unknown mode", "mode", "prefix_mismatch_mode", mode, ", ".join(_MODES))
     before_ms = _cut_off(older_than, force)
     root = _location(table, location, rules)
-    current = table.metadata_location
     everything = list(table.io.list(root))
-    _check_seen(table, current, root, (f.path for f in everything), rules)
+    _check_seen(table, root, (f.path for f in everything), rules)
     listed = [f for f in everything if not _is_hidden(f.path, root, metadata)]
     runner = engine_or_default(engine)
     _check_alone(table.refresh(), [f.path for f in listed], rules)
@@ -113,62 +110,39 @@ def remove_orphan_files(
     )
 
 
-def _mode(wanted: str) -> str:
-    mode = str(wanted).lower()
-    if mode not in _MODES:
-        raise InvalidInputError(
-            "unknown mode", kind="mode", field="prefix_mismatch_mode", found=mode, expected=", ".join(_MODES)
-        )
-    return mode
-
-
 def _cut_off(older_than: int | str | datetime | None, force: bool) -> int:
     now = time.time_ns() // 1_000_000
     before = now - _DEFAULT_AGE_MS if older_than is None else milliseconds(older_than, "older_than")
     if not force and before > now - _LEAST_AGE_MS:
-        raise InvalidInputError(
-            "files of a running commit could be removed",
-            kind="orphan-age",
-            field="older_than",
-            found=f"{max(now - before, 0) / _HOUR_MS:.1f} hours ago",
-            expected="24 hours ago or more, or force if nothing writes to the table",
-        )
+        found = f"{max(now - before, 0) / _HOUR_MS:.1f} hours ago"
+        expected = "24 hours ago or more, or force if nothing writes to the table"
+        raise _refused("files of a running commit could be removed", "orphan-age", "older_than", found, expected)
     return before
 
 
 def _location(table: Table, wanted: str | None, rules: SpellingRules) -> str:
     metadata = table.metadata
     if wanted is None:
-        # If `write.metadata.path` names another folder, nothing but the metadata says that the location is the table's.
+        # If `write.metadata.path` names another folder, only the metadata says that the location is the table's.
         if not is_below(rules.key(table.metadata_location), rules.folder(metadata.location)):
-            raise InvalidInputError(
-                "the table's metadata file does not lie below its location: name the location to look in",
-                kind="orphan-location",
-                field="location",
-                file=table.metadata_location,
-                expected=metadata.location,
-            )
+            message = "the table's metadata file does not lie below its location: name the location to look in"
+            file, expected = table.metadata_location, metadata.location
+            raise _refused(message, "orphan-location", "location", None, expected, file)
         return metadata.location
     homes, place = own_folders(metadata), rules.folder(wanted)
     if is_ambiguous(wanted) or not any(is_below(place, rules.folder(home)) for home in homes):
-        raise InvalidInputError(
-            "not a directory of this table", kind="orphan-location", field="location", found=wanted, expected=homes
-        )
+        raise _refused("not a directory of this table", "orphan-location", "location", wanted, homes)
     return wanted.rstrip("/")
 
 
-def _check_seen(table: Table, current: str, root: str, listed: Iterable[str], rules: SpellingRules) -> None:
+def _check_seen(table: Table, root: str, listed: Iterable[str], rules: SpellingRules) -> None:
     """Refuse a listing without the table's own metadata file: it names files differently from the table."""
+    current = table.metadata_location
     wanted = rules.names(current)
     here = any(is_below(place._replace(scheme=place.scheme or "file"), rules.folder(root)) for place in wanted)
     if here and rules.key(current) not in map(rules.key, listed) and table.io.exists(current):
-        raise InvalidInputError(
-            "storage does not list the table's own metadata file: no file may be removed",
-            kind="listing-mismatch",
-            file=current,
-            field="location",
-            found=root,
-        )
+        message = "storage does not list the table's own metadata file: no file may be removed"
+        raise _refused(message, "listing-mismatch", "location", root, None, current)
 
 
 def _is_hidden(path: str, root: str, metadata: TableMetadata) -> bool:
@@ -186,14 +160,9 @@ def _check_alone(table: Table, listed: Iterable[str], rules: SpellingRules) -> N
         if path.endswith(METADATA_SUFFIXES):
             folder = rules.key(path).path.rpartition("/")[0]
             if folder not in own and not _is_of(table, path):
-                raise InvalidInputError(
-                    "another table has its metadata below this location",
-                    kind="nested-table",
-                    file=path,
-                    field="location",
-                    found=table.location,
-                    expected="a directory that is this table's alone",
-                )
+                message = "another table has its metadata below this location"
+                expected = "a directory that is this table's alone"
+                raise _refused(message, "nested-table", "location", table.location, expected, path)
             own.add(folder)
 
 
@@ -201,7 +170,7 @@ def _is_of(table: Table, path: str) -> bool:
     """Tell whether a metadata file is an older one of this table, from another `write.metadata.path`."""
     try:
         uuid = parse_metadata(table.io.read(path), path).table_uuid
-    except (FormatError, NotFoundError, UnsupportedError):
+    except UNREADABLE:
         return False
     return uuid is not None and uuid == table.metadata.table_uuid
 
@@ -221,10 +190,14 @@ def _orphans(paths: Iterable[str], known: Iterable[str], mode: str, rules: Spell
             conflicts.update(*differences)
     if conflicts and mode == "error":
         kind, reference_name, listed_name = min(conflicts)
-        raise InvalidInputError(
-            f"metadata names files of storage by another {kind}",
-            kind="prefix-mismatch",
-            field=f"equal_{'schemes' if kind == 'scheme' else 'authorities'}",
-            found=f"{listed_name} in storage, {reference_name} in metadata",
-            expected="both named equal, or prefix_mismatch_mode ignore or delete",
-        )
+        message = f"metadata names files of storage by another {kind}"
+        field = "equal_schemes" if kind == "scheme" else "equal_authorities"
+        found = f"{listed_name} in storage, {reference_name} in metadata"
+        expected = "both named equal, or prefix_mismatch_mode ignore or delete"
+        raise _refused(message, "prefix-mismatch", field, found, expected)
+
+
+def _refused(
+    message: str, kind: str, field: str, found: Any, expected: Any, file: str | None = None
+) -> InvalidInputError:
+    return InvalidInputError(message, kind=kind, file=file, field=field, found=found, expected=expected)

@@ -6,17 +6,15 @@ Spec: "Deletion Vectors", "Snapshots". Two deletion vectors of one file are an e
 of such a file are those that neither vector deletes.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.commit.planned_change import plan_change
+from deletekit.commit.planned_change import plan_change, read_base
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.merge_previous_deletes import HiddenRows, positions_in_file, replace_deletes
 from deletekit.deletes.read import ReadContext, deleted_positions
@@ -26,20 +24,18 @@ from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError, FormatError, InvalidInputError, NotFoundError
-from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
+from deletekit.formats.content_file import DataFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.maintenance.verify.delete_file_rules import check_delete_file, vector_of
+from deletekit.maintenance.head_files import replacing
 from deletekit.maintenance.verify.dropped_deletes import DROPPED, dropped_deletes
+from deletekit.maintenance.verify.file_rules import check_delete_file, vector_of
 from deletekit.maintenance.verify.finding_kinds import REPAIRS
-from deletekit.maintenance.verify.live_file_checks import names_nothing
-from deletekit.maintenance.verify.report import Finding, error
+from deletekit.maintenance.verify.report import DAMAGE, Finding, error
 from deletekit.maintenance.verify.run import verify
-from deletekit.maintenance.verify.snapshot_files import SnapshotFiles, dangling_kind
-from deletekit.maintenance.verify.unreadable import DAMAGE
+from deletekit.maintenance.verify.snapshot_rules import LiveDelete, SnapshotFiles
 from deletekit.table.file_io import FileIO, read_puffin_footer
-from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
-from deletekit.table.snapshot import SnapshotReader
+from deletekit.table.metadata import MAIN, Snapshot
 from deletekit.table.table import Table
 
 
@@ -124,14 +120,17 @@ def repair_kinds(
     """Repair as `repair`, without looking for errors that are left."""
     chosen, named = _kinds(kinds), kinds is not None
     if dry_run:
-        return _plan(table.refresh(), ref, chosen, engine, named=named).report(None)
+        refs = table.refresh().metadata.refs
+        if ref in refs and refs[ref].get("type") == "tag":
+            raise InvalidInputError(
+                "a tag cannot be written to", kind="ref", field="ref", found=ref, expected="a branch"
+            )
+        return _Plan(read_base(table, ref), engine, chosen, named).report(None)
     plans: list[_Plan] = []
 
     def build(base: Base) -> RowDelta:
-        plan = _Plan(base.table.io, base.metadata, base.snapshot, base.reader, chosen, named)
-        plan.make(engine)
-        plans.append(plan)
-        return plan.delta(base)
+        plans.append(_Plan(base, engine, chosen, named))
+        return plans[-1].delta()
 
     done = commit(plan_change(table, build, ref=ref, properties=commit_properties))
     return plans[-1].report(done if done.snapshot_id is not None else None)
@@ -167,198 +166,140 @@ def _kinds(kinds: Iterable[str] | None) -> frozenset[str]:
     return chosen
 
 
-def _plan(table: Table, ref: str, kinds: frozenset[str], engine: Engine, *, named: bool) -> _Plan:
-    refs = table.metadata.refs
-    if ref in refs and refs[ref].get("type") == "tag":
-        raise InvalidInputError("a tag cannot be written to", kind="ref", field="ref", found=ref, expected="a branch")
-    snapshot = table.metadata.snapshot_of_ref(ref)
-    plan = _Plan(table.io, table.metadata, snapshot, SnapshotReader(table.io, table.metadata), kinds, named)
-    plan.make(engine)
-    return plan
-
-
-@dataclass
 class _Plan:
     """The repairs of one head.
 
     Attributes
     ----------
     named: the caller chose the kinds.
+    live, twice: the live files, and the identities of deletes that are live twice.
     removed: delete entries to remove.
     written: deletion vectors to write.
     hidden: rows to hide, by the path of their data file.
     totals: the right totals of the summary, if they are wrong and repaired.
-    live, twice: the live files, and the identities of deletes that are live twice.
     """
 
-    io: FileIO
-    metadata: TableMetadata
-    snapshot: Snapshot | None
-    reader: SnapshotReader
-    kinds: frozenset[str]
-    named: bool
-    removed: dict[tuple[Any, ...], ManifestEntry] = field(default_factory=dict)
-    written: list[HiddenRows] = field(default_factory=list)
-    actions: list[RepairAction] = field(default_factory=list)
-    refused: list[RepairAction] = field(default_factory=list)
-    totals: dict[str, int] | None = None
-    hidden: dict[str, tuple[ScanTask, PositionBitmap]] = field(default_factory=dict)
-    live: SnapshotFiles = field(init=False)
-    twice: set[tuple[Any, ...]] = field(init=False)
+    def __init__(self, base: Base, engine: Engine, kinds: frozenset[str], named: bool) -> None:
+        self.base, self.engine, self.kinds, self.named = base, engine, kinds, named
+        self.context = ReadContext(base.table.io, base.metadata)
+        self.removed: dict[tuple[Any, ...], ManifestEntry] = {}
+        self.written: list[HiddenRows] = []
+        self.hidden: dict[str, tuple[ScanTask, PositionBitmap]] = {}
+        self.totals: dict[str, int] | None = None
+        self.actions: list[RepairAction] = []
+        # The entries are collected here, because `DeleteFileIndex` refuses duplicate vectors.
+        head = base.snapshot
+        entries = [base.reader.live_entries(head, content) for content in ManifestContent] if head else []
+        self.live = SnapshotFiles(base.metadata, chain.from_iterable(entries))
+        self.twice = {i for i, n in Counter(d.identity for _, d in self.live.deletes).items() if n > 1}
+        if head is not None:
+            self._dangling()
+            if "duplicate-deletion-vector" in self.kinds:
+                for path, vectors in sorted(self.live.duplicate_vectors().items()):
+                    self._rewrite("duplicate-deletion-vector", path, path, vectors)
+            self._footers()
+            self._dropped(head)
+            self._totals(head)
 
-    def make(self, engine: Engine) -> None:
-        """Plan every repair. The entries are collected here, because `DeleteFileIndex` refuses duplicate vectors."""
-        if self.snapshot is None:
-            return
-        files = (self.reader.live_entries(self.snapshot, content) for content in ManifestContent)
-        self.live = SnapshotFiles(self.metadata, chain.from_iterable(files))
-        self.twice = {i for i, n in Counter(e.data_file.identity for e in self.live.deletes).items() if n > 1}
-        self._dangling(engine)
-        if "duplicate-deletion-vector" in self.kinds:
-            for path, entries in sorted(self.live.duplicate_vectors().items()):
-                self._rewrite("duplicate-deletion-vector", path, path, entries)
-        if "puffin-footer" in self.kinds:
-            self._footers(engine)
-        if DROPPED in self.kinds:
-            self._dropped(self.snapshot)
-        wrong = self.live.wrong_totals(self.snapshot.summary)
-        if wrong and "summary-total" in self.kinds:
-            self.totals = self.live.totals()
-            changes = ", ".join(f"{name} {found} -> {expected}" for name, (found, expected) in wrong.items())
-            self.actions.append(RepairAction(kind="summary-total", action=f"count totals again: {changes}"))
-
-    def delta(self, base: Base) -> RowDelta:
+    def delta(self) -> RowDelta:
         """Write the new vectors, and return the change."""
-        context = ReadContext(self.io, self.metadata)
-        if self.hidden and not self.metadata.version.has_deletion_vectors:
-            check_parquet_only(self.metadata, "write.delete.format.default")
-        hidden = (HiddenRows(task, gone, deleted_positions(context, task)) for task, gone in self.hidden.values())
-        again = replace_deletes(base.write, context.loader, hidden)
-        done = replace_deletes(base.write, context.loader, self.written, drops=False)
-        removed = {e.data_file.identity: e for e in (*self.removed.values(), *again.removed_delete_files)}
-        return RowDelta(
-            added_delete_files=(*done.added_delete_files, *again.added_delete_files),
-            removed_delete_files=tuple(removed.values()),
-            removed_data_files=again.removed_data_files,
-            operation=None if self.hidden else "replace",
-            parent_totals=self.totals,
-        )
-
-    def _dropped(self, head: Snapshot) -> None:
-        try:
-            found = list(dropped_deletes(ReadContext(self.io, self.metadata), head, self.reader))
-        except DAMAGE:
-            return  # the head is damaged; that has findings of its own, and comes first
-        for dropped in found:
-            file = dropped.entry.data_file.file_path
-            what = f"hide {dropped.count} rows of {len(dropped.rows)} data files that came back"
-            busy = any(d.data_file.identity in self.removed for task, _ in dropped.rows for d in task.deletes)
-            if dropped.unread is not None:
-                why = f"its keys cannot be read, so that which rows came back is not known: {dropped.unread}"
-                self._refuse(DROPPED, file, "hide the rows that came back", why)
-            elif not self.named:
-                self._refuse(DROPPED, file, what, "it changes what a reader sees: ask for this kind by its name")
-            elif busy:
-                self._refuse(DROPPED, file, what, "another repair replaces deletes of these data files: repair again")
-            else:
-                for task, positions in dropped.rows:
-                    known = self.hidden.get(task.data_file.file_path)
-                    both = positions if known is None else known[1] | positions
-                    self.hidden[task.data_file.file_path] = (task, both)
-                self.actions.append(RepairAction(kind=DROPPED, file=file, action=what))
+        metadata, write = self.base.metadata, self.base.write
+        if self.hidden and not metadata.version.has_deletion_vectors:
+            check_parquet_only(metadata, "write.delete.format.default")
+        hidden = (HiddenRows(task, gone, deleted_positions(self.context, task)) for task, gone in self.hidden.values())
+        again = replace_deletes(write, self.context.loader, hidden)
+        done = replace_deletes(write, self.context.loader, self.written, drops=False)
+        operation = None if self.hidden else "replace"
+        return replacing([done, again], self.removed.values(), operation=operation, parent_totals=self.totals)
 
     def report(self, done: Commit | None) -> RepairReport:
-        return RepairReport(actions=tuple(self.actions), refused=tuple(self.refused), commit=done)
+        return RepairReport(
+            actions=tuple(a for a in self.actions if a.refused is None),
+            refused=tuple(a for a in self.actions if a.refused is not None),
+            commit=done,
+        )
 
-    def _dangling(self, engine: Engine) -> None:
-        for entry in (*self.live.dangling(), *self._naming_nothing(engine)):
-            delete = entry.data_file
-            assert isinstance(delete, DeleteFile)
-            kind = dangling_kind(delete)
+    def _note(self, kind: str, file: str | None, action: str, refused: str | None = None) -> None:
+        self.actions.append(RepairAction(kind=kind, file=file, action=action, refused=refused))
+
+    def _dangling(self) -> None:
+        for entry, delete in (*self.live.dangling(), *self._naming_nothing()):
+            kind = f"dangling-{delete.kind}"
             if kind not in self.kinds or delete.identity in self.removed:
                 continue
             at = f" at {delete.content_offset}" if delete.is_deletion_vector else ""
-            what = {"kind": kind, "file": delete.file_path, "action": f"remove the {delete.kind}{at}"}
-            if delete.identity in self.twice:
-                self.refused.append(RepairAction(**what, refused="it is live twice"))
-                continue
-            self.removed[delete.identity] = entry
-            self.actions.append(RepairAction(**what))
+            refused = "it is live twice" if delete.identity in self.twice else None
+            self._note(kind, delete.file_path, f"remove the {delete.kind}{at}", refused)
+            if refused is None:
+                self.removed[delete.identity] = entry
 
-    def _naming_nothing(self, engine: Engine) -> Iterator[ManifestEntry]:
+    def _naming_nothing(self) -> Iterator[LiveDelete]:
         """Find position delete files of a partition that name no live data file. Skip those that cannot be read."""
         if "dangling-position-delete" not in self.kinds:
             return
-        live = self.live
-        known = {e.data_file.identity for e in live.dangling()}
-        scoped = [
-            (e, d)
-            for e, d in live.delete_files()
-            if d.kind == "position-delete" and referenced_path(d) is None and d.identity not in known
-        ]
-        contents = engine.map(partial(check_delete_file, self.io, self.metadata), [(d,) for _, d in scoped])
-        for (entry, delete), content in zip(scoped, contents, strict=True):
+        known = {d.identity for _, d in self.live.dangling()}
+        of_partition = (
+            x for x in self.live.deletes if x[1].kind == "position-delete" and referenced_path(x[1]) is None
+        )
+        scoped = [(e, d) for e, d in of_partition if d.identity not in known]
+        check = partial(check_delete_file, self.context.io, self.base.metadata)
+        for (entry, delete), content in zip(scoped, self.engine.map(check, [(d,) for _, d in scoped]), strict=True):
             last = content.last_positions.get(delete.identity)
-            if last is not None and names_nothing(live, entry, last):
-                yield entry
+            if last is not None and self.live.names_nothing(entry, last):
+                yield entry, delete
 
-    def _footers(self, engine: Engine) -> None:
-        by_path: dict[str, list[ManifestEntry]] = {}
-        for entry, delete in self.live.delete_files():
+    def _footers(self) -> None:
+        if "puffin-footer" not in self.kinds:
+            return
+        by_path: dict[str, list[LiveDelete]] = {}
+        for entry, delete in self.live.deletes:
             if delete.is_deletion_vector:
-                by_path.setdefault(delete.file_path, []).append(entry)
-        readable = engine.map(partial(_has_footer, self.io), by_path)
-        for (path, entries), fine in zip(by_path.items(), readable, strict=True):
-            for entry in () if fine else entries:
-                vector = entry.data_file
-                assert isinstance(vector, DeleteFile)
+                by_path.setdefault(delete.file_path, []).append((entry, delete))
+        readable = self.engine.map(partial(_has_footer, self.context.io), by_path)
+        for (path, vectors), fine in zip(by_path.items(), readable, strict=True):
+            for entry, vector in () if fine else vectors:
                 target = vector.referenced_data_file or ""
                 if vector.identity in self.removed:
                     continue
                 if len(self.live.vectors.get(target, ())) > 1:
-                    self._refuse("puffin-footer", path, "write it again", f"{target} has more than one deletion vector")
-                    continue
-                self._rewrite("puffin-footer", path, target, [entry])
+                    self._note("puffin-footer", path, "write it again", f"{target} has more than one deletion vector")
+                else:
+                    self._rewrite("puffin-footer", path, target, [(entry, vector)])
 
-    def _rewrite(self, kind: str, file: str, target: str, entries: list[ManifestEntry]) -> None:
+    def _rewrite(self, kind: str, file: str, target: str, vectors: Sequence[LiveDelete]) -> None:
         """Replace the vectors of one data file by one with all their positions, or refuse."""
-        if all(e.data_file.identity in self.removed for e in entries):
+        if all(vector.identity in self.removed for _, vector in vectors):
             return
-        offsets = ", ".join(f"{e.data_file.file_path}@{_offset(e)}" for e in entries)
+        offsets = ", ".join(f"{vector.file_path}@{vector.content_offset}" for _, vector in vectors)
         action = f"write one deletion vector for {target} instead of {offsets}"
         try:
-            data, positions = self._merged(target, entries)
+            data, positions = self._merged(target, vectors)
         except DAMAGE as e:
-            self._refuse(kind, file, action, str(e))
+            self._note(kind, file, action, str(e))
             return
-        self.removed |= {e.data_file.identity: e for e in entries}
-        self.written.append(HiddenRows(ScanTask(data, tuple(entries)), positions, PositionBitmap()))
-        self.actions.append(RepairAction(kind=kind, file=file, action=f"{action}, with {len(positions)} positions"))
+        self.removed |= {vector.identity: entry for entry, vector in vectors}
+        task = ScanTask(data, tuple(entry for entry, _ in vectors))
+        self.written.append(HiddenRows(task, positions, PositionBitmap()))
+        self._note(kind, file, f"{action}, with {len(positions)} positions")
 
-    def _merged(self, target: str, entries: list[ManifestEntry]) -> tuple[ManifestEntry, PositionBitmap]:
+    def _merged(self, target: str, vectors: Sequence[LiveDelete]) -> tuple[ManifestEntry, PositionBitmap]:
         """Return the data file and the positions of all its vectors. Raises FormatError, NotFoundError if in doubt."""
         data = self.live.by_path.get(target)
         if data is None:
             raise NotFoundError("the data file is not live: the vectors are dangling", file=target)
         assert isinstance(data.data_file, DataFile)
         positions = PositionBitmap()
-        for entry in entries:
-            delete = entry.data_file
-            assert isinstance(delete, DeleteFile)
-            if delete.identity in self.twice:
-                raise FormatError("the deletion vector is live twice", file=delete.file_path)
-            if scope_of(delete) != scope_of(data.data_file):
-                raise FormatError("the deletion vector is of another partition", file=delete.file_path)
+        for entry, vector in vectors:
+            if vector.identity in self.twice:
+                raise FormatError("the deletion vector is live twice", file=vector.file_path)
+            if scope_of(vector) != scope_of(data.data_file):
+                raise FormatError("the deletion vector is of another partition", file=vector.file_path)
             if not is_old_enough(data, entry):
-                raise FormatError("the deletion vector is older than its data file", file=delete.file_path)
-            found = vector_of(self.io, delete)
-            if len(found) != delete.record_count:
-                raise FormatError(
-                    "the deletion vector has another cardinality",
-                    file=delete.file_path,
-                    found=len(found),
-                    expected=delete.record_count,
-                )
+                raise FormatError("the deletion vector is older than its data file", file=vector.file_path)
+            found, expected = vector_of(self.context.io, vector), vector.record_count
+            if len(found) != expected:
+                message = "the deletion vector has another cardinality"
+                raise FormatError(message, file=vector.file_path, found=len(found), expected=expected)
             positions = positions | found
         positions = positions_in_file(positions, data.data_file)
         if not positions:
@@ -366,8 +307,32 @@ class _Plan:
             raise FormatError("the deletion vector hides no row", file=target)
         return data, positions
 
-    def _refuse(self, kind: str, file: str, action: str, why: str) -> None:
-        self.refused.append(RepairAction(kind=kind, file=file, action=action, refused=why))
+    def _dropped(self, head: Snapshot) -> None:
+        try:
+            found = list(dropped_deletes(self.context, head, self.base.reader)) if DROPPED in self.kinds else []
+        except DAMAGE:
+            return  # the head is damaged; that has findings of its own, and comes first
+        for dropped in found:
+            file, why = dropped.entry.data_file.file_path, None
+            what = f"hide {dropped.count} rows of {len(dropped.rows)} data files that came back"
+            if dropped.unread is not None:
+                what = "hide the rows that came back"
+                why = f"its keys cannot be read, so that which rows came back is not known: {dropped.unread}"
+            elif not self.named:
+                why = "it changes what a reader sees: ask for this kind by its name"
+            elif any(d.data_file.identity in self.removed for task, _ in dropped.rows for d in task.deletes):
+                why = "another repair replaces deletes of these data files: repair again"
+            self._note(DROPPED, file, what, why)
+            for task, positions in dropped.rows if why is None else ():
+                _, known = self.hidden.get(task.data_file.file_path, (task, PositionBitmap()))
+                self.hidden[task.data_file.file_path] = (task, known | positions)
+
+    def _totals(self, head: Snapshot) -> None:
+        wrong = self.live.wrong_totals(head.summary)
+        if wrong and "summary-total" in self.kinds:
+            self.totals = self.live.totals()
+            changes = ", ".join(f"{name} {found} -> {expected}" for name, (found, expected) in wrong.items())
+            self._note("summary-total", None, f"count totals again: {changes}")
 
 
 def _has_footer(io: FileIO, path: str) -> bool:
@@ -379,7 +344,3 @@ def _has_footer(io: FileIO, path: str) -> bool:
     except FormatError:
         return False
     return True
-
-
-def _offset(entry: ManifestEntry) -> int | None:
-    return entry.data_file.content_offset if isinstance(entry.data_file, DeleteFile) else None

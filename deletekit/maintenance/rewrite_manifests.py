@@ -5,11 +5,9 @@ whose source column was dropped.
 Spec: "Snapshots" (operation `replace`); properties `commit.manifest.*`; Java RewriteManifestsSparkAction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Any
 
 from deletekit.commit.change import Base, ManifestRewrite
@@ -19,7 +17,8 @@ from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import ManifestEntry
 from deletekit.formats.manifest_list import ManifestFile
-from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
+from deletekit.maintenance.file_groups import in_parts
+from deletekit.table.metadata import MAIN
 from deletekit.table.properties import value_of
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
@@ -77,51 +76,36 @@ def rewrite_manifests(
     tried: list[tuple[ManifestRewrite, WriteContext]] = []
 
     def build(base: Base) -> ManifestRewrite:
-        rewrite = _plan(base.metadata, base.reader, base.snapshot, spec_id)
-        tried.append((rewrite, base.write))
-        return rewrite
+        tried.append((_plan(base, spec_id), base.write))
+        return tried[-1][0]
 
-    if dry_run:
-        reader = SnapshotReader(table.io, table.metadata)
-        rewrite = _plan(table.metadata, reader, table.metadata.snapshot_of_ref(ref), spec_id)
-        return _report(rewrite, (), None, dry_run=True)
-    done = commit(plan_change(table, build, ref=ref, properties=commit_properties))
-    if done.snapshot_id is None:
-        return RewrittenManifests()
+    change = plan_change(table, build, ref=ref, properties=commit_properties, dry_run=dry_run)
+    done = Commit() if dry_run else commit(change)
     # Nothing is read from here on: an exception would say that the commit failed.
     rewrite, write = tried[-1]
-    manifest_list = table.metadata.snapshots[done.snapshot_id].manifest_list
-    added = tuple(path for path in write.written if path != manifest_list)
-    return _report(rewrite, added, done, dry_run=False)
-
-
-def _report(
-    rewrite: ManifestRewrite, added: tuple[str, ...], done: Commit | None, *, dry_run: bool
-) -> RewrittenManifests:
+    added: tuple[str, ...] = ()
+    if done.snapshot_id is not None:
+        manifest_list = table.metadata.snapshots[done.snapshot_id].manifest_list
+        added = tuple(path for path in write.written if path != manifest_list)
     return RewrittenManifests(
         rewritten_manifests=tuple(m.manifest_path for m in rewrite.replaced),
         added_manifests=added,
         added_manifests_count=len(rewrite.manifests),
-        commit=done,
+        commit=done if done.snapshot_id is not None else None,
         dry_run=dry_run,
     )
 
 
-def _plan(
-    metadata: TableMetadata, reader: SnapshotReader, snapshot: Snapshot | None, spec_id: int | None
-) -> ManifestRewrite:
-    if snapshot is None:
-        return ManifestRewrite()
-    target = value_of(metadata.properties, "commit.manifest.target-size-bytes")
-    chosen = [m for m in reader.manifests(snapshot) if spec_id in (None, m.partition_spec_id)]
-    chosen.sort(key=_group)
+def _plan(base: Base, spec_id: int | None) -> ManifestRewrite:
+    target = value_of(base.metadata.properties, "commit.manifest.target-size-bytes")
+    chosen = sorted((m for m in base.manifests if spec_id in (None, m.partition_spec_id)), key=_group)
     replaced: list[ManifestFile] = []
     manifests: list[tuple[ManifestEntry, ...]] = []
     for _, listed in groupby(chosen, key=_group):
         old = list(listed)
-        new = _clustered(old, reader, target)
+        new = _clustered(old, base.reader, target)
         # The next commit drops manifests without a live file. They are no reason for a commit.
-        if new and not _is_same(old, new, reader):
+        if new and not _is_same(old, new, base.reader):
             replaced += old
             manifests += new
     return ManifestRewrite(replaced=tuple(replaced), manifests=tuple(manifests))
@@ -140,8 +124,7 @@ def _clustered(listed: Sequence[ManifestFile], reader: SnapshotReader, target: i
     everything = sum(len(reader.entries(m)) for m in listed)
     size = sum(m.manifest_length for m in listed) * len(entries) // everything
     parts = min(-(-size // target) or 1, len(entries))
-    bounds = [len(entries) * i // parts for i in range(parts + 1)]
-    return [tuple(entries[a:b]) for a, b in pairwise(bounds)]
+    return [tuple(part) for part in in_parts(entries, parts)]
 
 
 def _order(value: Any) -> tuple[bool, bool, Any]:

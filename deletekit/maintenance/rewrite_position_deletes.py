@@ -10,37 +10,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Unpack
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.commit.planned_change import check_request, plan_change, read_base
+from deletekit.commit.planned_change import plan_change, read_base
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
-from deletekit.deletes.merge_previous_deletes import FilePositions, HiddenRows, replace_deletes, write_positions
+from deletekit.deletes.filter import Filter, unbound_filter
+from deletekit.deletes.merge_previous_deletes import (
+    FilePositions,
+    HiddenRows,
+    Replacement,
+    replace_deletes,
+    write_positions,
+)
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import is_old_enough, scope_of
-from deletekit.deletes.write_context import (
-    WriteContext,
-    check_parquet_only,
-    granularity_of,
-)
+from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
-from deletekit.maintenance.file_groups import (
-    RewriteOptions,
-    SizeOptions,
-    group_delete_files,
-    rewrite_options,
-)
-from deletekit.maintenance.head_files import Head
+from deletekit.maintenance.file_groups import RewriteOptions, SizeOptions, group_delete_files, in_parts, rewrite_options
+from deletekit.maintenance.head_files import Head, check_delete_rewrite, replacing
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
-
-_TARGET = "write.delete.target-file-size-bytes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,34 +86,29 @@ def rewrite_position_deletes(
     Raises InvalidInputError for a bad filter, option, ref or file format; CommitConflictError, CommitStateUnknownError
     as every commit; FormatError for delete files that cannot be read.
     """
-    check_request(table.refresh(), ref, commit_properties)
-    metadata = table.metadata
-    chosen = rewrite_options(metadata, _TARGET, options)
-    parse_filter(where, metadata.schema)
-    granularity_of(metadata)
-    if "position-delete" in metadata.version.delete_kinds:
-        check_parquet_only(metadata, "write.delete.format.default")
-    if dry_run:
-        base = read_base(table, ref)
-        groups = _groups(base, Head(table.io, base), where, chosen)
-        return replace(_report([e.data_file for group in groups for e in group], None), dry_run=True)
+    check_delete_rewrite(table, where, ref, commit_properties)
+    chosen = rewrite_options(table.metadata, "write.delete.target-file-size-bytes", options)
     runner = engine_or_default(engine)
 
     def build(base: Base) -> RowDelta:
-        head = Head(base.table.io, base)
+        head = Head(base)
         groups = _groups(base, head, where, chosen)
         return position_delete_rewrite(base, head, groups, chosen, runner)
 
-    done = commit(plan_change(table, build, ref=ref, properties=commit_properties))
-    return _report(done.removed_delete_files, done if done.snapshot_id is not None else None)
-
-
-def _report(files: Sequence[ContentFile], done: Commit | None) -> RewrittenPositionDeletes:
+    files: Sequence[ContentFile]
+    if dry_run:
+        base = read_base(table, ref)
+        groups = _groups(base, Head(base), where, chosen)
+        done, files = Commit(), [e.data_file for group in groups for e in group]
+    else:
+        done = commit(plan_change(table, build, ref=ref, properties=commit_properties))
+        files = done.removed_delete_files
     return RewrittenPositionDeletes(
         rewritten_delete_files=tuple(f.file_path for f in files),
-        added_delete_files=tuple(f.file_path for f in done.added_delete_files) if done else (),
+        added_delete_files=tuple(f.file_path for f in done.added_delete_files),
         rewritten_bytes=sum(f.file_size_in_bytes for f in files),
-        commit=done,
+        commit=done if done.snapshot_id is not None else None,
+        dry_run=dry_run,
     )
 
 
@@ -143,36 +132,22 @@ def position_delete_rewrite(
 ) -> RowDelta:
     """Return the change that replaces these position delete files, each group of one spec and partition."""
     v3 = base.metadata.version.has_deletion_vectors
-    write, granularity = base.write, granularity_of(base.metadata)
+    write = base.write
 
-    def rewrite(group: Sequence[ManifestEntry]) -> tuple[list[DeleteFile], list[ManifestEntry]]:
-        if v3:
-            return _to_vectors(write, head, group)
-        return _to_files(write, head, group, options, granularity), list(group)
+    def rewrite(group: Sequence[ManifestEntry]) -> Replacement:
+        return _to_vectors(write, head, group) if v3 else _to_files(write, head, group, options)
 
-    added: dict[str, int] = {}
-    files: list[DeleteFile] = []
-    removed: dict[object, ManifestEntry] = {}
-    for group, (new, old) in zip(groups, engine.map(rewrite, groups), strict=True):
-        files += new
-        removed |= {e.data_file.identity: e for e in old}
-        if not v3:
-            added |= dict.fromkeys((f.file_path for f in new), max(e.sequence_number or 0 for e in group))
-    return RowDelta(
-        added_delete_files=tuple(files),
-        removed_delete_files=tuple(removed.values()),
-        operation="replace",
-        sequence_numbers=added,
-    )
+    done = list(engine.map(rewrite, groups))
+    numbers: dict[str, int] = {}
+    for group, new in zip(groups, done, strict=True) if not v3 else ():
+        newest = max(e.sequence_number or 0 for e in group)
+        numbers |= {f.file_path: newest for f in new.added_delete_files}
+    return replacing(done, (e for group in groups for e in group), sequence_numbers=numbers)
 
 
 def _to_files(
-    write: WriteContext,
-    head: Head,
-    group: Sequence[ManifestEntry],
-    options: RewriteOptions | None,
-    granularity: str,
-) -> list[DeleteFile]:
+    write: WriteContext, head: Head, group: Sequence[ManifestEntry], options: RewriteOptions | None
+) -> Replacement:
     """Write position delete files of one partition, with the positions that apply."""
     merged: dict[str, FilePositions] = {}
     for task, positions in _applying(head, group):
@@ -182,15 +157,12 @@ def _to_files(
     deletes = [merged[path] for path in sorted(merged)]
     size = sum(e.data_file.file_size_in_bytes for e in group)
     count = min(options.output_files(size) if options else 1, len(deletes)) or 1
-    bounds = [len(deletes) * i // count for i in range(count + 1)]
-    parts = [deletes[a:b] for a, b in pairwise(bounds)]
-    return [f for part in parts for f in write_positions(write, part, granularity)]
+    files = tuple(f for part in in_parts(deletes, count) for f in write_positions(write, part))
+    return Replacement(added_delete_files=files, removed_delete_files=(), removed_data_files=())
 
 
-def _to_vectors(
-    write: WriteContext, head: Head, group: Sequence[ManifestEntry]
-) -> tuple[list[DeleteFile], list[ManifestEntry]]:
-    """Write vectors for the data files that these files hide rows of. Return them and all deletes that they replace.
+def _to_vectors(write: WriteContext, head: Head, group: Sequence[ManifestEntry]) -> Replacement:
+    """Write vectors for the data files that these files hide rows of. Return them and the deletes that they replace.
 
     A vector includes every position delete of its data file, even those outside of the group: readers ignore position
     delete files of a data file that has a vector.
@@ -198,8 +170,7 @@ def _to_vectors(
     tasks = {task.data_file.file_path: task for task, _ in _applying(head, group)}
     chosen = [t for t in tasks.values() if not any(d.is_deletion_vector for d in t.delete_files)]
     hidden = [HiddenRows(task, PositionBitmap()) for task in chosen]
-    done = replace_deletes(write, head.context.loader, hidden, drops=False)
-    return list(done.added_delete_files), [*group, *done.removed_delete_files]
+    return replace_deletes(write, head.context.loader, hidden, drops=False)
 
 
 def _applying(head: Head, group: Iterable[ManifestEntry]) -> Iterator[tuple[ScanTask, PositionBitmap]]:

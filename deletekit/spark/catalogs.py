@@ -5,8 +5,6 @@ by name. One that concerns Python alone is left out. Any other is passed on: Ice
 Source: Iceberg's `CatalogProperties`, `S3FileIOProperties`, `AwsClientProperties`, `OAuth2Properties`, `JdbcUtil`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,42 +25,16 @@ _RENAMED = {
     "glue.region": "client.region",
     "s3.region": "client.region",
 }
-_PYTHON_ONLY = frozenset(
-    {
-        "downcast-ns-timestamp-to-us-on-write",
-        "echo",
-        "init_catalog_tables",
-        "pool_pre_ping",
-        "py-io-impl",
-        "rest-page-size",
-        "s3.connect-timeout",
-        "s3.request-timeout",
-        "s3.resolve-region",
-        "s3.retry-strategy-impl",
-    }
-)
-_REFUSED = frozenset(
-    {
-        "auth",
-        "auth.manager",
-        "botocore_session",
-        "client.profile-name",
-        "glue.access-key-id",
-        "glue.profile-name",
-        "glue.secret-access-key",
-        "glue.session-token",
-        "py-catalog-impl",
-        "s3.anonymous",
-        "s3.profile-name",
-        "s3.proxy-uri",
-        "s3.role-arn",
-        "s3.role-session-name",
-        "s3.server-side-encryption",
-        "s3.signer",
-        "s3.sse-kms-key-id",
-        "ssl",
-    }
-)
+_PYTHON_ONLY = frozenset({
+    "downcast-ns-timestamp-to-us-on-write", "echo", "init_catalog_tables", "pool_pre_ping", "py-io-impl",
+    "rest-page-size", "s3.connect-timeout", "s3.request-timeout", "s3.resolve-region", "s3.retry-strategy-impl",
+})  # fmt: skip
+_REFUSED = frozenset({
+    "auth", "auth.manager", "botocore_session", "client.profile-name", "glue.access-key-id", "glue.profile-name",
+    "glue.secret-access-key", "glue.session-token", "py-catalog-impl", "s3.anonymous", "s3.profile-name",
+    "s3.proxy-uri", "s3.role-arn", "s3.role-session-name", "s3.server-side-encryption", "s3.signer",
+    "s3.sse-kms-key-id", "ssl",
+})  # fmt: skip
 _VIRTUAL_ADDRESSING = "s3.force-virtual-addressing"
 
 

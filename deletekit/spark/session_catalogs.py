@@ -5,8 +5,6 @@ which cannot change after its start. So a variable names a file, and the file li
 module imports neither pyspark nor pyiceberg.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import os
@@ -22,10 +20,8 @@ _files: dict[int, Path] = {}
 
 def session_catalogs() -> dict[str, dict[str, str]]:
     """Return the properties, as `load_catalog` takes them, of the catalogs of this process's session, by name."""
-    named = os.environ.get(VARIABLE)
-    if not named or not Path(named).is_file():
-        return {}
-    found: dict[str, dict[str, str]] = json.loads(Path(named).read_text(encoding="utf-8"))
+    named = Path(os.environ.get(VARIABLE, ""))
+    found: dict[str, dict[str, str]] = json.loads(named.read_text(encoding="utf-8")) if named.is_file() else {}
     return found
 
 

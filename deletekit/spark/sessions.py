@@ -96,15 +96,19 @@ def session(
     root = Path(tempfile.mkdtemp(prefix="deletekit-spark-") if warehouse is None else properties["warehouse"])
     # Python workers of another version than the driver's refuse to start.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder: Any = SparkSession.builder.master(master).appName("deletekit")
     small = _ONE_THREAD if master == "local[1]" else {}
-    given = {**_settings(root, driver_memory, opened), **_address(master), **small, **(settings or {})}
-    for key, value in given.items():
-        builder = builder.config(key, value)
+    given: Any = {**_settings(root, driver_memory, opened), **_address(master), **small, **(settings or {})}
+    builder = SparkSession.builder.master(master).appName("deletekit").config(map=given)
     with _standard_error_into(root / "spark.log"), inherited():
         started: SparkSession = builder.getOrCreate()
     add_session_catalog(catalog_name, properties, new_session=True)
     return started
+
+
+def _embedded(name: str, properties: Mapping[str, str]) -> SparkCatalog:
+    folder = Path(properties["warehouse"])
+    folder.mkdir(parents=True, exist_ok=True)
+    return embedded_spark_catalog(name, folder)
 
 
 @public
@@ -134,12 +138,6 @@ def fetch_jars(folder: str | Path) -> tuple[Path, ...]:
     return tuple(Path(shutil.copy(jar, root / jar.name)) for jar in jars)
 
 
-def _embedded(name: str, properties: Mapping[str, str]) -> SparkCatalog:
-    warehouse = Path(properties["warehouse"])
-    warehouse.mkdir(parents=True, exist_ok=True)
-    return embedded_spark_catalog(name, warehouse)
-
-
 def _add_catalog(running: SparkSession, catalog: Mapping[str, str], name: str) -> None:
     """Add a catalog to a running session. Spark keeps a catalog once it is open, so another of this name is refused."""
     for key, value in catalog.items():
@@ -155,10 +153,6 @@ def _add_catalog(running: SparkSession, catalog: Mapping[str, str], name: str) -
             )
     for key, value in catalog.items():
         running.conf.set(key, value)
-    _check_iceberg(running, name)
-
-
-def _check_iceberg(running: SparkSession, name: str) -> None:
     try:
         running.sql(f"show namespaces in `{name.replace('`', '``')}`")
     except Exception as e:

@@ -5,9 +5,7 @@ were lost.
 """
 
 from deletekit.stream.batch_run import BatchProgress
-from deletekit.stream.convert_equality_deletes import convert
-from deletekit.stream.list_sinks import SinkInfo, drop_sink, sinks
 from deletekit.stream.promote import Promotion, promote
-from deletekit.stream.sink import Sink, sink
+from deletekit.stream.sink import Sink, SinkInfo, convert, drop_sink, sink, sinks
 
 __all__ = ["BatchProgress", "Promotion", "Sink", "SinkInfo", "convert", "drop_sink", "promote", "sink", "sinks"]

@@ -5,10 +5,8 @@ certain, nothing is written and the error says why. A batch and its marker are o
 the markers.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyiceberg.schema import Schema
@@ -43,7 +41,7 @@ class BatchId:
     Attributes
     ----------
     query_id: the source of the batch numbers: a Spark query, which keeps its id as long as it keeps its checkpoint.
-    digest: of everything that the batch writes; `old_digest` is the one in markers of earlier versions.
+    digest: of everything that the batch writes.
     key: field ids of the sink's key columns.
     file: the path of the file that the batch comes from, or None.
     before: the stream's files before it, used if the markers do not name them.
@@ -53,27 +51,20 @@ class BatchId:
     query_id: str
     batch_id: int
     digest: str
-    old_digest: Callable[[], str]
     key: tuple[int, ...]
     file: str | None = None
     before: tuple[str, ...] = ()
 
     def is_in(self, marker: Marker) -> bool:
         """Return whether a marker with this batch's number is the marker of this batch."""
-        own = self.digest if "-" in marker.digest else self.old_digest()
-        return own == marker.digest and (marker.file is None or marker.file == self.file)
+        return self.digest == marker.digest and marker.file in (None, self.file)
 
 
 def check_sink_id(sink_id: str) -> None:
     """Raise InvalidInputError for an id that cannot be part of a tag's name."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", str(sink_id)):
-        raise InvalidInputError(
-            "a sink id is letters, digits, dots, dashes and underscores",
-            kind="sink-id",
-            field="sink_id",
-            found=sink_id,
-            expected="at most 100 of them",
-        )
+        message = "a sink id is letters, digits, dots, dashes and underscores"
+        raise _refused(message, "sink-id", "sink_id", sink_id, "at most 100 of them")
 
 
 def last_marker(metadata: TableMetadata, head: Snapshot | None, sink_id: str) -> Marker | None:
@@ -89,21 +80,14 @@ def newest_marker(metadata: TableMetadata, head: Snapshot | None, sink_id: str) 
 def check_owner(metadata: TableMetadata, marker: Marker, key: tuple[int, ...]) -> None:
     """Raise InvalidInputError for a marker of a sink with another key (`key-changed`) or table (`table-changed`)."""
     if marker.key is not None and marker.key != key:
-        raise InvalidInputError(
-            "the sink of this id has another key, and would not find the rows that it wrote",
-            kind="key-changed",
-            field="equality_fields",
-            found=_names(metadata.schema, key),
-            expected=f"{_names(metadata.schema, marker.key)}, or another sink id",
-        )
+        message = "the sink of this id has another key, and would not find the rows that it wrote"
+        names, known = _names(metadata.schema, key), _names(metadata.schema, marker.key)
+        raise _refused(message, "key-changed", "equality_fields", names, f"{known}, or another sink id")
     if marker.table_uuid is not None and marker.table_uuid != metadata.table_uuid:
-        raise InvalidInputError(
-            "the batches of this sink id were written to another table; this one is a copy of it",
-            kind="table-changed",
-            field="sink_id",
-            found=f"batch {marker.batch_id} of table {marker.table_uuid}",
-            expected=f"batches of table {metadata.table_uuid}, or another sink id",
-        )
+        message = "the batches of this sink id were written to another table; this one is a copy of it"
+        found = f"batch {marker.batch_id} of table {marker.table_uuid}"
+        expected = f"batches of table {metadata.table_uuid}, or another sink id"
+        raise _refused(message, "table-changed", "sink_id", found, expected)
 
 
 def summary_of(batch: BatchId, metadata: TableMetadata, head: Snapshot | None) -> Mapping[str, str]:
@@ -161,44 +145,26 @@ def is_committed(
     if allow_rewind:
         return last is not None and _has_number(last, batch) and batch.is_in(last)
     if tagged is None and sink_tag(batch.sink_id) in metadata.refs:
-        raise _error(
-            "the branch was rolled back from the last batch of this sink",
-            "branch-rewound",
-            None if last is None else last.batch_id,
-            "a tag of the sink on its last batch",
-        )
+        message, found = "the branch was rolled back from the last batch of this sink", last.batch_id if last else None
+        raise _unclear(message, "branch-rewound", found, "a tag of the sink on its last batch")
     if tagged is not None and (last is None or last.snapshot.sequence_number < tagged.snapshot.sequence_number):
         if last is not None or _is_complete(metadata, head):
-            raise _error(
-                "the branch no longer has the last batch of this sink",
-                "branch-rewound",
-                None if last is None else last.batch_id,
-                f"batch {tagged.batch_id} of query {tagged.query_id}, snapshot {tagged.snapshot.snapshot_id}",
-            )
+            message = "the branch no longer has the last batch of this sink"
+            expected = f"batch {tagged.batch_id} of query {tagged.query_id}, snapshot {tagged.snapshot.snapshot_id}"
+            raise _unclear(message, "branch-rewound", last.batch_id if last else None, expected)
         last = tagged
     if last is None:
         if batch.batch_id > 0 and not _is_complete(metadata, head):
-            raise _error("the batches of this sink may have expired", "progress-lost", batch.batch_id, "batch 0")
+            raise _unclear("the batches of this sink may have expired", "progress-lost", batch.batch_id, "batch 0")
     elif last.query_id != batch.query_id:
-        raise _error("another query wrote with this sink id", "query-changed", batch.query_id, last.query_id)
+        raise _unclear("another query wrote with this sink id", "query-changed", batch.query_id, last.query_id)
     if last is None or batch.batch_id > last.batch_id:
-        if not allow_gaps:
-            _check_gap(last, batch)
+        following = 0 if last is None else last.batch_id + 1
+        if not allow_gaps and batch.batch_id > following:
+            message = "batches before this one are not in the table; allow_gaps=True applies it without them"
+            raise _refused(message, "batch-gap", "batch", batch.batch_id, f"batch {following}")
         return False
     return _is_among(metadata, head, last, batch)
-
-
-def _check_gap(last: Marker | None, batch: BatchId) -> None:
-    following = 0 if last is None else last.batch_id + 1
-    # Earlier versions, whose markers have no key, wrote no marker for a batch without rows.
-    if batch.batch_id > following and (last is None or last.key is not None):
-        raise InvalidInputError(
-            "batches before this one are not in the table; allow_gaps=True applies it without them",
-            kind="batch-gap",
-            field="batch",
-            found=batch.batch_id,
-            expected=f"batch {following}",
-        )
 
 
 def _is_among(metadata: TableMetadata, head: Snapshot | None, last: Marker, batch: BatchId) -> bool:
@@ -209,14 +175,14 @@ def _is_among(metadata: TableMetadata, head: Snapshot | None, last: Marker, batc
                 return True
             found = batch.digest if marker.file == batch.file else f"the data of {batch.file}"
             expected = f"{marker.digest}, the data of {marker.file or 'the batch that is in the table'}"
-            raise _error("a batch was repeated with other data", "batch-changed", found, expected)
+            raise _unclear("a batch was repeated with other data", "batch-changed", found, expected)
         if marker.query_id == batch.query_id and marker.batch_id < batch.batch_id:
             break  # it would have come before that one
     else:
         if not _is_complete(metadata, head):
             return True
     expected = f"a batch after {last.batch_id}"
-    raise _error("the stream went back to a batch that was skipped", "batch-rewound", batch.batch_id, expected)
+    raise _unclear("the stream went back to a batch that was skipped", "batch-rewound", batch.batch_id, expected)
 
 
 def tag_update(metadata: TableMetadata, name: str, snapshot_id: int | None = None) -> RefUpdate:
@@ -240,11 +206,9 @@ def _is_complete(metadata: TableMetadata, head: Snapshot | None) -> bool:
     return all(p is None or p in metadata.snapshots for p in parents)
 
 
-def _error(message: str, kind: str, found: object, expected: object) -> InvalidInputError:
-    return InvalidInputError(
-        f"{message}; allow_rewind=True applies it nevertheless",
-        kind=kind,
-        field="batch",
-        found=found,
-        expected=expected,
-    )
+def _unclear(message: str, kind: str, found: object, expected: str) -> InvalidInputError:
+    return _refused(f"{message}; allow_rewind=True applies it", kind, "batch", found, expected)
+
+
+def _refused(message: str, kind: str, field: str, found: object, expected: str) -> InvalidInputError:
+    return InvalidInputError(message, kind=kind, field=field, found=found, expected=expected)

@@ -12,15 +12,12 @@ does not hide the batch's own rows. A position delete also applies to files of i
 Spec: "Scan Planning"; Flink BaseEqualityDeltaWriter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.data_file_writer import split_by_partition, write_data_files
@@ -30,10 +27,10 @@ from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.stream.change_rows import Changes, LastChanges
-from deletekit.stream.file_keys import FileKeys
+from deletekit.stream.key_columns import FileKeys
 from deletekit.stream.key_index import by_file
 from deletekit.stream.table_index import Hits, TableIndex
-from deletekit.table.reserved_fields import LINEAGE_FIELDS
+from deletekit.table.types import LINEAGE_FIELDS
 from deletekit.verbs.shared.equality_keys import specs_in_use, write_key_deletes
 
 Numbers = npt.NDArray[np.int64]
@@ -55,12 +52,13 @@ class BatchDelta:
     targets: frozenset[str] = frozenset()
 
 
-def indexed_delta(base: Base, changes: Changes, last: LastChanges, index: TableIndex) -> BatchDelta:
+def indexed_delta(base: Base, changes: Changes, index: TableIndex) -> BatchDelta:
     """Delete old rows by their positions in the index, which must be that of the attempt's base.
 
     If the index is not complete, all old rows are deleted by value, because an older row of a key may be outside of it.
     An updated row keeps its `_row_id`. The index is told which files it need not read when it next catches up.
     """
+    last = changes.last
     hits = index.find(last.keys)
     found = np.zeros(len(last), np.bool_)
     found[hits.keys] = True
@@ -74,13 +72,16 @@ def indexed_delta(base: Base, changes: Changes, last: LastChanges, index: TableI
         own = None if row_ids is None else row_ids.take(pa.array(numbers))
         written[file.file_path] = FileKeys(columns=columns, row_ids=own)
     unknown = np.empty(0, np.int64) if index.is_complete else np.arange(len(last))
-    gone = [(n, PositionBitmap(hits.positions[at])) for n, at in by_file(hits.files) if index.is_complete]
-    hidden = [HiddenRows(index.task(n), positions, index.hidden(n)) for n, positions in gone]
+    hidden = [
+        HiddenRows(index.files[number].task, PositionBitmap(hits.positions[at]), index.files[number].hidden)
+        for number, at in by_file(hits.files)
+        if index.is_complete
+    ]
     delta = by_position(base, hidden)
     delta = replace(
         delta,
         added_data_files=tuple(files),
-        added_delete_files=(*delta.added_delete_files, *_by_value(base, last, unknown, index.fields)),
+        added_delete_files=(*delta.added_delete_files, *_by_value(base, changes, unknown)),
     )
     index.expect(written, delta.added_delete_files, hits)
     return BatchDelta(
@@ -91,24 +92,26 @@ def indexed_delta(base: Base, changes: Changes, last: LastChanges, index: TableI
     )
 
 
-def equality_delta(base: Base, changes: Changes, last: LastChanges, fields: Sequence[NestedField]) -> BatchDelta:
+def equality_delta(base: Base, changes: Changes) -> BatchDelta:
     """Delete old rows by value, without looking for them."""
+    last = changes.last
     rows = changes.puts.take(pa.array(last.put[last.put >= 0]))
     files = [file for file, _ in write_rows(base.write, rows)]
-    deletes = _by_value(base, last, np.arange(len(last)), fields)
+    deletes = _by_value(base, changes, np.arange(len(last)))
     delta = RowDelta(added_data_files=tuple(files), added_delete_files=tuple(deletes))
     return BatchDelta(delta=delta, misses=len(last))
 
 
-def flink_delta(base: Base, changes: Changes, last: LastChanges, fields: Sequence[NestedField]) -> BatchDelta:
+def flink_delta(base: Base, changes: Changes) -> BatchDelta:
     """Write every row, as Flink's upsert sink does, and hide by position the rows that a later change replaces."""
+    last = changes.last
     numbers = changes.put_of[changes.order]
     numbers = numbers[numbers >= 0]
     files, hidden = [], []
     for file, rows in write_rows(base.write, changes.puts.take(pa.array(numbers))):
         files.append(file)
         hidden.append(FilePositions(file, PositionBitmap(np.flatnonzero(~np.isin(numbers[rows], last.put)))))
-    deletes = _by_value(base, last, np.arange(len(last)), fields)
+    deletes = _by_value(base, changes, np.arange(len(last)))
     deletes += write_positions(base.write, hidden)
     hits = sum(len(h.positions) for h in hidden)
     delta = RowDelta(added_data_files=tuple(files), added_delete_files=tuple(deletes))
@@ -117,8 +120,7 @@ def flink_delta(base: Base, changes: Changes, last: LastChanges, fields: Sequenc
 
 def by_position(base: Base, hidden: Sequence[HiddenRows]) -> RowDelta:
     """Hide rows by deletion vectors (v3) or position deletes (v2). Remove a data file without a live row."""
-    loader = ReadContext(base.table.io, base.metadata).loader
-    done = replace_deletes(base.write, loader, hidden)
+    done = replace_deletes(base.write, ReadContext(base.table.io, base.metadata).loader, hidden)
     return RowDelta(
         removed_data_files=done.removed_data_files,
         added_delete_files=done.added_delete_files,
@@ -146,10 +148,11 @@ def write_rows(
             start += file.record_count
 
 
-def _by_value(base: Base, last: LastChanges, numbers: Numbers, fields: Sequence[NestedField]) -> list[DeleteFile]:
+def _by_value(base: Base, changes: Changes, numbers: Numbers) -> list[DeleteFile]:
+    """Delete all rows with some of the batch's keys."""
     if not len(numbers):
         return []
-    columns = [c.take(pa.array(numbers)) for c in last.keys]
+    fields, columns = changes.form.fields, [c.take(pa.array(numbers)) for c in changes.last.keys]
     keys = pa.table(dict(zip([str(f.field_id) for f in fields], columns, strict=True)))
     return write_key_deletes(base.write, specs_in_use(base), keys, fields, None)
 

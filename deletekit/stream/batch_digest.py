@@ -4,14 +4,11 @@ Two batches have the same digest exactly if they write the same. Only the order 
 changes of the schema do not change it: a wider type, or a new column without a value.
 """
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -40,16 +37,6 @@ def batch_digest(changes: Changes) -> str:
             sha.update(b"%d;" % field.field_id)
             _add_rows(sha, column, rows)
     return _VERSION + sha.hexdigest()[:32]
-
-
-def digest_of_keys(changes: Changes) -> str:
-    """Return the digest that earlier versions stored in their markers: of keys and change types."""
-    frame = key_frame(changes.keys).insert_column(0, pl.Series("type", changes.types))
-    sha = hashlib.sha256(str(len(frame)).encode())
-    for column in frame.sort(frame.columns, nulls_last=True).iter_columns():
-        sha.update(column.is_null().to_numpy().tobytes())
-        sha.update(_bytes_of(column.drop_nulls()))
-    return sha.hexdigest()[:32]
 
 
 def _sorted_rows(changes: Changes) -> npt.NDArray[np.int64]:
@@ -111,11 +98,3 @@ def _add_plain(sha: Any, values: pa.Array) -> None:
     data = values.buffers()[1]
     if data is not None:
         sha.update(memoryview(data)[values.offset * width : (values.offset + len(values)) * width])
-
-
-def _bytes_of(column: pl.Series) -> bytes:
-    if column.dtype in (pl.String, pl.Binary):
-        lengths = column.cast(pl.Binary).bin.size().to_numpy().astype(np.int64)
-        return lengths.tobytes() + b"".join(column.cast(pl.Binary).to_list())
-    values: bytes = column.to_numpy().astype(np.int64).tobytes()
-    return values

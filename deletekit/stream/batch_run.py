@@ -5,15 +5,12 @@ If rows were found by position, any concurrent commit makes it look again. Equal
 commit, so a batch that lost several races uses them.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
-from pyiceberg.schema import Schema
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import plan_change
@@ -21,7 +18,7 @@ from deletekit.commit.swap import Commit, commit
 from deletekit.errors import CommitStateUnknownError
 from deletekit.stream.applied_batches import BatchId, is_committed, summary_of, tag_update
 from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta
-from deletekit.stream.change_rows import ChangeFormat, Changes, LastChanges, last_changes, read_changes
+from deletekit.stream.change_rows import Changes, read_changes
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import Snapshot
 from deletekit.table.sink_batches import sink_tag
@@ -71,26 +68,11 @@ class _AlreadyCommittedError(Exception):
     """The batch is in the table already."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedBatch:
-    """A batch, parsed by one schema."""
-
-    schema: Schema
-    form: ChangeFormat
-    changes: Changes
-    last: LastChanges
-
-    @classmethod
-    def of(cls, rows: Any, schema: Schema, form: ChangeFormat) -> ParsedBatch:
-        changes = read_changes(rows, schema, form)
-        return cls(schema, form, changes, last_changes(changes))
-
-
 class BatchRun:
     """One call of `write`."""
 
-    def __init__(self, state: SinkState, rows: Any, parsed: ParsedBatch, batch: BatchId) -> None:
-        self._state, self._rows, self._parsed, self._batch = state, rows, parsed, batch
+    def __init__(self, state: SinkState, rows: Any, changes: Changes, batch: BatchId) -> None:
+        self._state, self._rows, self._changes, self._batch = state, rows, changes, batch
         self._written: BatchDelta | None = None
         self._plans = self._read_files = 0
 
@@ -98,19 +80,11 @@ class BatchRun:
         """Commit the batch, or find that it is in the table already."""
         state, table = self._state, self._state.table
         try:
-            self._validate(self._head())
-            fields = self._parsed.form.fields
-            if state.mode != "index-only" and not partitionable(table.metadata, fields):
+            if self._is_committed(self._head()):
+                return self._progress("skipped", started)
+            if state.mode != "index-only" and not partitionable(table.metadata, self._changes.form.fields):
                 ensure_unpartitioned_spec(table)
-            done = commit(
-                plan_change(
-                    table,
-                    self._build,
-                    ref=state.ref,
-                    validate=lambda head: self._validate(head.snapshot),
-                    reader=state.reader,
-                )
-            )
+            done = commit(plan_change(table, self._build, ref=state.ref, validate=self._validate, reader=state.reader))
         except _AlreadyCommittedError:
             return self._progress("skipped", started)
         except CommitStateUnknownError:
@@ -118,10 +92,10 @@ class BatchRun:
             if not self._is_committed(self._head()):
                 raise
             return self._progress("skipped", started)
-        return self._progress("committed" if len(self._parsed.changes) else "empty", started, done)
+        return self._progress("committed" if len(self._changes) else "empty", started, done)
 
-    def _validate(self, head: Snapshot | None) -> None:
-        if self._is_committed(head):
+    def _validate(self, base: Base) -> None:
+        if self._is_committed(base.snapshot):
             raise _AlreadyCommittedError
 
     def _is_committed(self, head: Snapshot | None) -> bool:
@@ -132,21 +106,19 @@ class BatchRun:
 
     def _build(self, base: Base) -> RowDelta:
         self._plans += 1
-        metadata, parsed = base.metadata, self._parsed
-        if metadata.schema != parsed.schema:
-            form = replace(parsed.form, fields=self._state.key_fields(metadata.schema))
-            parsed = self._parsed = ParsedBatch.of(self._rows, metadata.schema, form)
-        changes, last, fields = parsed.changes, parsed.last, parsed.form.fields
+        metadata = base.metadata
+        if metadata.schema != self._changes.schema:
+            form = replace(self._changes.form, fields=self._state.key_fields(metadata.schema))
+            self._changes = read_changes(self._rows, metadata.schema, form)
+        changes = self._changes
         if not len(changes):
             written = BatchDelta(delta=RowDelta())
         elif self._state.mode == "flink":
-            written = flink_delta(base, changes, last, fields)
+            written = flink_delta(base, changes)
         elif self._state.mode == "eq-only" or self._falls_back:
-            written = equality_delta(base, changes, last, fields)
+            written = equality_delta(base, changes)
         else:
-            written, self._read_files = self._state.with_index(
-                base, lambda index: indexed_delta(base, changes, last, index)
-            )
+            written, self._read_files = self._state.with_index(base, lambda index: indexed_delta(base, changes, index))
         self._written = written
         tag = tag_update(metadata, sink_tag(self._batch.sink_id))
         delta = replace(written.delta, summary=summary_of(self._batch, metadata, base.snapshot), refs=(tag,))
@@ -174,15 +146,15 @@ class BatchRun:
             query_id=self._batch.query_id,
             batch_id=self._batch.batch_id,
             status=status,
-            rows=len(self._parsed.changes),
-            keys=len(self._parsed.last),
+            rows=len(self._changes),
+            keys=len(self._changes.last),
             hits=written.hits if written else 0,
             misses=written.misses if written else 0,
             fell_back=self._falls_back,
             read_files=self._read_files,
             index_rows=len(index) if index else 0,
             index_bytes=index.nbytes if index else 0,
-            lag_ms=_lag_ms(self._parsed.changes.newest),
+            lag_ms=_lag_ms(self._changes.newest),
             duration_ms=int((time.monotonic() - started) * 1000),
             commit=done,
             file=self._batch.file,

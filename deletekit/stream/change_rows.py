@@ -7,8 +7,6 @@ An insert or update replaces any row with its key. The row before an update (UPD
 the row after it may have another key.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -67,34 +65,6 @@ class ChangeFormat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """A batch, parsed by a table's schema.
-
-    Attributes
-    ----------
-    keys: key columns of the rows, in the table's types.
-    types: a `ChangeType` for each row.
-    codes: a number for each row's key.
-    order: the rows in order.
-    puts: the inserted and updated rows, aligned to the table; `put_of` is a row's number among them, or -1.
-    batch_columns: the table's columns that the batch has; the others get their defaults in `puts`.
-    newest: the highest value of the order column.
-    """
-
-    keys: tuple[Any, ...]
-    types: npt.NDArray[np.int8]
-    codes: Numbers
-    order: Numbers
-    puts: pa.Table
-    put_of: Numbers
-    batch_columns: tuple[NestedField, ...]
-    newest: Any = None
-
-    def __len__(self) -> int:
-        return len(self.types)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LastChanges:
     """The result of a batch: the last change of each key.
 
@@ -113,6 +83,38 @@ class LastChanges:
         return len(self.put)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """A batch, parsed by a table's schema.
+
+    Attributes
+    ----------
+    keys: key columns of the rows, in the table's types.
+    types: a `ChangeType` for each row.
+    codes: a number for each row's key.
+    order: the rows in order.
+    puts: the inserted and updated rows, aligned to the table; `put_of` is a row's number among them, or -1.
+    batch_columns: the table's columns that the batch has; the others get their defaults in `puts`.
+    newest: the highest value of the order column.
+    last: the last change of each key.
+    """
+
+    schema: Schema
+    form: ChangeFormat
+    keys: tuple[Any, ...]
+    types: npt.NDArray[np.int8]
+    codes: Numbers
+    order: Numbers
+    puts: pa.Table
+    put_of: Numbers
+    batch_columns: tuple[NestedField, ...]
+    newest: Any
+    last: LastChanges
+
+    def __len__(self) -> int:
+        return len(self.types)
+
+
 def read_changes(rows: Any, schema: Schema, form: ChangeFormat) -> Changes:
     """Parse change rows: a pyarrow Table or RecordBatch, anything with `__arrow_c_stream__`, or a list of dicts.
 
@@ -129,30 +131,34 @@ def read_changes(rows: Any, schema: Schema, form: ChangeFormat) -> Changes:
     codes = KeyNumbers(keys).of_rows
     first = 0 if form.ordered else types != ChangeType.UPDATE_BEFORE
     rank = np.lexsort((np.broadcast_to(first, order.shape), order))
+    put_of = np.where(is_put, np.cumsum(is_put) - 1, -1)
     changes = Changes(
+        schema=schema,
+        form=form,
         keys=keys,
         types=types,
         codes=codes,
         order=rank,
         puts=puts,
-        put_of=np.where(is_put, np.cumsum(is_put) - 1, -1),
+        put_of=put_of,
         batch_columns=tuple(f for f in schema.fields if f.name in table.column_names),
         newest=newest,
+        last=_last_changes(keys, types, codes, rank, put_of),
     )
     if not form.ordered:
         _check_order(changes, order, form)
     return changes
 
 
-def last_changes(changes: Changes) -> LastChanges:
-    """Return the last change of each key."""
-    count = int(changes.codes.max()) + 1 if len(changes) else 0
+def _last_changes(
+    keys: tuple[Any, ...], types: npt.NDArray[np.int8], codes: Numbers, order: Numbers, put_of: Numbers
+) -> LastChanges:
+    count = int(codes.max()) + 1 if len(codes) else 0
     last = np.zeros(count, np.int64)
-    last[changes.codes[changes.order]] = changes.order  # of equal indices the last one stays
+    last[codes[order]] = order  # of equal indices the last one stays
     was_deleted = np.zeros(count, np.bool_)
-    was_deleted[changes.codes[changes.types == ChangeType.DELETE]] = True
-    keys = tuple(c.take(pa.array(last)) for c in changes.keys)
-    return LastChanges(keys=keys, put=changes.put_of[last], was_deleted=was_deleted)
+    was_deleted[codes[types == ChangeType.DELETE]] = True
+    return LastChanges(keys=tuple(c.take(pa.array(last)) for c in keys), put=put_of[last], was_deleted=was_deleted)
 
 
 def _puts(rows: pa.Table, schema: Schema) -> pa.Table:
@@ -168,21 +174,15 @@ def _types(table: pa.Table, form: ChangeFormat) -> npt.NDArray[np.int8]:
     if name is None or not len(table):
         return np.full(len(table), ChangeType.UPDATE_AFTER, np.int8)
     if name not in table.column_names:
-        raise InvalidInputError(
-            "changes lack the column of their type", kind="change-type", field=name, expected=table.column_names
-        )
+        raise _refused("changes lack the column of their type", "change-type", name, None, table.column_names)
     column = pl.Series(name, table.column(name))
     texts = column.cast(pl.String) if column.dtype in (pl.Categorical, pl.Null) else column
     if texts.dtype != pl.String:
-        raise InvalidInputError(
-            "change types are text", kind="change-type", field=name, found=str(column.dtype), expected="INSERT, ..."
-        )
+        raise _refused("change types are text", "change-type", name, str(column.dtype), "INSERT, ...")
     known = texts.unique().to_list()
     for text in known:
         if text is None or text.strip().upper() not in _CODES:
-            raise InvalidInputError(
-                "unknown change type", kind="change-type", field=name, found=text, expected=", ".join(sorted(_CODES))
-            )
+            raise _refused("unknown change type", "change-type", name, text, ", ".join(sorted(_CODES)))
     codes = [int(_CODES[text.strip().upper()]) for text in known]
     found: npt.NDArray[np.int8] = texts.replace_strict(known, codes, return_dtype=pl.Int8).to_numpy()
     return found
@@ -193,24 +193,15 @@ def _order(table: pa.Table, form: ChangeFormat) -> tuple[Numbers, Any]:
     if form.order is None or not len(table):
         return (np.arange(len(table)) if form.ordered else np.zeros(len(table), np.int64)), None
     if form.order not in table.column_names:
-        raise InvalidInputError("changes lack the order column", kind="change-order", field=form.order)
+        raise _refused("changes lack the order column", "change-order", form.order)
     column = table.column(form.order)
     if column.null_count:
-        raise InvalidInputError(
-            "null in the order column", kind="change-order", field=form.order, found=f"{column.null_count} nulls"
-        )
+        raise _refused("null in the order column", "change-order", form.order, f"{column.null_count} nulls")
     if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-        raise InvalidInputError(
-            "NaN in the order column, which is neither before nor after any number",
-            kind="change-order",
-            field=form.order,
-            found="NaN",
-            expected="a number in each row",
-        )
+        message = "NaN in the order column, which is neither before nor after any number"
+        raise _refused(message, "change-order", form.order, "NaN", "a number in each row")
     if pa.types.is_nested(column.type):
-        raise InvalidInputError(
-            "changes cannot be put in order by this type", kind="change-order", field=form.order, found=str(column.type)
-        )
+        raise _refused("changes cannot be put in order by this type", "change-order", form.order, str(column.type))
     series = pl.Series("order", column)
     return series.rank("dense").to_numpy().astype(np.int64), series.max()
 
@@ -218,9 +209,7 @@ def _order(table: pa.Table, form: ChangeFormat) -> tuple[Numbers, Any]:
 def _key(table: pa.Table, schema: Schema, field: NestedField) -> Any:
     column = key_column(table, schema, field)
     if field.required and column.null_count:
-        raise InvalidInputError(
-            "null in a required key column", kind="null-in-required", field=field.name, found=column.null_count
-        )
+        raise _refused("null in a required key column", "null-in-required", field.name, column.null_count)
     return column
 
 
@@ -232,11 +221,11 @@ def _check_order(changes: Changes, order: Numbers, form: ChangeFormat) -> None:
     pair = (changes.types[first] == ChangeType.UPDATE_BEFORE) & (changes.types[second] == ChangeType.UPDATE_AFTER)
     wrong = np.flatnonzero(tied & ~pair)
     if len(wrong):
-        row = int(second[wrong[0]])
-        raise InvalidInputError(
-            "several changes of a key, and their order is not known",
-            kind="change-order",
-            field=form.order or "order",
-            found=[c[row].as_py() for c in changes.keys],
-            expected="a column that puts the changes of each key in order",
-        )
+        key = [column[int(second[wrong[0]])].as_py() for column in changes.keys]
+        message = "several changes of a key, and their order is not known"
+        expected = "a column that puts the changes of each key in order"
+        raise _refused(message, "change-order", form.order or "order", key, expected)
+
+
+def _refused(message: str, kind: str, field: str, found: object = None, expected: object = None) -> InvalidInputError:
+    return InvalidInputError(message, kind=kind, field=field, found=found, expected=expected)

@@ -7,8 +7,6 @@ Equal keys have equal hashes, by the equality of equality deletes (NULL = NULL).
 unless the hasher is `exact`, so compare the keys before acting on a hit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,12 +31,9 @@ _POSITION_MASK = np.uint64((1 << _POSITION_BITS) - 1)
 def pack(file_number: int, positions: npt.NDArray[np.int64]) -> Locations:
     """Pack rows of one file as locations. Raise UnsupportedError beyond 2^24 files or 2^40 rows of a file."""
     if file_number >> (64 - _POSITION_BITS) or (len(positions) and int(positions.max()) >> _POSITION_BITS):
-        raise UnsupportedError(
-            "too many files or rows for a key index",
-            kind="key-index-size",
-            found=file_number,
-            expected=f"files below 2^{64 - _POSITION_BITS}, positions below 2^{_POSITION_BITS}",
-        )
+        expected = f"files below 2^{64 - _POSITION_BITS}, positions below 2^{_POSITION_BITS}"
+        message = "too many files or rows for a key index"
+        raise UnsupportedError(message, kind="key-index-size", found=file_number, expected=expected)
     return positions.astype(np.uint64) | np.uint64(file_number << _POSITION_BITS)
 
 
@@ -131,9 +126,6 @@ class KeyHashes:
 
     values: Hashes
     is_null: npt.NDArray[np.bool_]
-
-    def __len__(self) -> int:
-        return len(self.values)
 
 
 class KeyHasher:

@@ -1,8 +1,10 @@
 """Promote what a staging branch changed since its last promotion to another branch, in one commit.
 
 The target loses the rows that the branch lost since then, and gets those that the branch got. The two states of the
-branch are compared, whatever was done between them. Rows that only the target has, because it was compacted or others
-wrote there, are removed if the branch touched their key. Equality deletes of the branch arrive as positions.
+branch are compared, not its commits. A row is lost if it was live in the first snapshot and is not in the second, even
+if it was only moved. A data file that the first snapshot did not have is new, with all its live rows. Rows that only
+the target has, because it was compacted or others wrote there, are removed if the branch touched their key. Equality
+deletes of the branch arrive as positions.
 
 The last promotion is the newest snapshot of the branch that the target knows: a common one, or one that a promotion in
 the target's history names. The tag `deletekit-promoted-<branch>` keeps it from expiring.
@@ -11,9 +13,9 @@ the target's history names. The tag `deletekit-promoted-<branch>` keeps it from 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -22,26 +24,27 @@ from pyiceberg.types import NestedField
 from deletekit.commit.change import Base, ReadSet, RefUpdate, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.keys import distinct_keys
-from deletekit.deletes.merge_previous_deletes import FilePositions, HiddenRows, write_positions
+from deletekit.deletes.keys import KeySet, distinct_keys
+from deletekit.deletes.merge_previous_deletes import FilePositions, HiddenRows, positions_in_file, write_positions
+from deletekit.deletes.plan import plan_scan
+from deletekit.deletes.read import ReadContext, ReadRequest, deleted_positions, read_task, rows_at
 from deletekit.deletes.rewrite import rewrite_data_files
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.formats.content_file import DataFile
+from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.public import public
 from deletekit.stream.applied_batches import tag_update
 from deletekit.stream.batch_delta import by_position
-from deletekit.stream.branch_difference import Difference, difference, key_positions, keys_at
-from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.sink_batches import PROMOTED_BRANCH, PROMOTED_SNAPSHOT, promoted_snapshot
 from deletekit.table.snapshot import without_first_row_id
 from deletekit.table.table import Table
+from deletekit.table.types import arrow_type
 from deletekit.verbs.shared.equality_keys import (
     ensure_unpartitioned_spec,
     equality_fields_of,
@@ -106,7 +109,8 @@ def promote(
     nothing in common any more; CommitConflictError, CommitStateUnknownError as every commit.
     """
     _check(table.refresh(), branch, ref, mode)
-    fields = _key_fields(table, equality_fields)
+    names = equality_fields if equality_fields is not None else table.schema.identifier_field_ids
+    fields = equality_fields_of(table.schema, names) if names else ()
     if fields and mode == "merge-on-read" and not partitionable(table.metadata, fields):
         ensure_unpartitioned_spec(table)
     run = _Promote(branch, fields, mode, reset, engine_or_default(engine))
@@ -130,10 +134,11 @@ class _Promote:
     reset: bool
     engine: Engine
     plans: int = 0
-    report: Promotion | None = field(default=None)
+    deleted_rows: int = 0
+    report: Promotion | None = None
 
     def build(self, base: Base) -> RowDelta:
-        """Plan the promotion on the head of an base."""
+        """Plan the promotion on the head of the base."""
         self.plans += 1
         metadata = base.metadata
         head = metadata.snapshot_of_ref(self.branch)
@@ -142,43 +147,34 @@ class _Promote:
         self.report = Promotion(snapshot_id=head.snapshot_id, previous_snapshot_id=start.snapshot_id)
         if start.snapshot_id == head.snapshot_id:
             return RowDelta()
-        found = difference(base, start, head, self.engine)
+        found = _difference(base, start, head, self.engine)
         falls_back = self.plans > _PLANS_BY_POSITION and self.mode == "merge-on-read" and bool(self.fields)
+        self.deleted_rows = 0
         if self.mode == "copy-on-write":
             delta = self._copied(base, found)
-        elif falls_back:
-            delta = self._by_value(base, found)
         else:
-            delta = self._by_position(base, found)
-        self.report = replace(
-            self.report,
-            added_rows=sum(s.task.data_file.record_count - len(s.positions) for s in found.new_files),
-            fell_back=falls_back,
-        )
+            delta = self._by_value(base, found) if falls_back else self._by_position(base, found)
+        added = sum(s.task.data_file.record_count - len(s.positions) for s in found.new_files)
+        self.report = replace(self.report, added_rows=added, deleted_rows=self.deleted_rows, fell_back=falls_back)
         summary = {PROMOTED_BRANCH: self.branch, PROMOTED_SNAPSHOT: str(head.snapshot_id)}
         refs = [tag_update(metadata, promoted_tag(self.branch), head.snapshot_id)]
         if self.reset:
             refs.append(RefUpdate(name=self.branch, type="branch", found=head.snapshot_id))
-        delta = replace(delta, summary=summary, refs=tuple(refs))
-        return replace(delta, read_set=ReadSet()) if falls_back else delta
+        return replace(delta, summary=summary, refs=tuple(refs), read_set=ReadSet() if falls_back else None)
 
-    def _by_position(self, base: Base, found: Difference) -> RowDelta:
-        hidden_rows = self._rows_to_hide(found)
-        delta = by_position(base, hidden_rows)
+    def _by_position(self, base: Base, found: _Difference) -> RowDelta:
+        delta = by_position(base, self._rows_to_hide(found))
         files, hidden = _staged(found)
-        return replace(
-            delta,
-            added_data_files=files,
-            added_delete_files=(*delta.added_delete_files, *write_positions(base.write, hidden)),
-        )
+        deletes = (*delta.added_delete_files, *write_positions(base.write, hidden))
+        return replace(delta, added_data_files=files, added_delete_files=deletes)
 
-    def _by_value(self, base: Base, found: Difference) -> RowDelta:
+    def _by_value(self, base: Base, found: _Difference) -> RowDelta:
         files, hidden = _staged(found)
         keys = self._touched(found)
         deletes = write_key_deletes(base.write, specs_in_use(base), keys, self.fields, None) if len(keys) else []
         return RowDelta(added_data_files=files, added_delete_files=(*deletes, *write_positions(base.write, hidden)))
 
-    def _copied(self, base: Base, found: Difference) -> RowDelta:
+    def _copied(self, base: Base, found: _Difference) -> RowDelta:
         hidden_rows = {k.task.data_file.file_path: k for k in self._rows_to_hide(found)}
         old = [t for p, t in found.target_files.items() if p in hidden_rows or t.deletes]
         none = PositionBitmap()
@@ -193,46 +189,37 @@ class _Promote:
             removed_delete_files=tuple(deletes),
         )
 
-    def _rows_to_hide(self, found: Difference) -> list[HiddenRows]:
+    def _rows_to_hide(self, found: _Difference) -> list[HiddenRows]:
         """Return the target's rows that go: by position in files that the branch had, by key in all others."""
         gone = {path: k.positions for path, k in found.lost.items() if path in found.target_files}
         apart = [t for path, t in found.target_files.items() if path not in found.before]
         if apart:
             keys = self._touched(found)
-            gone |= dict(key_positions(found.context, apart, keys, self.fields, self.engine))
+            gone |= dict(_key_positions(found.context, apart, keys, self.fields, self.engine))
         hidden_rows = []
         for path, positions in gone.items():
-            hidden = found.hidden(found.target_files[path])
-            new = positions - hidden
-            if new:
+            hidden = _hidden(found.context, found.target_files[path])
+            if new := positions - hidden:
                 hidden_rows.append(HiddenRows(found.target_files[path], new, hidden))
-        assert self.report is not None
-        self.report = replace(self.report, deleted_rows=sum(len(k.positions) for k in hidden_rows))
+        self.deleted_rows = sum(len(k.positions) for k in hidden_rows)
         return hidden_rows
 
-    def _touched(self, found: Difference) -> pa.Table:
+    def _touched(self, found: _Difference) -> pa.Table:
         """Return the keys of all rows that came or went on the branch, and of its new equality deletes."""
         if not self.fields:
-            raise InvalidInputError(
-                "rows must be found by their key, but the schema has no identifier fields",
-                kind="equality-key",
-                field="equality_fields",
-            )
-        parts = [keys_at(found.context, k, self.fields) for k in found.lost.values()]
-        for staged in found.new_files:
-            rows = PositionBitmap(np.arange(staged.task.data_file.record_count))
-            parts.append(keys_at(found.context, replace(staged, positions=rows - staged.positions), self.fields))
-        parts += found.deleted_keys(self.fields)
-        names = [str(f.field_id) for f in self.fields]
-        # Arrow does not join the tables as they are: a key is required in data files and optional in delete files.
-        return (
-            distinct_keys(pa.concat_tables([pa.table(p.columns, names=names) for p in parts]))
-            if parts
-            else pa.table({})
-        )
+            message = "rows must be found by their key, but the schema has no identifier fields"
+            raise InvalidInputError(message, kind="equality-key", field="equality_fields")
+        live = (replace(staged, positions=_all_rows(staged.task) - staged.positions) for staged in found.new_files)
+        parts = [_keys_at(found.context, rows, self.fields) for rows in (*found.lost.values(), *live)]
+        ids = tuple(f.field_id for f in self.fields)
+        own = [d for d in found.new_deletes if tuple(sorted(d.equality_ids or ())) == ids]
+        parts += [found.context.loader.key_columns(ids, delete) for delete in own]
+        # Arrow does not join tables as they are: a key is required in data files and optional in delete files.
+        tables = [pa.table(list(columns), names=list(map(str, ids))) for columns in parts]
+        return distinct_keys(pa.concat_tables(tables)) if tables else pa.table({})
 
 
-def _staged(found: Difference) -> tuple[tuple[DataFile, ...], list[FilePositions]]:
+def _staged(found: _Difference) -> tuple[tuple[DataFile, ...], list[FilePositions]]:
     kept = [s for s in found.new_files if len(s.positions) < s.task.data_file.record_count]
     hidden = [FilePositions(s.task.data_file, s.positions) for s in kept if s.positions]
     return tuple(_new(s.task) for s in kept), hidden
@@ -244,10 +231,118 @@ def _new(task: ScanTask) -> DataFile:
     return file
 
 
+# --- comparing snapshots ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _FileRows:
+    """A data file of a snapshot, and some of its rows."""
+
+    task: ScanTask
+    positions: PositionBitmap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Difference:
+    """Two snapshots of a branch, compared for a change of another branch, the target.
+
+    Attributes
+    ----------
+    before: data files of the first snapshot, by path.
+    lost: rows of those files that were live in the first snapshot and are not in the second.
+    new_files: data files of the second snapshot alone, with their hidden rows.
+    target_files: data files of the target, by path.
+    new_deletes: equality deletes of the second snapshot alone.
+    """
+
+    context: ReadContext
+    before: Mapping[str, ScanTask]
+    lost: Mapping[str, _FileRows]
+    new_files: tuple[_FileRows, ...]
+    target_files: Mapping[str, ScanTask]
+    new_deletes: tuple[DeleteFile, ...]
+
+
+def _difference(base: Base, start: Snapshot, end: Snapshot, engine: Engine) -> _Difference:
+    """Compare two snapshots, `start` before `end`, for a change of the attempt's base."""
+    context = ReadContext(base.table.io, base.metadata)
+    before, after, target_files = (_tasks(base, s) for s in (start, end, base.snapshot))
+    seen = {path: _identities(task.delete_files) for path, task in after.items()}
+    changed = [task for path, task in before.items() if seen.get(path) != _identities(task.delete_files)]
+
+    def lost(task: ScanTask) -> _FileRows:
+        now = after.get(task.data_file.file_path)
+        gone = _all_rows(task) if now is None else _hidden(context, now)
+        return _FileRows(task, gone - _hidden(context, task))
+
+    lost_rows = [rows for rows in engine.map(lost, changed) if rows.positions]
+    new = [t for path, t in after.items() if path not in before]
+    new_files = engine.map(lambda t: _FileRows(t, _hidden(context, t)), new)
+    known = _identities(_equality_deletes(base, start))
+    return _Difference(
+        context=context,
+        before=before,
+        lost={rows.task.data_file.file_path: rows for rows in lost_rows},
+        new_files=tuple(new_files),
+        target_files=target_files,
+        new_deletes=tuple(d for d in _equality_deletes(base, end) if d.identity not in known),
+    )
+
+
+def _keys_at(context: ReadContext, rows: _FileRows, fields: Sequence[NestedField]) -> Sequence[Any]:
+    """Read the key columns of some rows, hidden or not."""
+    found = rows_at(context, rows.task, ReadRequest(tuple(fields)), rows.positions)
+    return found.columns if found.num_columns else [pa.array([], arrow_type(f.field_type)) for f in fields]
+
+
+def _key_positions(
+    context: ReadContext, tasks: Sequence[ScanTask], keys: pa.Table, fields: Sequence[NestedField], engine: Engine
+) -> Iterator[tuple[str, PositionBitmap]]:
+    """Find the live rows of data files that have one of some keys."""
+    if not len(keys):
+        return
+    wanted = KeySet(keys.columns)
+
+    def find(task: ScanTask) -> tuple[str, PositionBitmap]:
+        parts = []
+        for batch in read_task(context, task, ReadRequest(tuple(fields), only_live=True)):
+            hit = wanted.contains(batch.table.columns).to_numpy(zero_copy_only=False) & ~batch.deleted
+            parts.append(batch.positions(hit))
+        positions = np.concatenate(parts) if parts else np.empty(0, np.int64)
+        return task.data_file.file_path, PositionBitmap(positions)
+
+    yield from engine.map(find, tasks)
+
+
+def _tasks(base: Base, snapshot: Snapshot | None) -> dict[str, ScanTask]:
+    return {t.data_file.file_path: t for t in plan_scan(base.metadata, snapshot, base.reader)}
+
+
+def _equality_deletes(base: Base, snapshot: Snapshot) -> Iterator[DeleteFile]:
+    """Yield a snapshot's equality deletes, also those that apply only to data files of the other branch."""
+    for entry in base.reader.live_entries(snapshot, ManifestContent.DELETES):
+        if isinstance(entry.data_file, DeleteFile) and entry.data_file.kind == "equality-delete":
+            yield entry.data_file
+
+
+def _identities(deletes: Iterable[DeleteFile]) -> set[Any]:
+    return {d.identity for d in deletes}
+
+
+def _all_rows(task: ScanTask) -> PositionBitmap:
+    return PositionBitmap.from_range(0, task.data_file.record_count)
+
+
+def _hidden(context: ReadContext, task: ScanTask) -> PositionBitmap:
+    if any(d.kind == "equality-delete" for d in task.delete_files):
+        return deleted_positions(context, task)
+    return positions_in_file(context.loader.positions(task), task.data_file)
+
+
 def _last_promoted(metadata: TableMetadata, target: Snapshot | None, head: Snapshot, branch: str) -> Snapshot:
     known: set[int] = set()
     complete = True
-    for snapshot in ancestors(metadata, target.snapshot_id if target else None):
+    for snapshot in metadata.ancestors(target.snapshot_id if target else None):
         known.add(snapshot.snapshot_id)
         promoted = promoted_snapshot(snapshot)
         if promoted is not None and snapshot.summary.get(PROMOTED_BRANCH) == branch:
@@ -256,20 +351,11 @@ def _last_promoted(metadata: TableMetadata, target: Snapshot | None, head: Snaps
     tag = metadata.refs.get(promoted_tag(branch))
     if tag is not None and not complete:
         known.add(int(tag["snapshot-id"]))
-    for snapshot in ancestors(metadata, head.snapshot_id):
+    for snapshot in metadata.ancestors(head.snapshot_id):
         if snapshot.snapshot_id in known:
             return snapshot
-    raise InvalidInputError(
-        "the branches have no snapshot in common: it expired, or one of them was moved",
-        kind="no-common-snapshot",
-        field="branch",
-        found=branch,
-    )
-
-
-def _key_fields(table: Table, names: Sequence[str] | None) -> tuple[NestedField, ...]:
-    chosen: Sequence[str] | Sequence[int] | None = names if names is not None else table.schema.identifier_field_ids
-    return equality_fields_of(table.schema, chosen) if chosen else ()
+    message = "the branches have no snapshot in common: it expired, or one of them was moved"
+    raise InvalidInputError(message, kind="no-common-snapshot", field="branch", found=branch)
 
 
 def _check(table: Table, branch: str, ref: str, mode: str) -> None:

@@ -2,6 +2,9 @@
 
 A sink is its table, its id and its key, and the markers of its batches hold these. Everything else that it keeps only
 makes it faster. Another process with the same id continues where this one ended. Threads take turns.
+
+The sinks of a table are known by their tags, which keep their newest batches from expiring. Without its tag nothing is
+kept for a sink.
 """
 
 from __future__ import annotations
@@ -9,26 +12,34 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.planned_change import check_same_table, plan_change
+from deletekit.commit.swap import Commit, commit
+from deletekit.deletes.merge_previous_deletes import HiddenRows
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
-from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.errors import InvalidInputError, NotFoundError, UnsupportedError
+from deletekit.formats.content_file import FileContent
+from deletekit.maintenance.convert_equality_deletes import convert_equality_deletes
+from deletekit.maintenance.head_files import Head
 from deletekit.public import public
 from deletekit.stream.applied_batches import BatchId, check_sink_id, last_marker, newest_marker
-from deletekit.stream.batch_digest import batch_digest, digest_of_keys
-from deletekit.stream.batch_run import BatchProgress, BatchRun, ParsedBatch
-from deletekit.stream.change_files import change_files, read_changes_file
-from deletekit.stream.change_rows import ChangeFormat
-from deletekit.stream.file_batches import FileBatch, plan_files
+from deletekit.stream.batch_delta import by_position
+from deletekit.stream.batch_digest import batch_digest
+from deletekit.stream.batch_run import BatchProgress, BatchRun
+from deletekit.stream.change_files import FileBatch, change_files, plan_files, read_changes_file
+from deletekit.stream.change_rows import ChangeFormat, read_changes
 from deletekit.stream.sink_state import SinkMode, SinkState
 from deletekit.stream.table_index import TableIndex
-from deletekit.table.metadata import MAIN
-from deletekit.table.sink_batches import markers
+from deletekit.table.metadata import MAIN, TableMetadata
+from deletekit.table.sink_batches import SINK_TAG, markers, sink_tag, tagged_marker
 from deletekit.table.table import Table
+from deletekit.verbs.refs import drop_ref
 
 _MODES = ("auto", "flink", "eq-only", "index-only")
 
@@ -89,6 +100,28 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     return Sink(state, change_type, order)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkInfo:
+    """A sink of a table.
+
+    Attributes
+    ----------
+    tag: its tag, which keeps `snapshot_id`, the snapshot of its newest batch.
+    committed_at: when that batch was committed, in UTC.
+    query_id, batch_id, file: of that batch; None if the tag's snapshot holds no batch.
+    key: names of the key columns; empty if the snapshot does not tell them.
+    """
+
+    sink_id: str
+    tag: str
+    snapshot_id: int
+    committed_at: datetime
+    query_id: str | None = None
+    batch_id: int | None = None
+    file: str | None = None
+    key: tuple[str, ...] = ()
+
+
 class Sink:
     """An open sink; made by `sink`.
 
@@ -106,9 +139,7 @@ class Sink:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @public
@@ -146,7 +177,10 @@ class Sink:
         Raises InvalidInputError, before anything is written, for changes that do not fit the table, and for a batch
         that may or may not have been applied; CommitConflictError, CommitStateUnknownError as every commit.
         """
-        _check_batch_id(batch_id, query_id)
+        if not 0 <= batch_id < 2**63:
+            raise InvalidInputError(
+                "a batch has a number", kind="batch-id", field="batch_id", found=batch_id, expected=">= 0"
+            )
         with self.state.lock:
             return self._write(changes, batch_id, query_id, ordered=ordered)
 
@@ -160,19 +194,21 @@ class Sink:
         change_type, order = self._columns
         fields = state.key_fields(metadata.schema)
         form = ChangeFormat(fields=fields, change_type=change_type, order=order, ordered=ordered)
-        parsed = ParsedBatch.of(changes, metadata.schema, form)
+        parsed = read_changes(changes, metadata.schema, form)
         batch = BatchId(
             sink_id=state.sink_id,
             query_id=query_id,
             batch_id=batch_id,
-            digest=batch_digest(parsed.changes),
-            old_digest=partial(digest_of_keys, parsed.changes),
+            digest=batch_digest(parsed),
             key=tuple(f.field_id for f in fields),
             file=source.file if source else None,
             before=source.before if source else (),
         )
-        if source is not None:
-            _check_not_moved(source, batch.digest)
+        if source is not None and batch.digest in source.moved:
+            message = "the data of this file is in the table, from a file of the same name in another folder"
+            expected = "other data, or another name to apply the same changes again"
+            found = source.moved[batch.digest]
+            raise InvalidInputError(message, kind="file-moved", file=source.file, found=found, expected=expected)
         progress = BatchRun(state, changes, parsed, batch).run(started)
         self.recent_progress.append(progress)
         return progress
@@ -243,33 +279,98 @@ class Sink:
         self.write(frame.toArrow(), batch_id, query_id=query_id or "", ordered=False)
 
 
-def _check_not_moved(source: FileBatch, digest: str) -> None:
-    if digest in source.moved:
+@public
+def sinks(table: Table) -> tuple[SinkInfo, ...]:
+    """List the sinks that have a tag in the table, newest batch first."""
+    metadata = table.refresh().metadata
+    names = [name for name, ref in metadata.refs.items() if name.startswith(SINK_TAG) and ref.get("type") == "tag"]
+    return tuple(sorted((_info(metadata, name) for name in names), key=lambda s: s.committed_at, reverse=True))
+
+
+@public
+def drop_sink(table: Table, sink_id: str) -> None:
+    """Drop the tag of a finished sink, so that its newest snapshot can expire. The rows stay.
+
+    Never drop a sink that still runs: when the snapshots of its batches expire, the table forgets which batches it has.
+
+    Raises NotFoundError if the table has no such sink; InvalidInputError for an invalid id.
+    """
+    check_sink_id(sink_id)
+    ref = table.refresh().metadata.refs.get(sink_tag(sink_id))
+    if ref is None:
+        known = ", ".join(s.sink_id for s in sinks(table)) or "the table has none"
+        raise NotFoundError("no such sink", kind="sink-not-found", field="sink_id", found=sink_id, expected=known)
+    if ref.get("type") != "tag":
         raise InvalidInputError(
-            "the data of this file is in the table, from a file of the same name in another folder",
-            kind="file-moved",
-            file=source.file,
-            found=source.moved[digest],
-            expected="other data, or another name if the same changes are to be applied again",
+            "a branch has the name of the sink's tag", kind="ref", field="sink_id", found=sink_tag(sink_id)
         )
+    drop_ref(table, sink_tag(sink_id))
+
+
+def _info(metadata: TableMetadata, tag: str) -> SinkInfo:
+    snapshot = metadata.snapshot_by_id(int(metadata.refs[tag]["snapshot-id"]))
+    sink_id = tag.removeprefix(SINK_TAG)
+    marker = tagged_marker(metadata, sink_id)
+    return SinkInfo(
+        sink_id=sink_id,
+        tag=tag,
+        snapshot_id=snapshot.snapshot_id,
+        committed_at=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
+        query_id=marker.query_id if marker else None,
+        batch_id=marker.batch_id if marker else None,
+        file=marker.file if marker else None,
+        key=tuple(metadata.schema.find_column_name(i) or f"field {i}" for i in (marker.key or ())) if marker else (),
+    )
+
+
+@public
+def convert(table: Table | Sink, *, ref: str = MAIN) -> Commit:
+    """Replace all equality deletes of a branch by deletion vectors (v3) or position deletes (v2), in one commit.
+
+    Parameters
+    ----------
+    table: a table, or a sink, whose branch and index are used.
+    ref: the branch of a table.
+
+    No row changes. The index of a sink knows the hidden positions, so no data file is read. Without it, every data file
+    that equality deletes apply to is read (`convert_equality_deletes`).
+
+    Returns the commit. Its `snapshot_id` is None if there was nothing to do, so the call may be repeated at any time.
+    Raises CommitConflictError, CommitStateUnknownError as every commit; FormatError for files that cannot be read.
+    """
+    if isinstance(table, Table):
+        return convert_equality_deletes(table, ref=ref).commit or Commit()
+    state = table.state
+
+    def build(base: Base) -> RowDelta:
+        head = Head(base)
+        deletes = [entry for entry, _ in head.deletes(FileContent.EQUALITY_DELETES)]
+        if not deletes:
+            return RowDelta()
+        # The index applied the equality deletes before `use` is called, so it reads no copies of keys after that.
+        index, _ = state.with_index(base, lambda index: index)
+        new = []
+        for file in index.files.values():
+            if any(d.kind == "equality-delete" for d in file.task.delete_files):
+                positions = file.hidden - head.context.loader.positions(file.task)
+                if positions:
+                    new.append(HiddenRows(file.task, positions, file.hidden))
+        delta = by_position(base, new)
+        return replace(delta, removed_delete_files=(*delta.removed_delete_files, *deletes), operation="replace")
+
+    with state.lock:
+        check_same_table(state.table.refresh(), state.table_uuid)
+        if state.max_index_keys is not None:
+            return convert_equality_deletes(state.table, ref=state.ref, engine=state.engine).commit or Commit()
+        return commit(plan_change(state.table, build, ref=state.ref, reader=state.reader))
 
 
 def _check_mode(mode: str, max_index_keys: int | None) -> None:
     if mode not in _MODES:
         raise InvalidInputError("unknown mode", kind="sink-mode", field="mode", found=mode, expected=", ".join(_MODES))
     if max_index_keys is not None and (mode != "auto" or max_index_keys < 0):
-        raise InvalidInputError(
+        message, found = (
             "only mode auto works with an index that does not have all keys",
-            kind="sink-mode",
-            field="max_index_keys",
-            found=f"{max_index_keys}, mode {mode}",
+            f"{max_index_keys}, mode {mode}",
         )
-
-
-def _check_batch_id(batch_id: Any, query_id: Any) -> None:
-    if not isinstance(batch_id, int) or isinstance(batch_id, bool) or not 0 <= batch_id < 2**63:
-        raise InvalidInputError(
-            "a batch has a number", kind="batch-id", field="batch_id", found=batch_id, expected="a whole number from 0"
-        )
-    if not isinstance(query_id, str):
-        raise InvalidInputError("a query id is text", kind="query-id", field="query_id", found=query_id)
+        raise InvalidInputError(message, kind="sink-mode", field="max_index_keys", found=found)

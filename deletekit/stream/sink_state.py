@@ -3,8 +3,6 @@
 Index and reader only make the sink faster. They may be thrown away at any time and are then made again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
@@ -66,11 +64,8 @@ class SinkState:
         """Return the key columns. Raise InvalidInputError."""
         names: Any = self.equality_fields if self.equality_fields is not None else schema.identifier_field_ids
         if not names:
-            raise InvalidInputError(
-                "a sink needs key columns, but the schema has no identifier fields",
-                kind="equality-key",
-                field="equality_fields",
-            )
+            message = "a sink needs key columns, but the schema has no identifier fields"
+            raise InvalidInputError(message, kind="equality-key", field="equality_fields")
         return equality_fields_of(schema, names)
 
     def with_index(self, base: Base, use: Callable[[TableIndex], T]) -> tuple[T, int]:
@@ -79,23 +74,19 @@ class SinkState:
         If the copies of keys on the local disk are damaged, the index is made again, once. So `use` must read
         everything that it needs from the index before it writes anything.
         """
-        for last in (False, True):
-            try:
-                index, read = self._caught_up(base)
-                return use(index), read
-            except DamagedCopyError:
-                self.close()
-                if last:
-                    raise
-        raise AssertionError
+        try:
+            return self._with_caught_up(base, use)
+        except DamagedCopyError:
+            self.close()
+        return self._with_caught_up(base, use)
 
-    def _caught_up(self, base: Base) -> tuple[TableIndex, int]:
+    def _with_caught_up(self, base: Base, use: Callable[[TableIndex], T]) -> tuple[T, int]:
         fields = self.key_fields(base.metadata.schema)
         if self.index is None or [_kind(f) for f in self.index.fields] != [_kind(f) for f in fields]:
             self.close()
             self.index = TableIndex(fields, max_keys=self.max_index_keys)
         read = self.index.catch_up(base.table.io, base, self.engine)
-        return self.index, read
+        return use(self.index), read
 
     def reader(self, metadata: TableMetadata) -> SnapshotReader:
         """Return the reader that is kept between batches."""

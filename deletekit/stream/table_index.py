@@ -4,16 +4,15 @@ The index follows the live files, not the intentions of commits. It compares the
 that it has seen, reads the new ones and forgets those that are gone, by any writer, in any order. After a hash is
 found, the key itself is compared. The index only knows where a row is, not its values.
 
-A row takes 16 bytes and one bit of memory. Keys that are not integers, and row ids that data files store, are on the
-local disk (`KeyColumns`).
+A row takes 16 bytes of memory, and at most one bit if it is hidden. Keys that are not integers, and row ids that data
+files store, are on the local disk (`KeyColumns`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,13 +29,11 @@ from deletekit.deletes.scan_task import ScanTask
 from deletekit.engines.local import Engine
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
-from deletekit.stream.file_keys import FileKeys, read_file_keys
-from deletekit.stream.key_columns import KeyColumns
-from deletekit.stream.key_index import KeyHasher, KeyHashes, KeyIndex, Locations, by_file, pack, unpack
+from deletekit.stream.key_columns import FileKeys, KeyColumns, read_file_keys
+from deletekit.stream.key_index import KeyHasher, KeyIndex, Locations, by_file, pack, unpack
 from deletekit.table.file_io import FileIO
 
 Numbers = npt.NDArray[np.int64]
-Bits = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +52,16 @@ class Hits:
 
 
 @dataclass(slots=True)
-class _File:
-    """A live data file: the deletes that were seen, and a bit for each hidden row.
-
-    `dead` answers for single rows. `hidden` holds the same rows as a bitmap, once it was asked for, because converting
-    `dead` for each batch would cost more.
-    """
+class IndexedFile:
+    """A live data file of the head: its hidden rows, whether it stores row ids, and the deletes that were seen."""
 
     task: ScanTask
-    dead: Bits
+    hidden: PositionBitmap
     stored_ids: bool
-    seen: frozenset[Any] = field(default_factory=frozenset)
-    hidden: PositionBitmap | None = None
+    seen: frozenset[Any]
 
-    def hides(self, positions: Numbers) -> npt.NDArray[np.bool_]:
-        hidden: npt.NDArray[np.bool_] = (self.dead[positions >> 3] >> (positions & 7).astype(np.uint8) & 1) > 0
-        return hidden
+    def has_live(self, positions: Numbers) -> npt.NDArray[np.bool_]:
+        return np.isin(positions, (PositionBitmap(positions) - self.hidden).to_numpy())
 
 
 class TableIndex:
@@ -80,6 +71,10 @@ class TableIndex:
     ----------
     fields: the key columns.
     max_keys: how many rows it may hold; the data files with the oldest rows are left out. None: no limit.
+
+    Attributes
+    ----------
+    files: the data files by their numbers.
     """
 
     def __init__(self, fields: Sequence[NestedField], *, max_keys: int | None = None) -> None:
@@ -91,21 +86,13 @@ class TableIndex:
 
     def _clear(self) -> None:
         self._index, self._nulls = KeyIndex(), KeyIndex()
-        self._files: dict[int, _File] = {}
+        self.files: dict[int, IndexedFile] = {}
         self._numbers: dict[str, int] = {}
         self._left_out: set[str] = set()
         self._next = 0
         self._gone_rows = 0
         self._expected: dict[str, FileKeys] = {}
-        self._expected_bits: dict[Any, Bits] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        self._expected_hidden: dict[Any, PositionBitmap] = {}
 
     def close(self) -> None:
         """Remove the files on disk."""
@@ -117,8 +104,7 @@ class TableIndex:
     @property
     def nbytes(self) -> int:
         """Return the bytes of memory of keys, locations and hidden rows."""
-        hidden = sum(f.dead.nbytes + (0 if f.hidden is None else _size(f.hidden)) for f in self._files.values())
-        return self._index.nbytes + self._nulls.nbytes + hidden
+        return self._index.nbytes + self._nulls.nbytes + sum(_size(f.hidden) for f in self.files.values())
 
     @property
     def is_complete(self) -> bool:
@@ -132,12 +118,12 @@ class TableIndex:
         those hits.
         """
         self._expected = dict(written)
-        of_path = {self.task(n).data_file.file_path: (n, at) for n, at in by_file(hits.files)}
-        vectors = [d for d in deletes if d.is_deletion_vector and d.referenced_data_file in of_path]
-        places = [of_path[d.referenced_data_file] for d in vectors if d.referenced_data_file is not None]
-        self._expected_bits = {
-            d.identity: self._with(n, hits.positions[at]) for d, (n, at) in zip(vectors, places, strict=True)
-        }
+        of_path = {self.files[n].task.data_file.file_path: (n, at) for n, at in by_file(hits.files)}
+        self._expected_hidden = {}
+        for delete in deletes:
+            if delete.is_deletion_vector and delete.referenced_data_file in of_path:
+                number, at = of_path[delete.referenced_data_file]
+                self._expected_hidden[delete.identity] = self.files[number].hidden | PositionBitmap(hits.positions[at])
 
     def catch_up(self, io: FileIO, base: Base, engine: Engine) -> int:
         """Make the index exact for a head. Return how many data files were read.
@@ -150,8 +136,8 @@ class TableIndex:
             self._forget(set(self._numbers) - set(tasks))
             known = [t for path, t in tasks.items() if path in self._numbers]
             changed = [t for t in known if {d.identity for d in t.delete_files} != self._file(t).seen]
-            known_bits = self._expected_bits.keys()
-            context.loader.expect(t for t in changed if known_bits.isdisjoint(d.identity for d in t.delete_files))
+            expected = self._expected_hidden.keys()
+            context.loader.expect(t for t in changed if expected.isdisjoint(d.identity for d in t.delete_files))
             self._forget(self._hide(context, changed))
             for task in known:
                 if task.data_file.file_path in self._numbers:
@@ -161,34 +147,24 @@ class TableIndex:
         except BaseException:
             self._clear()
             raise
-        self._expected, self._expected_bits = {}, {}
+        self._expected, self._expected_hidden = {}, {}
         return read
 
     def find(self, keys: Sequence[Any]) -> Hits:
         """Find the live rows with one of these keys, given as columns of the fields' types."""
         hashes = self._hasher(keys)
-        return self._verified(keys, self._live(*self._looked_up(hashes)))
-
-    def numbers(self) -> list[int]:
-        """Return the numbers of the data files."""
-        return list(self._files)
-
-    def task(self, file_number: int) -> ScanTask:
-        """Return a data file of the head, with its deletes."""
-        return self._files[file_number].task
-
-    def hidden(self, file_number: int) -> PositionBitmap:
-        """Return the hidden rows of a data file."""
-        file = self._files[file_number]
-        if file.hidden is None:
-            file.hidden = _positions(file.dead)
-        return file.hidden
+        plain, null = np.flatnonzero(~hashes.is_null), np.flatnonzero(hashes.is_null)
+        rows, locations = self._index.find(hashes.values[plain])
+        null_rows, null_locations = self._nulls.find(hashes.values[null])
+        locations = np.concatenate([locations, null_locations])
+        hits = Hits(np.concatenate([plain[rows], null[null_rows]]), *unpack(locations))
+        return self._verified(keys, hits.where(self._are_live(locations)))
 
     def row_ids(self, hits: Hits) -> pa.Array:
         """Return the `_row_id` of each row; null for rows without one."""
         ids, known = np.zeros(len(hits), np.int64), np.zeros(len(hits), np.bool_)
         for number, rows in by_file(hits.files):
-            file, positions = self._files[number], hits.positions[rows]
+            file, positions = self.files[number], hits.positions[rows]
             if file.stored_ids:
                 found = self._columns.take(number, positions).column("_row_id")
                 ids[rows] = found.to_numpy()
@@ -200,8 +176,8 @@ class TableIndex:
 
     # --- what is live -------------------------------------------------------------------------------------------------
 
-    def _file(self, task: ScanTask) -> _File:
-        return self._files[self._numbers[task.data_file.file_path]]
+    def _file(self, task: ScanTask) -> IndexedFile:
+        return self.files[self._numbers[task.data_file.file_path]]
 
     def _chosen(self, tasks: Mapping[str, ScanTask]) -> list[ScanTask]:
         """Choose the data files to read: the new ones, the newest first, as many as fit into `max_keys`."""
@@ -234,30 +210,24 @@ class TableIndex:
     def _add(self, task: ScanTask, keys: FileKeys) -> None:
         number = self._next
         self._next += 1
-        rows = len(keys)
-        dead = keys.hidden
-        live = np.arange(rows) if dead is None else np.flatnonzero(~dead)
-        hashes = self._hasher([c.take(pa.array(live)) for c in keys.columns] if dead is not None else keys.columns)
+        live = np.arange(len(keys)) if keys.hidden is None else np.flatnonzero(~keys.hidden)
+        hashes = self._hasher(keys.columns if keys.hidden is None else [c.take(pa.array(live)) for c in keys.columns])
         self._index.add(hashes.values[~hashes.is_null], pack(number, live[~hashes.is_null]))
         self._nulls.add(hashes.values[hashes.is_null], pack(number, live[hashes.is_null]))
         kept = {} if self._hasher.exact else {str(i): c for i, c in enumerate(keys.columns)}
         if keys.row_ids is not None:
             kept["_row_id"] = _filled(keys.row_ids, task.data_file.first_row_id)
-        if kept and rows:
+        if kept and len(keys):
             self._columns.put(number, pa.table(kept))
-        bits = np.zeros(rows, np.bool_) if dead is None else dead
-        self._files[number] = _File(
-            task,
-            np.packbits(bits, bitorder="little"),
-            keys.row_ids is not None,
-            frozenset(d.identity for d in task.delete_files),
-        )
+        hidden = PositionBitmap(() if keys.hidden is None else np.flatnonzero(keys.hidden))
+        seen = frozenset(d.identity for d in task.delete_files)
+        self.files[number] = IndexedFile(task, hidden, keys.row_ids is not None, seen)
         self._numbers[task.data_file.file_path] = number
 
     def _forget(self, paths: Iterable[str]) -> None:
         for path in paths:
             number = self._numbers.pop(path)
-            self._gone_rows += len(self._files.pop(number).dead) * 8
+            self._gone_rows += self.files.pop(number).task.data_file.record_count
             self._columns.drop(number)
 
     def _compact(self) -> None:
@@ -271,8 +241,8 @@ class TableIndex:
         files, positions = unpack(locations)
         live = np.zeros(len(files), np.bool_)
         for number, rows in by_file(files):
-            if number in self._files:
-                live[rows] = ~self._files[number].hides(positions[rows])
+            if number in self.files:
+                live[rows] = self.files[number].has_live(positions[rows])
         return live
 
     # --- what is hidden -----------------------------------------------------------------------------------------------
@@ -286,12 +256,12 @@ class TableIndex:
             now = {d.identity: d for d in task.delete_files}
             new = [d for i, d in now.items() if i not in file.seen]
             positions = [d for d in new if d.kind != "equality-delete"]
-            hidden = self._bits(context, task, positions, len(file.dead))
+            hidden = self._positions(context, task, positions)
             # New deletes must hide all rows of removed ones, as when a vector replaces another.
-            if file.seen - set(now) and (file.dead & ~hidden).any():
+            if file.seen - set(now) and file.hidden - hidden:
                 read_again.add(task.data_file.file_path)
                 continue
-            self._set(file, file.dead | hidden)
+            self._hide_rows(file, hidden)
             file.seen = frozenset(now)
             keyed = [d for d in new if d.kind == "equality-delete"]
             if keyed:
@@ -299,16 +269,16 @@ class TableIndex:
         self._hide_keys(context, by_value)
         return read_again
 
-    def _bits(self, context: ReadContext, task: ScanTask, deletes: Collection[DeleteFile], length: int) -> Bits:
+    def _positions(self, context: ReadContext, task: ScanTask, deletes: Collection[DeleteFile]) -> PositionBitmap:
         """Return what position deletes hide of a file, without positions behind its end, which some writers leave."""
-        bits = np.zeros(length, np.uint8)
+        hidden = PositionBitmap()
         for delete in deletes:
-            known = self._expected_bits.get(delete.identity)
+            known = self._expected_hidden.get(delete.identity)
             if known is None:
                 found = context.loader.positions_of(delete, task.data_file.file_path)
-                known = _packed(positions_in_file(found, task.data_file), length)
-            bits |= known
-        return bits
+                known = positions_in_file(found, task.data_file)
+            hidden = hidden | known
+        return hidden
 
     def _hide_keys(self, context: ReadContext, found: Sequence[tuple[ScanTask, list[DeleteFile]]]) -> None:
         """Look up the keys of equality deletes in the index.
@@ -318,8 +288,7 @@ class TableIndex:
         ids = tuple(sorted(f.field_id for f in self.fields))
         other = [t for t, deletes in found if any(tuple(sorted(d.equality_ids or ())) != ids for d in deletes)]
         for task in other:
-            file = self._file(task)
-            self._set(file, file.dead | _packed(deleted_positions(context, task), len(file.dead)))
+            self._hide_rows(self._file(task), deleted_positions(context, task))
         skip = {t.data_file.file_path for t in other}
         targets: dict[Any, tuple[DeleteFile, set[int]]] = {}
         for task, deletes in found:
@@ -331,32 +300,14 @@ class TableIndex:
             hits = self.find(context.loader.key_columns(ids, delete))
             for number, rows in by_file(hits.files):
                 if number in numbers:
-                    file = self._files[number]
-                    self._set(file, file.dead | _packed(PositionBitmap(hits.positions[rows]), len(file.dead)))
+                    self._hide_rows(self.files[number], PositionBitmap(hits.positions[rows]))
 
-    def _with(self, file_number: int, positions: Numbers) -> Bits:
-        bits = self._files[file_number].dead.copy()
-        np.bitwise_or.at(bits, positions >> 3, (1 << (positions & 7)).astype(np.uint8))
-        return bits
-
-    def _set(self, file: _File, dead: Bits) -> None:
-        new = dead & ~file.dead  # rows never come back
-        self._gone_rows += int(np.bitwise_count(new).sum())
-        if file.hidden is not None:
-            file.hidden |= _positions(new)
-        file.dead = dead
+    def _hide_rows(self, file: IndexedFile, positions: PositionBitmap) -> None:
+        hidden = file.hidden | positions  # rows never come back
+        self._gone_rows += len(hidden) - len(file.hidden)
+        file.hidden = hidden
 
     # --- looking up ---------------------------------------------------------------------------------------------------
-
-    def _looked_up(self, hashes: KeyHashes) -> tuple[Numbers, Locations]:
-        plain, null = np.flatnonzero(~hashes.is_null), np.flatnonzero(hashes.is_null)
-        rows, locations = self._index.find(hashes.values[plain])
-        null_rows, null_locations = self._nulls.find(hashes.values[null])
-        return np.concatenate([plain[rows], null[null_rows]]), np.concatenate([locations, null_locations])
-
-    def _live(self, keys: Numbers, locations: Locations) -> Hits:
-        files, positions = unpack(locations)
-        return Hits(keys, files, positions).where(self._are_live(locations))
 
     def _verified(self, keys: Sequence[Any], hits: Hits) -> Hits:
         if self._hasher.exact:
@@ -367,17 +318,6 @@ class TableIndex:
             asked = [c.take(pa.array(hits.keys[rows])) for c in keys]
             right[rows] = same_keys(asked, [stored.column(str(i)) for i in range(len(keys))])
         return hits.where(right)
-
-
-def _packed(positions: PositionBitmap, length: int) -> Bits:
-    bits: Bits = np.packbits(positions.mask(0, length * 8), bitorder="little")
-    return bits
-
-
-def _positions(bits: Bits) -> PositionBitmap:
-    some = np.flatnonzero(bits)  # of a large file few bytes have a bit
-    rows, bit = np.nonzero(np.unpackbits(bits[some], bitorder="little").reshape(-1, 8))
-    return PositionBitmap(some[rows] * 8 + bit)
 
 
 def _size(positions: PositionBitmap) -> int:

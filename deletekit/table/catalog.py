@@ -5,17 +5,16 @@ embedded SQLite one, PostgreSQL), because pyiceberg cannot serialise v3 metadata
 updates through pyiceberg. No other module imports pyiceberg.catalog.
 """
 
-from __future__ import annotations
-
-import time
+import sqlite3
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from pydantic import TypeAdapter
@@ -35,20 +34,13 @@ from deletekit.errors import (
     UnsupportedError,
 )
 from deletekit.table.catalog_errors import asking, committing, committing_row, opening, row_errors, state_after
-from deletekit.table.catalog_updates import creating_updates, has_defaults, is_applied, rehearse
 from deletekit.table.file_io import FileIO, PyIcebergIO, try_delete
 from deletekit.table.format_version import FormatVersion
 from deletekit.table.identifier import Identifier, dotted, to_identifier
 from deletekit.table.locations import normalised
 from deletekit.table.metadata import TableMetadata, parse_metadata
-from deletekit.table.metadata_file import (
-    logged_files,
-    metadata_file_bytes,
-    metadata_file_path,
-    metadata_version,
-    with_metadata_log,
-)
-from deletekit.table.metadata_update import apply_updates, check_requirements
+from deletekit.table.metadata_file import logged_files, metadata_file_bytes, metadata_file_path, with_metadata_log
+from deletekit.table.metadata_update import apply_updates, check_requirements, creating_updates, is_applied, rehearse
 from deletekit.table.own_places import unlogged_files
 
 Json = Mapping[str, Any]
@@ -123,7 +115,8 @@ class Catalog(ABC):
             self.pyiceberg.drop_table(key)
 
     def _ensure_namespace(self, identifier: Identifier) -> None:
-        with asking(dotted(identifier[:-1])):
+        # pyiceberg looks first and then inserts a row; two processes may do so at once.
+        with asking(dotted(identifier[:-1])), suppress(sa.exc.IntegrityError):
             self.pyiceberg.create_namespace_if_not_exists(identifier[:-1])
 
     def __repr__(self) -> str:
@@ -146,26 +139,27 @@ class SqlStore(Catalog):
 
     def create(self, identifier: Identifier, metadata: TableMetadata) -> TableState:
         if self._find(identifier) is not None:
-            raise _table_exists(identifier)
+            raise InvalidInputError("table exists already", kind="table-exists", found=dotted(identifier))
         self._ensure_namespace(identifier)
-        location = metadata_file_path(metadata, 0)
+        location = metadata_file_path(metadata)
         state = TableState(metadata, location, PyIcebergIO(self.pyiceberg.properties, location))
         row = {**self._row(identifier), "metadata_location": location, "previous_metadata_location": None}
-        if self._has_type_column():
+        with asking(self.name):
+            columns = sa.inspect(self.pyiceberg.engine).get_columns("iceberg_tables")
+        if any(c["name"] == "iceberg_type" for c in columns):
             row["iceberg_type"] = "TABLE"
         self._register(identifier, state, sa.insert(IcebergTables).values(**row))
         return state
 
     def commit(self, identifier: Identifier, requirements: Sequence[Json], updates: Sequence[Json]) -> TableState:
         current = self.load(identifier)
-        check_requirements(current.metadata, requirements)
-        changed = apply_updates(current.metadata, updates, int(time.time() * 1000))
-        changed = with_metadata_log(changed, current.metadata_location, current.metadata.raw["last-updated-ms"])
-        location = metadata_file_path(changed, metadata_version(current.metadata_location) + 1)
-        state = TableState(changed, location, current.io)
         old = current.metadata_location
-        here = IcebergTables.__table__.c.metadata_location == old
-        swap = sa.update(IcebergTables).where(*self._is(identifier), here)
+        check_requirements(current.metadata, requirements)
+        changed = apply_updates(current.metadata, updates)
+        changed = with_metadata_log(changed, old, current.metadata.raw["last-updated-ms"])
+        location = metadata_file_path(changed, old)
+        state = TableState(changed, location, current.io)
+        swap = sa.update(IcebergTables).filter_by(**self._row(identifier), metadata_location=old)
         swap = swap.values(metadata_location=location, previous_metadata_location=old)
         if not self._register(identifier, state, swap):
             raise CommitConflictError("another writer committed first", field="metadata_location", expected=old)
@@ -204,40 +198,25 @@ class SqlStore(Catalog):
 
     def _find(self, identifier: Identifier) -> str | None:
         # All columns: Spark's JdbcCatalog may have made the SQL table in its V0 form, without `iceberg_type`.
-        statement = sa.select(sa.text("*")).select_from(IcebergTables.__table__).where(*self._is(identifier))
+        statement = sa.select(sa.text("*")).select_from(IcebergTables.__table__).filter_by(**self._row(identifier))
+
+        def first_row() -> Any:
+            with self.pyiceberg.engine.connect() as connection:
+                return connection.execute(statement).mappings().first()
+
         with asking(dotted(identifier)):
             try:
-                found = self._first(statement)
+                found = first_row()
             except sa.exc.DBAPIError as e:
                 if not e.connection_invalidated:
                     raise
-                found = self._first(statement)  # the server had closed a pooled connection; the pool is fresh now
+                found = first_row()  # the server had closed a pooled connection; the pool is fresh now
         is_table = found is not None and found.get("iceberg_type") in (None, "TABLE")
         return found["metadata_location"] if is_table else None
-
-    def _first(self, statement: Any) -> Any:
-        with self.pyiceberg.engine.connect() as connection:
-            return connection.execute(statement).mappings().first()
-
-    def _is(self, identifier: Identifier) -> list[Any]:
-        return [IcebergTables.__table__.c[k] == v for k, v in self._row(identifier).items()]
 
     def _row(self, identifier: Identifier) -> dict[str, str]:
         namespace = ".".join(identifier[:-1])
         return {"catalog_name": self.name, "table_namespace": namespace, "table_name": identifier[-1]}
-
-    def _has_type_column(self) -> bool:
-        with asking(self.name):
-            columns = sa.inspect(self.pyiceberg.engine).get_columns("iceberg_tables")
-        return any(c["name"] == "iceberg_type" for c in columns)
-
-    def _ensure_namespace(self, identifier: Identifier) -> None:
-        try:
-            super()._ensure_namespace(identifier)
-        except DeletekitError as e:
-            # pyiceberg looks first and then inserts; two processes may do so at once.
-            if not isinstance(e.__cause__, sa.exc.IntegrityError):
-                raise
 
     def default_location(self, identifier: Identifier) -> str:
         """Return a location below the namespace's, else below the warehouse. Raises InvalidInputError without both."""
@@ -248,9 +227,8 @@ class SqlStore(Catalog):
             return "/".join([str(home).rstrip("/"), identifier[-1]])
         warehouse = self.pyiceberg.properties.get("warehouse")
         if not warehouse:
-            raise InvalidInputError(
-                "table needs a location", kind="location", field="warehouse", expected="a catalog property"
-            )
+            expected = "a catalog property"
+            raise InvalidInputError("table needs a location", kind="location", field="warehouse", expected=expected)
         return "/".join([str(warehouse).rstrip("/"), *identifier])
 
 
@@ -270,7 +248,7 @@ class PyIcebergStore(Catalog):
         with asking(dotted(identifier)):
             # pyiceberg writes the metadata file before it looks.
             if not self._is_rest and self.pyiceberg.table_exists(identifier):
-                raise _table_exists(identifier)
+                raise InvalidInputError("table exists already", kind="table-exists", found=dotted(identifier))
         with committing(dotted(identifier)):
             self._create(identifier, metadata)
         return self.load(identifier)
@@ -292,13 +270,10 @@ class PyIcebergStore(Catalog):
 
     def check_writable(self, format_version: int) -> None:
         if not FormatVersion(format_version).pyiceberg_writes_it and not self._is_rest:
-            raise UnsupportedError(
-                "this catalog cannot hold format version 3 through pyiceberg",
-                kind="catalog-format-version",
-                field=type(self.pyiceberg).__name__,
-                found=format_version,
-                expected="a REST or SQL catalog, or format version 2",
-            )
+            message = "this catalog cannot hold format version 3 through pyiceberg"
+            kind, field = "catalog-format-version", type(self.pyiceberg).__name__
+            expected = "a REST or SQL catalog, or format version 2"
+            raise UnsupportedError(message, kind=kind, field=field, found=format_version, expected=expected)
 
     @property
     def _is_rest(self) -> bool:
@@ -309,7 +284,9 @@ class PyIcebergStore(Catalog):
     def _create(self, identifier: Identifier, metadata: TableMetadata) -> None:
         properties = {**metadata.properties, "format-version": str(metadata.format_version)}
         arguments = (identifier, metadata.schema, metadata.location or None, metadata.spec)
-        if not has_defaults(metadata) and not metadata.snapshots:
+        fields = metadata.all_fields.values()
+        has_defaults = any(f.initial_default is not None or f.write_default is not None for f in fields)
+        if not has_defaults and not metadata.snapshots:
             self.pyiceberg.create_table(*arguments, properties=properties)
             return
         # create_table drops column defaults and snapshots. So let the catalog choose the location, and send everything
@@ -357,7 +334,7 @@ def local_catalog(path: str | Path, name: str = "local") -> Catalog:
     path: the directory, created if missing.
     name: catalog name. Iceberg's JdbcCatalog opens the same file from Spark under a catalog of this name.
 
-    Holds format versions 1 to 3, and several processes may commit to it at once.
+    Several processes may commit to it at once.
     """
     root = Path(normalised(str(path), "path"))
     with opening(name):
@@ -366,12 +343,35 @@ def local_catalog(path: str | Path, name: str = "local") -> Catalog:
     return _open(name, lambda: SqlCatalog(name, uri=uri, warehouse=str(root), init_catalog_tables="true"))
 
 
+def existing_catalog(directory: Path, name: str) -> Catalog:
+    """Open the embedded catalog of a directory. Raises NotFoundError if there is none: opening it would create one."""
+    if catalog_names(directory) is None:
+        message, file = "no embedded catalog here", str(directory)
+        raise NotFoundError(message, kind="catalog-not-found", file=file, expected="its file, catalog.db")
+    return local_catalog(directory, name)
+
+
+def catalog_names(directory: Path) -> set[str] | None:
+    """Return the catalog names under which `catalog.db` of a directory lists tables, or None if it is no catalog."""
+    if not (directory / "catalog.db").is_file():
+        return None
+    file = quote(str((directory / "catalog.db").absolute()))
+    with closing(sqlite3.connect(f"file:{file}?mode=rw", uri=True, timeout=60)) as connection:
+        try:
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'iceberg_tables'").fetchall():
+                return None
+            return {str(row[0]) for row in connection.execute("SELECT DISTINCT catalog_name FROM iceberg_tables")}
+        except sqlite3.OperationalError:
+            raise  # locked, or not readable: it may well be a catalog
+        except sqlite3.DatabaseError:
+            return None
+
+
 def load_catalog(name: str, **properties: Any) -> Catalog:
     """Open any pyiceberg catalog by its own properties (`type="rest"`, `uri=...`) or its configuration file.
 
-    Format version 3 needs a REST or SQL catalog. Others refuse it before anything is written.
-
-    Raises InvalidInputError for properties that make no catalog, EnvironmentMissingError for a missing package.
+    Format version 3 needs a REST or SQL catalog. Others refuse it before anything is written. Raises InvalidInputError
+    for properties that make no catalog, EnvironmentMissingError for a missing package.
     """
     return _open(name, lambda: load_pyiceberg_catalog(name, **properties))
 
@@ -383,10 +383,6 @@ def wrap_catalog(catalog: PyIcebergCatalog, *, owned: bool = False) -> Catalog:
     if owned:
         weakref.finalize(catalog, catalog.engine.dispose)  # at the latest when Python ends
     return SqlStore(catalog)
-
-
-def _table_exists(identifier: Identifier) -> InvalidInputError:
-    return InvalidInputError("table exists already", kind="table-exists", found=dotted(identifier))
 
 
 def _open(name: str, make: Callable[[], PyIcebergCatalog]) -> Catalog:

@@ -4,26 +4,14 @@ Every error keeps its cause. Only what certainly did not happen is reported as a
 Spec: REST catalog, responses of "updateTable"; Java ErrorHandlers, and `commit.status-check.*`.
 """
 
-from __future__ import annotations
-
 import sqlite3
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TypeVar
 
 import sqlalchemy as sa
 from pydantic import ValidationError as UnexpectedAnswer
-from pyiceberg.exceptions import (
-    CommitFailedException,
-    NamespaceAlreadyExistsError,
-    NoSuchNamespaceError,
-    NoSuchPropertyException,
-    NoSuchTableError,
-    NotInstalledError,
-    TableAlreadyExistsError,
-    ValidationError,
-)
+from pyiceberg import exceptions as theirs
 
 from deletekit.errors import (
     CommitConflictError,
@@ -36,11 +24,17 @@ from deletekit.errors import (
     is_storage_failure,
     storage_error,
 )
-from deletekit.table.properties import value_of
+from deletekit.table.back_off import BackOff
 
 _ROLLED_BACK = {"40001", "40P01"}  # SQL states: serialisation failure, deadlock
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _UNKNOWN_STATUS = {408, 499}  # HTTP client errors that do not tell whether anything was done
+_REFUSALS = (
+    theirs.NoSuchTableError,
+    theirs.NoSuchNamespaceError,
+    theirs.TableAlreadyExistsError,
+    NotImplementedError,
+)
 
 T = TypeVar("T")
 
@@ -50,38 +44,37 @@ def opening(name: str) -> Iterator[None]:
     """Translate errors of making a pyiceberg catalog: wrong properties, or a missing package."""
     try:
         yield
-    except (NotInstalledError, ImportError) as e:
+    except (theirs.NotInstalledError, ImportError) as e:
         raise EnvironmentMissingError("a package for this catalog is missing", kind="catalog", found=str(e)) from e
-    except (ValueError, NoSuchPropertyException, KeyError, sa.exc.ArgumentError) as e:
+    except (ValueError, theirs.NoSuchPropertyException, KeyError, sa.exc.ArgumentError) as e:
         raise InvalidInputError("catalog cannot be opened", kind="catalog", field=name, found=_text(e)) from e
     except Exception as e:
         raise _failed(e) from e
 
 
 @contextmanager
-def asking(name: str) -> Iterator[None]:
+def _translating(translate: Callable[[Exception, str], DeletekitError], name: str) -> Iterator[None]:
+    try:
+        yield
+    except DeletekitError:
+        raise
+    except Exception as e:
+        raise translate(e, name) from e
+
+
+def asking(name: str) -> AbstractContextManager[None]:
     """Translate errors of a request that changes no table. `name` is that of the table or namespace."""
-    try:
-        yield
-    except DeletekitError:
-        raise
-    except Exception as e:
-        raise _translated(e, name) from e
+    return _translating(_translated, name)
 
 
-@contextmanager
-def row_errors(name: str) -> Iterator[None]:
+def row_errors(name: str) -> AbstractContextManager[None]:
     """Translate errors of a SQL transaction before its COMMIT. Whatever fails here certainly did not happen."""
-    try:
-        yield
-    except sa.exc.IntegrityError as e:  # a new row with the key of another: a table's, or a view's
-        raise InvalidInputError("table exists already", kind="table-exists", found=name) from e
-    except sa.exc.SQLAlchemyError as e:
-        raise (_lost_race(e) or _failed(e)) from e
-    except DeletekitError:
-        raise
-    except Exception as e:
-        raise _failed(e) from e
+    return _translating(_row_error, name)
+
+
+def committing(name: str) -> AbstractContextManager[None]:
+    """Translate errors of pyiceberg's commit of a table. Its state is unknown unless the catalog certainly refused."""
+    return _translating(_commit_error, name)
 
 
 @contextmanager
@@ -94,22 +87,19 @@ def committing_row(connection: sa.Connection) -> Iterator[None]:
         # We would read what is not committed, and a later COMMIT would commit it.
         with suppress(Exception):
             connection.rollback()
-        raise ((_lost_race(e) if isinstance(e, sa.exc.SQLAlchemyError) else None) or _unknown_state(e)) from e
+        raise (_lost_race(e) or _unknown_state(e)) from e
 
 
-@contextmanager
-def committing(name: str) -> Iterator[None]:
-    """Translate errors of pyiceberg's commit of a table. Its state is unknown unless the catalog certainly refused."""
-    try:
-        yield
-    except Exception as e:
-        raise _commit_error(e, name) from e
+def _row_error(error: Exception, name: str) -> DeletekitError:
+    if isinstance(error, sa.exc.IntegrityError):  # a new row with the key of another: a table's, or a view's
+        return InvalidInputError("table exists already", kind="table-exists", found=name)
+    return _lost_race(error) or _failed(error)
 
 
 def _commit_error(error: Exception, name: str) -> DeletekitError:
-    if isinstance(error, CommitFailedException):
+    if isinstance(error, theirs.CommitFailedException):
         return CommitConflictError("another writer committed first", found=_text(error))
-    if isinstance(error, NoSuchTableError | NoSuchNamespaceError | TableAlreadyExistsError | NotImplementedError):
+    if isinstance(error, _REFUSALS):
         return _translated(error, name)
     # pyiceberg names its errors after status codes, but not all of them, and gives 503 and 418 the same base class.
     status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
@@ -121,51 +111,49 @@ def _commit_error(error: Exception, name: str) -> DeletekitError:
 
 
 def state_after(error: DeletekitError, look: Callable[[], T | None], properties: Mapping[str, str]) -> T:
-    """Return what `look` finds if the commit happened in spite of the error. Otherwise raise the error.
+    """Return what `look` finds if the commit happened although there was an error. Otherwise raise the error.
 
     After an unknown state, look several times, by the table's `commit.status-check.*` properties: the catalog may be
     restarting, or still working. So finding nothing proves nothing. After a refusal, look once: an SDK or a gateway may
     have sent the request twice, and the answer is that to the second.
     """
-    unknown = isinstance(error, CommitStateUnknownError)
-    retries = _number(properties, "commit.status-check.num-retries") if unknown else 0
-    wait = _number(properties, "commit.status-check.min-wait-ms") / 1000
-    longest = _number(properties, "commit.status-check.max-wait-ms") / 1000
-    deadline = time.monotonic() + _number(properties, "commit.status-check.total-timeout-ms") / 1000
-    for number in range(retries + 1):
-        if number:
-            pause = min(wait * 2 ** min(number - 1, 30), longest)
-            if time.monotonic() + pause > deadline:
-                break
-            time.sleep(pause)
+    back_off = BackOff(properties, "commit.status-check")
+    try:
+        back_off.limits()
+    except InvalidInputError:  # too late to refuse a wrong property: the commit was already sent
+        back_off = BackOff({}, "commit.status-check")
+    while True:
         try:
             found = look()
         except CommitConflictError:
             raise
         except DeletekitError:  # still down, or the table was dropped or renamed
-            continue
+            found = None
         if found is not None:
             return found
-    raise error
+        if not isinstance(error, CommitStateUnknownError) or not back_off.wait():
+            raise error
 
 
 def _translated(error: Exception, name: str) -> DeletekitError:
-    if isinstance(error, NoSuchTableError):
+    if isinstance(error, theirs.NoSuchTableError):
         return NotFoundError("no such table", kind="table-not-found", found=name)
-    if isinstance(error, NoSuchNamespaceError):
+    if isinstance(error, theirs.NoSuchNamespaceError):
         return NotFoundError("no such namespace", kind="namespace-not-found", found=name)
-    if isinstance(error, TableAlreadyExistsError | NamespaceAlreadyExistsError):
+    if isinstance(error, theirs.TableAlreadyExistsError | theirs.NamespaceAlreadyExistsError):
         return InvalidInputError("table exists already", kind="table-exists", found=name)
     if isinstance(error, NotImplementedError):
         return UnsupportedError("this catalog cannot do that", kind="catalog", field=name, found=_text(error))
-    if isinstance(error, ValidationError | UnexpectedAnswer):  # format version 4, a type that pyiceberg does not know
+    if isinstance(
+        error, theirs.ValidationError | UnexpectedAnswer
+    ):  # format version 4, a type that pyiceberg does not know
         return UnsupportedError("pyiceberg cannot read this table", kind="catalog", field=name, found=_text(error))
     if isinstance(error, ValueError):  # what a catalog does not support, such as nested namespaces
         return InvalidInputError("the catalog refused", kind="catalog-refused", field=name, found=_text(error))
     return _failed(error)
 
 
-def _lost_race(error: sa.exc.SQLAlchemyError) -> CommitConflictError | None:
+def _lost_race(error: Exception) -> CommitConflictError | None:
     """Return a lost race if the database rolled back because of another transaction: nothing happened."""
     original = getattr(error, "orig", None)
     state = getattr(original, "sqlstate", None) or getattr(original, "pgcode", None)
@@ -189,11 +177,3 @@ def _failed(error: Exception) -> DeletekitError:
 
 def _text(error: Exception) -> str:
     return str(error) or type(error).__name__
-
-
-def _number(properties: Mapping[str, str], name: str) -> int:
-    # A wrong value is not refused here: the commit was already sent.
-    try:
-        return int(value_of(properties, name))
-    except InvalidInputError:
-        return int(value_of({}, name))

@@ -5,8 +5,6 @@ when it loads a table.
 Spec: "Table Metadata Fields", "Sequence Numbers", "Row Lineage", https://iceberg.apache.org/spec/
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -32,25 +30,30 @@ class Contradiction:
     snapshot_ids: tuple[int, ...] = ()
     ambiguous: bool = False
 
+    def error(self, message: str, file: str) -> FormatError:
+        """Return the contradiction as an error about a file."""
+        fields = {"field": self.field, "found": self.found, "expected": self.expected}
+        return FormatError(message, kind=self.kind, file=file, **fields)
+
 
 def check_writable(metadata: TableMetadata, location: str) -> None:
     """Raise FormatError, naming the first contradiction, for metadata that contradicts itself."""
     try:
-        for found in in_metadata(metadata):
-            raise _refusal(found, location)
+        _refuse(in_metadata(metadata), location)
     except (TypeError, KeyError, AttributeError, LookupError) as e:
-        raise FormatError(
-            "table metadata has a value of another type, and is not written on",
-            kind="table-metadata",
-            file=location,
-            found=f"{type(e).__name__}: {e}",
-        ) from e
+        message, found = "table metadata has a value of another type, and is not written on", type(e).__name__
+        raise FormatError(message, kind="table-metadata", file=location, found=f"{found}: {e}") from e
 
 
 def check_manifest_list(metadata: TableMetadata, listed: Iterable[ManifestFile], location: str) -> None:
     """Raise FormatError for a manifest list that is ahead of the metadata. `verify` checks each file of the list."""
-    for found in _in_manifest_list(metadata, listed):
-        raise _refusal(found, location)
+    _refuse(_in_manifest_list(metadata, listed), location)
+
+
+def _refuse(contradictions: Iterator[Contradiction], location: str) -> None:
+    for found in contradictions:
+        message = f"table metadata contradicts itself, and nothing is written on it: {found.message} (see verify)"
+        raise found.error(message, found.file or location)
 
 
 def warn_reader(metadata: TableMetadata) -> None:
@@ -60,7 +63,7 @@ def warn_reader(metadata: TableMetadata) -> None:
     """
     for found in in_metadata(metadata):
         if found.ambiguous:
-            raise _error(found, found.message, f"{metadata.location}/metadata")
+            raise found.error(found.message, f"{metadata.location}/metadata")
         said = f"{found.message}; field {found.field}; found {found.found}; expected {found.expected}"
         warnings.warn(
             f"metadata of the table at {metadata.location} contradicts itself, and commits are refused: {said}",
@@ -71,7 +74,7 @@ def warn_reader(metadata: TableMetadata) -> None:
 
 def in_metadata(metadata: TableMetadata) -> Iterator[Contradiction]:
     """Yield every contradiction within the document."""
-    rules = (_missing, _ids_once, _references, _default_spec, _refs, _highest_ids, _below_parents, _row_ids)
+    rules = (_ids_once, _references, _default_spec, _refs, _counters, _below_parents, _row_ids)
     yield from chain.from_iterable(rule(metadata) for rule in rules)
 
 
@@ -82,8 +85,7 @@ def _in_manifest_list(metadata: TableMetadata, listed: Iterable[ManifestFile]) -
         if row.sequence_number > last:
             kind, message, expected = "last-sequence-number", "a manifest has a higher one", f">= {row.sequence_number}"
             yield Contradiction(kind, message, kind, last, expected, file=path)
-        rows = (row.added_rows_count or 0) + (row.existing_rows_count or 0)
-        stop = (row.first_row_id or 0) + rows
+        stop = (row.first_row_id or 0) + (row.added_rows_count or 0) + (row.existing_rows_count or 0)
         is_data = row.content == ManifestContent.DATA and row.first_row_id is not None
         if is_data and metadata.version.has_row_lineage and stop > metadata.next_row_id:
             kind, message = "next-row-id", "a manifest has row ids that were not given out"
@@ -93,25 +95,12 @@ def _in_manifest_list(metadata: TableMetadata, listed: Iterable[ManifestFile]) -
 def field_ids(raw: Any) -> Iterator[int]:
     """Yield every field id of a schema or type as JSON."""
     if isinstance(raw, Mapping):
-        for key in ("id", "element-id", "key-id", "value-id"):
-            if key in raw:
-                yield raw[key]
+        yield from (raw[key] for key in ("id", "element-id", "key-id", "value-id") if key in raw)
         for key in ("fields", "type", "element", "key", "value"):
             yield from field_ids(raw.get(key))
     elif isinstance(raw, list):
         for item in raw:
             yield from field_ids(item)
-
-
-def _missing(metadata: TableMetadata) -> Iterator[Contradiction]:
-    names = ["last-column-id"]
-    if metadata.version.has_sequence_numbers:
-        names += ["last-sequence-number", "last-partition-id"]
-    if metadata.version.has_row_lineage:
-        names.append("next-row-id")
-    for name in names:
-        if metadata.raw.get(name) is None:
-            yield Contradiction("metadata-field", "table metadata lacks a field", name, expected="a value")
 
 
 def _ids_once(metadata: TableMetadata) -> Iterator[Contradiction]:
@@ -122,39 +111,35 @@ def _ids_once(metadata: TableMetadata) -> Iterator[Contradiction]:
         ("sort-orders", "order-id"),
         ("snapshots", "snapshot-id"),
     ):
-        known: dict[Any, Any] = {}
-        told = set()
-        for item in raw.get(name) or ():
-            value = item.get(key)
-            if value in known and value not in told:
-                told.add(value)
-                yield _twice("id is given twice", f"{name}.{key}", value, ambiguous=item != known[value])
-            known[value] = item
+        yield from _twice("id is given twice", f"{name}.{key}", [(i.get(key), i) for i in raw.get(name) or ()])
     for schema in raw["schemas"]:
-        seen, told = set(), set()
-        for value in field_ids(schema):
-            if value in seen and value not in told:
-                told.add(value)
-                yield _twice("field id is given twice", f"schemas.{schema.get('schema-id')}", value, ambiguous=True)
-            seen.add(value)
+        # Two fields with one id are ambiguous even if they are equal: each is numbered, so that none equals another.
+        fields = [(field_id, number) for number, field_id in enumerate(field_ids(schema))]
+        yield from _twice("field id is given twice", f"schemas.{schema.get('schema-id')}", fields)
 
 
-def _twice(message: str, field: str, found: Any, *, ambiguous: bool) -> Contradiction:
-    return Contradiction("duplicate-id", message, field, found, "once", ambiguous=ambiguous)
+def _twice(message: str, field: str, things: list[tuple[Any, Any]]) -> Iterator[Contradiction]:
+    """Yield the ids that several things have, each once. It is ambiguous if the things differ."""
+    first: dict[Any, Any] = {}
+    told = set()
+    for value, thing in things:
+        if value in first and value not in told:
+            told.add(value)
+            yield Contradiction("duplicate-id", message, field, value, "once", ambiguous=thing != first[value])
+        first.setdefault(value, thing)
 
 
 def _references(metadata: TableMetadata) -> Iterator[Contradiction]:
     raw = metadata.raw
-    orders = {0, *(o.get("order-id") for o in raw.get("sort-orders") or ())}
+    orders = {0, *(order.get("order-id") for order in raw["sort-orders"])}
     checks: list[tuple[str, Any, Any]] = [
         ("current-schema-id", raw["current-schema-id"], metadata.schemas),
         ("default-spec-id", raw["default-spec-id"], metadata.specs),
         ("default-sort-order-id", raw.get("default-sort-order-id", 0), orders),
     ]
     checks += [(f"refs.{name}", ref.get("snapshot-id"), metadata.snapshots) for name, ref in metadata.refs.items()]
-    current = raw.get("current-snapshot-id")
-    if current is not None:
-        checks.append(("current-snapshot-id", current, metadata.snapshots))
+    if raw.get("current-snapshot-id") is not None:
+        checks.append(("current-snapshot-id", raw["current-snapshot-id"], metadata.snapshots))
     for field, found, known in checks:
         if found not in known:
             yield Contradiction("reference", "id does not resolve", field, found, sorted(islice(known, 20)))
@@ -174,26 +159,29 @@ def _default_spec(metadata: TableMetadata) -> Iterator[Contradiction]:
 def _refs(metadata: TableMetadata) -> Iterator[Contradiction]:
     for name, ref in metadata.refs.items():
         if ref.get("type") not in ("branch", "tag"):
-            where = f"refs.{name}.type"
-            yield Contradiction("ref", "ref has no type", where, ref.get("type"), "branch, tag")
+            yield Contradiction("ref", "ref has no type", f"refs.{name}.type", ref.get("type"), "branch, tag")
     main = metadata.refs.get(MAIN, {})
     if main.get("type") == "tag":
         yield Contradiction("ref", "main is a branch", "refs.main.type", "tag", "branch")
-    current = metadata.raw.get("current-snapshot-id")
-    head = main.get("snapshot-id")
+    current, head = metadata.raw.get("current-snapshot-id"), main.get("snapshot-id")
     if current != head:
         message = "current snapshot is not the head of main"
         yield Contradiction("current-snapshot", message, "current-snapshot-id", current, head)
 
 
-def _highest_ids(metadata: TableMetadata) -> Iterator[Contradiction]:
-    highest = {
-        "last-column-id": max(metadata.all_fields, default=0),
-        "last-partition-id": max((f.field_id for s in metadata.specs.values() for f in s.fields), default=0),
-        "last-sequence-number": max((s.sequence_number for s in metadata.snapshots.values()), default=0),
-    }
-    for name, least in highest.items():
+def _counters(metadata: TableMetadata) -> Iterator[Contradiction]:
+    """Check that the counters are there, and not behind what they count."""
+    has_numbers = metadata.version.has_sequence_numbers
+    partition_fields = (f.field_id for spec in metadata.specs.values() for f in spec.fields)
+    for name, is_needed, least in (
+        ("last-column-id", True, max(metadata.all_fields, default=0)),
+        ("last-partition-id", has_numbers, max(partition_fields, default=0)),
+        ("last-sequence-number", has_numbers, max((s.sequence_number for s in metadata.snapshots.values()), default=0)),
+        ("next-row-id", metadata.version.has_row_lineage, 0),
+    ):
         found = metadata.raw.get(name)
+        if found is None and is_needed:
+            yield Contradiction("metadata-field", "table metadata lacks a field", name, expected="a value")
         if found is not None and found < least:
             yield Contradiction(name, "a higher one is in use", name, found, f">= {least}")
 
@@ -209,22 +197,9 @@ def _below_parents(metadata: TableMetadata) -> Iterator[Contradiction]:
 
 
 def _row_ids(metadata: TableMetadata) -> Iterator[Contradiction]:
-    if not metadata.version.has_row_lineage:
-        return
-    for snapshot in metadata.snapshots.values():
+    for snapshot in metadata.snapshots.values() if metadata.version.has_row_lineage else ():
         first, added = snapshot.first_row_id, snapshot.added_rows
         if first is not None and added is not None and (min(first, added) < 0 or first + added > metadata.next_row_id):
             kind, message = "next-row-id", "snapshot takes row ids that were not given out"
             found, expected, ids = metadata.next_row_id, f">= {first + added}", (snapshot.snapshot_id,)
             yield Contradiction(kind, message, kind, found, expected, snapshot_ids=ids)
-
-
-def _refusal(found: Contradiction, location: str) -> FormatError:
-    message = f"table metadata contradicts itself, and nothing is written on it: {found.message} (see verify)"
-    return _error(found, message, found.file or location)
-
-
-def _error(found: Contradiction, message: str, file: str) -> FormatError:
-    return FormatError(
-        message, kind=found.kind, file=file, field=found.field, found=found.found, expected=found.expected
-    )

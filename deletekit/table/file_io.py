@@ -3,8 +3,6 @@
 A file is written once and whole, and never changed. Paths are used exactly as metadata has them.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 import time
@@ -13,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlparse
@@ -106,7 +105,7 @@ class PyIcebergIO:
     @contextmanager
     def open(self, path: str) -> Iterator[Any]:
         with _answering(path):
-            stream = self._input(path).open(seekable=True)
+            stream = self._impl.new_input(_opened(path)).open(seekable=True)
         with _reading(path), stream:
             yield stream
 
@@ -118,11 +117,11 @@ class PyIcebergIO:
 
     def size(self, path: str) -> int:
         with _answering(path):
-            return len(self._input(path))
+            return len(self._impl.new_input(_opened(path)))
 
     def exists(self, path: str) -> bool:
         with _answering(path):
-            return bool(self._input(path).exists())
+            return bool(self._impl.new_input(_opened(path)).exists())
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
         with _answering(prefix):
@@ -160,12 +159,12 @@ class PyIcebergIO:
             )
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
-        with _writing(path), self._new(path) as stream:
+        with _answering(path, is_new=True), self._new(path) as stream:
             stream.write(data)  # pyarrow's streams take buffers too
 
     @contextmanager
     def create(self, path: str) -> Iterator[Any]:
-        with _writing(path):
+        with _answering(path, is_new=True):
             stream = self._new(path)
         with _reading(path), stream:
             yield stream
@@ -186,8 +185,39 @@ class PyIcebergIO:
         with suppress(NotFoundError), _answering(path):
             self._impl.delete(opened)
 
-    def _input(self, path: str) -> Any:
-        return self._impl.new_input(_opened(path))
+
+class WritesNothing:
+    """Storage for a dry run: it reads what is there, and remembers only the length of what is written."""
+
+    def __init__(self, files: FileIO) -> None:
+        self._io = files
+        self._written: dict[str, int] = {}
+
+    def open(self, path: str) -> AbstractContextManager[Any]:
+        return self._io.open(path)
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        return self._io.read(path, offset, length)
+
+    def size(self, path: str) -> int:
+        """Return the length of a file that is there, or that would have been written."""
+        return self._written[path] if path in self._written else self._io.size(path)
+
+    def exists(self, path: str) -> bool:
+        return path in self._written or self._io.exists(path)
+
+    def write(self, path: str, data: Any) -> None:
+        self._written[path] = len(data)
+
+    def create(self, path: str) -> Any:
+        self._written[path] = 0
+        return BytesIO()
+
+    def delete(self, path: str) -> None:
+        self._written.pop(path, None)
+
+    def list(self, prefix: str) -> Iterator[FileInfo]:
+        return self._io.list(prefix)
 
 
 def _listed(prefix: str, found: Iterator[FileInfo]) -> Iterator[FileInfo]:
@@ -196,14 +226,15 @@ def _listed(prefix: str, found: Iterator[FileInfo]) -> Iterator[FileInfo]:
 
 
 @contextmanager
-def _answering(path: str) -> Iterator[None]:
+def _answering(path: str, *, is_new: bool = False) -> Iterator[None]:
     """Translate what a storage's library raises into one of our errors, which names the path."""
     try:
         yield
     except (DeletekitError, MemoryError):
         raise
     except (FileNotFoundError, NotADirectoryError) as e:
-        raise missing_file(path) from e
+        # A new file is not missing; its folder is, and storage did not create it.
+        raise (storage_error(e, path) if is_new else missing_file(path)) from e
     except FileExistsError as e:
         raise existing_file(path) from e
     except (ImportError, NotInstalledError) as e:
@@ -212,16 +243,6 @@ def _answering(path: str) -> Iterator[None]:
         raise _unaddressed(path, e) from e
     except Exception as e:  # clients of object stores have error classes of their own
         raise storage_error(e, path) from e
-
-
-@contextmanager
-def _writing(path: str) -> Iterator[None]:
-    """Translate errors of creating a file. If something is missing, it is the folder, which storage did not create."""
-    with _answering(path):
-        try:
-            yield
-        except (FileNotFoundError, NotADirectoryError) as e:
-            raise storage_error(e, path) from e
 
 
 @contextmanager
@@ -241,13 +262,9 @@ def _unaddressed(path: str, error: ValueError) -> DeletekitError:
     scheme = urlparse(path).scheme
     if "\0" in path or not scheme or scheme == "file":  # a damaged path: no file can have it
         return missing_file(path)
-    return UnsupportedError(
-        "no storage for such a path",
-        kind="storage-scheme",
-        file=path,
-        found=str(error) or scheme,
-        expected="a scheme that pyiceberg's FileIO knows, such as file, s3, gs, abfs or hdfs",
-    )
+    known = "a scheme that pyiceberg's FileIO knows, such as file, s3, gs, abfs or hdfs"
+    found = str(error) or scheme
+    return UnsupportedError("no storage for such a path", kind="storage-scheme", file=path, found=found, expected=known)
 
 
 def try_delete(io: FileIO, path: str) -> None:
@@ -261,11 +278,11 @@ def write_if_absent(path: str, data: bytes) -> None:
 
     Raises CommitConflictError if it exists; UnsupportedError for other storage, which cannot do that here.
     """
+    target = Path(_opened(path))
     if is_remote(path):
         raise UnsupportedError("storage cannot create a file only if there is none", kind="storage", file=path)
-    target = Path(_opened(path))
     draft = target.with_name(f".{target.name}.{os.getpid()}.{time.time_ns()}.tmp")
-    with _writing(path):
+    with _answering(path, is_new=True):
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             draft.write_bytes(data)
@@ -276,8 +293,7 @@ def write_if_absent(path: str, data: bytes) -> None:
 
 def is_remote(path: str) -> bool:
     """Tell whether reading a file needs a network: whether it is not on a local disk."""
-    scheme = path.split("://", 1)[0] if "://" in path else "file"
-    return scheme.lower() != "file"
+    return local_path(path) is None
 
 
 def remove_empty_folder(path: str) -> bool:
@@ -342,13 +358,8 @@ def whole(data: bytes, path: str, length: int | None) -> bytes:
     if length is not None and len(data) != length:
         if length < 0:
             raise InvalidInputError("negative length", kind="range", file=path, found=length)
-        raise FormatError(
-            "file is shorter than its metadata says",
-            kind="truncated",
-            file=path,
-            found=f"{len(data)} bytes",
-            expected=f"{length} bytes",
-        )
+        message, found, expected = "file is shorter than its metadata says", f"{len(data)} bytes", f"{length} bytes"
+        raise FormatError(message, kind="truncated", file=path, found=found, expected=expected)
     return data
 
 

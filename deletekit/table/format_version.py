@@ -4,8 +4,6 @@
 Spec: "Format Versioning", https://iceberg.apache.org/spec/#format-versioning
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 
@@ -80,13 +78,9 @@ class FormatVersion:
     def check_delete_kind(self, kind: str) -> None:
         """Raise InvalidInputError if a table may not get this kind of delete."""
         if kind not in self.delete_kinds:
-            raise InvalidInputError(
-                f"format version {self.number} does not take this kind of delete",
-                kind="delete-kind",
-                field="mode",
-                found=kind,
-                expected=", ".join(("copy-on-write", *self.delete_kinds)),
-            )
+            message = f"format version {self.number} does not take this kind of delete"
+            expected = ", ".join(("copy-on-write", *self.delete_kinds))
+            raise InvalidInputError(message, kind="delete-kind", field="mode", found=kind, expected=expected)
 
 
 FORMAT_VERSIONS = (1, 2, 3)

@@ -1,7 +1,5 @@
 """A table's name in its catalog: namespace levels, then the table's own name."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from deletekit.errors import InvalidInputError

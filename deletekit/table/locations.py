@@ -8,11 +8,10 @@ A delete file finds its data file by the exact text of its path, as the specific
 Spec: none; Java DeleteOrphanFilesSparkAction (`equal_schemes`, `equal_authorities`), Hadoop's Path.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,13 +58,9 @@ def normalised(location: str, field: str = "location") -> str:
         return f"file:{'' if match[2] is None else '//'}{_without_dots(path)}"
     is_file = match[1].lower() == "file"
     if is_file or _DOTS.search(match[3]) or "#" in match[3] or "?" in match[3]:
-        raise InvalidInputError(
-            "readers understand this location differently",
-            kind="location",
-            field=field,
-            found=location,
-            expected="file:/... on this machine" if is_file else "none of . and .. as names, no # and no ?",
-        )
+        message = "readers understand this location differently"
+        expected = "file:/... on this machine" if is_file else "none of . and .. as names, no # and no ?"
+        raise InvalidInputError(message, kind="location", field=field, found=location, expected=expected)
     return location.rstrip("/")
 
 
@@ -91,7 +86,7 @@ class SpellingRules:
         schemes = _flat({**EQUAL_SCHEMES, **(equal_schemes or {})}, "equal_schemes")
         self._schemes = {k.lower(): v.lower() for k, v in schemes.items()}
         self._authorities = _flat(equal_authorities or {}, "equal_authorities")
-        self._folders: dict[str, str] = {}
+        self._real = cache(_real)
 
     def parse(self, text: str) -> Location:
         """Return the location that a path names by its letters alone, as Java normalises it."""
@@ -131,13 +126,8 @@ class SpellingRules:
         path, letters = local_path(text), self.parse(text)
         if path is None:
             return {letters}
-        found = {letters.path, self.key(text).path, *([_real(path)] if _is_link(path) else [])}
+        found = {letters.path, self.key(text).path, *([_real(path)] if posixpath.islink(path) else [])}
         return {letters._replace(path=each) for each in found}
-
-    def _real(self, folder: str) -> str:
-        if folder not in self._folders:
-            self._folders[folder] = _real(folder)
-        return self._folders[folder]
 
 
 def is_below(place: Location, home: Location) -> bool:
@@ -185,13 +175,8 @@ def _flat(names: Mapping[Any, Any], argument: str) -> dict[str, str]:
     """Split Java's maps, whose keys are several names with commas. Raises InvalidInputError for what is no text."""
     for name, meaning in names.items():
         if not isinstance(name, str) or not isinstance(meaning, str):
-            raise InvalidInputError(
-                "names are text",
-                kind="argument",
-                field=argument,
-                found=f"{name!r}: {meaning!r}",
-                expected="a mapping of str to str",
-            )
+            found, expected = f"{name!r}: {meaning!r}", "a mapping of str to str"
+            raise InvalidInputError("names are text", kind="argument", field=argument, found=found, expected=expected)
     return {name.strip(): meaning.strip() for many, meaning in names.items() for name in many.split(",")}
 
 
@@ -209,10 +194,3 @@ def _real(path: str) -> str:
         return posixpath.realpath(path)
     except ValueError:  # NUL in a damaged path, which leads to no file
         return posixpath.normpath(path)
-
-
-def _is_link(path: str) -> bool:
-    try:
-        return posixpath.islink(path)
-    except ValueError:
-        return False

@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, index_by_id
+from pyiceberg.types import NestedField
 
 from deletekit.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from deletekit.formats.compression import decompress, json_limit
@@ -36,9 +37,9 @@ class Snapshot:
     parent_snapshot_id: int | None = None
     sequence_number: int = 0
     timestamp_ms: int
+    summary: Mapping[str, str] = field(default_factory=dict)
     manifest_list: str | None = None
     manifests: tuple[str, ...] = ()
-    summary: Mapping[str, str] = field(default_factory=dict)
     schema_id: int | None = None
     first_row_id: int | None = None
     added_rows: int | None = None
@@ -50,36 +51,25 @@ class Snapshot:
 
     def to_json(self, format_version: int) -> dict[str, Any]:
         """Return the snapshot as metadata stores it."""
-        raw: dict[str, Any] = {"snapshot-id": self.snapshot_id}
         version = FormatVersion(format_version)
-        if self.parent_snapshot_id is not None:
-            raw["parent-snapshot-id"] = self.parent_snapshot_id
-        if version.has_sequence_numbers:
-            raw["sequence-number"] = self.sequence_number
-        raw |= {"timestamp-ms": self.timestamp_ms, "summary": dict(self.summary), "manifest-list": self.manifest_list}
-        if self.schema_id is not None:
-            raw["schema-id"] = self.schema_id
-        if version.has_row_lineage:
-            raw |= {"first-row-id": self.first_row_id, "added-rows": self.added_rows}
-        return raw
+        left_out = {"manifests"}
+        if not version.has_sequence_numbers:
+            left_out.add("sequence_number")
+        if not version.has_row_lineage:
+            left_out |= {"first_row_id", "added_rows"}
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
+        values["summary"] = dict(self.summary)
+        return {name.replace("_", "-"): value for name, value in values.items() if value is not None}
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Snapshot:
         """Parse a snapshot. Raises FormatError."""
         try:
-            return cls(
-                snapshot_id=raw["snapshot-id"],
-                parent_snapshot_id=raw.get("parent-snapshot-id"),
-                sequence_number=raw.get("sequence-number") or 0,
-                timestamp_ms=raw["timestamp-ms"],
-                manifest_list=raw.get("manifest-list"),
-                manifests=tuple(raw.get("manifests") or ()),
-                summary=dict(raw.get("summary") or {}),
-                schema_id=raw.get("schema-id"),
-                first_row_id=raw.get("first-row-id"),
-                added_rows=raw.get("added-rows"),
-            )
-        except (KeyError, TypeError, AttributeError) as e:
+            values = {f.name: raw.get(f.name.replace("_", "-")) for f in fields(cls)}
+            known: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+            known["summary"], known["manifests"] = dict(known.get("summary", {})), tuple(known.get("manifests", ()))
+            return cls(**known)
+        except (TypeError, AttributeError) as e:
             raise _bad("bad snapshot", "snapshots", str(e)) from e
 
 
@@ -150,7 +140,7 @@ class TableMetadata:
 
     @property
     def current_snapshot(self) -> Snapshot | None:
-        return self.snapshot_of_ref(MAIN) if MAIN in self.refs else None
+        return self.snapshot_of_ref(MAIN)
 
     @cached_property
     def all_fields(self) -> dict[int, Any]:
@@ -158,11 +148,8 @@ class TableMetadata:
 
         An equality delete on a dropped column still applies (spec "Equality Delete Files").
         """
-        fields: dict[int, Any] = {}
-        for schema_id in sorted(self.schemas):
-            fields.update(index_by_id(self.schemas[schema_id]))
-        fields.update(index_by_id(self.schema))
-        return fields
+        schemas = [*(self.schemas[schema_id] for schema_id in sorted(self.schemas)), self.schema]
+        return {field_id: field for schema in schemas for field_id, field in index_by_id(schema).items()}
 
     @cached_property
     def untrusted_bounds(self) -> dict[str, frozenset[int]]:
@@ -189,20 +176,45 @@ class TableMetadata:
         if ref not in self.refs:
             if ref == MAIN:
                 return None
-            raise NotFoundError(
-                "no such branch or tag", kind="ref-not-found", field="ref", found=ref, expected=sorted(self.refs)
-            )
+            message, known = "no such branch or tag", sorted(self.refs)
+            raise NotFoundError(message, kind="ref-not-found", field="ref", found=ref, expected=known)
         return self.snapshot_by_id(int(self.refs[ref]["snapshot-id"]))
 
     def snapshot_as_of(self, timestamp_ms: int) -> Snapshot:
         """Return the snapshot that was current at a time, by the snapshot log. The log need not be sorted."""
         log = [e for e in self.raw.get("snapshot-log") or () if e["timestamp-ms"] <= timestamp_ms]
         if not log:
-            raise NotFoundError(
-                "no snapshot at or before this time", kind="snapshot-not-found", field="as_of", found=timestamp_ms
-            )
-        newest = max(enumerate(log), key=lambda item: (item[1]["timestamp-ms"], item[0]))[1]
+            message = "no snapshot at or before this time"
+            raise NotFoundError(message, kind="snapshot-not-found", field="as_of", found=timestamp_ms)
+        newest = max(reversed(log), key=lambda entry: entry["timestamp-ms"])  # the later of two at one time
         return self.snapshot_by_id(newest["snapshot-id"])
+
+    def ancestors(self, snapshot_id: int | None) -> Iterator[Snapshot]:
+        """Yield a snapshot, its parent, its parent's parent, as far as the table still has them (Java SnapshotUtil)."""
+        seen: set[int] = set()
+        while snapshot_id in self.snapshots and snapshot_id not in seen:
+            seen.add(snapshot_id)
+            yield self.snapshots[snapshot_id]
+            snapshot_id = self.snapshots[snapshot_id].parent_snapshot_id
+
+    def is_ancestor(self, snapshot_id: int, ancestor_id: int) -> bool:
+        """Tell whether `ancestor_id` is `snapshot_id` or one of its ancestors."""
+        return any(s.snapshot_id == ancestor_id for s in self.ancestors(snapshot_id))
+
+    def use_of(self, column: NestedField) -> str | None:
+        """Say in a few words what a column, or a field below it, is used for besides its values. None if for nothing.
+
+        Iceberg's Java cannot open a table whose current spec, sort order or identifier names a missing column.
+        """
+        orders = {order["order-id"]: order["fields"] for order in self.raw.get("sort-orders", ())}
+        sorted_by = orders.get(self.raw.get("default-sort-order-id"), ())
+        uses = {
+            "rows are partitioned by it": (f.source_id for f in self.spec.fields),
+            "rows are sorted by it": (f.get("source-id") for f in sorted_by),
+            "it identifies rows": self.schema.identifier_field_ids,
+        }
+        ids = Schema(column).field_ids
+        return next((use for use, of in uses.items() if not ids.isdisjoint(of)), None)
 
     def schema_of(self, snapshot: Snapshot) -> Schema:
         """Return the schema that a snapshot was written with. Return the current one if the snapshot names none."""
@@ -217,21 +229,28 @@ def parse_metadata(data: bytes, file: str | None = None) -> TableMetadata:
     Raises UnsupportedError for format version 4 and later, FormatError for anything that is not table metadata.
     """
     try:
-        text = _unpacked(data)
-        try:
-            raw = json.loads(text)
-        except (ValueError, RecursionError) as e:
-            raise _bad("table metadata is not JSON", found=str(e)) from e
-        if not isinstance(raw, dict):
-            raise _bad("table metadata is not a JSON object", found=type(raw).__name__)
+        if data[:2] == b"\x1f\x8b":  # not more than a metadata file can hold
+            data = decompress("gzip", data, limit=json_limit(len(data)), kind="table-metadata", field="gzip")
+        return _parsed(data)
+    except (FormatError, UnsupportedError) as e:
+        raise e.in_file(file) if file else e from e
+
+
+def _parsed(text: bytes) -> TableMetadata:
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise _bad("table metadata is not JSON", found=str(e)) from e
+    if not isinstance(raw, dict):
+        raise _bad("table metadata is not a JSON object", found=type(raw).__name__)
+    try:
         _check_version(raw.get("format-version"))
         metadata = TableMetadata(_normalise(raw))
         _check(metadata)
-    except (FormatError, UnsupportedError) as e:
-        raise e.in_file(file) if file else e from e
+    except (FormatError, UnsupportedError):
+        raise
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as e:
-        bad = _bad("bad table metadata", found=f"{type(e).__name__}: {e}")
-        raise bad.in_file(file) if file else bad from e
+        raise _bad("bad table metadata", found=f"{type(e).__name__}: {e}") from e
     return metadata
 
 
@@ -248,21 +267,13 @@ def _check_version(version: Any) -> None:
         raise _bad("bad table metadata", "format-version", version, expected)
 
 
-def _unpacked(data: bytes) -> bytes:
-    """Return the JSON text. Raises FormatError if the file unpacks to more than a metadata file can hold."""
-    if data[:2] != b"\x1f\x8b":
-        return data
-    return decompress("gzip", data, limit=json_limit(len(data)), kind="table-metadata", field="gzip")
-
-
 def serialise_metadata(metadata: TableMetadata) -> bytes:
     """Return the document as bytes. v1 keeps its `schema` and `partition-spec` fields for old readers."""
     raw = dict(metadata.raw)
     if metadata.version.keeps_single_schema:
         raw["schema"] = next(s for s in raw["schemas"] if s.get("schema-id", 0) == raw["current-schema-id"])
-        raw["partition-spec"] = next(s for s in raw["partition-specs"] if s["spec-id"] == raw["default-spec-id"])[
-            "fields"
-        ]
+        spec = next(s for s in raw["partition-specs"] if s["spec-id"] == raw["default-spec-id"])
+        raw["partition-spec"] = spec["fields"]
         raw.pop("last-sequence-number", None)
     if metadata.version.has_snapshot_id_for_none and raw.get("current-snapshot-id") is None:
         raw["current-snapshot-id"] = -1
@@ -282,13 +293,9 @@ def new_metadata(
     Raises InvalidInputError for an unknown format version, or a type or default that the version does not have.
     """
     if format_version not in FORMAT_VERSIONS:
-        raise InvalidInputError(
-            "format version cannot be written",
-            kind="format-version",
-            field="format_version",
-            found=format_version,
-            expected="1, 2 or 3",
-        )
+        kind, field, expected = "format-version", "format_version", "1, 2 or 3"
+        message = "format version cannot be written"
+        raise InvalidInputError(message, kind=kind, field=field, found=format_version, expected=expected)
     check_schema_version(schema, format_version)
     check_properties(properties or {})
     raw: dict[str, Any] = {
@@ -308,11 +315,7 @@ def new_metadata(
         "properties": normalised_properties(properties or {}),
         "current-snapshot-id": None,
         "refs": {},
-        "snapshots": [],
-        "statistics": [],
-        "partition-statistics": [],
-        "snapshot-log": [],
-        "metadata-log": [],
+        **{name: [] for name in ("snapshots", "statistics", "partition-statistics", "snapshot-log", "metadata-log")},
     }
     if FormatVersion(format_version).has_row_lineage:
         raw["next-row-id"] = 0
@@ -333,44 +336,35 @@ def check_schema_version(schema: Schema, format_version: int) -> None:
             needs = max(needs, 3)
         if needs > format_version:
             advice = ", or a type: Arrow's null is Iceberg's unknown" if str(column.field_type) == "unknown" else ""
-            raise InvalidInputError(
-                "column needs a newer format version",
-                kind="format-version",
-                field=column.name,
-                found=f"{column.field_type} in format version {format_version}",
-                expected=f"format version {needs}{advice}",
-            )
+            message, expected = "column needs a newer format version", f"format version {needs}{advice}"
+            found = f"{column.field_type} in format version {format_version}"
+            raise InvalidInputError(message, kind="format-version", field=column.name, found=found, expected=expected)
 
 
 def _normalise(raw: dict[str, Any]) -> dict[str, Any]:
     """Add what v1 writers leave out, with v2's field names (spec Appendix E, "Reading v1 metadata for v2")."""
-    out = dict(raw)
+    out = {k: v for k, v in raw.items() if k not in ("schema", "partition-spec")}
     if not out.get("schemas"):
-        schema = dict(out["schema"])
-        schema.setdefault("schema-id", 0)
-        out["schemas"], out["current-schema-id"] = [schema], schema["schema-id"]
+        schema = {"schema-id": 0, **raw["schema"]}
+        out |= {"schemas": [schema], "current-schema-id": schema["schema-id"]}
     if not out.get("partition-specs"):
-        fields = [{"field-id": 1000 + i, **f} for i, f in enumerate(out.get("partition-spec") or ())]
-        out["partition-specs"], out["default-spec-id"] = [{"spec-id": 0, "fields": fields}], 0
-    specs = out["partition-specs"]
-    for i, spec in enumerate(specs):
-        fields = [f if "field-id" in f else {"field-id": 1000 + j, **f} for j, f in enumerate(spec["fields"])]
-        specs[i] = {**spec, "fields": fields}
+        out |= {"partition-specs": [{"spec-id": 0, "fields": raw.get("partition-spec") or ()}], "default-spec-id": 0}
+    if not out.get("sort-orders"):
+        out |= {"sort-orders": [{"order-id": 0, "fields": []}], "default-sort-order-id": 0}
+    out["partition-specs"] = specs = [
+        {**spec, "fields": [{"field-id": 1000 + i, **f} for i, f in enumerate(spec["fields"])]}
+        for spec in out["partition-specs"]
+    ]
     out.setdefault("default-spec-id", 0)
     out.setdefault("current-schema-id", out["schemas"][-1].get("schema-id", 0))
-    ids = [f["field-id"] for s in specs for f in s["fields"]]
-    out.setdefault("last-partition-id", max([999, *ids]))
-    if not out.get("sort-orders"):
-        out["sort-orders"], out["default-sort-order-id"] = [{"order-id": 0, "fields": []}], 0
-    if out.get("current-snapshot-id") == -1:
-        out["current-snapshot-id"] = None
-    refs = dict(out.get("refs") or {})
-    if MAIN not in refs and out.get("current-snapshot-id") is not None:
-        refs[MAIN] = {"snapshot-id": out["current-snapshot-id"], "type": "branch"}
-    out["refs"] = refs
+    out.setdefault("last-partition-id", max([999, *(f["field-id"] for s in specs for f in s["fields"])]))
     out.setdefault("snapshots", [])
-    out.pop("schema", None)
-    out.pop("partition-spec", None)
+    out["refs"] = refs = dict(out.get("refs") or {})
+    current = out.get("current-snapshot-id")
+    if current == -1:
+        out["current-snapshot-id"] = None
+    elif current is not None:
+        refs.setdefault(MAIN, {"snapshot-id": current, "type": "branch"})
     return out
 
 

@@ -4,9 +4,8 @@ A catalog decides which file is current.
 Spec: "Table Metadata", "Metadata files"; properties `write.metadata.*`; Java TableMetadataParser.
 """
 
-from __future__ import annotations
-
 import gzip
+import re
 import uuid
 
 from deletekit.table.metadata import TableMetadata, serialise_metadata
@@ -19,13 +18,21 @@ METADATA_SUFFIXES = (".metadata.json", ".metadata.json.gz")
 _SUFFIXES = {"none": "", "gzip": ".gz"}
 
 
-def metadata_file_path(metadata: TableMetadata, version: int) -> str:
-    """Return a new path for version `version` of a table's metadata, by `write.metadata.path` and its codec.
+def metadata_file_path(metadata: TableMetadata, previous: str | None = None) -> str:
+    """Return a new path for a table's metadata, by `write.metadata.path` and its codec.
 
-    Raises InvalidInputError for a codec that Iceberg does not have.
+    Its number is one more than that of the previous file. Raises InvalidInputError for a codec that Iceberg does not
+    have.
     """
     suffix = _SUFFIXES[value_of(metadata.properties, "write.metadata.compression-codec")]
-    return f"{metadata_folder(metadata)}/{version:05d}-{uuid.uuid4()}{suffix}.metadata.json"
+    number = 0 if previous is None else max(metadata_number(previous), 0) + 1
+    return f"{metadata_folder(metadata)}/{number:05d}-{uuid.uuid4()}{suffix}.metadata.json"
+
+
+def metadata_number(location: str) -> int:
+    """Return the number in a metadata file's name (`00003-<uuid>.metadata.json`, `v3.metadata.json`), else -1."""
+    match = re.match(r"v?(\d+)[-.]", location.rpartition("/")[2])
+    return int(match[1]) if match else -1
 
 
 def metadata_folder(metadata: TableMetadata) -> str:
@@ -37,13 +44,6 @@ def metadata_file_bytes(metadata: TableMetadata, path: str) -> bytes:
     """Return the document as stored at `path`, compressed if the name says so."""
     data = serialise_metadata(metadata)
     return gzip.compress(data) if path.endswith(".gz.metadata.json") else data
-
-
-def metadata_version(location: str) -> int:
-    """Return the number in a metadata file's name (`00003-<uuid>.metadata.json`, `v3.metadata.json`), else 0."""
-    name = location.rsplit("/", 1)[-1]
-    head = name.split("-", 1)[0].split(".", 1)[0].removeprefix("v")
-    return int(head) if head.isdecimal() else 0
 
 
 def with_metadata_log(metadata: TableMetadata, previous: str, timestamp_ms: int) -> TableMetadata:

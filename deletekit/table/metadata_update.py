@@ -1,21 +1,28 @@
-"""Apply the REST catalog's updates to table metadata, and check its requirements.
+"""Apply the REST catalog's updates to table metadata, check its requirements, and prepare updates for a catalog.
 
-Spec: REST catalog "TableUpdate" and "TableRequirement"; "Table Metadata" for what each field means.
+Spec: REST catalog "TableUpdate", "TableRequirement", "CreateTableRequest" with `stage-create`; "Table Metadata" for
+what each field means.
 """
 
-from __future__ import annotations
-
 import copy
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from deletekit.errors import CommitConflictError, InvalidInputError, UnsupportedError
-from deletekit.table.metadata import MAIN, TableMetadata
+from deletekit.table.format_version import NEWEST, FormatVersion
+from deletekit.table.metadata import MAIN, TableMetadata, spec_to_json
+from deletekit.table.types import schema_to_json
 
 Json = dict[str, Any]
+Update = Mapping[str, Any]
+
+# What an update adds, the list it is added to, and its id; and by which id another update makes it current.
+_ADDED = {"add-schema": ("schema", "schemas", "schema-id"), "add-spec": ("spec", "partition-specs", "spec-id")}
+_CHOSEN = {"set-current-schema": ("schema-id", "current-schema-id"), "set-default-spec": ("spec-id", "default-spec-id")}
 
 
-def apply_updates(metadata: TableMetadata, updates: Sequence[Mapping[str, Any]], now_ms: int) -> TableMetadata:
+def apply_updates(metadata: TableMetadata, updates: Sequence[Update], now_ms: int | None = None) -> TableMetadata:
     """Return the metadata after `updates`, each `{"action": ..., ...}` as in the REST specification.
 
     Raises UnsupportedError for an unknown action, InvalidInputError for one that the metadata cannot take, and
@@ -23,38 +30,38 @@ def apply_updates(metadata: TableMetadata, updates: Sequence[Mapping[str, Any]],
     """
     # The actions add to these containers, but change nothing inside them. A name with `_` is for the actions only.
     raw: Json = {k: copy.copy(v) if isinstance(v, list | dict) else v for k, v in metadata.raw.items()}
-    raw["_now-ms"] = now_ms
+    raw["_now-ms"] = now = int(time.time() * 1000) if now_ms is None else now_ms
     for update in updates:
         action = update["action"]
         if action not in _ACTIONS:
             raise UnsupportedError("unknown metadata update", kind="metadata-update", found=action)
         _ACTIONS[action](raw, update)
     raw = {name: value for name, value in raw.items() if not name.startswith("_")}
-    raw["last-updated-ms"] = max(now_ms, int(raw.get("last-updated-ms") or 0))
+    raw["last-updated-ms"] = max(now, int(raw.get("last-updated-ms") or 0))
     return TableMetadata(raw)
 
 
-def check_requirements(metadata: TableMetadata | None, requirements: Sequence[Mapping[str, Any]]) -> None:
+def check_requirements(metadata: TableMetadata | None, requirements: Sequence[Update]) -> None:
     """Raise CommitConflictError, naming the first requirement that does not hold."""
     for requirement in requirements:
         kind = requirement["type"]
-        if metadata is None:
-            if kind != "assert-create":
-                raise _conflict(kind, "no table", "a table")
-            continue
-        raw = metadata.raw
-        if kind == "assert-create":
-            raise _conflict(kind, "a table", "no table")
-        if kind == "assert-ref-snapshot-id":
-            ref = raw["refs"].get(requirement["ref"])
-            _equal(kind, ref["snapshot-id"] if ref else None, requirement["snapshot-id"])
+        found: Any
+        if metadata is None or kind == "assert-create":
+            found = "no table" if metadata is None else "a table"
+            expected = "no table" if kind == "assert-create" else "a table"
+        elif kind == "assert-ref-snapshot-id":
+            found = metadata.refs.get(requirement["ref"], {}).get("snapshot-id")
+            expected = requirement["snapshot-id"]
         elif kind in _ASSERTIONS:
             field, key = _ASSERTIONS[kind]
-            _equal(kind, raw.get(field), requirement[key])
+            found, expected = metadata.raw.get(field), requirement[key]
         else:
             raise UnsupportedError("unknown requirement", kind="metadata-update", found=kind)
+        if found != expected:
+            raise _conflict(kind, found, expected)
 
 
+# The field of the metadata that a requirement is about, and its name in the requirement.
 _ASSERTIONS = {
     "assert-table-uuid": ("table-uuid", "uuid"),
     "assert-last-assigned-field-id": ("last-column-id", "last-assigned-field-id"),
@@ -65,141 +72,196 @@ _ASSERTIONS = {
 }
 
 
-def _equal(kind: str, found: Any, expected: Any) -> None:
-    if found != expected:
-        raise _conflict(kind, found, expected)
+def requirements_of(
+    metadata: TableMetadata, refs: Mapping[str, int | None], *, same_schema: bool
+) -> tuple[Update, ...]:
+    """Return the requirements that a table is still the one of `metadata`, and its refs are where they were.
 
-
-def _conflict(requirement: str, found: Any, expected: Any) -> CommitConflictError:
-    return CommitConflictError(
-        "the table changed meanwhile", kind="commit-conflict", field=requirement, found=found, expected=expected
+    Parameters
+    ----------
+    refs: the snapshot of each ref; None: there is no such ref.
+    same_schema: also require schema, spec, and the counters of their ids.
+    """
+    kinds = ["assert-table-uuid"] if metadata.table_uuid is not None else []
+    if same_schema:
+        kinds += [kind for kind in _ASSERTIONS if kind not in ("assert-table-uuid", "assert-default-sort-order-id")]
+    return (
+        *({"type": kind, _ASSERTIONS[kind][1]: metadata.raw[_ASSERTIONS[kind][0]]} for kind in kinds),
+        *({"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": found} for name, found in refs.items()),
     )
 
 
-def _upgrade(raw: Json, update: Mapping[str, Any]) -> None:
+def rehearse(metadata: TableMetadata, requirements: Sequence[Update], updates: Sequence[Update]) -> list[Update]:
+    """Raise what a catalog in this state must refuse. Otherwise return the updates as pyiceberg can apply them.
+
+    pyiceberg takes schema and spec ids as given; Java's servers assign them, and recognise a schema that they have.
+    pyiceberg also fails to remove a property that is not set.
+    """
+    check_requirements(metadata, requirements)
+    after = apply_updates(metadata, updates)
+    out: list[Update] = []
+    ids: dict[str, int] = {}
+    for asked in updates:
+        action, update = asked["action"], dict(asked)
+        if action in _ADDED:
+            thing, things, key = _ADDED[action]
+            ids[key] = _same(update[thing], after.raw[things])[0][key]
+            if _same(update[thing], metadata.raw[things]):
+                continue
+            update[thing] = {**update[thing], key: ids[key]}
+        elif action in _CHOSEN:
+            key, _ = _CHOSEN[action]
+            update[key] = ids[key] if update[key] == -1 else update[key]
+        elif action == "remove-properties":
+            update["removals"] = [name for name in update["removals"] if name in metadata.properties]
+        out.append(update)
+    return out
+
+
+def is_applied(metadata: TableMetadata, updates: Sequence[Update]) -> bool:
+    """Tell whether a state has what the updates ask for. Except for snapshots, anyone may have committed it."""
+    added = {u["snapshot"]["snapshot-id"] for u in updates if u["action"] == "add-snapshot"}
+    if added:
+        return added <= set(metadata.snapshots)
+    again = apply_updates(metadata, updates, 0)
+    return dict(again.raw) == {**metadata.raw, "last-updated-ms": again.raw["last-updated-ms"]}
+
+
+def creating_updates(metadata: TableMetadata, location: str) -> list[Update]:
+    """Return the updates that create a table with this metadata at `location`, as Java's create transaction."""
+    return [
+        {"action": "assign-uuid", "uuid": metadata.table_uuid},
+        {"action": "upgrade-format-version", "format-version": metadata.format_version},
+        {"action": "add-schema", "schema": schema_to_json(metadata.schema)},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": spec_to_json(metadata.spec)},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": location},
+        {"action": "set-properties", "updates": metadata.properties},
+        *({"action": "add-snapshot", "snapshot": s} for s in metadata.raw["snapshots"]),
+        *({"action": "set-snapshot-ref", "ref-name": name, **ref} for name, ref in metadata.refs.items()),
+    ]
+
+
+def _conflict(requirement: str, found: Any, expected: Any) -> CommitConflictError:
+    return CommitConflictError("the table changed meanwhile", field=requirement, found=found, expected=expected)
+
+
+def _refused(message: str, field: str | None, found: Any) -> InvalidInputError:
+    return InvalidInputError(message, kind="metadata-update", field=field, found=found)
+
+
+def _upgrade(raw: Json, update: Update) -> None:
     target, current = int(update["format-version"]), int(raw["format-version"])
-    if not current <= target <= 3:
-        raise InvalidInputError(
-            "format version cannot be set",
-            kind="format-version",
-            found=f"{current} -> {target}",
-            expected=f"{current} .. 3",
-        )
+    if not current <= target <= NEWEST:
+        found, expected = f"{current} -> {target}", f"{current} .. {NEWEST}"
+        raise InvalidInputError("format version cannot be set", kind="format-version", found=found, expected=expected)
     raw["format-version"] = target
-    if target >= 2:
+    if FormatVersion(target).has_sequence_numbers:
         raw.setdefault("last-sequence-number", 0)
-    if target >= 3:
+    if FormatVersion(target).has_row_lineage:
         raw.setdefault("next-row-id", 0)
 
 
-def _add_schema(raw: Json, update: Mapping[str, Any]) -> None:
-    schema = dict(update["schema"])
-    same = [s for s in raw["schemas"] if s["fields"] == schema["fields"] and _identifiers(s) == _identifiers(schema)]
-    schema["schema-id"] = same[0]["schema-id"] if same else max(s.get("schema-id", 0) for s in raw["schemas"]) + 1
+def _same(thing: Update, things: Sequence[Update]) -> list[Update]:
+    """Return the equal schemas or partition specs."""
+
+    def content(one: Update) -> tuple[Any, Any]:
+        return one["fields"], sorted(one.get("identifier-field-ids") or ())
+
+    return [one for one in things if content(one) == content(thing)]
+
+
+def _add(raw: Json, update: Update) -> None:
+    """Add a schema or a partition spec, unless the table has an equal one."""
+    thing, things, key = _ADDED[update["action"]]
+    new, same = update[thing], _same(update[thing], raw[things])
+    raw[f"_last-{key}"] = number = same[0].get(key, 0) if same else max(t.get(key, 0) for t in raw[things]) + 1
     if not same:
-        raw["schemas"].append(schema)
-    raw["last-column-id"] = max(raw["last-column-id"], update.get("last-column-id") or 0)
-    raw["_last-added-schema"] = schema["schema-id"]
+        raw[things].append({**new, key: number})
+    if thing == "schema":
+        raw["last-column-id"] = max(raw["last-column-id"], update.get("last-column-id") or 0)
+    else:
+        raw["last-partition-id"] = max([raw["last-partition-id"], *(f["field-id"] for f in new["fields"])])
 
 
-def _identifiers(schema: Mapping[str, Any]) -> list[int]:
-    return sorted(schema.get("identifier-field-ids") or ())
+def _choose(raw: Json, update: Update) -> None:
+    """Make a schema or a partition spec the current one; -1 is the one that was added last."""
+    key, current = _CHOSEN[update["action"]]
+    raw[current] = raw.get(f"_last-{key}") if update[key] == -1 else update[key]
 
 
-def _set_schema(raw: Json, update: Mapping[str, Any]) -> None:
-    added = raw.pop("_last-added-schema", None)
-    raw["current-schema-id"] = added if update["schema-id"] == -1 else update["schema-id"]
-
-
-def _add_spec(raw: Json, update: Mapping[str, Any]) -> None:
-    spec = dict(update["spec"])
-    same = [s for s in raw["partition-specs"] if s["fields"] == spec["fields"]]
-    spec["spec-id"] = same[0]["spec-id"] if same else max(s["spec-id"] for s in raw["partition-specs"]) + 1
-    if not same:
-        raw["partition-specs"].append(spec)
-    raw["last-partition-id"] = max([raw["last-partition-id"], *(f["field-id"] for f in spec["fields"])])
-    raw["_last-added-spec"] = spec["spec-id"]
-
-
-def _set_spec(raw: Json, update: Mapping[str, Any]) -> None:
-    added = raw.pop("_last-added-spec", None)
-    raw["default-spec-id"] = added if update["spec-id"] == -1 else update["spec-id"]
-
-
-def _add_snapshot(raw: Json, update: Mapping[str, Any]) -> None:
-    snapshot = dict(update["snapshot"])
-    version = raw["format-version"]
+def _add_snapshot(raw: Json, update: Update) -> None:
+    snapshot, version = dict(update["snapshot"]), FormatVersion(raw["format-version"])
     if any(s["snapshot-id"] == snapshot["snapshot-id"] for s in raw["snapshots"]):
-        raise InvalidInputError("snapshot is there already", kind="metadata-update", found=snapshot["snapshot-id"])
-    if version >= 2:
+        raise _refused("snapshot is there already", None, snapshot["snapshot-id"])
+    if version.has_sequence_numbers:
         number, last = snapshot.get("sequence-number"), raw["last-sequence-number"]
         # None: made for a v1 table that a concurrent commit upgraded.
         if number is None or (number <= last and snapshot.get("parent-snapshot-id") is not None):
             raise _conflict("sequence-number", number, f"> {last}")
         raw["last-sequence-number"] = max(number, last)
-    if version >= 3:
-        if snapshot.get("first-row-id") is None or snapshot["first-row-id"] < raw["next-row-id"]:
-            raise _conflict("first-row-id", snapshot.get("first-row-id"), f">= {raw['next-row-id']}")
-        raw["next-row-id"] = raw["next-row-id"] + snapshot["added-rows"]
+    if version.has_row_lineage:
+        first, free = snapshot.get("first-row-id"), raw["next-row-id"]
+        if first is None or first < free:
+            raise _conflict("first-row-id", first, f">= {free}")
+        raw["next-row-id"] = free + snapshot["added-rows"]
     raw["snapshots"].append(snapshot)
     raw.setdefault("_added-snapshots", []).append(snapshot["snapshot-id"])
 
 
-def _set_ref(raw: Json, update: Mapping[str, Any]) -> None:
+def _set_ref(raw: Json, update: Update) -> None:
     name, snapshot_id = update["ref-name"], update["snapshot-id"]
-    snapshot = next((s for s in raw["snapshots"] if s["snapshot-id"] == snapshot_id), None)
-    if snapshot is None:
-        raise InvalidInputError(
-            "ref to a snapshot that does not exist", kind="metadata-update", field=name, found=snapshot_id
-        )
+    times = {s["snapshot-id"]: s["timestamp-ms"] for s in raw["snapshots"]}
+    if snapshot_id not in times:
+        raise _refused("ref to a snapshot that does not exist", name, snapshot_id)
     kept = ("type", "snapshot-id", "max-ref-age-ms", "max-snapshot-age-ms", "min-snapshots-to-keep")
     raw["refs"][name] = {k: update[k] for k in kept if update.get(k) is not None}
     if name == MAIN and raw.get("current-snapshot-id") != snapshot_id:
         raw["current-snapshot-id"] = snapshot_id
         # An older snapshot becomes current now, not when it was made (Java TableMetadata.setRef).
-        added = snapshot_id in raw.get("_added-snapshots", ())
-        raw.setdefault("snapshot-log", []).append(
-            {"timestamp-ms": snapshot["timestamp-ms"] if added else raw["_now-ms"], "snapshot-id": snapshot_id}
-        )
+        at = times[snapshot_id] if snapshot_id in raw.get("_added-snapshots", ()) else raw["_now-ms"]
+        raw.setdefault("snapshot-log", []).append({"timestamp-ms": at, "snapshot-id": snapshot_id})
 
 
-def _remove_ref(raw: Json, update: Mapping[str, Any]) -> None:
+def _remove_ref(raw: Json, update: Update) -> None:
     raw["refs"].pop(update["ref-name"], None)
     if update["ref-name"] == MAIN:
         raw["current-snapshot-id"] = None
 
 
-def _remove_snapshots(raw: Json, update: Mapping[str, Any]) -> None:
+def _remove_snapshots(raw: Json, update: Update) -> None:
     gone = set(update["snapshot-ids"])
     for name, ref in raw["refs"].items():
         # Java silently drops the ref. A ref that was created while snapshots were chosen to expire would be lost.
         if ref["snapshot-id"] in gone:
             raise _conflict(f"refs.{name}", ref["snapshot-id"], "a snapshot that is not removed")
-    raw["snapshots"] = [s for s in raw["snapshots"] if s["snapshot-id"] not in gone]
     # The log is incomplete before a removed snapshot, so it is cut there (Java TableMetadata.updateSnapshotLog).
     log: list[Any] = []
     for entry in raw.get("snapshot-log") or ():
         log = [] if entry["snapshot-id"] in gone else [*log, entry]
     raw["snapshot-log"] = log
-    for name in ("statistics", "partition-statistics"):
+    for name in ("snapshots", "statistics", "partition-statistics"):
         if raw.get(name):
             raw[name] = [s for s in raw[name] if s["snapshot-id"] not in gone]
 
 
-def _set_properties(raw: Json, update: Mapping[str, Any]) -> None:
+def _set_properties(raw: Json, update: Update) -> None:
     raw["properties"] = {**(raw.get("properties") or {}), **update["updates"]}
 
 
-def _remove_properties(raw: Json, update: Mapping[str, Any]) -> None:
-    raw["properties"] = {k: v for k, v in (raw.get("properties") or {}).items() if k not in set(update["removals"])}
+def _remove_properties(raw: Json, update: Update) -> None:
+    raw["properties"] = {k: v for k, v in (raw.get("properties") or {}).items() if k not in update["removals"]}
 
 
-_ACTIONS: dict[str, Callable[[Json, Mapping[str, Any]], None]] = {
+_ACTIONS: dict[str, Callable[[Json, Update], None]] = {
     "upgrade-format-version": _upgrade,
-    "add-schema": _add_schema,
-    "set-current-schema": _set_schema,
-    "add-spec": _add_spec,
-    "set-default-spec": _set_spec,
+    "add-schema": _add,
+    "set-current-schema": _choose,
+    "add-spec": _add,
+    "set-default-spec": _choose,
     "add-snapshot": _add_snapshot,
     "set-snapshot-ref": _set_ref,
     "remove-snapshot-ref": _remove_ref,

@@ -3,8 +3,6 @@
 It imports nothing heavy, because the help of the command line needs it.
 """
 
-from __future__ import annotations
-
 from typing import Literal, get_args
 
 RowMode = Literal["copy-on-write", "position-delete", "deletion-vector", "equality-delete"]

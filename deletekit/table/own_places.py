@@ -3,8 +3,6 @@
 Metadata may name any file. A table's own folders are its location and those that its `write.*.path` properties name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from deletekit.errors import InvalidInputError
@@ -49,26 +47,18 @@ def check_own_metadata(
     folder may be named there; and for a folder that readers understand differently.
     """
     places = OwnPlaces(metadata, rules, others)
-    for folder in places.folders:
-        if is_ambiguous(folder):
-            raise InvalidInputError(
-                "readers understand this location differently: no file of the table may be removed",
-                kind="location",
-                field="location",
-                found=folder,
-                expected="a location without . and ..",
-            )
-    own = metadata_folder(metadata)
-    if places.rules.folder(metadata_location.rpartition("/")[0]) != places.rules.folder(own):
-        raise InvalidInputError(
+    for folder in filter(is_ambiguous, places.folders):
+        message = "readers understand this location differently: no file of the table may be removed"
+        expected = "a location without . and .."
+        raise InvalidInputError(message, kind="location", field="location", found=folder, expected=expected)
+    own, here = metadata_folder(metadata), metadata_location.rpartition("/")[0]
+    if places.rules.folder(here) != places.rules.folder(own):
+        message = (
             "the table's metadata names another location than where its metadata file lies: "
-            "no file may be removed, for it may be another table's",
-            kind="metadata-elsewhere",
-            file=metadata_location,
-            field="location",
-            found=own,
-            expected=metadata_location.rpartition("/")[0],
+            "no file may be removed, for it may be another table's"
         )
+        kind, file = "metadata-elsewhere", metadata_location
+        raise InvalidInputError(message, kind=kind, file=file, field="location", found=own, expected=here)
     return places
 
 

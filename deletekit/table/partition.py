@@ -4,9 +4,6 @@ Each value has one form. A decimal is as many bytes as its type's precision take
 column was promoted holds fewer, and would never equal what is written now.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -15,19 +12,26 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, IcebergType
 
+from deletekit.formats.decimals import decimal_of_bytes, decimal_size
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.types import decimal_size
+from deletekit.table.types import storage_of
 
 
 def partition_values(field: PartitionField, source_type: IcebergType, column: pa.Array) -> pa.Array:
     """Return the partition value of each row of a source column, by any transform but `void` (spec: Partitioning)."""
-    if isinstance(column.type, pa.BaseExtensionType):
-        column = column.storage
+    column = storage_of(column)
     if str(field.transform) == "hour" and pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         # pyiceberg-core 0.10 has no hours of nanoseconds. Floored first: a cast would round -1 ns towards 1970.
         column = pc.floor_temporal(column, unit="microsecond").cast(pa.timestamp("us", column.type.tz))
     result: pa.Array = field.transform.pyarrow_transform(source_type)(column)
     return result
+
+
+def plain_value(value: Any, kind: IcebergType) -> Any:
+    """Return a stored partition value as pyiceberg's literals hold it: a decimal as Decimal, all else as stored."""
+    if isinstance(kind, DecimalType) and isinstance(value, bytes):
+        return decimal_of_bytes(value, kind.scale)
+    return value
 
 
 def schema_of_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
@@ -41,24 +45,16 @@ def schema_of_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
 def with_current_decimals(
     partitions: tuple[tuple[Any, ...], ...], metadata: TableMetadata, spec: PartitionSpec
 ) -> tuple[tuple[Any, ...], ...]:
-    """Partition tuples of a manifest of `spec`, their decimals in the size that is written today."""
-    sizes = _decimal_sizes(metadata, spec)
-    return tuple(_resized_values(p, sizes) for p in partitions) if sizes else partitions
-
-
-def _decimal_sizes(metadata: TableMetadata, spec: PartitionSpec) -> dict[int, int]:
-    """Bytes of each decimal value, by its place in the partition tuple."""
+    """Return the partition tuples of a manifest of `spec`, their decimals in the size that is written today."""
     schema, sizes = schema_of_spec(metadata, spec), {}
     for i, field in enumerate(spec.fields):
         if schema.find_column_name(field.source_id) is not None:
             kind = field.transform.result_type(schema.find_type(field.source_id))
             if isinstance(kind, DecimalType):
                 sizes[i] = decimal_size(kind.precision)
-    return sizes
-
-
-def _resized_values(partition: tuple[Any, ...], sizes: Mapping[int, int]) -> tuple[Any, ...]:
-    return tuple(_sized(v, sizes[i]) if i in sizes else v for i, v in enumerate(partition))
+    if not sizes:
+        return partitions
+    return tuple(tuple(_sized(v, sizes[i]) if i in sizes else v for i, v in enumerate(p)) for p in partitions)
 
 
 def _sized(value: Any, size: int) -> Any:

@@ -4,8 +4,6 @@ A wrong value is refused by name, when it is set and when it is read. Unknown pr
 Spec: https://iceberg.apache.org/docs/latest/configuration/
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -88,60 +86,49 @@ _PARQUET = (
     ("page-size-bytes", _number(1), str(_MIB), "bytes of a page"),
     ("dict-size-bytes", _number(1), str(2 * _MIB), "most bytes of a dictionary page"),
 )
-_TABLE = (
+_TABLE: tuple[tuple[str, Kind, str | None, str], ...] = (
+    *((f"write.{v}.mode", _MODE, "copy-on-write", f"how {v} deletes rows") for v in ("delete", "update", "merge")),
     *(
-        Property(f"write.{v}.mode", _MODE, "copy-on-write", f"how {v} deletes rows")
+        (f"write.{v}.isolation-level", _ISOLATION, "serializable", f"what {v} sees of commits meanwhile")
         for v in ("delete", "update", "merge")
     ),
+    ("write.delete.granularity", _one_of("file", "partition"), "partition", "what a position delete file covers"),
+    ("write.format.default", _FORMAT, "parquet", "format of data files; deletekit writes parquet"),
+    ("write.delete.format.default", _FORMAT, "parquet", "format of delete files; deletekit writes parquet"),
+    ("write.target-file-size-bytes", _number(1), str(512 * _MIB), "bytes of a data file"),
+    ("write.delete.target-file-size-bytes", _number(1), str(64 * _MIB), "bytes of a delete file"),
+    ("write.distribution-mode", _one_of("none", "hash", "range"), None, "hash for partitioned tables, else none"),
+    ("write.data.path", _LOCATION, None, "where data files go: <location>/data"),
+    ("write.metadata.path", _LOCATION, None, "where metadata files go: <location>/metadata"),
+    *(("write.parquet." + name, kind, default, does) for name, kind, default, does in _PARQUET),
     *(
-        Property(f"write.{v}.isolation-level", _ISOLATION, "serializable", f"what {v} sees of commits meanwhile")
-        for v in ("delete", "update", "merge")
-    ),
-    Property(
-        "write.delete.granularity", _one_of("file", "partition"), "partition", "what a position delete file covers"
-    ),
-    Property("write.format.default", _FORMAT, "parquet", "format of data files; deletekit writes parquet"),
-    Property("write.delete.format.default", _FORMAT, "parquet", "format of delete files; deletekit writes parquet"),
-    Property("write.target-file-size-bytes", _number(1), str(512 * _MIB), "bytes of a data file"),
-    Property("write.delete.target-file-size-bytes", _number(1), str(64 * _MIB), "bytes of a delete file"),
-    Property(
-        "write.distribution-mode", _one_of("none", "hash", "range"), None, "hash for partitioned tables, else none"
-    ),
-    Property("write.data.path", _LOCATION, None, "where data files go: <location>/data"),
-    Property("write.metadata.path", _LOCATION, None, "where metadata files go: <location>/metadata"),
-    *(Property("write.parquet." + name, kind, default, does) for name, kind, default, does in _PARQUET),
-    *(
-        Property("write.delete.parquet." + name, kind, None, f"{does} in delete files; as write.parquet.{name}")
+        ("write.delete.parquet." + name, kind, None, f"{does} in delete files; as write.parquet.{name}")
         for name, kind, _, does in _PARQUET
     ),
-    Property("write.manifest.compression-codec", _AVRO_CODEC, "gzip", "codec of manifests"),
-    Property("write.metadata.compression-codec", _one_of("none", "gzip"), "none", "codec of metadata files"),
-    Property("write.metadata.previous-versions-max", _number(0), "100", "metadata files that a table remembers"),
-    Property(
-        "write.metadata.delete-after-commit.enabled", _BOOLEAN, "false", "remove metadata files that are forgotten"
-    ),
-    Property("write.metadata.metrics.default", _METRICS, "truncate(16)", "metrics of a column in manifests"),
-    Property("write.summary.partition-limit", _number(0), "0", "most changed partitions that a summary describes"),
-    Property("commit.retry.num-retries", _number(0), "4", "how often a lost race is tried again"),
-    Property("commit.retry.min-wait-ms", _number(0), "100", "first wait before that"),
-    Property("commit.retry.max-wait-ms", _number(0), "60000", "longest wait before that"),
-    Property("commit.retry.total-timeout-ms", _number(0), "1800000", "when trying again ends"),
-    Property("commit.status-check.num-retries", _number(0), "3", "how often to look whether a commit landed"),
-    Property("commit.status-check.min-wait-ms", _number(0), "1000", "first wait before that"),
-    Property("commit.status-check.max-wait-ms", _number(0), "60000", "longest wait before that"),
-    Property("commit.status-check.total-timeout-ms", _number(0), "1800000", "when looking ends"),
-    Property("commit.manifest.target-size-bytes", _number(1), str(8 * _MIB), "bytes of a rewritten manifest"),
-    Property(
-        "history.expire.max-snapshot-age-ms", _number(0), str(5 * 24 * 3_600_000), "age at which snapshots expire"
-    ),
-    Property("history.expire.min-snapshots-to-keep", _number(1), "1", "newest snapshots of a branch that never do"),
-    Property("history.expire.max-ref-age-ms", _number(0), str(_FOREVER), "age at which branches and tags expire"),
-    Property("gc.enabled", _BOOLEAN, "true", "whether files may be removed: no other table uses them"),
-    Property("read.split.target-size", _number(1), str(128 * _MIB), "bytes that one Spark task reads"),
-    Property("read.split.open-file-cost", _number(1), str(4 * _MIB), "bytes that opening a file counts as"),
-    Property(NAME_MAPPING, Kind("a JSON list", _json_list), None, "ids of columns in files without ids"),
+    ("write.manifest.compression-codec", _AVRO_CODEC, "gzip", "codec of manifests"),
+    ("write.metadata.compression-codec", _one_of("none", "gzip"), "none", "codec of metadata files"),
+    ("write.metadata.previous-versions-max", _number(0), "100", "metadata files that a table remembers"),
+    ("write.metadata.delete-after-commit.enabled", _BOOLEAN, "false", "remove metadata files that are forgotten"),
+    ("write.metadata.metrics.default", _METRICS, "truncate(16)", "metrics of a column in manifests"),
+    ("write.summary.partition-limit", _number(0), "0", "most changed partitions that a summary describes"),
+    ("commit.retry.num-retries", _number(0), "4", "how often a lost race is tried again"),
+    ("commit.retry.min-wait-ms", _number(0), "100", "first wait before that"),
+    ("commit.retry.max-wait-ms", _number(0), "60000", "longest wait before that"),
+    ("commit.retry.total-timeout-ms", _number(0), "1800000", "when trying again ends"),
+    ("commit.status-check.num-retries", _number(0), "3", "how often to look whether a commit landed"),
+    ("commit.status-check.min-wait-ms", _number(0), "1000", "first wait before that"),
+    ("commit.status-check.max-wait-ms", _number(0), "60000", "longest wait before that"),
+    ("commit.status-check.total-timeout-ms", _number(0), "1800000", "when looking ends"),
+    ("commit.manifest.target-size-bytes", _number(1), str(8 * _MIB), "bytes of a rewritten manifest"),
+    ("history.expire.max-snapshot-age-ms", _number(0), str(5 * 24 * 3_600_000), "age at which snapshots expire"),
+    ("history.expire.min-snapshots-to-keep", _number(1), "1", "newest snapshots of a branch that never do"),
+    ("history.expire.max-ref-age-ms", _number(0), str(_FOREVER), "age at which branches and tags expire"),
+    ("gc.enabled", _BOOLEAN, "true", "whether files may be removed: no other table uses them"),
+    ("read.split.target-size", _number(1), str(128 * _MIB), "bytes that one Spark task reads"),
+    ("read.split.open-file-cost", _number(1), str(4 * _MIB), "bytes that opening a file counts as"),
+    (NAME_MAPPING, Kind("a JSON list", _json_list), None, "ids of columns in files without ids"),
 )
-PROPERTIES: Mapping[str, Property] = {each.name: each for each in _TABLE}
+PROPERTIES: Mapping[str, Property] = {row[0]: Property(*row) for row in _TABLE}
 """Every property that deletekit reads, by name."""
 
 COLUMN_METRICS = "write.metadata.metrics.column."

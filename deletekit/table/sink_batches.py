@@ -4,8 +4,6 @@ The sink writes a batch and its marker in one commit. The same commit moves the 
 snapshot, so that expiry keeps it. The history of a branch includes that of each branch which was promoted to it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -34,7 +32,8 @@ class Marker:
 
     Attributes
     ----------
-    key: field ids of the sink's key columns; None in markers of earlier versions, which had no `table_uuid` either.
+    key: field ids of the sink's key columns; None if the summary has none.
+    table_uuid: the table that the batch was written to; None for a table without one.
     file: the path of the batch's file; `highest` is the last one, by its name, of all files up to it, and `files_total`
         their `name_total`; None where no batch came from a file.
     """

@@ -1,19 +1,20 @@
-"""Read one snapshot's manifests and entries, each when it is needed.
+"""Read one snapshot's manifests and entries, each when it is needed, and find its live files by path.
 
 Deletes come only from the chosen snapshot's manifest list (spec "Scan Planning").
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from deletekit.errors import UNREADABLE, DeletekitError, FormatError, UnsupportedError
 from deletekit.formats.content_file import DataFile, EntryStatus, FileContent, ManifestEntry
-from deletekit.formats.lazy_file import MetricsCache
-from deletekit.formats.manifest_columns import ManifestColumns
+from deletekit.formats.manifest_columns import ManifestColumns, MetricsCache, Rows, text_array
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile, read_manifest_list
 from deletekit.formats.manifests import inherit, read_manifest
 from deletekit.table.file_io import FileIO
@@ -58,7 +59,7 @@ class SnapshotReader:
         path = listed.manifest_path
         if path not in self._columns:
             try:
-                self._columns[path] = self._read(self._bytes(listed), listed)
+                self._columns[path] = self._read(listed)
             except DeletekitError as e:
                 raise e.in_file(path) from e
         return self._columns[path]
@@ -110,17 +111,10 @@ class SnapshotReader:
         self._entries = {path: found for path, found in self._entries.items() if path in kept}
         self._columns = {path: found for path, found in self._columns.items() if path in kept}
 
-    def _bytes(self, listed: ManifestFile) -> bytes:
+    def _read(self, listed: ManifestFile) -> ManifestColumns:
         if listed.key_metadata is not None:
-            raise UnsupportedError(
-                "encrypted manifests cannot be read",
-                kind="encryption",
-                file=listed.manifest_path,
-                field="key_metadata",
-            )
-        return self._io.read(listed.manifest_path)
-
-    def _read(self, data: bytes, listed: ManifestFile) -> ManifestColumns:
+            raise UnsupportedError("encrypted manifests cannot be read", kind="encryption", field="key_metadata")
+        data = self._io.read(listed.manifest_path)
         large = self._listed_bytes >= _WORTH_POLARS_BYTES and len(data) >= _WORTH_COLUMNS_BYTES
         manifest = read_manifest(data, spec_id=listed.partition_spec_id, cache=self._metrics, by_polars=large)
         self._check(manifest.columns, listed)
@@ -149,32 +143,23 @@ class SnapshotReader:
     def _check(self, columns: ManifestColumns, listed: ManifestFile) -> None:
         spec = self._metadata.specs.get(listed.partition_spec_id)
         if spec is None:
-            raise FormatError(
-                "manifest of a partition spec the table does not have",
-                kind="partition-spec",
-                field="partition_spec_id",
-                found=listed.partition_spec_id,
-                expected=sorted(self._metadata.specs),
-            )
+            message, known = "manifest of a partition spec the table does not have", sorted(self._metadata.specs)
+            raise _damage("partition-spec", message, "partition_spec_id", listed.partition_spec_id, known)
         expected = tuple(f.field_id for f in spec.fields)
         if len(columns) and columns.partition_field_ids != expected:
-            raise FormatError(
-                "manifest's partition fields are not those of its spec",
-                kind="partition-spec",
-                field="partition",
-                found=columns.partition_field_ids,
-                expected=expected,
-            )
+            message = "manifest's partition fields are not those of its spec"
+            raise _damage("partition-spec", message, "partition", columns.partition_field_ids, expected)
         is_data = columns.content == FileContent.DATA
         wrong = np.flatnonzero(is_data != (listed.content == ManifestContent.DATA))
         if len(wrong):
-            raise FormatError(
-                "manifest mixes data files and delete files",
-                kind="manifest",
-                field="content",
-                found=columns.entry(int(wrong[0])).data_file.content.name,
-                expected=listed.content.name,
+            found = columns.entry(int(wrong[0])).data_file.content.name
+            raise _damage(
+                "manifest", "manifest mixes data files and delete files", "content", found, listed.content.name
             )
+
+
+def _damage(kind: str, message: str, field: str, found: Any, expected: Any) -> FormatError:
+    return FormatError(message, kind=kind, field=field, found=found, expected=expected)
 
 
 def without_first_row_id(entry: ManifestEntry) -> ManifestEntry:
@@ -182,3 +167,95 @@ def without_first_row_id(entry: ManifestEntry) -> ManifestEntry:
     if isinstance(entry.data_file, DataFile):
         return replace(entry, data_file=replace(entry.data_file, first_row_id=None))
     return entry
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    """Live files of a snapshot that a change asked for.
+
+    Attributes
+    ----------
+    data, deletes: entries of the paths that were asked for.
+    vectors: deletion vectors of the data files that were asked for.
+    duplicate_vectors: all deletion vectors whose data file has another one.
+    """
+
+    data: tuple[ManifestEntry, ...]
+    deletes: tuple[ManifestEntry, ...]
+    vectors: tuple[ManifestEntry, ...]
+    duplicate_vectors: tuple[ManifestEntry, ...]
+
+
+def find_live_files(
+    reader: SnapshotReader,
+    snapshot: Snapshot | None,
+    *,
+    data: Iterable[str] = (),
+    deletes: Iterable[str] = (),
+    vectors_of: Iterable[str] = (),
+) -> FoundFiles:
+    """Find live data files and delete files by path, and deletion vectors by the path of their data file."""
+    data_files = LiveFiles(reader, snapshot, ManifestContent.DATA)
+    delete_files = LiveFiles(reader, snapshot, ManifestContent.DELETES)
+    return FoundFiles(
+        data=tuple(data_files.with_paths(data)),
+        deletes=tuple(delete_files.with_paths(deletes)),
+        vectors=tuple(delete_files.vectors_of(vectors_of)),
+        duplicate_vectors=tuple(delete_files.vectors_twice()),
+    )
+
+
+class LiveFiles:
+    """The live data files, or the live delete files, of a snapshot. Without a snapshot there are none."""
+
+    def __init__(self, reader: SnapshotReader, snapshot: Snapshot | None, content: ManifestContent) -> None:
+        self._manifests = [] if snapshot is None else list(reader.live_columns(snapshot, content))
+        self._starts = np.cumsum([0, *(len(columns) for columns in self._manifests)])
+        self._paths = pa.chunked_array([columns.file_path for columns in self._manifests], pa.large_string())
+
+    def with_paths(self, paths: Iterable[str]) -> Iterator[ManifestEntry]:
+        """Yield the files of these paths, in manifest order: several for a Puffin file with several vectors."""
+        wanted = text_array(paths)
+        if not len(wanted):
+            return
+        # All manifests at once: many small commits leave hundreds of manifests with an entry or two.
+        found = np.flatnonzero(_is_in(self._paths, wanted))
+        numbers, starts = np.unique(np.searchsorted(self._starts, found, side="right") - 1, return_index=True)
+        # numpy splits an empty array into one part, for which there is no number.
+        for number, rows in zip(numbers.tolist(), np.split(found, starts[1:]), strict=False):
+            own, columns = rows - self._starts[number], self._manifests[number]
+            yield from columns.entries(own[columns.is_live[own]])
+
+    def vectors_of(self, data_paths: Iterable[str]) -> Iterator[ManifestEntry]:
+        """Yield the deletion vectors of these data files, in manifest order."""
+        wanted = text_array(data_paths)
+        for columns, rows in self._vectors():
+            yield from columns.entries(rows[_is_in(columns.referenced(rows), wanted)])
+
+    def vectors_twice(self) -> Iterator[ManifestEntry]:
+        """Yield the deletion vectors whose data file has another one, in manifest order."""
+        parts = list(self._vectors())
+        paths = pa.chunked_array([columns.referenced(rows) for columns, rows in parts], pa.large_string()).drop_null()
+        if pc.count_distinct(paths).as_py() == len(paths):
+            return
+        counts = pc.value_counts(paths.combine_chunks())
+        twice = counts.field(0).filter(pc.greater(counts.field(1), 1))
+        for columns, rows in parts:
+            yield from columns.entries(rows[_is_in(columns.referenced(rows), twice)])
+
+    def _vectors(self) -> Iterator[tuple[ManifestColumns, Rows]]:
+        for columns in self._manifests:
+            yield columns, np.flatnonzero(columns.is_live & columns.is_vector)
+
+
+def rows_with_paths(columns: ManifestColumns, paths: pa.Array) -> Rows:
+    """Return the rows of a manifest's live files with these paths."""
+    if not len(paths):
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(columns.is_live & _is_in(columns.file_path, paths))
+
+
+def _is_in(values: pa.Array | pa.ChunkedArray, wanted: pa.Array) -> npt.NDArray[np.bool_]:
+    found = pc.and_(pc.is_in(values, value_set=wanted), values.is_valid())
+    mask: npt.NDArray[np.bool_] = np.asarray(found)
+    return mask

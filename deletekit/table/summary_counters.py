@@ -4,8 +4,6 @@ The names are those of Java's SnapshotSummary.
 Spec: "Optional Snapshot Summary Fields", https://iceberg.apache.org/spec/#optional-snapshot-summary-fields
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 

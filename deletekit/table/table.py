@@ -17,7 +17,7 @@ from deletekit.table.catalog import Catalog, TableState, wrap_catalog
 from deletekit.table.file_io import FileIO, PyIcebergIO
 from deletekit.table.identifier import Identifier, to_identifier
 from deletekit.table.metadata import Snapshot, TableMetadata, parse_metadata
-from deletekit.table.metadata_file import METADATA_SUFFIXES
+from deletekit.table.metadata_file import METADATA_SUFFIXES, metadata_number
 
 
 class Table:
@@ -96,9 +96,8 @@ class Table:
     def require_catalog(self) -> Catalog:
         """Return the catalog to commit to. Raises InvalidInputError for a table opened by its metadata file."""
         if self.catalog is None:
-            raise InvalidInputError(
-                "table is read-only: it was opened without a catalog", kind="read-only", file=self.metadata_location
-            )
+            message = "table is read-only: it was opened without a catalog"
+            raise InvalidInputError(message, kind="read-only", file=self.metadata_location)
         return self.catalog
 
     def __repr__(self) -> str:
@@ -134,13 +133,9 @@ def from_metadata(location: str | Path, **properties: Any) -> Table:
     has_scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path) is not None
     if not path.endswith(METADATA_SUFFIXES):
         if has_scheme and not path.startswith("file:"):
-            raise InvalidInputError(
-                "a directory can be opened on a local disk only",
-                kind="table-location",
-                field="location",
-                found=path,
-                expected="the *.metadata.json file of the table",
-            )
+            message = "a directory can be opened on a local disk only"
+            expected = "the *.metadata.json file of the table"
+            raise InvalidInputError(message, kind="table-location", field="location", found=path, expected=expected)
         path = _newest_metadata(Path(path))
     elif not has_scheme:
         path = str(Path(path).absolute())
@@ -152,15 +147,8 @@ def from_metadata(location: str | Path, **properties: Any) -> Table:
 
 def _newest_metadata(directory: Path) -> str:
     folder = directory / "metadata" if (directory / "metadata").is_dir() else directory
-    found = [p for suffix in METADATA_SUFFIXES for p in folder.glob(f"*{suffix}")]
-    found = [p for p in found if not p.name.startswith(".")]
+    found = [p for suffix in METADATA_SUFFIXES for p in folder.glob(f"[!.]*{suffix}")]
     if not found:
-        raise NotFoundError(
-            "no table metadata here", kind="table-not-found", file=str(directory), expected="*.metadata.json"
-        )
-    return str(max(found, key=lambda p: (_version(p.name), p.stat().st_mtime_ns)).absolute())
-
-
-def _version(name: str) -> int:
-    match = re.match(r"v?(\d+)", name)
-    return int(match.group(1)) if match else -1
+        message, expected = "no table metadata here", "*.metadata.json"
+        raise NotFoundError(message, kind="table-not-found", file=str(directory), expected=expected)
+    return str(max(found, key=lambda p: (metadata_number(p.name), p.stat().st_mtime_ns)).absolute())

@@ -1,14 +1,12 @@
-"""Convert Iceberg types to Arrow types, schemas to and from JSON, and values to their stored forms.
+"""Convert Iceberg types to Arrow types, schemas to and from JSON, and values to their stored forms; reserved fields.
 
 Arrow fields carry Iceberg field ids at every level, in Parquet's metadata key.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -19,15 +17,16 @@ import pyarrow as pa
 from pyiceberg import types as it
 from pyiceberg.conversions import from_json, to_json
 from pyiceberg.exceptions import ValidationError
-from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException, pyarrow_to_schema
+from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException, _pyarrow_to_schema_without_ids
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.transforms import DayTransform
 
 from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
-from deletekit.formats.decimals import unscaled_value
+from deletekit.formats.decimals import decimal_size, unscaled_value
 from deletekit.formats.manifest_schema import PartitionFieldType
 from deletekit.formats.metrics import FIELD_ID_KEY
+from deletekit.formats.reserved_fields import FILE_PATH_ID, LAST_UPDATED_ID, LINEAGE_NAMES, POS_ID, ROW_ID_ID
 
 _PRIMITIVES: dict[type[it.IcebergType], pa.DataType] = {
     it.BooleanType: pa.bool_(),
@@ -46,6 +45,19 @@ _PRIMITIVES: dict[type[it.IcebergType], pa.DataType] = {
     it.BinaryType: pa.binary(),
     it.UnknownType: pa.null(),
 }
+
+_PACKED = {"boolean": "<?", "int": "<i", "date": "<i", "float": "<f", "double": "<d"}
+
+ROW_ID_FIELD = it.NestedField(ROW_ID_ID, LINEAGE_NAMES[0], it.LongType(), required=False)
+LAST_UPDATED_FIELD = it.NestedField(LAST_UPDATED_ID, LINEAGE_NAMES[1], it.LongType(), required=False)
+LINEAGE_FIELDS = (ROW_ID_FIELD, LAST_UPDATED_FIELD)
+"""The columns of row lineage (format version 3)."""
+
+POSITION_DELETE_FIELDS = {
+    FILE_PATH_ID: it.NestedField(FILE_PATH_ID, "file_path", it.StringType(), required=True),
+    POS_ID: it.NestedField(POS_ID, "pos", it.LongType(), required=True),
+}
+"""The required columns of a position delete file by id."""
 
 
 # pyiceberg has no JSON form for defaults of nanosecond timestamps, but new forms can be registered.
@@ -91,6 +103,15 @@ def arrow_field(field: it.NestedField) -> pa.Field:
     )
 
 
+def storage_of(column: Any) -> Any:
+    """Return an Arrow array or chunked array as its storage, if it is of an extension type."""
+    if not isinstance(column.type, pa.BaseExtensionType):
+        return column
+    if isinstance(column, pa.ChunkedArray):
+        return pa.chunked_array([c.storage for c in column.chunks], type=column.type.storage_type)
+    return column.storage
+
+
 def arrow_schema(schema: Schema) -> pa.Schema:
     """Return the Arrow schema of a table schema, with field ids. Raises UnsupportedError, naming the column."""
     fields = []
@@ -107,10 +128,8 @@ def schema_from_arrow(schema: pa.Schema) -> Schema:
 
     Raises UnsupportedError for an Arrow type without an Iceberg type.
     """
-    counter = iter(range(1, 1 << 30))
-    numbered = pa.schema([_number(f, counter) for f in schema])
     try:
-        return assign_fresh_schema_ids(pyarrow_to_schema(numbered, format_version=3))
+        return assign_fresh_schema_ids(_pyarrow_to_schema_without_ids(schema, format_version=3))
     except (TypeError, ValueError, UnsupportedPyArrowTypeException) as e:
         raise UnsupportedError("Arrow type has no Iceberg type", kind="type", found=str(e)) from e
 
@@ -126,12 +145,33 @@ def schema_to_json(schema: Schema) -> dict[str, Any]:
 def schema_from_json(raw: Mapping[str, Any]) -> Schema:
     """Parse a schema. Raises UnsupportedError naming a type pyiceberg does not know, FormatError for anything else."""
     try:
-        return Schema.model_validate(_without_type(raw))
+        return Schema.model_validate({**raw, "type": "struct"})
     except (ValueError, ValidationError) as e:
         for name, kind in _primitive_types(raw):
-            if not _known(kind):
+            if not _is_known(kind):
                 raise UnsupportedError("column type is not supported", kind="type", field=name, found=kind) from e
         raise FormatError("bad schema", kind="schema", found=str(e)) from e
+
+
+def _primitive_types(raw: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each primitive type in a schema's JSON, with the name of its column."""
+    if isinstance(raw, str):
+        yield name, raw
+    elif isinstance(raw, Mapping):
+        for field in raw.get("fields") or ():
+            yield from _primitive_types(field.get("type"), field.get("name", name))
+        for key in ("element", "key", "value"):
+            yield from _primitive_types(raw.get(key), name)
+
+
+def _is_known(kind: str) -> bool:
+    try:
+        it.NestedField(1, "x", kind, required=False)
+    except ValidationError:
+        return True  # a decimal of more than 38 digits is no type of the future
+    except (ValueError, TypeError):
+        return False
+    return True
 
 
 def struct_paths(schema: Schema) -> dict[int, tuple[it.NestedField, tuple[int, ...]]]:
@@ -159,12 +199,8 @@ def partition_types(spec: PartitionSpec, schema: Schema) -> tuple[PartitionField
             if str(field.transform) == "void":
                 out.append((field.field_id, field.name, "string"))
                 continue
-            raise FormatError(
-                "partition source column is in no schema",
-                kind="partition-spec",
-                field=field.name,
-                found=field.source_id,
-            ) from e
+            message = "partition source column is in no schema"
+            raise FormatError(message, kind="partition-spec", field=field.name, found=field.source_id) from e
         # Java's day transform yields `date`, and manifests carry that type; the spec says int, same bytes.
         result = "date" if isinstance(field.transform, DayTransform) else str(field.transform.result_type(source))
         out.append((field.field_id, field.name, result.replace(" ", "")))
@@ -172,20 +208,23 @@ def partition_types(spec: PartitionSpec, schema: Schema) -> tuple[PartitionField
 
 
 def stored_value(value: Any, iceberg_type: str) -> Any:
-    """Return a value as Avro stores it in a partition tuple: days, microseconds, unscaled bytes, uuid bytes."""
+    """Return a value, or an Arrow scalar, as a partition tuple in Avro has it: days, microseconds, bytes."""
     if value is None:
         return None
     if isinstance(value, Decimal):
         return _decimal_bytes(value, iceberg_type)
     if isinstance(value, UUID):
         return value.bytes
+    if isinstance(value, pa.Scalar):
+        if value.is_valid and pa.types.is_temporal(value.type):
+            return value.cast(pa.int32() if pa.types.is_date32(value.type) else pa.int64()).as_py()
+        return stored_value(value.as_py(), iceberg_type)
     if isinstance(value, datetime):
-        scalar = pa.scalar(value, pa.timestamp("us", "UTC" if value.tzinfo else None))
-        return scalar.cast(pa.int64()).as_py()
+        return stored_value(pa.scalar(value, pa.timestamp("us", "UTC" if value.tzinfo else None)), iceberg_type)
     if isinstance(value, date):
-        return pa.scalar(value, pa.date32()).cast(pa.int32()).as_py()
+        return stored_value(pa.scalar(value, pa.date32()), iceberg_type)
     if isinstance(value, time):
-        return pa.scalar(value, pa.time64("us")).cast(pa.int64()).as_py()
+        return stored_value(pa.scalar(value, pa.time64("us")), iceberg_type)
     return value
 
 
@@ -197,63 +236,11 @@ def _decimal_bytes(value: Decimal, iceberg_type: str) -> bytes:
     return unscaled_value(value, scale).to_bytes(decimal_size(precision), "big", signed=True)
 
 
-def decimal_size(precision: int) -> int:
-    """Return the bytes of a decimal stored as Avro fixed (spec Appendix A)."""
-    digits: int = 10**precision - 1
-    return (digits.bit_length() + 8) // 8
-
-
-def _number(field: pa.Field, counter: Any) -> pa.Field:
-    """Give a field and its nested fields ids: pyarrow_to_schema needs one everywhere. New ids replace them later."""
-    metadata = {FIELD_ID_KEY: str(next(counter))}
-    kind = field.type
-    if pa.types.is_struct(kind):
-        kind = pa.struct([_number(kind.field(i), counter) for i in range(kind.num_fields)])
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        kind = pa.list_(_number(kind.value_field, counter))
-    elif pa.types.is_map(kind):
-        kind = pa.map_(_number(kind.key_field, counter), _number(kind.item_field, counter))
-    doc = (field.metadata or {}).get(b"PARQUET:field_doc") or (field.metadata or {}).get(b"doc")
-    return pa.field(field.name, kind, field.nullable, metadata | ({"doc": doc} if doc else {}))
-
-
-def _without_type(raw: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in raw.items() if k != "type"} | {"type": "struct"}
-
-
-def _primitive_types(raw: Any, name: str = "") -> list[tuple[str, str]]:
-    if not isinstance(raw, Mapping):
-        return []
-    if "fields" in raw:
-        return [t for f in raw["fields"] for t in _field_types(f.get("type"), f.get("name", name))]
-    return [t for k in ("element", "key", "value") if k in raw for t in _field_types(raw[k], name)]
-
-
-def _field_types(kind: Any, name: str) -> list[tuple[str, str]]:
-    return [(name, kind)] if isinstance(kind, str) else _primitive_types(kind, name)
-
-
-def _known(kind: str) -> bool:
-    try:
-        it.NestedField(1, "x", kind, required=False)
-    except (ValueError, TypeError):
-        return False
-    except ValidationError:
-        return True  # a decimal of more than 38 digits is no type of the future
-    return kind != "variant"
-
-
 def single_value_of_stored(value: Any, iceberg_type: str) -> bytes:
     """Return the single-value binary form of a stored partition value (spec Appendix D)."""
-    if isinstance(value, bool):
-        return b"\x01" if value else b"\x00"
-    if isinstance(value, float):
-        return struct.pack("<f" if iceberg_type == "float" else "<d", value)
-    if isinstance(value, int):
-        return struct.pack("<i" if iceberg_type in ("int", "date") else "<q", value)
-    if isinstance(value, str):
-        return value.encode()
     if iceberg_type.startswith("decimal"):
         number = int.from_bytes(value, "big", signed=True)
         return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
-    return bytes(value)
+    if isinstance(value, str | bytes):
+        return value.encode() if isinstance(value, str) else value
+    return struct.pack(_PACKED.get(iceberg_type, "<q"), value)

@@ -1,7 +1,5 @@
 """CREATE TABLE and INSERT: create an empty table, append rows to one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,7 +18,7 @@ from deletekit.table.identifier import to_identifier
 from deletekit.table.metadata import MAIN, new_metadata
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_schema, schema_from_arrow
-from deletekit.verbs.shared.data_frames import append_frame, engine_of, is_data_frame
+from deletekit.verbs.shared.foreign_rows import foreign_rows
 from deletekit.verbs.shared.partition_fields import partition_spec
 
 DEFAULT_FORMAT_VERSION = 2
@@ -85,12 +83,13 @@ def append(
     Raises InvalidInputError, naming the column, before anything is written, for rows that do not fit the schema.
     Returns the commit; its `snapshot_id` is None when there were no rows.
     """
+    frame = foreign_rows(rows)
 
     def plan(base: Base) -> RowDelta:
         metadata = base.metadata
         check_parquet_only(metadata, "write.format.default")
-        if is_data_frame(rows):
-            files = append_frame(rows, base.write, metadata, engine_of(rows))
+        if frame is not None:
+            files = frame.append(base)
         else:
             files = write_data_files(base.write, align(rows, metadata.schema), metadata.spec)
         return RowDelta(added_data_files=tuple(files), read_set=ReadSet())
@@ -101,7 +100,12 @@ def append(
 def schema_of(schema: Schema | pa.Schema | pa.Table) -> Schema:
     """Return an Iceberg schema with fresh ids, from one of pyiceberg or pyarrow."""
     if isinstance(schema, Schema):
-        return fresh_ids(schema)
+        fresh = assign_fresh_schema_ids(schema)
+        with_defaults = [  # pyiceberg's function forgets them
+            new.model_copy(update={"initial_default": old.initial_default, "write_default": old.write_default})
+            for new, old in zip(fresh.fields, schema.fields, strict=True)
+        ]
+        return Schema(*with_defaults, schema_id=0, identifier_field_ids=fresh.identifier_field_ids)
     if isinstance(schema, pa.Table):
         schema = schema.schema
     if not isinstance(schema, pa.Schema):
@@ -109,13 +113,3 @@ def schema_of(schema: Schema | pa.Schema | pa.Table) -> Schema:
             "not a schema", kind="schema", found=type(schema).__name__, expected="pyiceberg or pyarrow Schema"
         )
     return schema_from_arrow(schema)
-
-
-def fresh_ids(schema: Schema) -> Schema:
-    """Return a schema with fresh ids, and with the column defaults, which pyiceberg's function forgets."""
-    fresh = assign_fresh_schema_ids(schema)
-    with_defaults = [
-        new.model_copy(update={"initial_default": old.initial_default, "write_default": old.write_default})
-        for new, old in zip(fresh.fields, schema.fields, strict=True)
-    ]
-    return Schema(*with_defaults, schema_id=0, identifier_field_ids=fresh.identifier_field_ids)

@@ -1,28 +1,19 @@
 """DELETE: delete rows by filter in any mode, or by keys without reading a row."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyiceberg.expressions import (
-    AlwaysFalse,
-    And,
-    BooleanExpression,
-    BoundEqualTo,
-    BoundIn,
-    BoundIsNull,
-    Or,
-)
+from pyiceberg.expressions import AlwaysFalse, And, BooleanExpression, BoundEqualTo, BoundIn, BoundIsNull, Or
 from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
-from deletekit.commit.planned_change import PlannedChange, check_request, plan_change
+from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.delete_modes import ChangeOptions
+from deletekit.deletes.delete_modes import Change, ChangeOptions
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.keys import distinct_keys
 from deletekit.deletes.read import FileBatch, ReadRequest
@@ -30,19 +21,9 @@ from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.formats.content_file import DeleteFile
-from deletekit.table.metadata import MAIN, TableMetadata
+from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_type
-from deletekit.verbs.shared.data_frames import (
-    column_of,
-    empty_rows,
-    engine_of,
-    in_chunks,
-    is_data_frame,
-    partition_hash,
-    together,
-)
 from deletekit.verbs.shared.equality_keys import (
     Scope,
     checked_keys,
@@ -52,11 +33,8 @@ from deletekit.verbs.shared.equality_keys import (
     specs_in_use,
     write_key_deletes,
 )
-from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, run_change, with_key_fields
-from deletekit.verbs.shared.spark_rows import from_spark
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from deletekit.verbs.shared.foreign_rows import foreign_rows
+from deletekit.verbs.shared.row_changes import choose_mode, run_change, with_key_fields
 
 
 def delete(
@@ -77,7 +55,7 @@ def delete(
     ----------
     where: pyiceberg expression, or text as in SQL's WHERE. `"true"` deletes every row; there is no default.
     mode: `copy-on-write`, `equality-delete`, `position-delete` (v2), `deletion-vector` (v3) or `merge-on-read`
-        (whichever of the last two fits the table); None takes `write.delete.mode`.
+        (the one of the last two that the table's version has); None takes `write.delete.mode`.
     ref: branch to commit to.
     equality_fields: key columns of equality deletes. By default those the filter looks at. A filter of equalities
         (`id in (1, 3)`, `id = 4 and category is null`) on the keys is written down without reading data; any other is
@@ -89,61 +67,54 @@ def delete(
 
     Returns the commit; its `snapshot_id` is None when no row matched. A data file that loses all its rows is dropped.
 
-    Under `write.delete.isolation-level` = `serializable`, the default, the outcome is that of all that others commit
-    meanwhile first and this then; `snapshot` leaves rows alone that they insert, but for equality deletes.
+    Under `write.delete.isolation-level` = `serializable`, the default, the outcome is as if this delete came after all
+    that others commit meanwhile. Under `snapshot` it leaves rows that they insert alone; an equality delete does not.
 
     Raises InvalidInputError before anything is written for a bad filter, key, mode or ref; CommitConflictError when too
     many races are lost. Spec: "Row-level Deletes".
     """
-    change = plan_delete(
-        table,
-        where,
+    plan = DeletePlan(
+        where=where,
         mode=mode,
-        ref=ref,
         equality_fields=equality_fields,
         granularity=granularity,
         with_rows=with_rows,
-        commit_properties=commit_properties,
-        engine=engine,
+        engine=engine_or_default(engine),
     )
-    return commit(change)
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
 
-def plan_delete(
-    table: Table,
-    where: Filter,
-    *,
-    mode: str | None = None,
-    ref: str = MAIN,
-    equality_fields: str | Sequence[str] | None = None,
-    granularity: str | None = None,
-    with_rows: bool = False,
-    commit_properties: Mapping[str, str] | None = None,
-    engine: Engine | None = None,
-    dry_run: bool = False,
-) -> PlannedChange:
-    """Plan what `delete` commits. A dry run writes no file, and needs no catalog. Raises as `delete`."""
-    runner = engine_or_default(engine)
+@dataclass(frozen=True, kw_only=True)
+class DeletePlan:
+    """What `delete` was asked for, as the function that plans it on a base; its parameters are those of `delete`."""
 
-    def plan(base: Base) -> RowDelta:
+    where: Filter
+    mode: str | None = None
+    equality_fields: str | Sequence[str] | None = None
+    granularity: str | None = None
+    with_rows: bool = False
+    engine: Engine
+
+    def __call__(self, base: Base) -> RowDelta:
         metadata = base.metadata
-        bound = parse_filter(_required(where), metadata.schema)
-        chosen = choose_mode(metadata, "delete", mode)
-        _check_options(chosen, with_rows=with_rows, equality_fields=equality_fields)
-        options, check = ChangeOptions(chosen, granularity_of(metadata, granularity), with_rows), False
+        bound = parse_filter(_required(self.where), metadata.schema)
+        mode = choose_mode(metadata, "delete", self.mode)
+        if self.with_rows and mode != "position-delete":
+            raise _not_in_this_mode("only position delete files store rows", "with_rows", mode)
+        if self.equality_fields is not None and mode != "equality-delete":
+            raise _not_in_this_mode("only equality deletes have key columns", "equality_fields", mode)
+        options, check = ChangeOptions(mode, granularity_of(metadata, self.granularity), self.with_rows), False
         if isinstance(bound, AlwaysFalse):
             return RowDelta()  # `id > 3000000000` of an int: there is nothing to read, and no key column to name
-        if chosen == "equality-delete":
-            options, check = with_key_fields(options, metadata.schema, bound, equality_fields)
+        if mode == "equality-delete":
+            options, check = with_key_fields(options, metadata.schema, bound, self.equality_fields)
             ids, specs = {f.field_id for f in options.key_fields}, specs_in_use(base)
             keys = _enumerated(bound, options.key_fields)
             if keys is not None and all(determines_partition(s, ids) for s in specs):
                 files = write_key_deletes(base.write, specs, keys, options.key_fields, None)
                 return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
-        unbound = unbound_filter(where, metadata.schema)
-        return run_change(base, ChangePlan(_Delete(bound), options, "delete", unbound, check_keys=check), runner)[0]
-
-    return plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run)
+        unbound = unbound_filter(self.where, metadata.schema)
+        return run_change(base, _Delete(bound), options, "delete", self.engine, unbound, check_keys=check)[0]
 
 
 def delete_keys(
@@ -179,30 +150,27 @@ def delete_keys(
         )
 
     def plan(base: Base) -> RowDelta:
-        if is_data_frame(keys):
-            files = _write_frame(base, keys, equality_fields, scope)
+        if frame is not None:
+            files = frame.delete_keys(base, equality_fields, scope)
             return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
-        same = _same_key_rules(base.metadata, seen)
-        fields, plain = checked if same else checked_keys(base.metadata, keys, equality_fields)
-        if not len(plain):
+        same = all(getattr(base.metadata, n) == getattr(seen, n) for n in ("schema", "format_version", "properties"))
+        fields, distinct = checked if same else checked_keys(base.metadata, keys, equality_fields)
+        if not len(distinct):
             return RowDelta()
-        files = write_key_deletes(base.write, specs_in_use(base), plain, fields, scope)
+        files = write_key_deletes(base.write, specs_in_use(base), distinct, fields, scope)
         return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
 
     # Refused before the table gets a spec for it.
     check_request(table.refresh(), ref, commit_properties)
-    seen = table.metadata
-    checked = fields, plain = checked_keys(
-        seen, empty_rows(keys, "keys") if is_data_frame(keys) else keys, equality_fields
-    )
-    if (len(plain) or is_data_frame(keys)) and (
-        scope == "global" or (scope is None and not partitionable(table.metadata, fields))
-    ):
+    seen, frame = table.metadata, foreign_rows(keys)
+    checked = fields, distinct = checked_keys(seen, keys if frame is None else frame.empty("keys"), equality_fields)
+    is_global = scope == "global" or (scope is None and not partitionable(seen, fields))
+    if is_global and (frame is not None or len(distinct)):
         ensure_unpartitioned_spec(table)
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
 
-class _Delete:
+class _Delete(Change):
     """Delete the rows for which the filter is true."""
 
     replaces = False
@@ -213,10 +181,6 @@ class _Delete:
     def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], None]:
         return batch.live, None
 
-    def new_rows(self, current: pa.Table, index: Any) -> pa.Table:
-        del current, index
-        raise AssertionError("deleted rows become nothing")
-
 
 def _required(where: Filter) -> Filter:
     if where is None or (isinstance(where, str) and not where.strip()):
@@ -226,13 +190,8 @@ def _required(where: Filter) -> Filter:
     return where
 
 
-def _check_options(mode: str, *, with_rows: bool, equality_fields: str | Sequence[str] | None) -> None:
-    if with_rows and mode != "position-delete":
-        raise InvalidInputError("only position delete files store rows", kind="mode", field="with_rows", found=mode)
-    if equality_fields is not None and mode != "equality-delete":
-        raise InvalidInputError(
-            "only equality deletes have key columns", kind="mode", field="equality_fields", found=mode
-        )
+def _not_in_this_mode(message: str, argument: str, mode: str) -> InvalidInputError:
+    return InvalidInputError(message, kind="mode", field=argument, found=mode)
 
 
 def _enumerated(bound: BooleanExpression, fields: Sequence[NestedField]) -> pa.Table | None:
@@ -255,43 +214,22 @@ def _storable(value: Any) -> Any:
 
 
 def _keys_of(expression: BooleanExpression) -> list[dict[int, Any]] | None:
-    if isinstance(expression, BoundEqualTo):
-        return [{expression.term.ref().field.field_id: expression.literal.value}]
-    if isinstance(expression, BoundIn):
-        field_id = expression.term.ref().field.field_id
-        return [{field_id: literal.value} for literal in sorted(expression.literals, key=lambda v: v.value)]
-    if isinstance(expression, BoundIsNull):
-        return [{expression.term.ref().field.field_id: None}]
-    if isinstance(expression, Or):
+    if isinstance(expression, And | Or):
         left, right = _keys_of(expression.left), _keys_of(expression.right)
-        return None if left is None or right is None else left + right
-    if isinstance(expression, And):
-        left, right = _keys_of(expression.left), _keys_of(expression.right)
-        if left is None or right is None or any(set(a) & set(b) for a in left for b in right):
+        if left is None or right is None:
+            return None
+        if isinstance(expression, Or):
+            return left + right
+        if any(set(a) & set(b) for a in left for b in right):
             return None
         return [a | b for a in left for b in right]
-    return None
-
-
-def _write_frame(base: Base, frame: DataFrame, names: Sequence[str] | None, scope: Scope | None) -> list[DeleteFile]:
-    """Write as `write_key_deletes`, on Spark's executors, each with a part of the keys."""
-    write, specs, schema = base.write, specs_in_use(base), base.metadata.schema
-    fields, _ = checked_keys(write.metadata, empty_rows(frame, "keys"), names)
-    paths = [schema.find_column_name(f.field_id) or f.name for f in fields]
-    needed = {name for path in paths for name in (path, path.split(".")[0])}
-    frame = frame.select(*(column_of(frame, name) for name in frame.columns if name in needed))
-    place = partition_hash(frame, frame.columns, write.metadata)
-
-    def written(batches: Iterator[pa.RecordBatch]) -> list[DeleteFile]:
-        files = []
-        for rows in in_chunks(batches):
-            keys = checked_keys(write.metadata, from_spark(rows, schema), paths)[1]
-            files += write_key_deletes(write, specs, keys, fields, scope)
-        return files
-
-    return [file for files in engine_of(frame).map_partitions(together(frame, place), written) for file in files]
-
-
-def _same_key_rules(metadata: TableMetadata, other: TableMetadata) -> bool:
-    """Return whether `checked_keys` returns the same for both."""
-    return all(getattr(metadata, n) == getattr(other, n) for n in ("schema", "format_version", "properties"))
+    if isinstance(expression, BoundIn):
+        values = sorted(literal.value for literal in expression.literals)
+    elif isinstance(expression, BoundEqualTo):
+        values = [expression.literal.value]
+    elif isinstance(expression, BoundIsNull):
+        values = [None]
+    else:
+        return None
+    field_id = expression.term.ref().field.field_id
+    return [{field_id: value} for value in values]

@@ -3,8 +3,6 @@
 It only reads. Each verdict comes from applying each delete file on its own, not from what metadata says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,7 +16,7 @@ from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.plan import delete_index, plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.verdict import NamingDelete, named_positions, reason_of
+from deletekit.deletes.verdict import named_positions, reason_of
 from deletekit.deletes.which_apply import is_global, referenced_path
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
@@ -145,17 +143,17 @@ class Explanation:
 
 
 _SCHEMA = pa.schema(
-    [
-        ("row", pa.string()),
-        ("live", pa.bool_()),
-        ("data_file", pa.string()),
-        ("position", pa.int64()),
-        ("data_sequence_number", pa.int64()),
-        ("delete_kind", pa.string()),
-        ("delete_file", pa.string()),
-        ("delete_sequence_number", pa.int64()),
-        ("rule", pa.string()),
-    ]
+    {
+        "row": pa.string(),
+        "live": pa.bool_(),
+        "data_file": pa.string(),
+        "position": pa.int64(),
+        "data_sequence_number": pa.int64(),
+        "delete_kind": pa.string(),
+        "delete_file": pa.string(),
+        "delete_sequence_number": pa.int64(),
+        "rule": pa.string(),
+    }
 )
 
 
@@ -181,7 +179,7 @@ def explain(
     too old to hide it are reported as `spared_by`. A file that cannot be read is named in `unread`, and the others
     are explained.
 
-    Raises as `scan`, but for such files. Spec: "Scan Planning", "Row-level Deletes".
+    Raises as `scan`, except for such files. Spec: "Scan Planning", "Row-level Deletes".
     """
     snapshot, schema = resolve_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of=as_of)
     bound = parse_filter(where, schema)
@@ -189,20 +187,23 @@ def explain(
     if snapshot is None:
         return Explanation(table=table.name, snapshot_id=None, versions=())
     reader = SnapshotReader(table.io, table.metadata)
+    chosen = unbound_filter(where, schema)
+
+    def planned() -> tuple[Sequence[ScanTask], DeleteFileIndex]:
+        tasks = plan_scan(table.metadata, snapshot, reader, chosen, schema)
+        return tasks, delete_index(table.metadata, snapshot, reader)
+
     unread: dict[str, UnreadFile] = {}
     lost: tuple[UnreadFile, ...] = ()
-    chosen = unbound_filter(where, schema)
     try:
-        tasks = plan_scan(table.metadata, snapshot, reader, chosen, schema)
-        index = delete_index(table.metadata, snapshot, reader)
+        tasks, index = planned()
     except UNREADABLE:
         damaged = {m: _unread(e, m.manifest_path) for m, e in reader.leave_out_unreadable(snapshot).items()}
         if not damaged:
             raise
         unread = {u.file_path: u for u in damaged.values()}
         lost = tuple(u for m, u in damaged.items() if m.content == ManifestContent.DELETES)
-        tasks = plan_scan(table.metadata, snapshot, reader, chosen, schema)
-        index = delete_index(table.metadata, snapshot, reader)
+        tasks, index = planned()
     job = _Job(ReadContext(table.io, table.metadata), ReadRequest(fields, bound), index, lost)
     found: list[RowVersion] = []
     for versions, files in engine_or_default(engine).map(job.explain, tasks):
@@ -215,29 +216,28 @@ def explain(
 
 
 def _line(version: RowVersion, hiding: HidingDelete | None) -> dict[str, Any]:
-    return {
+    line = {
         "row": str(version.row),
         "live": None if version.unknown else version.live,
         "data_file": version.data_file,
         "position": version.position,
         "data_sequence_number": version.sequence_number,
-        "delete_kind": hiding.kind if hiding else None,
-        "delete_file": hiding.file_path if hiding else None,
-        "delete_sequence_number": hiding.sequence_number if hiding else None,
         "rule": hiding.rule if hiding else version.verdict,
     }
+    if hiding:
+        line |= {"delete_kind": hiding.kind, "delete_file": hiding.file_path}
+        line["delete_sequence_number"] = hiding.sequence_number
+    return line
 
 
+@dataclass(frozen=True)
 class _Job:
-    """`lost` are delete manifests that cannot be read: any row may be hidden by what is in them."""
+    """Explains data files; `lost` are delete manifests that cannot be read: any row may be hidden by what they hold."""
 
-    def __init__(
-        self, context: ReadContext, request: ReadRequest, index: DeleteFileIndex, lost: tuple[UnreadFile, ...]
-    ) -> None:
-        self._lost = lost
-        self._context = context
-        self._request = request
-        self._index = index
+    context: ReadContext
+    request: ReadRequest
+    index: DeleteFileIndex
+    lost: tuple[UnreadFile, ...]
 
     def explain(self, task: ScanTask) -> tuple[list[RowVersion], list[UnreadFile]]:
         """Return the versions of a data file's rows, and what could not be read of it and its deletes."""
@@ -245,24 +245,24 @@ class _Job:
         try:
             naming = self._naming(task, task.deletes, unread)
             # A delete that is too old to apply decides nothing, so it does not matter that it cannot be read.
-            naming += self._naming(task, self._index.too_old_equality_deletes(task.data), [])
+            naming += self._naming(task, self.index.too_old_equality_deletes(task.data), [])
             versions = []
-            for batch in read_task(self._context, replace(task, deletes=()), self._request):
+            for batch in read_task(self.context, replace(task, deletes=()), self.request):
                 versions += [self._version(task, batch, int(row), naming) for row in np.flatnonzero(batch.selected)]
         except UNREADABLE as e:
             return [], [_unread(e, task.data_file.file_path)]
-        return [replace(v, unread=(*self._lost, *unread)) for v in versions], unread
+        return [replace(v, unread=(*self.lost, *unread)) for v in versions], unread
 
     def _naming(
         self, task: ScanTask, deletes: Sequence[ManifestEntry], unread: list[UnreadFile]
-    ) -> list[tuple[NamingDelete, PositionBitmap]]:
-        """Return each delete with the positions that it names. Raise what is wrong with the data file alone."""
+    ) -> list[tuple[bool, HidingDelete, PositionBitmap]]:
+        """Return whether each delete hides rows, and which it names. Raise what is wrong with the data file alone."""
         found = []
         for delete in deletes:
             try:
-                reason = reason_of(delete, task.data, self._context.metadata.specs)
-                positions = named_positions(self._context, task.data, delete)
-                found.append((NamingDelete(entry=delete, reason=reason), positions))
+                hides = reason_of(delete, task.data, self.context.metadata.specs) == "applies"
+                positions = named_positions(self.context, task.data, delete)
+                found.append((hides, _describe(delete, task.data, self.context.metadata, hides), positions))
             except UNREADABLE as e:
                 if e.file == task.data_file.file_path:
                     raise
@@ -270,17 +270,16 @@ class _Job:
         return found
 
     def _version(
-        self, task: ScanTask, batch: FileBatch, row: int, naming: Sequence[tuple[NamingDelete, PositionBitmap]]
+        self, task: ScanTask, batch: FileBatch, row: int, naming: Sequence[tuple[bool, HidingDelete, PositionBitmap]]
     ) -> RowVersion:
-        position, metadata = batch.first_position + row, self._context.metadata
-        deletes = [delete for delete, positions in naming if position in positions]
+        position = batch.first_position + row
         return RowVersion(
             row=batch.table.slice(row, 1).to_pylist()[0],
             data_file=task.data_file.file_path,
             position=position,
             sequence_number=task.data.sequence_number or 0,
-            hidden_by=tuple(_describe(d, task.data, metadata) for d in deletes if d.hides),
-            spared_by=tuple(_describe(d, task.data, metadata) for d in deletes if not d.hides),
+            hidden_by=tuple(delete for hides, delete, positions in naming if hides and position in positions),
+            spared_by=tuple(delete for hides, delete, positions in naming if not hides and position in positions),
         )
 
 
@@ -288,32 +287,31 @@ def _unread(e: DeletekitError, path: str) -> UnreadFile:
     return UnreadFile(file_path=e.file or path, error=e)
 
 
-def _describe(naming: NamingDelete, data: ManifestEntry, metadata: TableMetadata) -> HidingDelete:
-    entry, delete = naming.entry, naming.entry.data_file
+def _describe(entry: ManifestEntry, data: ManifestEntry, metadata: TableMetadata, hides: bool) -> HidingDelete:
+    """Return a delete with the rule by which it hides rows, or does not."""
+    delete = entry.data_file
     assert isinstance(delete, DeleteFile)
-    return HidingDelete(
-        kind=delete.kind,
-        file_path=delete.file_path,
-        sequence_number=entry.sequence_number or 0,
-        rule=_rule(entry, delete, data, metadata, naming.hides),
-        equality_ids=delete.equality_ids,
-        content_offset=delete.content_offset,
-        content_size_in_bytes=delete.content_size_in_bytes,
-    )
-
-
-def _rule(entry: ManifestEntry, delete: DeleteFile, data: ManifestEntry, metadata: TableMetadata, hides: bool) -> str:
     file, seq, data_seq = _name(delete.file_path), entry.sequence_number or 0, data.sequence_number or 0
     if delete.kind == "equality-delete":
         names = ", ".join(_column(metadata, i) for i in delete.equality_ids or ())
         scope = "the whole table" if is_global(metadata.specs[delete.spec_id]) else "its partition"
+        rule = f"equality delete {file} holds its {names} and covers {scope}, and {data_seq} < {seq}"
         if not hides:
-            return f"equality delete {file} holds its {names}, but does not apply: {data_seq} < {seq} is false"
-        return f"equality delete {file} holds its {names} and covers {scope}, and {data_seq} < {seq}"
-    if delete.is_deletion_vector:
-        return f"the deletion vector of its data file, in {file}, has its position, and {data_seq} <= {seq}"
-    scope = "names its data file" if referenced_path(delete) is not None else "of its partition names its data file"
-    return f"position delete {file} {scope} and position, and {data_seq} <= {seq}"
+            rule = f"equality delete {file} holds its {names}, but does not apply: {data_seq} < {seq} is false"
+    elif delete.is_deletion_vector:
+        rule = f"the deletion vector of its data file, in {file}, has its position, and {data_seq} <= {seq}"
+    else:
+        scope = "names its data file" if referenced_path(delete) else "of its partition names its data file"
+        rule = f"position delete {file} {scope} and position, and {data_seq} <= {seq}"
+    return HidingDelete(
+        kind=delete.kind,
+        file_path=delete.file_path,
+        sequence_number=seq,
+        rule=rule,
+        equality_ids=delete.equality_ids,
+        content_offset=delete.content_offset,
+        content_size_in_bytes=delete.content_size_in_bytes,
+    )
 
 
 def _column(metadata: TableMetadata, field_id: int) -> str:

@@ -3,27 +3,19 @@
 What is stored is shown under its stored name and is not interpreted. Bytes are base64, as in the JSON of other tools.
 """
 
-from __future__ import annotations
-
-import base64
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from datetime import datetime
-from enum import Enum
 from functools import partial
 from itertools import islice
 from typing import Any
 
-import pyarrow as pa
-
 from deletekit.deletes.delete_loader import DeleteLoader
-from deletekit.deletes.field_path import FieldPaths
 from deletekit.errors import UNREADABLE, DeletekitError, InvalidInputError
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 from deletekit.formats.puffin import read_footer
 from deletekit.formats.tabular import open_tabular, read_all
+from deletekit.safe_text import json_ready
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import MAIN
 from deletekit.table.snapshot import SnapshotReader
@@ -70,25 +62,14 @@ def inspect(
     if deletes:
         readable = [m for m, shown in zip(listed, out["manifests"], strict=True) if "error" not in shown]
         live = [e for m in readable if m.content == ManifestContent.DELETES for e in reader.entries(m) if e.is_live]
-        loader = DeleteLoader(table.io, table.metadata, FieldPaths(table.metadata))
+        loader = DeleteLoader(table.io, table.metadata)
         out["deletes"] = [_delete(e, table.io, loader, positions) for e in live]
     return out
 
 
 def to_json(value: Any) -> Any:
     """Return a value of `formats` as JSON: fields by spec name, absent ones left out, maps as key-value lists."""
-    if is_dataclass(value) and not isinstance(value, type):
-        shown = {f.name: getattr(value, f.name) for f in fields(value)}
-        return {k: to_json(v) for k, v in shown.items() if v is not None}
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, Mapping):
-        return [{"key": k, "value": to_json(v)} for k, v in value.items()]
-    if isinstance(value, list | tuple):
-        return [to_json(v) for v in value]
-    return value
+    return json_ready(value, maps_as_lists=True)
 
 
 def _manifest(listed: ManifestFile, reader: SnapshotReader) -> dict[str, Any]:
@@ -108,11 +89,7 @@ def _error(e: DeletekitError, path: str) -> dict[str, Any]:
 def _delete(entry: ManifestEntry, io: FileIO, loader: DeleteLoader, limit: int) -> dict[str, Any]:
     delete = entry.data_file
     assert isinstance(delete, DeleteFile)
-    shown: dict[str, Any] = {
-        "kind": delete.kind,
-        "sequence_number": entry.sequence_number,
-        "data_file": to_json(delete),
-    }
+    shown = {"kind": delete.kind, "sequence_number": entry.sequence_number, "data_file": to_json(delete)}
     try:
         return shown | _contents(delete, io, loader, limit)
     except UNREADABLE as e:
@@ -120,35 +97,23 @@ def _delete(entry: ManifestEntry, io: FileIO, loader: DeleteLoader, limit: int) 
 
 
 def _contents(delete: DeleteFile, io: FileIO, loader: DeleteLoader, limit: int) -> dict[str, Any]:
-    shown: dict[str, Any] = {}
+    path = delete.file_path
     if delete.is_deletion_vector:
         found = loader.vector(delete)
-        shown["puffin"] = to_json(_puffin_footer(io, delete.file_path))
-        return {**shown, "positions": list(islice(found, limit)), "truncated": len(found) > limit}
-    with io.open(delete.file_path) as source:
+        footer = to_json(read_footer(partial(io.read, path), io.size(path)))
+        return {"puffin": footer, "positions": list(islice(found, limit)), "truncated": len(found) > limit}
+    with io.open(path) as source:
         file = open_tabular(source, delete.file_format)
         if delete.content == FileContent.EQUALITY_DELETES:
             table = read_all(file)
-            return {**shown, "rows": _rows(table, limit), "truncated": len(table) > limit}
+            rows = [{k: _value(v) for k, v in row.items()} for row in table.slice(0, limit).to_pylist()]
+            return {"rows": rows, "truncated": len(table) > limit}
         by_file = read_position_deletes(file)
     by_path = {path: list(islice(positions, limit)) for path, positions in by_file.items()}
-    return {**shown, "positions_by_file": by_path, "truncated": any(len(b) > limit for b in by_file.values())}
+    return {"positions_by_file": by_path, "truncated": any(len(b) > limit for b in by_file.values())}
 
 
-def _puffin_footer(io: FileIO, path: str) -> Any:
-    """Read the footer of a Puffin file from its end. Raises FormatError naming the file."""
-    try:
-        return read_footer(partial(io.read, path), io.size(path))
-    except DeletekitError as e:
-        raise e.in_file(path) from e
-
-
-def _rows(table: pa.Table, limit: int) -> list[dict[str, Any]]:
-    return [
-        {k: to_json(v) if isinstance(v, bytes | list | dict) else _plain(v) for k, v in r.items()}
-        for r in table.slice(0, limit).to_pylist()
-    ]
-
-
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+def _value(value: Any) -> Any:
+    """Return a key as JSON; a time as Python writes it."""
+    plain = value is None or isinstance(value, bool | int | float | str)
+    return value if plain else to_json(value) if isinstance(value, bytes | list | dict) else str(value)

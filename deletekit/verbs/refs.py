@@ -4,20 +4,17 @@ The branch and the other ref must still point where they did when the new head w
 Spec: "Snapshot References"; Java SetSnapshotOperation, UpdateSnapshotReferencesOperation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from deletekit.commit.metadata_commit import commit_metadata
 from deletekit.commit.planned_change import check_request
+from deletekit.commit.swap import commit_metadata
 from deletekit.errors import InvalidInputError, NotFoundError
-from deletekit.table.ancestry import ancestors, is_ancestor
+from deletekit.table.column_names import check_name
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
-from deletekit.verbs.shared.names import check_name
 from deletekit.verbs.shared.read_options import milliseconds
 
 
@@ -63,15 +60,12 @@ def rollback(
     read-only table; NotFoundError for an unknown snapshot, or when no ancestor is that old; CommitConflictError,
     CommitStateUnknownError as every commit.
     """
-    if (snapshot_id is None) == (as_of is None):
-        raise InvalidInputError(
-            "name one of snapshot_id and as_of", kind="rollback", field="snapshot_id, as_of", expected="one of them"
-        )
+    _check_one("rollback", snapshot_id=snapshot_id, as_of=as_of)
     before = None if as_of is None else milliseconds(as_of, "as_of")
 
     def target(metadata: TableMetadata) -> int:
         head = metadata.snapshot_of_ref(ref)
-        line = list(ancestors(metadata, head.snapshot_id if head else None))
+        line = list(metadata.ancestors(head.snapshot_id if head else None))
         if before is not None:
             older = [s for s in line if s.timestamp_ms < before]
             if not older:
@@ -114,10 +108,7 @@ def set_current_snapshot(
     Raises InvalidInputError unless exactly one of the two is given, for a tag as `branch` or a read-only table;
     NotFoundError for an unknown snapshot or ref; CommitConflictError, CommitStateUnknownError as every commit.
     """
-    if (snapshot_id is None) == (ref is None):
-        raise InvalidInputError(
-            "name one of snapshot_id and ref", kind="set-snapshot", field="snapshot_id, ref", expected="one of them"
-        )
+    _check_one("set-snapshot", snapshot_id=snapshot_id, ref=ref)
 
     def target(metadata: TableMetadata) -> int:
         return metadata.snapshot_by_id(snapshot_id).snapshot_id if snapshot_id is not None else _head(metadata, ref)
@@ -142,7 +133,7 @@ def fast_forward(table: Table, branch: str, to: str, *, dry_run: bool = False) -
         wanted = _head(metadata, to)
         if branch in metadata.refs:
             here = int(metadata.refs[branch]["snapshot-id"])
-            if not is_ancestor(metadata, wanted, here):
+            if not metadata.is_ancestor(wanted, here):
                 raise InvalidInputError(
                     "branch cannot be fast-forwarded: it has snapshots that the other has not",
                     kind="not-an-ancestor",
@@ -161,6 +152,13 @@ def move_updates(metadata: TableMetadata, ref: str, snapshot_id: int) -> list[Ma
     return [{"action": "set-snapshot-ref", "ref-name": ref, **settings}]
 
 
+def _check_one(kind: str, **arguments: object) -> None:
+    """Raise InvalidInputError unless exactly one of the arguments is given."""
+    if sum(value is not None for value in arguments.values()) != 1:
+        message = f"name one of {' and '.join(arguments)}"
+        raise InvalidInputError(message, kind=kind, field=", ".join(arguments), expected="one of them")
+
+
 def _move(
     table: Table,
     ref: str,
@@ -176,16 +174,10 @@ def _move(
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
         if not create or ref in metadata.refs:
             check_request(table, ref)
-        previous = metadata.snapshot_of_ref(ref) if ref in metadata.refs else None
-        wanted = target(metadata)
-        move = MovedRef(
-            ref=ref,
-            previous_snapshot_id=previous.snapshot_id if previous else None,
-            snapshot_id=wanted,
-            dry_run=dry_run,
-        )
-        moves.append(move)
-        return move_updates(metadata, ref, wanted) if move.moved else []
+        head = metadata.snapshot_of_ref(ref) if ref in metadata.refs else None
+        before, wanted = head.snapshot_id if head else None, target(metadata)
+        moves.append(MovedRef(ref=ref, previous_snapshot_id=before, snapshot_id=wanted, dry_run=dry_run))
+        return move_updates(metadata, ref, wanted) if moves[-1].moved else []
 
     table.require_catalog().check_writable(table.format_version)
     if dry_run:

@@ -13,11 +13,9 @@ import pyarrow as pa
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
+from deletekit.deletes.filter import Filter, keep_rows, parse_filter, unbound_filter
 from deletekit.deletes.plan import plan_scan
-from deletekit.deletes.projection import check_supported
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
-from deletekit.deletes.row_filter import keep_rows
 from deletekit.deletes.scan_task import ScanTask, TaskPart, task_parts
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
@@ -29,7 +27,7 @@ from deletekit.table.column_names import as_names
 from deletekit.table.metadata import MAIN, Snapshot
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
-from deletekit.table.types import arrow_type
+from deletekit.table.types import arrow_schema, arrow_type
 from deletekit.verbs.shared.read_options import resolve_snapshot, select_field
 
 METADATA_COLUMNS = {
@@ -75,7 +73,7 @@ def scan(
     if columns is not None and not names:
         raise InvalidInputError("a scan needs a column; count() needs none", kind="column-not-found", field="columns")
     fields = {n: select_field(schema, n) for n in names if n not in METADATA_COLUMNS}
-    check_supported(list(fields.values()))
+    arrow_schema(Schema(*fields.values()))  # refuses, by name, a type that cannot be read
     bound = parse_filter(where, schema)
     return Scan(table, snapshot, schema, where, names, fields, bound, engine_or_default(engine))
 
@@ -96,22 +94,14 @@ class Scan:
     @property
     def arrow_schema(self) -> pa.Schema:
         """Schema of the result: table columns with their nullability, metadata columns nullable."""
-        out = []
-        for name in self.columns:
-            if name in self.fields:
-                field = self.fields[name]
-                out.append(pa.field(field.name, arrow_type(field.field_type), not field.required))
-            else:
-                out.append(pa.field(name, METADATA_COLUMNS[name]))
-        return pa.schema([f.remove_metadata() for f in out])
+        own = {n: pa.field(f.name, arrow_type(f.field_type), not f.required) for n, f in self.fields.items()}
+        return pa.schema([own[n].remove_metadata() if n in own else (n, METADATA_COLUMNS[n]) for n in self.columns])
 
     @public
     def plan(self) -> Sequence[ScanTask]:
         """Return the data files to read, each with the deletes that apply to it. Only manifests are read."""
-        reader = SnapshotReader(self.table.io, self.table.metadata)
-        return plan_scan(
-            self.table.metadata, self.snapshot, reader, unbound_filter(self.where, self.schema), self.schema
-        )
+        reader, where = SnapshotReader(self.table.io, self.table.metadata), unbound_filter(self.where, self.schema)
+        return plan_scan(self.table.metadata, self.snapshot, reader, where, self.schema)
 
     @public
     def to_batches(self) -> Iterator[pa.Table]:
@@ -122,13 +112,8 @@ class Scan:
         if not self.columns:
             raise UnsupportedError("the table has no column to read; count() needs none", kind="no-columns")
         context = ReadContext(self.table.io, self.table.metadata)
-        result = ScanResult(self.columns, tuple(self.fields), self.arrow_schema)
-        request = ReadRequest(
-            tuple(self.fields.values()),
-            self.bound,
-            lineage=any(n in LINEAGE_NAMES for n in self.columns),
-            only_live="_deleted" not in self.columns,
-        )
+        result = ScanResult(self.columns, self.fields, self.arrow_schema)
+        request = result.request(self.bound)
 
         def read(part: TaskPart) -> list[pa.Table]:
             tables = (result.of(batch, part.task) for batch in read_task(context, part, request))
@@ -146,7 +131,7 @@ class Scan:
 
     @public
     def count(self) -> int:
-        """Return the number of rows, from metadata wherever that is exact.
+        """Return the number of rows, from metadata where that is exact.
 
         Without a filter, files under no delete are counted from the manifests, files under deletion vectors or position
         deletes from those; only a filter or an equality delete opens data files.
@@ -173,8 +158,13 @@ class ScanResult:
     """Makes the result of batches of a data file: live rows, the columns in order, metadata columns."""
 
     columns: list[str]
-    fields: tuple[str, ...]
+    fields: dict[str, NestedField]
     schema: pa.Schema
+
+    def request(self, bound: Any) -> ReadRequest:
+        """Return what to read for it, of the rows for which the bound filter is true."""
+        lineage = any(n in LINEAGE_NAMES for n in self.columns)
+        return ReadRequest(tuple(self.fields.values()), bound, lineage, only_live="_deleted" not in self.columns)
 
     def of(self, batch: FileBatch, task: ScanTask) -> pa.Table:
         keep = batch.selected_mask if "_deleted" in self.columns else batch.live_mask
@@ -185,7 +175,7 @@ class ScanResult:
 
     def _column(self, name: str, batch: FileBatch, task: ScanTask) -> Any:
         if name in self.fields:
-            return batch.table.column(self.fields.index(name))
+            return batch.table.column(list(self.fields).index(name))
         if name in LINEAGE_NAMES:
             return batch.table.column(len(self.fields) + LINEAGE_NAMES.index(name))
         return _metadata_column(name, batch, task)
@@ -211,13 +201,9 @@ def _count(context: ReadContext, part: TaskPart, request: ReadRequest) -> int:
 
 def _metadata_column(name: str, batch: FileBatch, task: ScanTask) -> pa.ChunkedArray:
     rows = len(batch)
-    values: Any
-    if name == "_file":
-        values = pa.repeat(pa.scalar(task.data_file.file_path), rows)
-    elif name == "_pos":
-        values = pa.array(np.arange(batch.first_position, batch.first_position + rows, dtype=np.int64))
-    elif name == "_deleted":
-        values = pa.array(batch.deleted)
-    else:
-        values = pa.repeat(pa.scalar(task.data_file.spec_id, pa.int32()), rows)
-    return pa.chunked_array([values])
+    if name == "_pos":
+        return pa.chunked_array([np.arange(batch.first_position, batch.first_position + rows, dtype=np.int64)])
+    if name == "_deleted":
+        return pa.chunked_array([batch.deleted])
+    value = task.data_file.file_path if name == "_file" else task.data_file.spec_id
+    return pa.chunked_array([pa.repeat(pa.scalar(value, METADATA_COLUMNS[name]), rows)])

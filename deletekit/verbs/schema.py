@@ -4,9 +4,7 @@ Ids are never reused: old deletes on a dropped column keep their meaning.
 Spec: "Schema Evolution", "Partition Evolution", "Format Versioning".
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -16,19 +14,16 @@ from pyiceberg.schema import Schema, promote
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import IcebergType, NestedField, StructType
 
-from deletekit.commit.metadata_commit import commit_metadata
+from deletekit.commit.swap import commit_metadata
 from deletekit.deletes.input_rows import align
-from deletekit.deletes.projection import check_supported
 from deletekit.errors import InvalidInputError, NotFoundError
-from deletekit.table.column_names import columns_like
-from deletekit.table.column_use import use_of
+from deletekit.table.column_names import check_name, columns_like
 from deletekit.table.format_version import NEWEST
 from deletekit.table.locations import normalised_properties
 from deletekit.table.metadata import TableMetadata, check_schema_version, spec_to_json
 from deletekit.table.properties import check_properties
 from deletekit.table.table import Table
-from deletekit.table.types import schema_to_json
-from deletekit.verbs.shared.names import check_name
+from deletekit.table.types import arrow_schema, schema_to_json, struct_paths
 from deletekit.verbs.shared.partition_fields import partition_field
 
 
@@ -61,17 +56,17 @@ def add_column(
 
     Raises InvalidInputError for a name in use, an unknown type, or a default the format version lacks.
     """
-    check_name(name.rpartition(".")[2], "name")
+    parent, _, own_name = name.rpartition(".")
+    check_name(own_name, "name")
 
-    def change(metadata: TableMetadata) -> tuple[Schema, int]:
-        schema, new_id = metadata.schema, int(metadata.raw["last-column-id"]) + 1
+    def change(metadata: TableMetadata) -> Schema:
         if required and default is None:
-            raise InvalidInputError("a required column needs a default", kind="schema", field=name)
-        if name in schema.column_names:
-            raise InvalidInputError("column exists already", kind="schema", field=name)
-        field = _new_field(new_id, name.rsplit(".", 1)[-1], type, required, doc, default)
-        check_supported([field])
-        return _with_field(schema, name.rpartition(".")[0], lambda fields: [*fields, field]), new_id
+            raise _refused("a required column needs a default", name)
+        if name in metadata.schema.column_names:
+            raise _refused("column exists already", name)
+        field = _new_field(_last_column_id(metadata) + 1, own_name, type, required, doc, default)
+        arrow_schema(Schema(field))  # refuses, by name, a type that could never be read
+        return _edited(metadata.schema, parent, lambda fields: [*fields, field])
 
     _commit_schema(table, change)
 
@@ -83,14 +78,13 @@ def drop_column(table: Table, name: str) -> None:
     partition spec, the sort order or the identifier of the table is about; for a struct with such a field too.
     """
 
-    def change(metadata: TableMetadata) -> tuple[Schema, int]:
+    def change(metadata: TableMetadata) -> Schema:
         field = _find(metadata.schema, name)
-        use = use_of(metadata, field)
+        use = metadata.use_of(field)
         if use is not None:
-            raise InvalidInputError(f"column cannot be dropped, {use}", kind="schema", field=name)
+            raise _refused(f"column cannot be dropped, {use}", name)
         parent = name.rpartition(".")[0]
-        schema = _with_field(metadata.schema, parent, lambda fs: [f for f in fs if f.field_id != field.field_id])
-        return schema, int(metadata.raw["last-column-id"])
+        return _edited(metadata.schema, parent, lambda fields: [f for f in fields if f.field_id != field.field_id])
 
     _commit_schema(table, change)
 
@@ -102,11 +96,11 @@ def rename_column(table: Table, name: str, new_name: str) -> None:
     """
     check_name(new_name, "new_name")
 
-    def change(metadata: TableMetadata) -> tuple[Schema, int]:
-        parent = name.rpartition(".")[0]
-        if ".".join(filter(None, (parent, new_name))) in metadata.schema.column_names:
-            raise InvalidInputError("column exists already", kind="schema", field=new_name)
-        return _edited(metadata, name, {"name": new_name}), int(metadata.raw["last-column-id"])
+    def change(metadata: TableMetadata) -> Schema:
+        parent, dot, _ = name.rpartition(".")
+        if f"{parent}{dot}{new_name}" in metadata.schema.column_names:
+            raise _refused("column exists already", new_name)
+        return _with_field(metadata.schema, _find(metadata.schema, name).model_copy(update={"name": new_name}))
 
     _commit_schema(table, change)
 
@@ -128,18 +122,18 @@ def update_column(
     Raises InvalidInputError for any other type, or for making an optional column required.
     """
 
-    def change(metadata: TableMetadata) -> tuple[Schema, int]:
+    def change(metadata: TableMetadata) -> Schema:
         field = _find(metadata.schema, name)
         edits: dict[str, Any] = {}
         if type is not None:
             edits["field_type"] = _promoted(field, _type(type, name))
         if required is not None:
             if required and not field.required:
-                raise InvalidInputError("an optional column cannot become required", kind="schema", field=name)
+                raise _refused("an optional column cannot become required", name)
             edits["required"] = required
         if doc is not Keep.KEEP:
             edits["doc"] = doc
-        return _edited(metadata, name, edits), int(metadata.raw["last-column-id"])
+        return _with_field(metadata.schema, field.model_copy(update=edits))
 
     _commit_schema(table, change)
 
@@ -157,9 +151,8 @@ def add_partition_field(table: Table, field: str) -> None:
             raise InvalidInputError("partition field exists already", kind="partition-spec", field=new.name)
         # A field that an older spec had keeps its id, so its values mean the same (v2 spec "Partition Evolution").
         taken = {f.field_id for f in fields}
-        for old in (
-            f for s in metadata.specs.values() for f in s.fields if not metadata.version.keeps_removed_partition_fields
-        ):
+        old_specs = () if metadata.version.keeps_removed_partition_fields else metadata.specs.values()
+        for old in (f for spec in old_specs for f in spec.fields):
             if _same_values(old, new) and old.field_id not in taken:
                 new = new.model_copy(update={"field_id": old.field_id})
         return _spec_updates(metadata, [*fields, new])
@@ -177,10 +170,11 @@ def drop_partition_field(table: Table, name: str) -> None:
         if not any(f.name == name for f in metadata.spec.fields):
             found = ", ".join(f.name for f in metadata.spec.fields)
             raise NotFoundError("no such partition field", kind="partition-spec", field=name, expected=found)
-        if metadata.version.keeps_removed_partition_fields:
-            raw = [dict(f, transform="void") if f["name"] == name else f for f in spec_to_json(metadata.spec)["fields"]]
-            return _raw_spec_updates(metadata, raw)
-        return _spec_updates(metadata, [f for f in metadata.spec.fields if f.name != name])
+        if not metadata.version.keeps_removed_partition_fields:
+            return _spec_updates(metadata, [f for f in metadata.spec.fields if f.name != name])
+        void: dict[str, Any] = {"transform": VoidTransform()}
+        fields = [f.model_copy(update=void) if f.name == name else f for f in metadata.spec.fields]
+        return _spec_updates(metadata, fields)
 
     commit_metadata(table, build)
 
@@ -192,14 +186,14 @@ def set_properties(table: Table, properties: Mapping[str, str | None]) -> None:
     `write.*.path` that not all readers take for the same folder.
     """
 
-    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
-        del metadata
+    def build(_: TableMetadata) -> list[Mapping[str, Any]]:
         sets = {k: v for k, v in properties.items() if v is not None}
         check_properties(sets)
         sets = normalised_properties(sets)
         gone = [k for k, v in properties.items() if v is None]
-        updates: list[Mapping[str, Any]] = [{"action": "set-properties", "updates": sets}] if sets else []
-        return updates + ([{"action": "remove-properties", "removals": gone}] if gone else [])
+        setting = {"action": "set-properties", "updates": sets}
+        removing = {"action": "remove-properties", "removals": gone}
+        return [*([setting] if sets else []), *([removing] if gone else [])]
 
     commit_metadata(table, build)
 
@@ -212,9 +206,9 @@ def upgrade_format_version(table: Table, format_version: int) -> None:
     table.require_catalog().check_writable(format_version)
 
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
-        if metadata.format_version == format_version:
-            return []
         now = metadata.format_version
+        if now == format_version:
+            return []
         if not now < format_version <= NEWEST:
             higher = " or ".join(str(v) for v in range(now + 1, NEWEST + 1))
             raise InvalidInputError(
@@ -240,25 +234,30 @@ def _void_renamed(field: PartitionField) -> PartitionField:
     return field.model_copy(update={"name": f"{field.name}_{field.field_id}"})
 
 
-def _commit_schema(table: Table, change: Callable[[TableMetadata], tuple[Schema, int]]) -> None:
+def _refused(message: str, field: str) -> InvalidInputError:
+    return InvalidInputError(message, kind="schema", field=field)
+
+
+def _last_column_id(metadata: TableMetadata) -> int:
+    return int(metadata.raw["last-column-id"])
+
+
+def _commit_schema(table: Table, change: Callable[[TableMetadata], Schema]) -> None:
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
-        schema, last_column_id = change(metadata)
+        schema = change(metadata)
         check_schema_version(schema, metadata.format_version)
+        last_id = max(_last_column_id(metadata), schema.highest_field_id)
         return [
-            {"action": "add-schema", "schema": schema_to_json(schema), "last-column-id": last_column_id},
+            {"action": "add-schema", "schema": schema_to_json(schema), "last-column-id": last_id},
             {"action": "set-current-schema", "schema-id": -1},
         ]
 
     commit_metadata(table, build)
 
 
-def _spec_updates(metadata: TableMetadata, fields: list[Any]) -> list[Mapping[str, Any]]:
-    return _raw_spec_updates(metadata, spec_to_json(PartitionSpec(*fields, spec_id=0))["fields"])
-
-
-def _raw_spec_updates(metadata: TableMetadata, fields: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    spec = {"spec-id": max(metadata.specs) + 1, "fields": fields}
-    return [{"action": "add-spec", "spec": spec}, {"action": "set-default-spec", "spec-id": -1}]
+def _spec_updates(metadata: TableMetadata, fields: Sequence[PartitionField]) -> list[Mapping[str, Any]]:
+    spec = PartitionSpec(*fields, spec_id=max(metadata.specs) + 1)
+    return [{"action": "add-spec", "spec": spec_to_json(spec)}, {"action": "set-default-spec", "spec-id": -1}]
 
 
 def _find(schema: Schema, name: str) -> NestedField:
@@ -312,29 +311,35 @@ def _promoted(field: NestedField, wanted: IcebergType) -> IcebergType:
         ) from e
 
 
-def _edited(metadata: TableMetadata, name: str, edits: Mapping[str, Any]) -> Schema:
-    field = _find(metadata.schema, name)
-    new = field.model_copy(update=dict(edits))
-    parent = name.rpartition(".")[0]
-    return _with_field(metadata.schema, parent, lambda fs: [new if f.field_id == field.field_id else f for f in fs])
+def _edited(schema: Schema, parent: str, edit: Callable[[list[NestedField]], list[NestedField]]) -> Schema:
+    """Return the schema with the fields of one struct edited; `parent` "" is the root."""
+    if not parent:
+        return _with_fields(schema, edit(list(schema.fields)))
+    struct = _find(schema, parent)
+    if not isinstance(struct.field_type, StructType):
+        raise _refused("not a struct", parent)
+    fields = edit(list(struct.field_type.fields))
+    if not fields:
+        raise _refused("a struct needs a field", struct.name)
+    return _with_field(schema, struct.model_copy(update={"field_type": StructType(*fields)}))
 
 
-def _with_field(schema: Schema, parent: str, edit: Callable[[list[NestedField]], list[NestedField]]) -> Schema:
-    """Return the schema with the fields of one struct (`parent` "" is the root) edited."""
-    target = _find(schema, parent).field_id if parent else None
-    if parent and not isinstance(_find(schema, parent).field_type, StructType):
-        raise InvalidInputError("not a struct", kind="schema", field=parent)
-    fields = edit(list(schema.fields)) if target is None else [_descend(f, target, edit) for f in schema.fields]
+def _with_field(schema: Schema, new: NestedField) -> Schema:
+    """Return the schema with a field, at any depth of structs, in the place of that with the same id."""
+    if new.field_id not in struct_paths(schema):
+        raise _refused("a field in a list or map cannot be changed", schema.find_field(new.field_id).name)
+
+    def replaced(field: NestedField) -> NestedField:
+        if field.field_id == new.field_id:
+            return new
+        if not isinstance(field.field_type, StructType):
+            return field
+        return field.model_copy(update={"field_type": StructType(*map(replaced, field.field_type.fields))})
+
+    return _with_fields(schema, [replaced(f) for f in schema.fields])
+
+
+def _with_fields(schema: Schema, fields: list[NestedField]) -> Schema:
     if not fields:
         raise InvalidInputError("a table needs a column", kind="schema")
     return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
-
-
-def _descend(field: NestedField, target: int, edit: Callable[[list[NestedField]], list[NestedField]]) -> NestedField:
-    if not isinstance(field.field_type, StructType):
-        return field
-    fields = list(field.field_type.fields)
-    fields = edit(fields) if field.field_id == target else [_descend(f, target, edit) for f in fields]
-    if not fields:
-        raise InvalidInputError("a struct needs a field", kind="schema", field=field.name)
-    return field.model_copy(update={"field_type": StructType(*fields)})

@@ -1,7 +1,5 @@
 """UPDATE: change rows in one commit: a delete and an insert at one sequence number."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any
 
@@ -14,7 +12,7 @@ from pyiceberg.schema import Schema
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.delete_modes import ChangeOptions
+from deletekit.deletes.delete_modes import Change, ChangeOptions
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.read import FileBatch, ReadRequest
@@ -22,10 +20,10 @@ from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.table.column_names import columns_like
+from deletekit.table.column_names import unknown_column
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
-from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, run_change, with_key_fields
+from deletekit.verbs.shared.row_changes import choose_mode, run_change, with_key_fields
 
 Assignment = Any | Callable[[pa.Table], Any]
 
@@ -50,8 +48,8 @@ def update(
         of all columns) that returns an array of as many values.
     where: pyiceberg expression, or text as in SQL's WHERE; `"true"` updates every row.
     mode: as in `delete`; None takes `write.update.mode`. The delete and the new rows get the same sequence number, so
-        an equality delete does not hide the rows written with it. In v3, rows keep their `_row_id`, but for
-        equality deletes, which do not know it.
+        an equality delete does not hide the rows written with it. In v3, rows keep their `_row_id`,
+        except with equality deletes, which do not know it.
     equality_fields: key columns of equality deletes; default the filter's columns.
     ref, granularity, commit_properties: as in `delete`.
 
@@ -78,12 +76,12 @@ def update(
         if chosen == "equality-delete":
             options, check = with_key_fields(options, metadata.schema, bound, equality_fields or None)
         unbound = unbound_filter(where, metadata.schema)
-        return run_change(base, ChangePlan(change, options, "update", unbound, check_keys=check), runner)[0]
+        return run_change(base, change, options, "update", runner, unbound, check_keys=check)[0]
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
 
-class _Update:
+class _Update(Change):
     """Assign the new values to the rows for which the filter is true."""
 
     replaces = True
@@ -95,12 +93,7 @@ class _Update:
         names = [f.name for f in schema.fields]
         for name in assignments:
             if name not in names:
-                raise InvalidInputError(
-                    "no such column to assign",
-                    kind="column-not-found",
-                    field=name,
-                    expected=columns_like(name, names),
-                )
+                raise unknown_column(name, names, "no such column to assign")
         if not assignments:
             raise InvalidInputError("nothing to assign", kind="assignments", field="assignments")
         # Now, before any file is read, and even if no row will match.
@@ -113,8 +106,7 @@ class _Update:
     def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], None]:
         return batch.live, None
 
-    def new_rows(self, current: pa.Table, index: Any) -> pa.Table:
-        del index
+    def new_rows(self, current: pa.Table, _: Any) -> pa.Table:
         columns = {name: current.column(name) for name in current.column_names}
         for name, value in self._assignments.items():
             constant = self._constants.get(name)

@@ -4,8 +4,6 @@ After it, the table has one row for each of these keys, in every mode. Keys are 
 equals NULL.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,16 +20,11 @@ from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.data_file_writer import column_at, write_data_files
-from deletekit.deletes.delete_modes import ChangeOptions
+from deletekit.deletes.delete_modes import Change, ChangeOptions
 from deletekit.deletes.filter import parse_filter
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.keys import KeyNumbers
-from deletekit.deletes.read import (
-    FileBatch,
-    ReadContext,
-    ReadRequest,
-    read_task,
-)
+from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
@@ -39,9 +32,8 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile, EntryStatus, ManifestEntry
 from deletekit.table.metadata import MAIN, TableMetadata
-from deletekit.table.reserved_fields import LINEAGE_FIELDS
 from deletekit.table.table import Table
-from deletekit.table.types import arrow_type
+from deletekit.table.types import LINEAGE_FIELDS, arrow_type
 from deletekit.verbs.shared.equality_keys import (
     ensure_unpartitioned_spec,
     equality_fields_of,
@@ -49,9 +41,11 @@ from deletekit.verbs.shared.equality_keys import (
     specs_in_use,
     write_key_deletes,
 )
-from deletekit.verbs.shared.row_changes import ChangePlan, choose_mode, run_change
+from deletekit.verbs.shared.row_changes import choose_mode, run_change
 
 Fields = tuple[it.NestedField, ...]
+Prepared = tuple[pa.Table, Callable[[Base, pa.Array | None], Sequence[DataFile]]]
+"""The keys of the new rows; and what returns their data files, once the row ids of the replaced rows are known."""
 
 # Columns whose bounds in manifests are in the order of these values, so that files without such keys are not read.
 _ORDERED = (it.IntegerType, it.LongType, it.StringType)
@@ -88,33 +82,21 @@ def upsert(
         the table; the others read the key columns of the files that may hold them.
     ref, granularity, commit_properties: as in `delete`.
 
-    A row of the table that is replaced gives the new one its `_row_id` (v3), but for equality deletes, which do not
-    know it. Under `write.merge.isolation-level` = `serializable`, the default, rows with these keys that others insert
+    A row of the table that is replaced gives the new one its `_row_id` (v3). Equality deletes do not know it.
+    Under `write.merge.isolation-level` = `serializable`, the default, rows with these keys that others insert
     meanwhile are replaced too; equality deletes are always serializable.
 
     Returns the commit; its `snapshot_id` is None when there were no rows. Raises InvalidInputError before anything is
     written for rows that do not fit, a key that a column cannot be, or two rows of one key; CommitConflictError when
     too many races are lost. Spec: "Row-level Deletes", "Identifier Field IDs", "Row Lineage".
     """
-    request = UpsertRequest(key=key, mode=mode, granularity=granularity)
-    runner = engine_or_default(engine)
 
-    def plan(base: Base) -> RowDelta:
-        metadata = base.metadata
-        fields = check_upsert(metadata, request)
+    def prepared(metadata: TableMetadata, fields: Fields) -> Prepared:
         aligned = align(rows, metadata.schema)
-        keys = _keys(aligned, metadata.schema, fields)
-        planned, row_ids = _replaced(base, keys, fields, request, runner)
-        lineage: Sequence[it.NestedField] = ()
-        if row_ids is not None:
-            lineage = LINEAGE_FIELDS
-            aligned = aligned.append_column(lineage[0].name, row_ids)
-            aligned = aligned.append_column(lineage[1].name, pa.nulls(len(aligned), pa.int64()))
-        return _with_files(planned, write_data_files(base.write, aligned, metadata.spec, lineage))
+        return _keys(aligned, metadata.schema, fields), lambda base, row_ids: _written(base, aligned, row_ids)
 
-    check_request(table.refresh(), ref, commit_properties)
-    _ensure_spec(table, request, lambda fields: _keys(align(rows, table.schema), table.schema, fields))
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
+    request = UpsertRequest(key=key, mode=mode, granularity=granularity)
+    return _upsert(table, prepared, request, ref, commit_properties, engine_or_default(engine))
 
 
 def upsert_files(
@@ -129,20 +111,11 @@ def upsert_files(
 
     The new rows get new row ids: when the files were written, the rows that they replace were not known.
     """
-    runner = engine_or_default(None)
 
-    def plan(base: Base) -> RowDelta:
-        metadata = base.metadata
-        fields = check_upsert(metadata, request)
-        context = ReadContext(base.table.io, metadata)
-        keys = _keys_of_files(context, files, fields)
-        planned, _ = _replaced(base, keys, fields, request, runner)
-        return _with_files(planned, files)
+    def prepared(metadata: TableMetadata, fields: Fields) -> Prepared:
+        return _keys_of_files(ReadContext(table.io, metadata), files, fields), lambda *_: files
 
-    check_request(table.refresh(), ref, commit_properties)
-    context = ReadContext(table.io, table.metadata)
-    _ensure_spec(table, request, lambda fields: _keys_of_files(context, files, fields))
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
+    return _upsert(table, prepared, request, ref, commit_properties, engine_or_default(None))
 
 
 def check_upsert(metadata: TableMetadata, request: UpsertRequest) -> Fields:
@@ -160,7 +133,40 @@ def check_upsert(metadata: TableMetadata, request: UpsertRequest) -> Fields:
     return equality_fields_of(metadata.schema, names)
 
 
-class _Upsert:
+def _upsert(
+    table: Table,
+    prepared: Callable[[TableMetadata, Fields], Prepared],
+    request: UpsertRequest,
+    ref: str,
+    properties: Mapping[str, str] | None,
+    engine: Engine,
+) -> Commit:
+    def plan(base: Base) -> RowDelta:
+        fields = check_upsert(base.metadata, request)
+        keys, write = prepared(base.metadata, fields)
+        planned, row_ids = _replaced(base, keys, fields, request, engine)
+        return replace(planned, added_data_files=(*planned.added_data_files, *write(base, row_ids)))
+
+    check_request(table.refresh(), ref, properties)
+    metadata = table.metadata
+    fields = check_upsert(metadata, request)
+    is_blind = choose_mode(metadata, "merge", request.mode) == "equality-delete"
+    if is_blind and not partitionable(metadata, fields) and len(prepared(metadata, fields)[0]):
+        ensure_unpartitioned_spec(table)
+    return commit(plan_change(table, plan, ref=ref, properties=properties))
+
+
+def _written(base: Base, rows: pa.Table, row_ids: pa.Array | None) -> Sequence[DataFile]:
+    """Write the new rows, with the row ids of those that they replace."""
+    lineage: Sequence[it.NestedField] = ()
+    if row_ids is not None:
+        lineage = LINEAGE_FIELDS
+        rows = rows.append_column(lineage[0].name, row_ids)
+        rows = rows.append_column(lineage[1].name, pa.nulls(len(rows), pa.int64()))
+    return write_data_files(base.write, rows, base.metadata.spec, lineage)
+
+
+class _Upsert(Change):
     """Delete the rows with one of the keys. The index of each is the place of its key, and its row id or -1."""
 
     replaces = False
@@ -178,10 +184,6 @@ class _Upsert:
             row_ids = pc.fill_null(batch.table.column(count), -1).to_numpy()
         return hit, np.column_stack([places[hit], row_ids[hit]])
 
-    def new_rows(self, current: pa.Table, index: Any) -> pa.Table:
-        del current, index
-        raise AssertionError("the new rows are written by themselves")
-
 
 def _replaced(
     base: Base, keys: pa.Table, fields: Fields, request: UpsertRequest, engine: Engine
@@ -198,7 +200,7 @@ def _replaced(
     bound = parse_filter(where, metadata.schema)
     change = _Upsert(keys, fields, bound, lineage=metadata.version.has_row_lineage)
     options = ChangeOptions(mode, granularity_of(metadata, request.granularity))
-    planned, result = run_change(base, ChangePlan(change, options, "merge", where), engine)
+    planned, result = run_change(base, change, options, "merge", engine, where)
     return planned, _row_ids(result.seen, len(keys))
 
 
@@ -257,16 +259,3 @@ def _unique(keys: pa.Table, fields: Fields) -> pa.Table:
             expected="one row for each key",
         )
     return keys
-
-
-def _with_files(planned: RowDelta, files: Sequence[DataFile]) -> RowDelta:
-    return replace(planned, added_data_files=(*planned.added_data_files, *files))
-
-
-def _ensure_spec(table: Table, request: UpsertRequest, keys: Callable[[Fields], pa.Table]) -> None:
-    """Add the spec that equality deletes need to the table, if there will be some."""
-    metadata = table.metadata
-    fields = check_upsert(metadata, request)
-    is_blind = choose_mode(metadata, "merge", request.mode) == "equality-delete"
-    if is_blind and not partitionable(metadata, fields) and len(keys(fields)):
-        ensure_unpartitioned_spec(table)

@@ -24,7 +24,7 @@ from deletekit.commit.change import Base as CommitBase
 from deletekit.commit.change import RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import commit
-from deletekit.deletes.position_delete_writer import FilePositions, write_deletion_vectors, write_position_deletes
+from deletekit.deletes.merge_previous_deletes import FilePositions, write_deletion_vectors, write_position_deletes
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 

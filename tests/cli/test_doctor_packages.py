@@ -13,9 +13,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from deletekit.course.diagnosis import Environment, base_works
-from deletekit.course.diagnosis.environment import installed
+from deletekit.course.diagnosis.environment import canonical, declared, installed, parse, satisfies
 from deletekit.course.diagnosis.packages import base_packages, extras, pyspark
-from deletekit.course.diagnosis.requirements import canonical, declared, parse, satisfies
 from tests.cli.conftest import ROOT
 from tests.cli.machines import only, write
 

@@ -20,7 +20,7 @@ import nbformat
 import pytest
 
 import deletekit
-from deletekit.course.lessons import LANGUAGES
+from deletekit.course.translations import LANGUAGES
 from tests.cli.conftest import Run
 from tests.tools.lessons import NOTEBOOKS, lesson_names
 

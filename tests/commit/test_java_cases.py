@@ -17,8 +17,8 @@ import deletekit as dk
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import commit
+from deletekit.deletes.merge_previous_deletes import FilePositions, write_deletion_vectors
 from deletekit.deletes.plan import plan_scan
-from deletekit.deletes.position_delete_writer import FilePositions, write_deletion_vectors
 from deletekit.formats.deletion_vector import PositionBitmap
 from tests.commit.racing import QUICK, racing
 from tests.invariants import check_table

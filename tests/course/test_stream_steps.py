@@ -14,7 +14,7 @@ import pytest
 import deletekit as dk
 from deletekit.course.recordings.stream_steps import record_stream
 from deletekit.course.recordings.temporary_table import temporary_table
-from deletekit.course.views.stream_record import BATCHES, CRASHES, STREAM_MODES, StreamRecord
+from deletekit.course.views.stream_stepper import BATCHES, CRASHES, STREAM_MODES, StreamRecord
 from tests.invariants import check_table, reachable
 from tests.stream.replay import replay
 from tests.tables import files_of
@@ -93,12 +93,11 @@ from deletekit.course.recordings import stream_crashes
 from deletekit.course.recordings import temporary_table as trial
 from deletekit.course.recordings.stream_steps import record_stream
 
-class Gate(stream_crashes._Gate):
-    def check(self):
-        if self.closed:
-            os._exit(77)
+class Dying(stream_crashes.SinkStopped):
+    def __init__(self):
+        os._exit(77)
 
-stream_crashes._Gate = Gate
+stream_crashes.SinkStopped = Dying
 trial.tempfile = types.SimpleNamespace(mkdtemp=lambda **_: {folder!r})
 record_stream(2, mode={mode!r}, crash={crash!r})
 """

@@ -51,7 +51,7 @@ SCHEMA = schema_from_arrow(
 
 
 def parsed(text: str) -> BooleanExpression:
-    return parse_text(text, ".".join)
+    return parse_text(text, str)
 
 
 @pytest.mark.parametrize(

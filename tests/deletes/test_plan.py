@@ -15,7 +15,7 @@ from deletekit.deletes.filter import unbound_filter
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent
-from deletekit.formats.lazy_file import DecodedMetrics
+from deletekit.formats.manifest_columns import DecodedMetrics
 from deletekit.table import snapshot as snapshot_module
 from deletekit.table.file_io import PyIcebergIO
 from deletekit.table.snapshot import SnapshotReader

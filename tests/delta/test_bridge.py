@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deletekit.course.recordings.delta_tables import synced_table
+from deletekit.course.recordings.temporary_table import synced_table
 from deletekit.course.views.bitmap_bytes import bitmap_bytes
 from deletekit.course.views.byte_layout import delta_layout
 from deletekit.course.views.delta_bridge import delta_bridge

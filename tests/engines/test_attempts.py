@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
-from deletekit.engines.spark import SparkEngine
+from deletekit.spark.engine import SparkEngine
 from tests.invariants import check_table, reachable
 from tests.tables import expected, live, make, parquet, unchanged
 

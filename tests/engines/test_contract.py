@@ -16,7 +16,7 @@ import pytest
 
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
-from deletekit.engines.spark import SparkEngine
+from deletekit.spark.engine import SparkEngine
 from tests.interop.rows import same_rows
 from tests.invariants import check_table
 from tests.tables import VERSION_AND_MODE, Row, entries, head_json, live, make, parquet

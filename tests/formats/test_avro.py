@@ -14,7 +14,7 @@ import fastavro
 import pytest
 
 from deletekit.errors import DeletekitError, FormatError, InvalidInputError, UnsupportedError
-from deletekit.formats import avro_blocks
+from deletekit.formats import avro
 from deletekit.formats.avro import field_ids_by_name, read_container, write_container
 from tests.avro_bytes import SYNC, avro_file, block, header, long
 from tests.golden_files import Entry, cases, content
@@ -332,17 +332,17 @@ def test_types_nested_too_deeply_are_refused() -> None:
 def test_block_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{"id": 1, "name": "a" * 10_000}]
     data = write_container(SCHEMA, rows, {})
-    monkeypatch.setattr(avro_blocks, "_MAX_BLOCK_BYTES", 10_005)
+    monkeypatch.setattr(avro, "_MAX_BLOCK_BYTES", 10_005)
     assert read_all(data) == rows
-    monkeypatch.setattr(avro_blocks, "_MAX_BLOCK_BYTES", 10_004)
+    monkeypatch.setattr(avro, "_MAX_BLOCK_BYTES", 10_004)
     with pytest.raises(FormatError, match="over the limit") as error:
         read_all(data)
     assert (error.value.kind, error.value.field) == ("avro-codec", "block")
 
 
 def test_file_may_not_grow_beyond_what_deflate_could_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(avro_blocks, "_MAX_FREE_BYTES", 0)
-    monkeypatch.setattr(avro_blocks, "_MAX_RATIO", 2)
+    monkeypatch.setattr(avro, "_MAX_FREE_BYTES", 0)
+    monkeypatch.setattr(avro, "_MAX_RATIO", 2)
     stream = zlib.compressobj(wbits=-15)
     bomb = block(1, stream.compress(long(1 << 20) + b"a" * (1 << 20)) + stream.flush())
     with pytest.raises(FormatError, match="over the limit"):

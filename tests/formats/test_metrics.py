@@ -20,7 +20,6 @@ from deletekit.formats.metrics import (
     metrics_mode,
     single_value_bytes,
     to_optional,
-    widen,
 )
 from deletekit.table.types import arrow_schema, schema_from_json
 from tests.golden_files import Entry, cases, index
@@ -323,12 +322,6 @@ def test_single_values(value: Any, kind: pa.DataType, hexadecimal: str) -> None:
 def test_a_type_without_a_single_value() -> None:
     with pytest.raises(InvalidInputError, match="no single-value form"):
         single_value_bytes([1], pa.list_(pa.int32()))
-
-
-def test_bounds_are_widened_with_their_column() -> None:
-    assert widen(struct.pack("<i", -5), 8, signed_int=True) == struct.pack("<q", -5)
-    assert widen(struct.pack("<f", 1.5), 8, signed_int=False) == struct.pack("<d", 1.5)
-    assert widen(struct.pack("<q", 7), 8, signed_int=True) == struct.pack("<q", 7)
 
 
 def test_what_was_not_collected_is_none() -> None:

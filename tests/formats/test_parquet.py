@@ -1,14 +1,16 @@
-"""Parquet as Iceberg wants it: field ids, footer, sizes and offsets."""
+"""Parquet as Iceberg wants it: field ids, footer, sizes and offsets, and values below a NULL struct."""
 
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from deletekit.formats.metrics import FIELD_ID_KEY
-from deletekit.formats.parquet import ParquetOptions, encode_parquet
+from deletekit.formats.parquet import ParquetOptions, encode_parquet, without_hidden_nulls
 
 
 def field(name: str, kind: pa.DataType, field_id: int) -> pa.Field:
@@ -57,3 +59,103 @@ def test_size_is_that_of_the_file() -> None:
     sink = io.BytesIO()
     sink.write(written.data)
     assert written.size == len(sink.getvalue())
+
+
+# --- required fields below a NULL struct get a value that no reader sees; every other NULL stays ----------------------
+
+
+def struct_of(kind: pa.DataType, value: pa.Array, *, required: bool = True) -> pa.Table:
+    """Give three rows of a struct of one field: the value, a NULL struct, and the value again."""
+    field = pa.field("x", kind, nullable=not required)
+    child = pa.concat_arrays([value, nulls(kind), value])
+    structs = pa.StructArray.from_arrays([child], fields=[field], mask=pa.array([False, True, False]))
+    return pa.Table.from_arrays([structs], schema=pa.schema([pa.field("s", structs.type)]))
+
+
+def nulls(kind: pa.DataType) -> pa.Array:
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, pa.nulls(1, kind.storage_type))
+    return pa.nulls(1, kind)
+
+
+def written(table: pa.Table) -> list[dict[str, Any]]:
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    found: list[dict[str, Any]] = pq.read_table(io.BytesIO(sink.getvalue())).to_pylist()
+    return found
+
+
+INNER = pa.struct([pa.field("y", pa.int32(), nullable=False), pa.field("u", pa.uuid(), nullable=False)])
+UUIDS = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"u" * 16], pa.binary(16)))
+VALUES: dict[str, pa.Array] = {
+    "boolean": pa.array([True]),
+    "int": pa.array([5], pa.int32()),
+    "double": pa.array([5.5]),
+    "text": pa.array(["a"]),
+    "binary": pa.array([b"a"], pa.binary()),
+    "fixed": pa.array([b"abcd"], pa.binary(4)),
+    "date": pa.array([5], pa.date32()),
+    "timestamp": pa.array([5], pa.timestamp("us", "UTC")),
+    "decimal": pa.array(["1.50"]).cast(pa.decimal128(9, 2)),
+    "uuid": UUIDS,
+    "list": pa.array([[1, 2]], pa.list_(pa.int32())),
+    "map": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int32())),
+    "struct": pa.StructArray.from_arrays([pa.array([5], pa.int32()), UUIDS], fields=list(INNER)),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_hidden_null_of_a_type_can_be_written(name: str) -> None:
+    value = VALUES[name]
+    table = struct_of(value.type, value)
+    filled = without_hidden_nulls(table)
+    assert filled.schema == table.schema
+    assert filled.to_pylist() == table.to_pylist() == written(filled)
+    assert table.to_pylist()[1] == {"s": None}
+
+
+@pytest.mark.parametrize("name", ["int", "text"])
+def test_null_of_an_optional_field_stays(name: str) -> None:
+    table = struct_of(VALUES[name].type, VALUES[name], required=False)
+    assert without_hidden_nulls(table) is table
+
+
+def test_null_that_is_not_hidden_stays() -> None:
+    field = pa.field("x", pa.int32(), nullable=False)
+    structs = pa.StructArray.from_arrays(
+        [pa.array([None, None], pa.int32())], fields=[field], mask=pa.array([False, True])
+    )
+    table = pa.Table.from_arrays([structs], schema=pa.schema([pa.field("s", structs.type)]))
+    assert without_hidden_nulls(table).to_pylist() == [{"s": {"x": None}}, {"s": None}]
+
+
+def test_null_below_a_null_two_levels_up_can_be_written() -> None:
+    inner = pa.field("inner", INNER, nullable=False)
+    middle = pa.StructArray.from_arrays([nulls(INNER)], fields=[inner], mask=pa.array([True]))
+    table = pa.Table.from_arrays([middle], schema=pa.schema([pa.field("s", middle.type)]))
+    assert written(without_hidden_nulls(table)) == [{"s": None}]
+
+
+@pytest.mark.parametrize("kind", ["list", "map"])
+def test_null_inside_a_list_or_map_can_be_written(kind: str) -> None:
+    structs = struct_of(pa.int32(), VALUES["int"]).column("s").combine_chunks()
+    offsets = pa.array([0, 1, 3, 3], pa.int32())
+    mask = pa.array([False, False, True])
+    if kind == "list":
+        array = pa.ListArray.from_arrays(offsets, structs, mask=mask)
+    else:
+        array = pa.MapArray.from_arrays(offsets, pa.array(["a", "b", "c"]), structs, mask=mask)
+    table = pa.table({"x": array}).slice(1)  # a slice: its offsets do not begin at zero
+    filled = without_hidden_nulls(table)
+    assert filled.to_pylist() == table.to_pylist() == written(filled)
+
+
+def test_several_chunks_are_filled() -> None:
+    table = struct_of(pa.int32(), VALUES["int"])
+    several = pa.concat_tables([table, table.slice(1, 1), table.slice(0, 0)])
+    assert without_hidden_nulls(several).to_pylist() == several.to_pylist() == written(without_hidden_nulls(several))
+
+
+def test_table_without_structs_is_the_same() -> None:
+    table = pa.table({"x": [1, None]})
+    assert without_hidden_nulls(table) is table

@@ -1,17 +1,19 @@
-"""The extent of Roaring bitmaps, against what CRoaring and Iceberg Java wrote."""
+"""The extent of Roaring bitmaps, against what CRoaring and Iceberg Java wrote, and masks of rows."""
 
 from __future__ import annotations
 
 import struct
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from deletekit.errors import FormatError
-from deletekit.formats.roaring import Container, containers, serialized_size
+from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.formats.roaring import Container, containers, position_mask, serialized_size
 from tests.golden_files import Entry, cases, content, positions
 
 
@@ -129,3 +131,43 @@ def test_damage_is_named(name: str) -> None:
     assert (error.value.kind, error.value.field) == ("roaring", field)
     assert error.value.found is not None
     assert error.value.expected is not None
+
+
+# --- masks, against numpy's membership test, over every kind of container and across the 32-bit keys ------------------
+
+ROWS = 3 << 16
+RANDOM = np.random.default_rng(11)
+SETS = {
+    "array": RANDOM.choice(ROWS, 900, replace=False),
+    "bitmap": np.flatnonzero(RANDOM.random(ROWS) < 0.4),
+    "run": np.concatenate([np.arange(5, 70_000), np.arange(70_002, 131_072), [131_073]]),
+    "whole": np.arange(ROWS),
+    "edges": np.array([0, 65_535, 65_536, 131_071, ROWS - 1]),
+}
+
+
+@pytest.mark.parametrize("kind", SETS)
+@pytest.mark.parametrize("base", [0, (1 << 32) - (1 << 16) - 3, 5 << 32])
+@pytest.mark.parametrize("start", [0, 1, 65_535, 65_536, 100_001])
+@pytest.mark.parametrize("length", [0, 1, 7, 65_536, 131_080])
+def test_masks(kind: str, base: int, start: int, length: int) -> None:
+    rows = SETS[kind] + base
+    found = PositionBitmap(rows)
+    expected = np.isin(np.arange(base + start, base + start + length), rows)
+    assert (found.mask(base + start, length) == expected).all()
+    arrow = found.to_arrow(base + start, length)
+    arrow.validate(full=True)
+    assert len(arrow) == length
+    assert arrow.null_count == 0
+    assert found.count_in(base + start, base + start + length) == expected.sum()
+
+
+def test_each_kind_of_container_is_met() -> None:
+    kinds = set()
+    for rows in SETS.values():
+        found = BitMap(rows.astype(np.uint32))
+        found.run_optimize()
+        kinds |= {c.kind for c in containers(found.serialize())}
+        mask = position_mask({0: found}, 0, ROWS).to_numpy(zero_copy_only=False)
+        assert (np.flatnonzero(mask) == np.sort(rows)).all()
+    assert kinds == {"array", "bitmap", "run"}

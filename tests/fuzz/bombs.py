@@ -31,10 +31,9 @@ from deletekit.delta.deletion_vector import (
     DeletionVectorDescriptor,
     blob_of_frame,
     decode_body,
+    encode_z85,
 )
-from deletekit.delta.roaring_stream import stream_positions
-from deletekit.delta.z85 import encode_z85
-from deletekit.errors import DeletekitError, FormatError
+from deletekit.errors import DeletekitError
 from deletekit.formats.avro import read_container
 from deletekit.formats.avro_table import read_avro_table
 from deletekit.formats.delete_file import read_position_deletes
@@ -201,20 +200,6 @@ def vector(body: bytes, decode: Callable[[bytes], Any] = decode_blob) -> int:
     return len(data)
 
 
-def streamed(body: bytes) -> int:
-    source = io.BytesIO(body)
-
-    def read(size: int) -> bytes:
-        data = source.read(size)
-        if len(data) != size:
-            raise FormatError("the end", kind="truncated", found=len(data), expected=size)
-        return data
-
-    for _ in stream_positions(read):
-        pass
-    return len(body)
-
-
 def runs(positions: int) -> bytes:
     """A bitmap of all positions up to one, in a few bytes for each 65,536."""
     full = BitMap(range(positions))
@@ -320,11 +305,6 @@ BOMBS: dict[str, Bomb] = {
     ),
     "deletion vector: 2^28 positions below 10": (
         lambda: vector(struct.pack("<qi", 1, 0) + runs(1 << 28), lambda d: decode_blob(d).below(10)),
-        "read",
-    ),
-    "delta vector: streamed, says 2^64 bitmaps": (lambda: streamed(struct.pack("<Q", (1 << 64) - 1)), "truncated"),
-    "delta vector: streamed, 2^28 positions": (
-        lambda: streamed(struct.pack("<QI", 1, 0) + runs(1 << 28)),
         "read",
     ),
     "delta vector: native, says 2^32 bitmaps": (

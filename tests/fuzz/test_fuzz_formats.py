@@ -16,8 +16,7 @@ import pytest
 
 from deletekit.delta.actions import parse_commit
 from deletekit.delta.deletion_vector import DeletionVectorDescriptor, blob_of_frame, decode_body
-from deletekit.delta.roaring_stream import stream_positions
-from deletekit.errors import DeletekitError, FormatError
+from deletekit.errors import DeletekitError
 from deletekit.formats.avro import read_container
 from deletekit.formats.avro_table import read_avro_table
 from deletekit.formats.delete_file import read_position_deletes
@@ -76,19 +75,6 @@ def delta_frame(data: bytes) -> Any:
     return blob_of_frame(frame, descriptor, 200), decode_body(frame[4:-4])
 
 
-def streamed(data: bytes) -> int:
-    """A vector front to back, as a sync to format version 2 reads it: the decoder's positions, if it has any."""
-    source = io.BytesIO(data)
-
-    def read(size: int) -> bytes:
-        piece = source.read(size)
-        if len(piece) < size:
-            raise FormatError("truncated", kind="truncated")
-        return piece
-
-    return sum(len(piece) for piece in stream_positions(read))
-
-
 def delta_commit(data: bytes) -> Any:
     """The index of the golden files is no commit; each of its vectors, put into an add action, is one."""
     try:
@@ -103,7 +89,6 @@ DECODERS: dict[str, tuple[str, str, Decoder]] = {
     "decode_blob": ("deletion_vectors", ".bin", decode_blob),
     "decode_vector": ("deletion_vectors", ".bin", lambda d: decode_vector(d[8:-4])),
     "delta_frame": ("delta_deletion_vectors", ".bin", delta_frame),
-    "delta_stream": ("deletion_vectors", ".bin", lambda d: streamed(d[8:-4])),
     "delta_commit": ("delta_deletion_vectors", ".json", delta_commit),
     "serialized_size": ("deletion_vectors", ".bin", lambda d: serialized_size(d, 20)),
     "read_puffin": ("puffin", ".puffin", read_puffin),

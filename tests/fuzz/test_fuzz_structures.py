@@ -25,8 +25,6 @@ from pyroaring import BitMap
 
 from deletekit.errors import DeletekitError
 from deletekit.formats.avro import read_container
-from deletekit.formats.avro_blocks import read_blocks
-from deletekit.formats.avro_schema import record_bytes, strip
 from deletekit.formats.avro_table import read_avro_table
 from deletekit.formats.deletion_vector import MAGIC, PositionBitmap, decode_blob
 from deletekit.formats.manifest_list import ManifestFile, read_manifest_list
@@ -196,10 +194,7 @@ def rows(data: bytes) -> Any:
 def uncompressed(data: bytes) -> tuple[Any, dict[str, bytes], list[tuple[int, bytes]]]:
     """Give a file's schema, its metadata, and the counts and bytes of its blocks."""
     container = read_container(data)
-    codec = container.metadata.get("avro.codec", "null")
-    fewest = record_bytes(json.loads(json.dumps(strip(container.schema))))
-    found = read_blocks(data, container._start, container._sync, codec, fewest)
-    blocks = [(b.count, b.data) for b in found]
+    blocks = [(b.count, b.data) for b in container.blocks()]
     pairs = {k: v.encode() for k, v in container.metadata.items() if not k.startswith("avro.")}
     return container.schema, pairs, blocks
 

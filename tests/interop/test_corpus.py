@@ -17,9 +17,8 @@ import deletekit as dk
 from deletekit.course.views.bitmap_bytes import bitmap_bytes
 from deletekit.course.views.byte_layout import layout
 from deletekit.course.views.explore import explore_pages
-from deletekit.course.views.fates import fates
 from deletekit.course.views.page import Grid
-from deletekit.course.views.row_fate import row_fate
+from deletekit.course.views.row_fate import fates, row_fate
 from deletekit.course.views.table_view import TableView
 from deletekit.deletes.verdict import Rules
 from deletekit.formats.manifest_list import ManifestContent
@@ -141,7 +140,7 @@ def all_fates(view: TableView) -> Iterator[tuple[dict[str, Any], bool]]:
         count = entry.data_file.record_count
         rows = fates(view, snapshot, entry, fields, 0, count, Rules()).rows
         assert [fate.position for fate in rows] == list(range(count))
-        shown = row_fate(view, data_file=view.aliases.file(entry)).block("rows")
+        shown = row_fate(view, data_file=view.aliases.of(entry)).block("rows")
         assert isinstance(shown, Grid)
         assert [line.mark for line in shown.lines] == ["live" if f.live else "hidden" for f in rows[:50]]
         yield from ((dict(zip([f.name for f in fields], fate.values, strict=True)), fate.live) for fate in rows)

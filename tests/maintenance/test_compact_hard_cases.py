@@ -15,7 +15,7 @@ from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import commit
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.input_rows import align
-from deletekit.deletes.position_delete_writer import FilePositions, write_deletion_vectors, write_position_deletes
+from deletekit.deletes.merge_previous_deletes import FilePositions, write_deletion_vectors, write_position_deletes
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.verbs.shared.equality_keys import nested_keys

@@ -12,7 +12,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, NestedField
 
 import deletekit as dk
-from deletekit.maintenance.retention import ExpiryRequest, plan_expiry
+from deletekit.maintenance.expire_snapshots import ExpiryRequest, plan_expiry
 from deletekit.table.metadata import TableMetadata, new_metadata
 
 NOW = 1000

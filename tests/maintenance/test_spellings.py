@@ -15,7 +15,7 @@ import deletekit as dk
 from deletekit.commit.change import ReadSet, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import commit
-from deletekit.maintenance.remove_files import check_not_needed
+from deletekit.maintenance.reachable import check_not_needed
 from deletekit.table.file_io import FileInfo
 from tests.maintenance.model import FAR, edit_metadata, history, needed, snapshot_ids
 from tests.storage import stored_at

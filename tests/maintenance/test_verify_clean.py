@@ -11,7 +11,7 @@ from deletekit.cli.repair import KINDS as REPAIRABLE
 from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.maintenance.verify import KINDS, REPAIRS
-from deletekit.maintenance.verify.snapshot_files import SnapshotFiles
+from deletekit.maintenance.verify.snapshot_rules import SnapshotFiles
 from deletekit.table.metadata import Snapshot
 from deletekit.table.snapshot import SnapshotReader
 from tests.interop.scenarios import SCENARIOS, Scenario
@@ -40,7 +40,7 @@ def assert_dangling_are_those_that_no_reader_uses(table: dk.Table, snapshot: Sna
     data, deletes = (tuple(reader.live_entries(snapshot, content)) for content in ManifestContent)
     index = DeleteFileIndex(reader.live_columns(snapshot, ManifestContent.DELETES), table.metadata.specs, {})
     used = {delete.data_file.identity for entry in data for delete in index.for_data_file(entry)}
-    dangling = {entry.data_file.identity for entry in SnapshotFiles(table.metadata, (*data, *deletes)).dangling()}
+    dangling = {delete.identity for _, delete in SnapshotFiles(table.metadata, (*data, *deletes)).dangling()}
     assert dangling == {entry.data_file.identity for entry in deletes} - used
 
 

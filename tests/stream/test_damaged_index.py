@@ -13,7 +13,7 @@ import pytest
 
 import deletekit as dk
 from deletekit.stream import key_columns
-from deletekit.stream.scratch_folder import PREFIX
+from deletekit.stream.key_columns import PREFIX
 from tests.tables import make, unchanged
 
 SCHEMA = pa.schema([("id", pa.string()), ("n", pa.int64())])

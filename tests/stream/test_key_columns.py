@@ -19,8 +19,7 @@ import pytest
 
 from deletekit.errors import FormatError
 from deletekit.stream import key_columns
-from deletekit.stream.key_columns import DamagedCopyError, KeyColumns
-from deletekit.stream.scratch_folder import PREFIX, ScratchFolder
+from deletekit.stream.key_columns import PREFIX, DamagedCopyError, KeyColumns, ScratchFolder
 
 ROWS = 300
 TABLE = pa.table(
@@ -110,7 +109,7 @@ def test_a_folder_is_private_and_goes_with_its_object(temporary: Path) -> None:
 KILLED = """
 import os, sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from deletekit.stream.scratch_folder import ScratchFolder
+from deletekit.stream.key_columns import ScratchFolder
 folder = ScratchFolder()
 (folder.path / "0.arrow").write_bytes(b"x")
 print("ready", flush=True)
@@ -140,7 +139,7 @@ def test_what_a_killed_process_leaves_goes_with_the_next_sink(temporary: Path) -
 FORKED = """
 import os, sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from deletekit.stream.scratch_folder import ScratchFolder
+from deletekit.stream.key_columns import ScratchFolder
 folder = ScratchFolder()
 child = os.fork()
 if child == 0:

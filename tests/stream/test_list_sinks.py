@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import deletekit as dk
-from deletekit.stream.applied_batches import BatchId, summary_of
+from deletekit.stream.applied_batches import summary_of
 from tests.stream.replay import PEOPLE, check, random_batches, replay
 from tests.tables import make, refused, unchanged
 
@@ -98,47 +98,6 @@ def test_expiry_of_a_branch_that_was_not_rolled_back_stops_no_sink(catalog: dk.C
         with unchanged(table):
             assert [s.write(BATCHES[0], 0).status for s in (a, b)] == ["skipped"] * 2
         assert [s.write(BATCHES[1], 1).status for s in (a, b)] == ["committed"] * 2
-
-
-NEW = ("deletekit.sink-key", "deletekit.table-uuid")
-
-
-OLD_DIGESTS = [
-    "0fc8ba6282497f1a4b3ebdedbc4e7da5",
-    "2ae1030774d50cd1ed313a5ef1f7ee78",
-    "5de266e2c101a163dee8d105c92c1553",
-]
-"""What the version that left no key in markers wrote for batches 0, 1 and 3."""
-
-
-def test_markers_of_earlier_versions_are_understood_and_completed(
-    catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = people(catalog)
-
-    def old_summary(batch: BatchId, *base: Any) -> dict[str, str]:
-        summary = {**summary_of(batch, *base), "deletekit.batch-digest": batch.old_digest()}
-        return {k: v for k, v in summary.items() if k not in NEW}
-
-    with monkeypatch.context() as old:
-        old.setattr("deletekit.stream.batch_run.summary_of", old_summary)
-        with sink(table) as first:
-            list(first.run(BATCHES[:2]))
-            list(first.run([BATCHES[3]], first_batch_id=3))  # the one between had no rows, and left no marker
-    digests = [s.summary["deletekit.batch-digest"] for s in table.metadata.snapshots.values()]
-    assert digests == OLD_DIGESTS
-    with sink(table) as second:
-        assert [s.key for s in dk.stream.sinks(table)] == [()]
-        with unchanged(table):
-            for number in (0, 1, 3):
-                assert second.write(BATCHES[number], number).status == "skipped"
-        with refused(table, dk.InvalidInputError, "batch-changed"):
-            second.write(BATCHES[4], 1)
-        assert second.write(BATCHES[4], 4).status == "committed"
-    assert [s.key for s in dk.stream.sinks(table)] == [("id",)]
-    with refused(table, dk.InvalidInputError, "key-changed"):
-        dk.stream.sink(table, "people", equality_fields=["name"])
-    check(table, replay([*BATCHES[:2], *BATCHES[3:5]]))
 
 
 def test_a_copy_of_a_table_under_another_uuid_is_another_table(

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from deletekit.course.workshop.dependencies import dependency_versions
 from deletekit.course.workshop.target import Target
+from deletekit.course.workshop.wheels import dependency_versions
 
 ROOT = Path(__file__).parents[2]
 REQUIREMENTS = ROOT / "binder" / "requirements.txt"

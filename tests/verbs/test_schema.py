@@ -199,6 +199,22 @@ def test_nested_fields_evolve(catalog: dk.Catalog, version: int) -> None:
     assert live(table) == [{"id": 1}, {"id": 2}]
 
 
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (lambda t: dk.add_column(t, "l.element.y", "int"), "element"),
+        (lambda t: dk.drop_column(t, "l.element.x"), "element"),
+        (lambda t: dk.rename_column(t, "l.element.x", "y"), "x"),
+        (lambda t: dk.update_column(t, "l.element.x", type="long"), "x"),
+    ],
+    ids=["add", "drop", "rename", "promote"],
+)
+def test_a_field_in_a_list_is_refused(catalog: dk.Catalog, change: Any, field: str) -> None:
+    table = make(catalog, schema=pa.schema([("l", pa.list_(pa.struct([("x", pa.int32()), ("z", pa.int32())])))]))
+    with refused(table, dk.InvalidInputError, "schema", field=field):
+        change(table)
+
+
 @pytest.mark.parametrize("name", ["s", "s.x"])
 @pytest.mark.parametrize("use", ["partitioned by", "sorted by", "identifies rows"])
 def test_a_column_in_use_stays_with_what_it_is_in(catalog: dk.Catalog, use: str, name: str) -> None:

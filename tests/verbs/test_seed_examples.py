@@ -15,7 +15,7 @@ import deletekit as dk
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import commit
-from deletekit.deletes.position_delete_writer import FilePositions, write_deletion_vectors
+from deletekit.deletes.merge_previous_deletes import FilePositions, write_deletion_vectors
 from deletekit.engines.local import LocalEngine
 from deletekit.formats.deletion_vector import PositionBitmap
 from tests.storage import stored_at

@@ -28,6 +28,7 @@ from pyiceberg.types import (
     StringType,
     StructType,
     TimestampType,
+    TimestamptzNanoType,
     TimestamptzType,
     TimeType,
     UUIDType,
@@ -219,6 +220,13 @@ def test_times_with_and_without_a_zone_do_not_mix() -> None:
             with pytest.raises(dk.InvalidInputError) as caught:
                 align([{"c": v} for v in values], one_column(kind))
             assert caught.value.kind == "column-type"
+
+
+def test_a_missing_column_of_nanoseconds_takes_its_default() -> None:
+    """pyiceberg has such a default as a number: it has no Python value for nanoseconds."""
+    kind = TimestamptzNanoType()
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "t", kind, required=False, write_default=7))
+    assert align(pa.table({"id": [1, 2]}), schema)["t"].cast(pa.int64()).to_pylist() == [7, 7]
 
 
 # --- whole rows -------------------------------------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """Run every check, in order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 from deletekit.course.diagnosis.check import Check

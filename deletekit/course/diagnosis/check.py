@@ -1,7 +1,5 @@
 """The result of a check, and the commands that it suggests."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,6 +32,13 @@ class Check:
     found: str
     meaning: str = ""
     fix: str = ""
+
+
+def check(ok: bool, part: Part, name: str, found: str, *, status: Status = "missing", meaning: str, fix: str) -> Check:
+    """Return a check with its status, and without `meaning` and `fix` if all is well."""
+    if ok:
+        return Check(part=part, name=name, found=found)
+    return Check(part=part, name=name, status=status, found=found, meaning=meaning, fix=fix)
 
 
 def command(environment: Environment, *words: str) -> str:

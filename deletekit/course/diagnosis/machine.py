@@ -1,7 +1,5 @@
 """Check the machine, and whether the base works on it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile
@@ -10,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from deletekit.course.diagnosis.check import WITHOUT_SPARK, Check, command, install
+from deletekit.course.diagnosis.check import WITHOUT_SPARK, Check, check, command, install
 from deletekit.course.diagnosis.environment import Environment
 
 _GIGABYTE = 1 << 30
@@ -18,15 +16,11 @@ _GIGABYTE = 1 << 30
 
 def python_version(environment: Environment) -> Iterator[Check]:
     """Check the version of Python."""
-    found = f"{'.'.join(map(str, environment.python))} ({environment.executable})"
-    if environment.python >= (3, 11):
-        yield Check(part="base", name="Python", found=found)
-        return
-    yield Check(
-        part="base",
-        name="Python",
-        status="missing",
-        found=found,
+    yield check(
+        environment.python >= (3, 11),
+        "base",
+        "Python",
+        f"{'.'.join(map(str, environment.python))} ({environment.executable})",
         meaning="deletekit needs Python 3.11 or later; nothing of it works without.",
         fix="python3.11 -m venv .venv && .venv/bin/python -m pip install deletekit",
     )
@@ -36,18 +30,15 @@ def temporary_folder(environment: Environment) -> Iterator[Check]:
     """Check that temporary files can be written, and that Spark can load a library from there."""
     folder = environment.temp
     problem = "none that can be written" if folder is None else _write_problem(folder)
-    if folder is None or problem:
-        yield Check(
-            part="base",
-            name="temporary files",
-            status="missing",
-            found=problem,
-            meaning="deletekit and Spark write there first. Reading tables works without it.",
-            fix='mkdir -p "$HOME/tmp" && export TMPDIR="$HOME/tmp"',
-        )
-        return
-    yield Check(part="base", name="temporary files", found=f"{folder} can be written")
-    if hasattr(os, "ST_NOEXEC") and os.statvfs(folder).f_flag & os.ST_NOEXEC:
+    yield check(
+        not problem,
+        "base",
+        "temporary files",
+        problem or f"{folder} can be written",
+        meaning="deletekit and Spark write there first. Reading tables works without it.",
+        fix='mkdir -p "$HOME/tmp" && export TMPDIR="$HOME/tmp"',
+    )
+    if folder and not problem and hasattr(os, "ST_NOEXEC") and os.statvfs(folder).f_flag & os.ST_NOEXEC:
         yield Check(
             part="spark",
             name="temporary files",
@@ -74,15 +65,12 @@ def disk_space(environment: Environment) -> Iterator[Check]:
     if environment.temp is None or not environment.temp.is_dir():
         return  # `temporary_folder` reports that
     free = shutil.disk_usage(environment.temp).free
-    found = f"{_size(free)} free in {environment.temp}"
-    if free >= _GIGABYTE:
-        yield Check(part="base", name="disk space", found=found)
-        return
-    yield Check(
-        part="base",
-        name="disk space",
+    yield check(
+        free >= _GIGABYTE,
+        "base",
+        "disk space",
+        f"{_size(free)} free in {environment.temp}",
         status="warning",
-        found=found,
         meaning="The course and Spark with its jars want 1 GB. Small tables fit.",
         fix=command(environment, "du", "-xh", "-d2", str(environment.temp)),
     )
@@ -97,14 +85,12 @@ def processors(environment: Environment) -> Iterator[Check]:
 
 def text_encoding(environment: Environment) -> Iterator[Check]:
     """Check that names and values can be printed as they are."""
-    if environment.encoding.lower().replace("-", "").replace("_", "") == "utf8":
-        yield Check(part="base", name="text encoding", found=environment.encoding)
-        return
-    yield Check(
-        part="base",
-        name="text encoding",
+    yield check(
+        environment.encoding.lower().replace("-", "").replace("_", "") == "utf8",
+        "base",
+        "text encoding",
+        environment.encoding,
         status="warning",
-        found=environment.encoding,
         meaning="Letters that it lacks are printed as \\u escapes. Tables are read and written correctly.",
         fix="set PYTHONUTF8=1" if environment.platform == "win32" else "export PYTHONUTF8=1",
     )
@@ -112,18 +98,13 @@ def text_encoding(environment: Environment) -> Iterator[Check]:
 
 def memory(environment: Environment) -> Iterator[Check]:
     """Check the memory that a Spark session takes by default."""
-    if environment.memory is None:
-        yield Check(part="spark", name="memory", found="unknown on this system; Spark wants 1 GB")
-        return
-    found = f"{_size(environment.memory)} available; Spark wants 1 GB"
-    if environment.memory >= _GIGABYTE:
-        yield Check(part="spark", name="memory", found=found)
-        return
-    yield Check(
-        part="spark",
-        name="memory",
+    there = environment.memory
+    yield check(
+        there is None or there >= _GIGABYTE,
+        "spark",
+        "memory",
+        f"{'unknown on this system' if there is None else f'{_size(there)} available'}; Spark wants 1 GB",
         status="warning",
-        found=found,
         meaning=f"The system may end Spark when memory runs out; a smaller driver needs 0.6 GB. {WITHOUT_SPARK}",
         fix='deletekit.spark.session(warehouse, master="local[1]", driver_memory="512m")',
     )
@@ -131,6 +112,7 @@ def memory(environment: Environment) -> Iterator[Check]:
 
 def base_in_use(environment: Environment) -> Iterator[Check]:
     """Write a small table, delete from it in two modes and read it back: check all packages of the base together."""
+    problem = ""
     try:
         # sqlite3 may still hold the catalog when Windows is asked to remove it.
         with tempfile.TemporaryDirectory(
@@ -138,18 +120,16 @@ def base_in_use(environment: Environment) -> Iterator[Check]:
         ) as folder:
             _use_base(Path(folder))
     except Exception as e:  # noqa: BLE001 - the doctor reports any error
-        yield Check(
-            part="base",
-            name="small table",
-            status="missing",
-            found=f"{type(e).__name__}: {e}"[:300],
-            meaning="A small table could not be written, deleted from and read back.",
-            fix=install(
-                environment, ["--force-reinstall", *(r.text for r in environment.requirements.get("base", ()))]
-            ),
-        )
-        return
-    yield Check(part="base", name="small table", found="written, deleted from in two modes, and read back")
+        problem = f"{type(e).__name__}: {e}"[:300]
+    needed = [requirement.text for requirement in environment.requirements.get("base", ())]
+    yield check(
+        not problem,
+        "base",
+        "small table",
+        problem or "written, deleted from in two modes, and read back",
+        meaning="A small table could not be written, deleted from and read back.",
+        fix=install(environment, ["--force-reinstall", *needed]),
+    )
 
 
 def _use_base(folder: Path) -> None:

@@ -1,13 +1,10 @@
 """Check the Python packages: those of the base one by one, and each extra."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from deletekit.course.diagnosis.check import WITHOUT_SPARK, Check, Part, install
-from deletekit.course.diagnosis.environment import Environment
-from deletekit.course.diagnosis.requirements import Requirement, canonical, satisfies
+from deletekit.course.diagnosis.check import WITHOUT_SPARK, Check, Part, check, install
+from deletekit.course.diagnosis.environment import Environment, Requirement, canonical, satisfies
 
 _NEEDED_FROM_EXTRA = {"pyiceberg": "pyiceberg-core", "pyspark": "pandas"}
 """Packages that deletekit needs and that an extra of another package installs."""
@@ -32,14 +29,11 @@ def base_packages(environment: Environment) -> Iterator[Check]:
         )
     for requirement in environment.requirements.get("base", ()):
         problem = _problem(environment, requirement)
-        if not problem:
-            yield Check(part="base", name=requirement.name, found=_version(environment, requirement) or "")
-            continue
-        yield Check(
-            part="base",
-            name=requirement.name,
-            status="missing",
-            found=problem,
+        yield check(
+            not problem,
+            "base",
+            requirement.name,
+            problem or _version(environment, requirement) or "",
             meaning=f"deletekit needs {requirement.text}; without it tables can be neither read nor written.",
             fix=install(environment, [requirement.text]),
         )
@@ -49,29 +43,17 @@ def pyspark(environment: Environment) -> Iterator[Check]:
     """Check that pyspark is of the minor release that the jars are built for, and that no other Spark replaces it."""
     wanted = environment.requirements.get("spark", ())
     problems = [problem for requirement in wanted if (problem := _problem(environment, requirement))]
-    if problems:
-        yield Check(
-            part="spark",
-            name="pyspark",
-            status="missing",
-            found=", ".join(problems),
-            meaning=f"Iceberg's jar is built for Spark 4.1 alone, and Spark needs pandas for Arrow. {WITHOUT_SPARK}",
-            fix=install(environment, [requirement.text for requirement in wanted]),
-        )
-        return
-    found = environment.packages.get("pyspark", "unknown")
+    found = ", ".join(problems) or environment.packages.get("pyspark", "unknown")
+    meaning, fix = "", ""
     home = environment.variables.get("SPARK_HOME")
-    if home and not list(Path(home).glob("jars/spark-core_2.13-4.1.*.jar")):
-        yield Check(
-            part="spark",
-            name="pyspark",
-            status="missing",
-            found=f"{found}, but SPARK_HOME is {home}",
-            meaning=f"pyspark starts the Spark of SPARK_HOME, and that is not Spark 4.1. {WITHOUT_SPARK}",
-            fix="set SPARK_HOME=" if environment.platform == "win32" else "unset SPARK_HOME",
-        )
-        return
-    yield Check(part="spark", name="pyspark", found=found)
+    if problems:
+        meaning = "Iceberg's jar is built for Spark 4.1 alone, and Spark needs pandas for Arrow."
+        fix = install(environment, [requirement.text for requirement in wanted])
+    elif home and not list(Path(home).glob("jars/spark-core_2.13-4.1.*.jar")):
+        found = f"{found}, but SPARK_HOME is {home}"
+        meaning = "pyspark starts the Spark of SPARK_HOME, and that is not Spark 4.1."
+        fix = "set SPARK_HOME=" if environment.platform == "win32" else "unset SPARK_HOME"
+    yield check(not meaning, "spark", "pyspark", found, meaning=f"{meaning} {WITHOUT_SPARK}", fix=fix)
 
 
 def extras(environment: Environment) -> Iterator[Check]:
@@ -79,18 +61,15 @@ def extras(environment: Environment) -> Iterator[Check]:
     for part, meaning in _WITHOUT.items():
         wanted = environment.requirements.get(part, ())
         problems = {r: problem for r in wanted if (problem := _problem(environment, r))}
-        if problems:
-            yield Check(
-                part=part,
-                name=f"extra {part}",
-                status="missing",
-                found=", ".join(problems.values()),
+        if wanted:
+            yield check(
+                not problems,
+                part,
+                f"extra {part}",
+                ", ".join(problems.values() or (f"{r.name} {_version(environment, r)}" for r in wanted)),
                 meaning=meaning,
                 fix=install(environment, [requirement.text for requirement in problems]),
             )
-        elif wanted:
-            found = ", ".join(f"{r.name} {_version(environment, r)}" for r in wanted)
-            yield Check(part=part, name=f"extra {part}", found=found)
 
 
 def _version(environment: Environment, requirement: Requirement) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from deletekit.course.diagnosis.check import WITHOUT_SPARK, Check, command
+from deletekit.course.diagnosis.check import WITHOUT_SPARK, Check, Status, check, command
 from deletekit.course.diagnosis.environment import Environment
 from deletekit.spark.sessions import JARS, JARS_FOLDER_VARIABLE, OLDEST_JAVA
 
@@ -30,11 +30,8 @@ _VECTOR_MODULE = "jdk.incubator.vector"
 def java(environment: Environment) -> Iterator[Check]:
     """Check the Java that Spark's own scripts would run."""
     found, problem = _java(environment)
-    if not problem:
-        yield Check(part="spark", name="Java", found=found)
-        return
-    meaning = f"{problem} {WITHOUT_SPARK}"
-    yield Check(part="spark", name="Java", status="missing", found=found, meaning=meaning, fix=_java_fix(environment))
+    fix = _java_fix(environment) if problem else ""
+    yield check(not problem, "spark", "Java", found, meaning=f"{problem} {WITHOUT_SPARK}", fix=fix)
 
 
 def _java(environment: Environment) -> tuple[str, str]:
@@ -53,10 +50,8 @@ def _java(environment: Environment) -> tuple[str, str]:
     if int(version[1]) < OLDEST_JAVA:
         return found, wanted
     if _VECTOR_MODULE not in _output(environment, [program, "--list-modules"]):
-        return (
-            found,
-            f"This Java lacks the module {_VECTOR_MODULE}, which Spark starts with; those that pip installs do.",
-        )
+        problem = f"This Java lacks the module {_VECTOR_MODULE}, which Spark starts with; those that pip installs do."
+        return found, problem
     return found, ""
 
 
@@ -132,12 +127,14 @@ class _Jar:
             repository.joinpath(*group.split("."), artifact, version),
         )
 
-    @property
-    def meaning(self) -> str:
-        """Return what works without the jar."""
+    def missing(self, found: str, *, status: Status = "missing", meaning: str, fix: str) -> Check:
+        """Return the check of a jar that is not there; `meaning` gets what works without it."""
+        without = WITHOUT_SPARK
         if self.coordinate == DELTA_JAR:
-            return "Only Spark sessions that open Delta tables need it; `sync_delta` reads those without Spark."
-        return WITHOUT_SPARK
+            without = "Only Spark sessions that open Delta tables need it; `sync_delta` reads those without Spark."
+            status = "warning"
+        meaning = f"{meaning} {without}"
+        return Check(part="spark", name=self.name, status=status, found=found, meaning=meaning, fix=fix)
 
     def fetched(self) -> Path | None:
         """Return the file that Ivy would take without a network."""
@@ -156,18 +153,13 @@ class _Jar:
 
 
 def _in_folder(environment: Environment, jar: _Jar, folder: Path) -> Check:
-    found = next((p for p in sorted(folder.glob(f"*{jar.file}")) if zipfile.is_zipfile(p)), None)
-    if found is not None:
+    if any(map(zipfile.is_zipfile, folder.glob(f"*{jar.file}"))):
         return Check(part="spark", name=jar.name, found=f"{jar.version} in {folder}")
     source = jar.fetched()
-    fix = "unset DELETEKIT_JARS" if source is None else command(environment, "cp", str(source), str(folder))
-    return Check(
-        part="spark",
-        name=jar.name,
-        status="warning" if jar.coordinate == DELTA_JAR else "missing",
-        found=f"not in {folder}",
-        meaning=f"{JARS_FOLDER_VARIABLE} names this folder, and then Spark looks nowhere else. {jar.meaning}",
-        fix=fix,
+    return jar.missing(
+        f"not in {folder}",
+        meaning=f"{JARS_FOLDER_VARIABLE} names this folder, and then Spark looks nowhere else.",
+        fix="unset DELETEKIT_JARS" if source is None else command(environment, "cp", str(source), str(folder)),
     )
 
 
@@ -178,22 +170,17 @@ def _by_ivy(environment: Environment, jar: _Jar) -> Check:
         return Check(part="spark", name=jar.name, found=f"{jar.version} in {environment.user_home / home}")
     obstacles = jar.obstacles()
     if obstacles:
-        return Check(
-            part="spark",
-            name=jar.name,
-            status="warning" if jar.coordinate == DELTA_JAR else "missing",
-            found=f"a POM without its jar in {jar.maven}",
-            meaning=f"Ivy takes the POM from there and then misses the jar, although the network has it. {jar.meaning}",
+        return jar.missing(
+            f"a POM without its jar in {jar.maven}",
+            meaning="Ivy takes the POM from there and then misses the jar, although the network has it.",
             fix=command(environment, "rm", "-r", *map(str, obstacles)),
         )
     folder = str((environment.temp or Path()) / "deletekit-jars")
     settings = f'{{"spark.jars.packages": "{jar.coordinate}"}}'
     code = f"from deletekit import spark; spark.session({json.dumps(folder)}, settings={settings}).stop()"
-    return Check(
-        part="spark",
-        name=jar.name,
+    return jar.missing(
+        f"{jar.coordinate} not fetched yet",
         status="warning",
-        found=f"{jar.coordinate} not fetched yet",
-        meaning=f"Spark fetches it when it first starts, and needs the network for that. {jar.meaning}",
+        meaning="Spark fetches it when it first starts, and needs the network for that.",
         fix=command(environment, environment.executable, "-c", code),
     )

@@ -1,7 +1,5 @@
 """Read every exercise of the course: texts and answers from lesson_NN.toml, functions from lesson_NN.py."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable, Mapping
 from importlib import import_module

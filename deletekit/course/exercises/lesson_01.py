@@ -1,7 +1,5 @@
 """Functions that learners write in lesson 01, right and wrong."""
 
-from __future__ import annotations
-
 import struct
 
 from deletekit.course.exercise import Functions

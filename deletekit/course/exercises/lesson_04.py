@@ -1,7 +1,5 @@
 """Functions that learners write in lesson 04, right and wrong."""
 
-from __future__ import annotations
-
 import operator
 
 from deletekit.course.exercise import Functions

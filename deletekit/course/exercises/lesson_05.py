@@ -1,7 +1,5 @@
 """Functions that learners write in lesson 05, right and wrong."""
 
-from __future__ import annotations
-
 from deletekit.course.exercise import Functions
 
 _ROWS = ["a", "b", "c", "d"]

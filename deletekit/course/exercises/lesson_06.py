@@ -1,7 +1,5 @@
 """Functions that learners write in lesson 06, right and wrong."""
 
-from __future__ import annotations
-
 import struct
 
 from pyroaring import BitMap, BitMap64

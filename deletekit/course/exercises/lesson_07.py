@@ -1,12 +1,8 @@
 """Functions that learners write in lesson 07, right and wrong."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 from pyroaring import BitMap
 
-from deletekit.course.exercise import Functions
+from deletekit.course.exercise import Functions, versions
 
 _POSITIONS = (0, 7, 65_535, 65_536, 100_000, 2**32 - 1, 2**32 + 5, (3 << 32) + (7 << 16) + 9)
 _NUMBERS_AND_RUNS = (
@@ -17,18 +13,12 @@ _HEADER_BYTES = 16  # cookie, count, one key and cardinality, one offset
 _EVERY_TENTH = BitMap(range(0, 65_536, 10)).serialize()[_HEADER_BYTES:]
 
 
-def _smallest_container(
-    *, count_bytes: int = 2, runs_win_ties: bool = False, longest_array: int = 4096
-) -> Callable[[int, int], str]:
-    """Return the rule for the smallest container, or the rule with one mistake."""
-
-    def kind_of(numbers: int, runs: int) -> str:
-        size, run_size = min(2 * numbers, 8192), count_bytes + 4 * runs
-        if run_size < size or (runs_win_ties and run_size == size):
-            return "run"
-        return "array" if numbers <= longest_array else "bitmap"
-
-    return kind_of
+def _smallest_container(version: str, numbers: int, runs: int) -> str:
+    """Apply the rule for the smallest container, or a version of it with one mistake."""
+    size, run_size = min(2 * numbers, 8192), 4 * runs + (version != "without_the_run_count") * 2
+    if run_size < size or (version == "ties_are_runs" and run_size == size):
+        return "run"
+    return "array" if numbers <= 4096 - (version == "array_below_4096") else "bitmap"
 
 
 def _bit(container: bytes, number: int) -> bool:
@@ -50,10 +40,7 @@ FUNCTIONS = {
     "07.5": Functions(
         cases=_NUMBERS_AND_RUNS,
         by_name={
-            "smallest": _smallest_container(),
-            "without_the_run_count": _smallest_container(count_bytes=0),
-            "ties_are_runs": _smallest_container(runs_win_ties=True),
-            "array_below_4096": _smallest_container(longest_array=4095),
+            **versions(_smallest_container, "smallest", "without_the_run_count", "ties_are_runs", "array_below_4096"),
             "never_runs": lambda numbers, runs: "array" if numbers <= 4096 else "bitmap",
             "fewer_runs_than_numbers": lambda numbers, runs: (
                 "run" if runs < numbers else "array" if numbers <= 4096 else "bitmap"

@@ -1,14 +1,11 @@
 """Functions that learners write in lesson 08, right and wrong."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from deletekit.course.exercise import Functions
+from deletekit.course.exercise import Functions, versions
 
 _File = Mapping[str, Any]
-_Rule = Callable[[_File, _File], bool]
 
 _NORTH, _SOUTH = {"shop": "north"}, {"shop": "south"}
 
@@ -40,32 +37,18 @@ _PLACES = (
 )
 
 
-def _rule(
-    *,
-    equality_tie: bool = False,
-    position_tie: bool = True,
-    is_global: bool = True,
-    spec: bool = True,
-    path: bool = True,
-) -> _Rule:
-    """Return the rule of scan planning, or the rule without one of its parts."""
-
-    def applies(delete: _File, data: _File) -> bool:
-        is_equality = delete["kind"] == "equality-delete"
-        tie = equality_tie if is_equality else position_tie
-        if not (data["sequence_number"] < delete["sequence_number"] + tie):
-            return False
-        here = delete["partition"] == data["partition"] and (delete["spec_id"] == data["spec_id"] or not spec)
-        if is_equality:
-            return here or (is_global and delete["partition"] == {})
-        about = delete["referenced_data_file"]
-        return bool(here and (about in (None, data["file_path"]) or not path))
-
-    return applies
-
-
-def _everywhere(delete: _File, data: _File) -> bool:
-    return bool(data["sequence_number"] < delete["sequence_number"] + (delete["kind"] != "equality-delete"))
+def _applies(version: str, delete: _File, data: _File) -> bool:
+    """Apply the rule of scan planning, or a version of it without one of its parts."""
+    is_equality = delete["kind"] == "equality-delete"
+    tie = version == "equality_tie" if is_equality else version != "no_position_tie"
+    if not data["sequence_number"] < delete["sequence_number"] + tie:
+        return False
+    here = delete["partition"] == data["partition"] and (version == "any_spec" or delete["spec_id"] == data["spec_id"])
+    if version == "everywhere":
+        return True
+    if is_equality:
+        return here or (version != "no_global_scope" and delete["partition"] == {})
+    return bool(here and (version == "any_path" or delete["referenced_data_file"] in (None, data["file_path"])))
 
 
 _LINES = [{"shop": "north", "id": 2}, {"shop": "south", "id": 3}]
@@ -85,19 +68,19 @@ _ROWS: tuple[tuple[int, dict[str, Any], list[Any]], ...] = (
 )
 
 
-def _hidden(
-    *, columns: Callable[[Any], bool] = all, nulls: bool = True, deletes: Callable[[Any], bool] = any
-) -> Callable[[int, _File, list[Any]], bool]:
-    def by_line(row: _File, line: _File) -> bool:
-        return columns(row[column] == value and (nulls or value is not None) for column, value in line.items())
+def _is_hidden(version: str, position: int, row: _File, found: list[Any]) -> bool:
+    of_columns = any if version == "any_column" else all
+    of_deletes = all if version == "by_every_delete" else any
 
-    def by_delete(position: int, row: _File, delete: Any) -> bool:
-        return position in delete if isinstance(delete, set) else any(by_line(row, line) for line in delete)
+    def same(column: str, value: Any) -> bool:
+        return row[column] == value and not (value is None and version == "null_is_not_null")
 
-    def is_hidden(position: int, row: _File, found: list[Any]) -> bool:
-        return deletes(by_delete(position, row, delete) for delete in found)
+    def by_key(delete: list[_File]) -> bool:
+        return version != "positions_only" and any(
+            of_columns(same(column, value) for column, value in line.items()) for line in delete
+        )
 
-    return is_hidden
+    return of_deletes(position in delete if isinstance(delete, set) else by_key(delete) for delete in found)
 
 
 def _bounds(lower: int | None, upper: int | None, *, nulls: bool = False) -> dict[str, Any]:
@@ -117,54 +100,24 @@ _RANGES = (
 )
 
 
-def _may_match(
-    *, nulls: bool = True, unknown: bool = True, strict: bool = False, inside: bool = False
-) -> Callable[[_File, _File], bool]:
-    def may_match(data: _File, delete: _File) -> bool:
-        if nulls and data["nulls"] and delete["nulls"]:
-            return True
-        if None in (data["lower"], data["upper"], delete["lower"], delete["upper"]):
-            return unknown
-        if inside:
-            return bool(data["lower"] <= delete["lower"] and delete["upper"] <= data["upper"])
-        if strict:
-            return bool(data["lower"] < delete["upper"] and delete["lower"] < data["upper"])
-        return bool(data["lower"] <= delete["upper"] and delete["lower"] <= data["upper"])
+def _may_match(version: str, data: _File, delete: _File) -> bool:
+    if version != "nulls_forgotten" and data["nulls"] and delete["nulls"]:
+        return True
+    if None in (data["lower"], data["upper"], delete["lower"], delete["upper"]):
+        return version != "unknown_is_no"
+    if version == "inside":
+        return bool(data["lower"] <= delete["lower"] and delete["upper"] <= data["upper"])
+    if version == "strict":
+        return bool(data["lower"] < delete["upper"] and delete["lower"] < data["upper"])
+    return bool(data["lower"] <= delete["upper"] and delete["lower"] <= data["upper"])
 
-    return may_match
 
+_APPLIES = ("applies", "equality_tie", "no_position_tie", "no_global_scope", "any_spec", "any_path", "everywhere")
+_HIDDEN = ("hidden", "any_column", "null_is_not_null", "by_every_delete", "positions_only")
+_MAY_MATCH = ("may_match", "nulls_forgotten", "unknown_is_no", "strict", "inside")
 
 FUNCTIONS = {
-    "08.2": Functions(
-        cases=_PLACES,
-        by_name={
-            "applies": _rule(),
-            "equality_tie": _rule(equality_tie=True),
-            "no_position_tie": _rule(position_tie=False),
-            "no_global_scope": _rule(is_global=False),
-            "any_spec": _rule(spec=False),
-            "any_path": _rule(path=False),
-            "everywhere": _everywhere,
-        },
-    ),
-    "08.4": Functions(
-        cases=_ROWS,
-        by_name={
-            "hidden": _hidden(),
-            "any_column": _hidden(columns=any),
-            "null_is_not_null": _hidden(nulls=False),
-            "by_every_delete": _hidden(deletes=all),
-            "positions_only": lambda position, row, found: any(position in d for d in found if isinstance(d, set)),
-        },
-    ),
-    "08.6": Functions(
-        cases=_RANGES,
-        by_name={
-            "may_match": _may_match(),
-            "nulls_forgotten": _may_match(nulls=False),
-            "unknown_is_no": _may_match(unknown=False),
-            "strict": _may_match(strict=True),
-            "inside": _may_match(inside=True),
-        },
-    ),
+    "08.2": Functions(cases=_PLACES, by_name=versions(_applies, *_APPLIES)),
+    "08.4": Functions(cases=_ROWS, by_name=versions(_is_hidden, *_HIDDEN)),
+    "08.6": Functions(cases=_RANGES, by_name=versions(_may_match, *_MAY_MATCH)),
 }

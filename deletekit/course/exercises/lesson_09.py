@@ -1,7 +1,5 @@
 """Functions that learners write in lesson 09, right and wrong."""
 
-from __future__ import annotations
-
 from deletekit.course.exercise import Functions
 
 _Reports = list[tuple[str, set[int]]]

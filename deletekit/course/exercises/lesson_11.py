@@ -1,7 +1,5 @@
 """Functions that learners write in lesson 11, right and wrong."""
 
-from __future__ import annotations
-
 from deletekit.course.exercise import Functions
 
 FUNCTIONS = {

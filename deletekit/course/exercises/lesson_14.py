@@ -1,14 +1,12 @@
 """Functions that learners write in lesson 14, right and wrong."""
 
-from __future__ import annotations
-
 import struct
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pyroaring import BitMap64
 
-from deletekit.course.exercise import Functions
+from deletekit.course.exercise import Functions, versions
 
 _Version = Sequence[tuple[str, str, str | None]]
 _Live = dict[str, str | None]
@@ -59,17 +57,15 @@ def _must_be_there(versions: Sequence[_Version]) -> _Live:
     return live
 
 
-def _blob(
-    *, order: str = ">", counted: int = 0, checked: Callable[[bytes, bytes], bytes] = lambda length, vector: vector
-) -> Callable[[bytes], bytes]:
-    """Return the framing of a vector as a Puffin blob, or the framing with one mistake."""
+def _blob(version: str, vector: bytes) -> bytes:
+    """Frame a vector as a Puffin blob, or with one mistake."""
+    order = "<I" if version == "little_endian" else ">I"
+    length = struct.pack(order, len(vector) + (8 if version == "length_of_all" else 0))
+    checked = {"checksum_of_length_too": length + vector, "checksum_without_magic": vector[4:]}.get(version, vector)
+    return length + vector + struct.pack(order, zlib.crc32(checked))
 
-    def frame(vector: bytes) -> bytes:
-        length = struct.pack(f"{order}I", len(vector) + counted)
-        return length + vector + struct.pack(f"{order}I", zlib.crc32(checked(length, vector)))
 
-    return frame
-
+_BLOBS = ("blob", "little_endian", "length_of_all", "checksum_of_length_too", "checksum_without_magic")
 
 FUNCTIONS = {
     "14.2": Functions(
@@ -93,12 +89,8 @@ FUNCTIONS = {
     "14.3": Functions(
         cases=[(_MAGIC + BitMap64(positions).serialize(),) for positions in ([3, 5], range(1000), [2**32])],
         by_name={
-            "blob": _blob(),
-            "little_endian": _blob(order="<"),
-            "length_of_all": _blob(counted=8),
-            "checksum_of_length_too": _blob(checked=lambda length, vector: length + vector),
-            "checksum_without_magic": _blob(checked=lambda length, vector: vector[4:]),
-            "second_magic": lambda vector: _blob()(_MAGIC + vector),
+            **versions(_blob, *_BLOBS),
+            "second_magic": lambda vector: _blob("blob", _MAGIC + vector),
         },
     ),
 }

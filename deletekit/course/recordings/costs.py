@@ -3,8 +3,6 @@
 Nothing is modelled. The tables are in a temporary directory, which is removed. Every mode must leave the same rows.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 

@@ -3,18 +3,16 @@
 A stopped sink cannot even clean up, so the storage holds what a killed process leaves behind.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pyarrow as pa
 
-from deletekit.course.views.stream_record import Crash
+from deletekit.course.views.stream_stepper import Crash
 from deletekit.errors import CommitStateUnknownError
 from deletekit.table.catalog import Catalog, TableState
-from deletekit.table.file_io import FileInfo, FileIO
+from deletekit.table.file_io import FileIO
 from deletekit.table.identifier import Identifier
 from deletekit.table.metadata import TableMetadata
 
@@ -25,24 +23,8 @@ class SinkStopped(BaseException):  # not an Exception: as with KeyboardInterrupt
     """The process that ran the sink is gone."""
 
 
-class _Gate:
-    """Lets calls through until the chosen point is reached, and none afterwards."""
-
-    def __init__(self) -> None:
-        self.point = ""
-        self.closed = False
-
-    def check(self) -> None:
-        if self.closed:
-            raise SinkStopped
-
-    def reach(self, point: Crash) -> None:
-        self.closed = self.closed or point == self.point
-        self.check()
-
-
 class StoppingCatalog(Catalog):
-    """A catalog and its tables' storage that stop a sink at `crash_at`.
+    """A catalog and its tables' storage that stop a sink at `crash_at`: they let nothing through afterwards.
 
     `in-conversion` and `markers-expired` are not points of a batch: see `record_stream`.
     """
@@ -50,54 +32,50 @@ class StoppingCatalog(Catalog):
     def __init__(self, catalog: Catalog) -> None:
         self.pyiceberg = catalog.pyiceberg
         self._inner = catalog
-        self._gate = _Gate()
+        self._point = ""
+        self._stopped = False
 
     def crash_at(self, point: Crash | Literal[""]) -> None:
         """Choose the point where the sink stops; "" lets everything through."""
-        self._gate.point = point
+        self._point = point
+
+    def reach(self, point: Crash | None = None) -> None:
+        """Stop the sink if it has reached the point, or was stopped before."""
+        self._stopped = self._stopped or point == self._point
+        if self._stopped:
+            raise SinkStopped
 
     def load(self, identifier: Identifier) -> TableState:
-        self._gate.check()
+        self.reach()
         return self._watched(self._inner.load(identifier))
 
     def create(self, identifier: Identifier, metadata: TableMetadata) -> TableState:
-        self._gate.check()
+        self.reach()
         return self._watched(self._inner.create(identifier, metadata))
 
     def commit(self, identifier: Identifier, requirements: Sequence[Json], updates: Sequence[Json]) -> TableState:
-        self._gate.reach("before-commit")
+        self.reach("before-commit")
         state = self._watched(self._inner.commit(identifier, requirements, updates))
-        self._gate.reach("after-commit")
-        if self._gate.point == "answer-lost":
-            self._gate.point = ""
+        self.reach("after-commit")
+        if self._point == "answer-lost":
+            self._point = ""
             raise CommitStateUnknownError("the catalog's answer was lost", kind="answer-lost")
         return state
 
     def _watched(self, state: TableState) -> TableState:
-        return replace(state, io=_StoppingIO(state.io, self._gate))
+        return replace(state, io=cast("FileIO", _StoppingIO(state.io, self)))
 
 
 class _StoppingIO:
-    """Storage behind the gate: a new file passes `before-files`, one of metadata `before-manifests` too."""
+    """The storage: a new file reaches `before-files`, one of metadata `before-manifests` too."""
 
-    def __init__(self, inner: FileIO, gate: _Gate) -> None:
-        self._inner, self._gate = inner, gate
+    def __init__(self, inner: FileIO, catalog: StoppingCatalog) -> None:
+        self._inner, self._catalog = inner, catalog
 
-    def open(self, path: str) -> Any:
-        self._gate.check()
-        return self._inner.open(path)
-
-    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        self._gate.check()
-        return self._inner.read(path, offset, length)
-
-    def size(self, path: str) -> int:
-        self._gate.check()
-        return self._inner.size(path)
-
-    def exists(self, path: str) -> bool:
-        self._gate.check()
-        return self._inner.exists(path)
+    def __getattr__(self, name: str) -> Any:
+        """Return what the storage has, unless the sink was stopped."""
+        self._catalog.reach()
+        return getattr(self._inner, name)
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         self._begin(path)
@@ -107,15 +85,7 @@ class _StoppingIO:
         self._begin(path)
         return self._inner.create(path)
 
-    def delete(self, path: str) -> None:
-        self._gate.check()
-        self._inner.delete(path)
-
-    def list(self, prefix: str) -> Iterator[FileInfo]:
-        self._gate.check()
-        return self._inner.list(prefix)
-
     def _begin(self, path: str) -> None:
-        self._gate.reach("before-files")
+        self._catalog.reach("before-files")
         if path.endswith(".avro"):
-            self._gate.reach("before-manifests")
+            self._catalog.reach("before-manifests")

@@ -3,10 +3,8 @@
 Nothing is modelled. The rows that a reader should see come from replaying the changes into a dict, without any table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -15,7 +13,7 @@ import pyarrow as pa
 
 from deletekit.course.recordings.stream_crashes import SinkStopped, StoppingCatalog
 from deletekit.course.recordings.temporary_table import temporary_table
-from deletekit.course.views.stream_record import (
+from deletekit.course.views.stream_stepper import (
     BATCHES,
     CRASHES,
     STREAM_MODES,
@@ -31,8 +29,7 @@ from deletekit.maintenance.compact import compact
 from deletekit.maintenance.expire_snapshots import expire_snapshots
 from deletekit.maintenance.remove_orphan_files import remove_orphan_files
 from deletekit.stream.batch_run import BatchProgress
-from deletekit.stream.convert_equality_deletes import convert
-from deletekit.stream.sink import Sink, sink
+from deletekit.stream.sink import Sink, convert, sink
 from deletekit.stream.sink_state import SinkMode
 from deletekit.table.catalog import Catalog
 from deletekit.table.metadata import Snapshot
@@ -78,11 +75,7 @@ def record_stream(
 
     def make(catalog: Catalog) -> Table:
         table = create_table(catalog, _NAME, _SCHEMA, format_version=format_version)
-        recording = _Recording(catalog, mode, calls)
-        if checkpoint_check:
-            recording.go(steps, crash, resumed=resumed)
-        else:
-            recording.go_unmarked(steps, crash, resumed=resumed)
+        _Recording(catalog, mode if checkpoint_check else None, calls).go(steps, crash, resumed=resumed)
         found = remove_orphan_files(table, older_than=_LATER, force=True, dry_run=True, engine=LocalEngine(1))
         orphans.extend(found.orphan_files)
         return table
@@ -100,59 +93,50 @@ def record_stream(
 
 
 class _Recording:
-    """Calls the sink, and notes what each call did."""
+    """Calls the sink, or without a mode a writer that is none, and notes what each call did."""
 
-    def __init__(self, catalog: Catalog, mode: SinkMode, calls: list[StreamCall]) -> None:
+    def __init__(self, catalog: Catalog, mode: SinkMode | None, calls: list[StreamCall]) -> None:
         self._catalog, self._mode, self._calls = catalog, mode, calls
 
     def go(self, steps: int, crash: Crash | Literal[""], *, resumed: bool) -> None:
         gate = StoppingCatalog(self._catalog)
         with suppress(SinkStopped), self._sink(gate) as first:
             for number in range(steps):
-                last = number == steps - 1
-                gate.crash_at(_crash_in_batch(crash) if last else "")
-                self._write(1, first, number)
-            if crash == "in-conversion" and steps:
+                self._write(1, first, gate, number, _crash_in_batch(crash) if number == steps - 1 else "")
+            if crash == "in-conversion" and steps and first is not None:
                 gate.crash_at("before-commit")
                 self._convert(1, first)
         if crash == "markers-expired" and steps:
             self._expire()
         if resumed and any(call.stopped for call in self._calls):
-            with self._sink(self._catalog) as second:
-                self._write(2, second, steps - 1)
-                if crash == "in-conversion":
+            gate = StoppingCatalog(self._catalog)
+            with self._sink(gate) as second:
+                self._write(2, second, gate, steps - 1, "")
+                if crash == "in-conversion" and second is not None:
                     self._convert(2, second)
 
-    def go_unmarked(self, steps: int, crash: Crash | Literal[""], *, resumed: bool) -> None:
-        gate = StoppingCatalog(self._catalog)
-        with suppress(SinkStopped):
-            for number in range(steps):
-                self._write_unmarked(1, gate, number, _crash_in_batch(crash) if number == steps - 1 else "")
-        if crash == "markers-expired" and steps:
-            self._expire()
-        if resumed and any(call.stopped for call in self._calls):
-            self._write_unmarked(2, StoppingCatalog(self._catalog), steps - 1, "")
-
-    def _write_unmarked(self, process: int, gate: StoppingCatalog, number: int, crash: Crash | Literal[""]) -> None:
-        batch = BATCHES[number]
-        ended = sorted({change["id"] for change in batch if change["_change_type"] != "INSERT"})
-        rows = [{"id": key, "value": value} for key, value in _replayed([batch])]
-
-        def write() -> None:
-            table = load_table(gate, _NAME)
-            if ended:
-                delete_keys(table, [{"id": key} for key in ended])
-            gate.crash_at(crash)
-            append(table, rows)
-
-        self._noted(StreamCall(process=process, name="write", batch_id=number), write)
-
-    def _sink(self, catalog: Catalog) -> Sink:
+    def _sink(self, catalog: Catalog) -> AbstractContextManager[Sink | None]:
+        if self._mode is None:
+            return nullcontext()
         table = load_table(catalog, _NAME)
         return sink(table, _SINK, equality_fields=["id"], mode=self._mode, engine=LocalEngine(1))
 
-    def _write(self, process: int, opened: Sink, number: int) -> None:
-        write = partial(opened.write, [dict(change) for change in BATCHES[number]], number)
+    def _write(
+        self, process: int, opened: Sink | None, gate: StoppingCatalog, number: int, crash: Crash | Literal[""]
+    ) -> None:
+        batch = BATCHES[number]
+
+        def write() -> Any:
+            if opened is not None:
+                gate.crash_at(crash)
+                return opened.write([dict(change) for change in batch], number)
+            table = load_table(gate, _NAME)
+            ended = sorted({change["id"] for change in batch if change["_change_type"] != "INSERT"})
+            if ended:
+                delete_keys(table, [{"id": key} for key in ended])
+            gate.crash_at(crash)
+            return append(table, [{"id": key, "value": value} for key, value in _replayed([batch])])
+
         self._noted(StreamCall(process=process, name="write", batch_id=number), write)
 
     def _convert(self, process: int, opened: Sink) -> None:

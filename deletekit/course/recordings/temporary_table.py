@@ -3,13 +3,12 @@
 The directory is removed with the last reference to the table, and at the latest when the process ends.
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import weakref
 from collections.abc import Callable
 
+from deletekit.delta.sync import sync_delta
 from deletekit.table.catalog import Catalog, local_catalog
 from deletekit.table.table import Table, from_metadata
 
@@ -28,3 +27,8 @@ def temporary_table(make: Callable[[Catalog], Table]) -> Table:
         raise
     weakref.finalize(table, shutil.rmtree, folder, ignore_errors=True)
     return table
+
+
+def synced_table(root: str, version: int) -> Table:
+    """Return, read-only, a new Iceberg table at a version of a Delta table. Raises as `sync_delta` does."""
+    return temporary_table(lambda catalog: sync_delta(root, catalog, "delta.trial", version=version).table)

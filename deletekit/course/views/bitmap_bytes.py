@@ -1,39 +1,38 @@
 """BitmapBytes: every byte of a Puffin or Delta `.bin` file, and a map of the positions in one of its vectors.
 
-Edits change a copy in memory; the bytes shown for it are those of a new deletion vector. A table's Puffin file has
-paths in its footer: what depends on their length is shown as `…`, and in full with `raw`.
+The bytes are laid out before anything is decoded, so the bytes of a vector that cannot be decoded are shown too. Edits
+change a copy in memory; the bytes shown for it are those of a new deletion vector. A table's Puffin file has paths in
+its footer: what depends on their length is shown as `…`, and in full with `raw`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from deletekit.course.translations import Messages
-from deletekit.course.views.build import (
-    button,
-    check,
-    error_facts,
-    error_sentence,
-    first_bytes,
-    line,
-    make_page,
-    number,
-    paging,
-    select,
-)
-from deletekit.course.views.byte_layout import ByteRange, blob_layout
+from deletekit.course.views import page
+from deletekit.course.views.byte_layout import ByteRange, blob_layout, layout
 from deletekit.course.views.page import Block, Cells, Control, Facts, Grid, Mark, Page
-from deletekit.course.views.vector_file import VectorFile, open_vector_file
-from deletekit.errors import InvalidInputError
+from deletekit.course.views.table_view import TableView, as_table_view, delete_of
+from deletekit.delta.deletion_vector import decode_body
+from deletekit.errors import DeletekitError, FormatError, InvalidInputError, NotFoundError, UnsupportedError
+from deletekit.formats.content_file import ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.table.metadata import Snapshot
 
 MAP_WIDTH, MAP_LINES = 32, 8
 ZOOMS = (1, 16, 256, 4_096, 65_536, 1 << 20, 1 << 24)
 MOST_EDITS = 10_000
+LARGEST_FILE = 1 << 28
+_FILES_LOOKED_AT = 2_000
 _MASK = "…"
 
 
+@page.view_page(ignored={"start": "byte"})
 def bitmap_bytes(
     source: Any,
     *,
@@ -69,96 +68,87 @@ def bitmap_bytes(
     messages = Messages(lang)
     shown = open_vector_file(source, delete_file, snapshot)
     if shown is None:
-        return make_page(messages, bitmap_bytes, messages("no-vectors"))
-    ranges, data, bitmap = _laid_out(shown, edits)
-    selected = _range_at(ranges, byte, len(data))
-    first, stop, more = paging(messages, "start", ranges.index(selected) if selected else start, len(ranges))
-    state: dict[str, Any] = {"delete_file": shown.name, "byte": byte, "position": position, "zoom": zoom}
-    state |= {"edits": tuple(edits), "raw": raw, "snapshot": snapshot} | ({"start": first} if byte is None else {})
-    footer = _footer_payload(shown, ranges)
-    known, size = (None, f"{len(data):,}") if raw or footer is None else (footer, _MASK)
-    blocks: list[Block] = [error_facts(shown.problem, messages, shown.location)] if shown.problem is not None else []
-    blocks.append(_facts(messages, shown, bitmap, size, ranges))
-    blocks += [_map(messages, bitmap, position, zoom, shown.limit)] if bitmap is not None else []
-    blocks.append(_bytes(messages, data, ranges[first:stop], known, selected, more))
-    controls = list(_controls(messages, shown, bitmap, position, zoom, edits))
-    controls += [check("raw", messages("raw"), raw)] if footer is not None else []
-    return make_page(
-        messages,
-        bitmap_bytes,
-        _sentence(messages, shown, selected, bitmap, position, size),
+        return Page(sentence=messages("no-vectors"))
+    edited = _edited(shown, edits)
+    selected = _range_at(edited, byte)
+    first, stop, more = page.paging(
+        messages, "start", edited.ranges.index(selected) if selected else start, len(edited.ranges)
+    )
+    footer = _footer_payload(edited)
+    known = None if raw else footer
+    size = f"{len(edited.data):,}" if known is None else _MASK
+    blocks: list[Block] = [_facts(messages, shown, edited, size)]
+    if shown.problem is not None:
+        blocks.insert(0, page.error_facts(shown.problem, messages, shown.location))
+    if edited.bitmap is not None:
+        blocks.append(_map(messages, edited.bitmap, position, zoom, shown.limit))
+    blocks.append(_bytes(messages, edited.data, edited.ranges[first:stop], known, selected, more))
+    controls = list(_controls(messages, edited, position, zoom, edits))
+    controls += [page.check("raw", messages("raw"), raw)] if footer is not None else []
+    return Page(
+        sentence=_sentence(messages, edited, selected, position, size),
         source=shown.source,
-        state=state,
-        chosen={"delete_file": shown.name, "start": first},
+        state={"delete_file": shown.name, "start": first},
         blocks=blocks,
         controls=controls,
         error=shown.problem is not None,
     )
 
 
-def _laid_out(shown: VectorFile, edits: Sequence[int]) -> tuple[Sequence[ByteRange], bytes, PositionBitmap | None]:
-    """Return the parts of the file, or of the blob that its vector would be with the edits."""
+def _edited(shown: VectorFile, edits: Sequence[int]) -> VectorFile:
+    """Return the file, or the blob that its vector would be with the edits."""
     if not edits or shown.bitmap is None:
-        return shown.ranges, shown.data, shown.bitmap
-    bitmap = _edited(shown.bitmap, edits)
-    data = encode_blob(bitmap)
-    return blob_layout(data), data, bitmap
-
-
-def _edited(bitmap: PositionBitmap, edits: Sequence[int]) -> PositionBitmap:
+        return shown
     if len(edits) > MOST_EDITS:
         raise InvalidInputError("too many edits", kind="edits", field="edits", found=len(edits), expected=MOST_EDITS)
     chosen = PositionBitmap(edits)
-    return (bitmap | chosen) - PositionBitmap([p for p in chosen if p in bitmap])
+    bitmap = (shown.bitmap | chosen) - PositionBitmap([p for p in chosen if p in shown.bitmap])
+    data = encode_blob(bitmap)
+    return replace(shown, data=data, ranges=blob_layout(data), bitmap=bitmap)
 
 
-def _range_at(ranges: Sequence[ByteRange], byte: int | None, size: int) -> ByteRange | None:
+def _range_at(shown: VectorFile, byte: int | None) -> ByteRange | None:
     if byte is None:
         return None
-    if not 0 <= byte < size:
-        raise InvalidInputError("no such byte", kind="byte", field="byte", found=byte, expected=f"0 .. {size - 1}")
-    return next(r for r in ranges if r.start <= byte < r.stop)
+    _check_range("byte", byte, len(shown.data))
+    return next(r for r in shown.ranges if r.start <= byte < r.stop)
 
 
-def _facts(
-    messages: Messages, shown: VectorFile, bitmap: PositionBitmap | None, size: str, ranges: Sequence[ByteRange]
-) -> Facts:
-    base = shown.bitmap
-    kinds = {kind: sum(r.field == f"{kind} container" for r in ranges) for kind in ("array", "bitmap", "run")}
+def _check_range(name: str, value: int, stop: int) -> None:
+    if not 0 <= value < stop:
+        raise InvalidInputError(f"no such {name}", kind=name, field=name, found=value, expected=f"0 .. {stop - 1}")
+
+
+def _facts(messages: Messages, shown: VectorFile, edited: VectorFile, size: str) -> Facts:
+    kinds = {kind: sum(r.field == f"{kind} container" for r in edited.ranges) for kind in ("array", "bitmap", "run")}
     items = [
         (messages("bytes"), size),
-        (messages("byte-ranges"), f"{len(ranges):,}"),
+        (messages("byte-ranges"), f"{len(edited.ranges):,}"),
         *((messages(f"containers-{kind}"), f"{count:,}") for kind, count in kinds.items()),
     ]
-    if bitmap is not None:
-        items.append((messages("positions"), f"{len(bitmap):,}"))
-    if bitmap is not base and base is not None:
-        items.append((messages("positions-before"), f"{len(base):,}"))
-        items.append((messages("bytes-before"), f"{len(encode_blob(base)):,}"))
+    if edited.bitmap is not None:
+        items.append((messages("positions"), f"{len(edited.bitmap):,}"))
+    if edited is not shown and shown.bitmap is not None:
+        items.append((messages("positions-before"), f"{len(shown.bitmap):,}"))
+        items.append((messages("bytes-before"), f"{len(encode_blob(shown.bitmap)):,}"))
     return Facts(name="file", caption=messages("bytes-caption", name=shown.name), items=tuple(items))
 
 
 def _map(messages: Messages, bitmap: PositionBitmap, position: int | None, zoom: int, rows: int | None) -> Cells:
-    if not 0 <= zoom < len(ZOOMS):
-        raise InvalidInputError(
-            "no such zoom", kind="zoom", field="zoom", found=zoom, expected=f"0 .. {len(ZOOMS) - 1}"
-        )
+    _check_range("zoom", zoom, len(ZOOMS))
     step = ZOOMS[zoom]
     highest = max(((key << 32) + b.max() for key, b in bitmap.by_key.items()), default=0)
     limit = max(rows or 0, highest + 1)
-    if position is not None and not 0 <= position < max(limit, 1):
-        raise InvalidInputError(
-            "no such position", kind="position", field="position", found=position, expected=f"0 .. {limit - 1}"
-        )
+    if position is not None:
+        _check_range("position", position, limit)
     screen = MAP_WIDTH * MAP_LINES * step
     first = (position or 0) // screen * screen
-    starts = range(first, min(first + screen, limit), step)
-    counts = tuple(bitmap.count_in(at, min(at + step, limit)) for at in starts)
+    last = min(first + screen, limit)
+    cells = [(at, min(at + step, limit)) for at in range(first, last, step)]
+    counts = tuple(bitmap.count_in(at, stop) for at, stop in cells)
     return Cells(
         name="map",
-        caption=messages(
-            "map-caption", first=f"{first:,}", last=f"{min(first + screen, limit) - 1:,}", limit=f"{limit:,}"
-        ),
+        caption=messages("map-caption", first=f"{first:,}", last=f"{last - 1:,}", limit=f"{limit:,}"),
         first=first,
         per_cell=step,
         width=MAP_WIDTH,
@@ -168,8 +158,8 @@ def _map(messages: Messages, bitmap: PositionBitmap, position: int | None, zoom:
         selected=position,
         legend=messages("map-legend", step=f"{step:,}"),
         labels=tuple(
-            messages("map-cell", first=f"{at:,}", last=f"{min(at + step, limit) - 1:,}", count=f"{n:,}")
-            for at, n in zip(starts, counts, strict=True)
+            messages("map-cell", first=f"{at:,}", last=f"{stop - 1:,}", count=f"{n:,}")
+            for (at, stop), n in zip(cells, counts, strict=True)
         ),
     )
 
@@ -186,24 +176,17 @@ def _bytes(
     lines = []
     for r in ranges:
         start = f"{r.start:,}" if known is None or r.start <= known else _MASK
-        length, value, some = f"{r.length:,}", _value(messages, r), first_bytes(data, r.start, r.length)
+        length, value, some = f"{r.length:,}", _value(messages, r), page.first_bytes(data, r.start, r.length)
         if known is not None and r.field == "payload":
             length = _MASK
         elif known is not None and r.field == "payload size":
             value, some = _MASK, _MASK
         mark: Mark = "wrong" if r.is_wrong else "unused" if r.field == "unused" else ""
-        lines.append(line(r.start, start, length, r.part, r.field, value, some, mark=mark))
-    return Grid(
-        name="bytes",
-        caption=messages("ranges-caption"),
-        columns=(*map(messages, ("offset", "length", "part", "field", "meaning")), "hex"),
-        lines=tuple(lines),
-        select="byte",
-        selected=selected.start if selected is not None else None,
-        numbers=(0, 1),
-        figure={"lengths": [r.length for r in ranges], "fields": [r.field for r in ranges]},
-        **more,
-    )
+        lines.append(page.line(r.start, start, length, r.part, r.field, value, some, mark=mark))
+    columns = (*map(messages, ("offset", "length", "part", "field", "meaning")), "hex")
+    figure = {"lengths": [r.length for r in ranges], "fields": [r.field for r in ranges]}
+    more |= {"select": "byte", "selected": selected.start if selected else None, "numbers": (0, 1), "figure": figure}
+    return page.grid("bytes", messages("ranges-caption"), columns, lines, **more)
 
 
 def _value(messages: Messages, found: ByteRange) -> str:
@@ -218,16 +201,11 @@ def _value(messages: Messages, found: ByteRange) -> str:
 
 
 def _sentence(
-    messages: Messages,
-    shown: VectorFile,
-    selected: ByteRange | None,
-    bitmap: PositionBitmap | None,
-    position: int | None,
-    size: str,
+    messages: Messages, shown: VectorFile, selected: ByteRange | None, position: int | None, size: str
 ) -> str:
     said = []
-    if position is not None and bitmap is not None:
-        key = "position-in" if position in bitmap else "position-out"
+    if position is not None and shown.bitmap is not None:
+        key = "position-in" if position in shown.bitmap else "position-out"
         said.append(messages(key, position=f"{position:,}", name=shown.name))
     if selected is not None:
         last = f"{selected.stop - 1:,}"
@@ -236,34 +214,142 @@ def _sentence(
     if said:
         return " ".join(said)
     if shown.problem is not None:
-        return error_sentence(shown.problem, messages, shown.location)
-    return messages("bytes-summary", name=shown.name, bytes=size, count=f"{len(bitmap or ()):,}")
+        return page.error_sentence(shown.problem, messages, shown.location)
+    return messages("bytes-summary", name=shown.name, bytes=size, count=f"{len(shown.bitmap or ()):,}")
 
 
 def _controls(
-    messages: Messages,
-    shown: VectorFile,
-    bitmap: PositionBitmap | None,
-    position: int | None,
-    zoom: int,
-    edits: Sequence[int],
+    messages: Messages, shown: VectorFile, position: int | None, zoom: int, edits: Sequence[int]
 ) -> Iterator[Control]:
     names = shown.names if shown.name in shown.names else [shown.name, *shown.names]
-    yield select("delete_file", messages("vector"), shown.name, names)
-    if bitmap is None:
+    yield page.select("delete_file", messages("vector"), shown.name, names)
+    if shown.bitmap is None:
         return
-    yield select("zoom", messages("zoom"), zoom, range(len(ZOOMS)), (f"{step:,}" for step in ZOOMS))
-    yield number("position", messages("position"), position, 1 << 62)
+    yield page.select("zoom", messages("zoom"), zoom, range(len(ZOOMS)), (f"{step:,}" for step in ZOOMS))
+    yield page.number("position", messages("position"), position, 1 << 62)
     if position is not None:
         toggled = [p for p in edits if p != position] if position in edits else [*edits, position]
-        label = messages("edit-remove" if position in bitmap else "edit-add", position=f"{position:,}")
-        yield button("edits", label, toggled)
+        label = messages("edit-remove" if position in shown.bitmap else "edit-add", position=f"{position:,}")
+        yield page.button("edits", label, toggled)
     if edits:
-        yield button("edits", messages("edit-undo"), [])
+        yield page.button("edits", messages("edit-undo"), [])
 
 
-def _footer_payload(shown: VectorFile, ranges: Sequence[ByteRange]) -> int | None:
+def _footer_payload(shown: VectorFile) -> int | None:
     """Return the offset of a table file's footer payload, which has paths in it; None for other files."""
-    if shown.source != "table":
+    parts = shown.ranges if shown.source == "table" else ()
+    return next((r.start for r in parts if r.part == "footer" and r.field == "payload"), None)
+
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorFile:
+    """A file of deletion vectors and the vector of it that is mapped; `problem` is why it cannot be mapped.
+
+    Attributes
+    ----------
+    name: of the vector; `names` are those that can be chosen.
+    source: `table`, or `data` for bytes and paths.
+    limit: rows of the vector's data file, if they are known.
+    """
+
+    data: bytes
+    ranges: Sequence[ByteRange]
+    name: str
+    names: Sequence[str]
+    source: str = "data"
+    location: str = ""
+    bitmap: PositionBitmap | None = None
+    limit: int | None = None
+    problem: DeletekitError | None = None
+
+
+def is_vector_file(source: Any) -> bool:
+    """Return whether a source is the bytes or path of a file, not a table."""
+    return isinstance(source, bytes) or (isinstance(source, str | Path) and str(source).endswith((".puffin", ".bin")))
+
+
+def open_vector_file(source: Any, delete_file: str | None, snapshot: str | None) -> VectorFile | None:
+    """Open a source of `bitmap_bytes`. Return None for a table without vectors."""
+    if isinstance(source, bytes):
+        return _of_bytes(source, delete_file)
+    if is_vector_file(source):
+        path = Path(str(source).removeprefix("file://"))
+        if not path.is_file():
+            raise NotFoundError("file does not exist", kind="file-not-found", file=str(path))
+        _check_size(str(path), path.stat().st_size)
+        try:
+            return _of_bytes(path.read_bytes(), delete_file, str(path))
+        except (FormatError, UnsupportedError) as e:
+            raise e.in_file(str(path)) from e
+    view = as_table_view(source)
+    at = view.snapshot(snapshot)
+    entry = _vector(view, at, delete_file) if at is not None else None
+    if at is None or entry is None:
         return None
-    return next((r.start for r in ranges if r.part == "footer" and r.field == "payload"), None)
+    try:
+        return _of_entry(view, at, entry)
+    except (FormatError, UnsupportedError) as e:
+        raise e.in_file(delete_of(entry).file_path) from e
+
+
+def _of_bytes(data: bytes, wanted: str | None, path: str = "") -> VectorFile:
+    """Lay out a file and decode a vector of it by its number. A blob of another type has no positions."""
+    ranges = layout(data)
+    names = sorted({r.part.removeprefix("blob ") for r in ranges if r.part.startswith("blob ")}, key=int)
+    name = wanted if wanted is not None else names[0] if names else "0"
+    if wanted is not None and wanted not in names:
+        expected = f"{names[0]} .. {names[-1]}" if names else "none"
+        raise InvalidInputError("no such blob", kind="blob", field="delete_file", found=wanted, expected=expected)
+    shown = VectorFile(data=data, ranges=ranges, name=name, names=names[: page.MOST_OPTIONS])
+    parts = [r for r in ranges if r.part == f"blob {name}"]
+    if not parts or parts[0].field != "length":
+        return shown
+    try:
+        return replace(shown, bitmap=decode_body(memoryview(data)[parts[1].start : parts[-1].start]))
+    except FormatError as e:
+        return replace(shown, problem=e.in_file(path) if path else e)
+
+
+def _of_entry(view: TableView, snapshot: Snapshot, entry: ManifestEntry) -> VectorFile:
+    delete = delete_of(entry)
+    _check_size(delete.file_path, view.table.io.size(delete.file_path))
+    data = view.table.io.read(delete.file_path)
+    shown = VectorFile(
+        data=data,
+        ranges=layout(data),
+        name=view.aliases.of(entry),
+        names=[view.aliases.of(e) for e in _vectors(view, snapshot)[: page.MOST_OPTIONS]],
+        source="table",
+        location=view.metadata.location,
+    )
+    try:
+        bitmap = view.context.loader.vector(delete)
+        found = view.live(snapshot, ManifestContent.DATA).find((delete.referenced_data_file,))
+    except FormatError as e:
+        return replace(shown, problem=e.in_file(delete.file_path))
+    return replace(shown, bitmap=bitmap, limit=found.data_file.record_count if found is not None else None)
+
+
+def _vector(view: TableView, snapshot: Snapshot, name: str | None) -> ManifestEntry | None:
+    if name is not None:
+        entry = view.delete_file(snapshot, name)
+        if not delete_of(entry).is_deletion_vector:
+            raise InvalidInputError("not a deletion vector", kind="delete-kind", field="delete_file", found=name)
+        return entry
+    return next(iter(_vectors(view, snapshot)), None)
+
+
+def _vectors(view: TableView, snapshot: Snapshot) -> list[ManifestEntry]:
+    """Return the first deletion vectors of a snapshot, by the number in their names."""
+    live = view.live(snapshot, ManifestContent.DELETES)[:_FILES_LOOKED_AT]
+    return sorted((e for e in live if delete_of(e).is_deletion_vector), key=view.aliases.order)
+
+
+def _check_size(path: str, size: int) -> None:
+    if size > LARGEST_FILE:
+        raise UnsupportedError(
+            "file is too large to lay out", kind="size", file=path, found=size, expected=f"<= {LARGEST_FILE}"
+        )

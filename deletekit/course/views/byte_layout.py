@@ -8,20 +8,18 @@ Delta's older "native" form, which has another magic (in either byte order) and 
 Spec: https://iceberg.apache.org/puffin-spec/ and Delta PROTOCOL.md, "Deletion Vector Format".
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from deletekit.delta.deletion_vector import NATIVE_MAGIC
 from deletekit.errors import FormatError, UnsupportedError
 from deletekit.formats.deletion_vector import MAGIC as VECTOR_MAGIC
 from deletekit.formats.deletion_vector import MAX_KEY
-from deletekit.formats.puffin import DELETION_VECTOR_V1, FOOTER_TAIL_BYTES, BlobMetadata, footer_size, read_puffin
+from deletekit.formats.puffin import DELETION_VECTOR_V1, FOOTER_TAIL_BYTES, footer_size, read_puffin
 from deletekit.formats.puffin import MAGIC as PUFFIN_MAGIC
-from deletekit.formats.roaring import RUN_COOKIE, Container, containers
+from deletekit.formats.roaring import RUN_COOKIE, containers
 
 MOST_RANGES = 1 << 18
 """A vector with so many containers is of a file of 17 billion rows; no writer makes one."""
@@ -72,27 +70,27 @@ def puffin_layout(data: bytes) -> tuple[ByteRange, ...]:
     parts do not fit its blob; UnsupportedError for more than `MOST_RANGES`.
     """
     metadata = read_puffin(data, largest_footer=_LARGEST_FOOTER)
-    view = memoryview(data)
-    footer = len(data) - footer_size(data, len(data))
-    out = [_magic(0, "file", PUFFIN_MAGIC)]
-    blobs = sorted(enumerate(metadata.blobs), key=lambda b: (b[1].offset, b[1].length))
-    for number, blob in blobs:
-        part, at = f"blob {number}", out[-1].stop
-        if blob.length and blob.offset < at:
-            raise _overlap(part, blob.offset, at)
-        out += _gap(at, blob.offset)
-        _take(out, _blob(view, blob, part))
-    out += _gap(out[-1].stop, footer)
+    out = _Layout(data)
+    out.take(4, "magic", PUFFIN_MAGIC.decode())
+    for number, blob in sorted(enumerate(metadata.blobs), key=lambda b: (b[1].offset, b[1].length)):
+        if blob.length or blob.offset > out.at:
+            out.unused_to(blob.offset, f"blob {number}")
+        out.part = f"blob {number}"
+        if blob.type == DELETION_VECTOR_V1 and blob.compression_codec is None:
+            out.framed(blob.offset, blob.length)
+        else:
+            codec = f", {blob.compression_codec}" if blob.compression_codec else ""
+            out.take(blob.length, "data", f"{blob.type}{codec}")
+        out.part = "file"
+    out.unused_to(len(data) - footer_size(data, len(data)), "footer: magic")
+    out.part = "footer"
     size, flags = struct.unpack_from("<iI", data, len(data) - FOOTER_TAIL_BYTES)
-    payload = footer + len(PUFFIN_MAGIC)
-    out += [
-        _magic(footer, "footer", PUFFIN_MAGIC),
-        ByteRange(payload, size, "footer", "payload", f"{len(metadata.blobs)} blobs"),
-        ByteRange(payload + size, 4, "footer", "payload size", str(size)),
-        ByteRange(payload + size + 4, 4, "footer", "flags", f"{flags:#010x}"),
-        _magic(payload + size + 8, "footer", PUFFIN_MAGIC),
-    ]
-    return _covering(out, len(data))
+    out.take(4, "magic", PUFFIN_MAGIC.decode())
+    out.take(size, "payload", f"{len(metadata.blobs)} blobs")
+    out.take(4, "payload size", str(size))
+    out.take(4, "flags", f"{flags:#010x}")
+    out.take(4, "magic", PUFFIN_MAGIC.decode())
+    return out.whole()
 
 
 def delta_layout(data: bytes) -> tuple[ByteRange, ...]:
@@ -100,196 +98,143 @@ def delta_layout(data: bytes) -> tuple[ByteRange, ...]:
 
     Raises FormatError for another version, and for frames that do not fit; UnsupportedError as `puffin_layout`.
     """
+    out = _Layout(data)
     if data[:1] != bytes((_DELTA_VERSION,)):
+        found = data[:1].hex()
         raise FormatError(
-            "not a Delta deletion vector file",
-            kind="delta-version",
-            field="version",
-            found=data[:1].hex(),
-            expected="01",
+            "not a Delta deletion vector file", kind="delta-version", field="version", found=found, expected="01"
         )
-    view = memoryview(data)
-    out = [ByteRange(0, 1, "file", "version", str(_DELTA_VERSION))]
+    out.take(1, "version", str(_DELTA_VERSION))
     number = 0
-    while out[-1].stop < len(data):
-        at = out[-1].stop
-        if at + 4 > len(data) or at + 8 + (size := int.from_bytes(data[at : at + 4])) > len(data):
-            raise FormatError(
-                "frame reaches past the end of the file",
-                kind="delta-frame",
-                field=f"blob {number}, byte {at:,}: length",
-                found=bytes(data[at : at + 4]).hex(),
-                expected=f"at most {max(len(data) - at - 8, 0)} bytes",
-            )
-        _take(out, _framed(view, at, size + 8, f"blob {number}"))
+    while out.at < len(data):
+        out.part = f"blob {number}"
+        length = data[out.at : out.at + 4]
+        left = len(data) - out.at - 8
+        if len(length) < 4 or int.from_bytes(length) > left:
+            expected = f"at most {max(left, 0)} bytes"
+            raise out.wrong("frame reaches past the end of the file", "delta-frame", "length", length.hex(), expected)
+        out.framed(out.at, int.from_bytes(length) + 8)
         number += 1
-    return _covering(out, len(data))
+    return out.whole()
 
 
 def blob_layout(blob: bytes) -> tuple[ByteRange, ...]:
     """Lay out one `deletion-vector-v1` blob, with offsets from its beginning. Raises as `puffin_layout`."""
-    out: list[ByteRange] = []
-    _take(out, _framed(memoryview(blob), 0, len(blob), "blob 0"))
-    return _covering(out, len(blob))
+    out = _Layout(blob)
+    out.part = "blob 0"
+    out.framed(0, len(blob))
+    return out.whole()
 
 
-def _take(out: list[ByteRange], more: Iterator[ByteRange]) -> None:
-    """Append ranges as they are found, so that the error for too many names where they are."""
-    for found in more:
-        out.append(found)
-        if len(out) > MOST_RANGES:
-            raise UnsupportedError(
-                "too many parts to lay out",
-                kind="size",
-                field=f"{found.part}, byte {found.start:,}: {found.field}",
-                found=f"more than {MOST_RANGES:,}",
-            )
+class _Layout:
+    """The ranges so far. Each method takes the next bytes, so there is no gap; `part` is what they belong to."""
 
+    def __init__(self, data: bytes) -> None:
+        self._view = memoryview(data)
+        self._ranges: list[ByteRange] = []
+        self.at = 0
+        self.part = "file"
 
-def _blob(view: memoryview, blob: BlobMetadata, part: str) -> Iterator[ByteRange]:
-    if blob.type == DELETION_VECTOR_V1 and blob.compression_codec is None:
-        yield from _framed(view, blob.offset, blob.length, part)
-    elif blob.length:
-        codec = f", {blob.compression_codec}" if blob.compression_codec else ""
-        yield ByteRange(blob.offset, blob.length, part, "data", f"{blob.type}{codec}")
+    def whole(self) -> tuple[ByteRange, ...]:
+        """Return the ranges of the whole file."""
+        if self.at != len(self._view):
+            raise FormatError("parts do not fill the file", kind="byte-layout", found=self.at, expected=len(self._view))
+        return tuple(self._ranges)
 
-
-def _framed(view: memoryview, start: int, length: int, part: str) -> Iterator[ByteRange]:
-    """Lay out length, magic, vector and CRC-32."""
-    if length < 16:
-        raise FormatError(
-            "deletion vector too short",
-            kind="deletion-vector-length",
-            field=f"{part}, byte {start:,}: length",
-            found=length,
-            expected=">= 16 bytes",
-        )
-    stop = start + length
-    said = int.from_bytes(view[start : start + 4])
-    verdict = "" if said == length - 8 else f", but there are {length - 8}"
-    yield ByteRange(start, 4, part, "length", f"{said}{verdict}")
-    magic = bytes(view[start + 4 : start + 8])
-    yield ByteRange(start + 4, 4, part, "magic", magic.hex(" "))
-    if magic == VECTOR_MAGIC:
-        yield from _vector(view[: stop - 4], start + 8, part)
-    elif magic in (NATIVE_MAGIC, NATIVE_MAGIC[::-1]):
-        yield from _native(view[: stop - 4], start + 8, part, "<" if magic == NATIVE_MAGIC else ">")
-    else:
-        raise FormatError(
-            "not a deletion vector",
-            kind="deletion-vector-magic",
-            field=f"{part}, byte {start + 4:,}: magic",
-            found=magic.hex(),
-            expected=VECTOR_MAGIC.hex(),
-        )
-    stored, computed = int.from_bytes(view[stop - 4 : stop]), zlib.crc32(view[start + 4 : stop - 4])
-    verdict = "" if stored == computed else f", but the bytes give {computed:#010x}"
-    yield ByteRange(stop - 4, 4, part, "crc", f"{stored:#010x}{verdict}")
-
-
-def _vector(view: memoryview, start: int, part: str) -> Iterator[ByteRange]:
-    """Lay out the count of bitmaps, then key and bitmap of each."""
-    count = _number("<q", view, start, part, "bitmap count")
-    yield ByteRange(start, 8, part, "bitmap count", str(count))
-    at = start + 8
-    for _ in range(count):
-        key = _number("<i", view, at, part, "key")
-        if not 0 <= key <= MAX_KEY:
-            where = f"{part}, byte {at:,}: key"
-            raise FormatError("bad bitmap key", kind="deletion-vector-keys", field=where, found=key)
-        yield ByteRange(at, 4, part, "key", str(key))
-        yield from (found := _bitmap(view, at + 4, key, part))
-        at = found[-1].stop
-    yield from _rest(at, len(view), part)
-
-
-def _native(view: memoryview, start: int, part: str, order: str) -> Iterator[ByteRange]:
-    """Lay out Delta's older form: count (i32), then length and bitmap of each; the key is the bitmap's ordinal."""
-    count = _number(f"{order}i", view, start, part, "bitmap count")
-    yield ByteRange(start, 4, part, "bitmap count", str(count))
-    at = start + 4
-    for key in range(count):
-        size = _number(f"{order}i", view, at, part, "bitmap length")
-        yield ByteRange(at, 4, part, "bitmap length", str(size))
-        yield from (found := _bitmap(view, at + 4, key, part))
-        at = found[-1].stop
-    yield from _rest(at, len(view), part)
-
-
-def _bitmap(view: memoryview, start: int, key: int, part: str) -> tuple[ByteRange, ...]:
-    """Lay out cookie, container count or run flags, descriptors, offsets and containers."""
-    try:
-        held = containers(view, start)
-    except FormatError as e:
-        where = f"{part}, bitmap at byte {start:,}: {e.field}"
-        raise FormatError(e.message, kind=e.kind, field=where, found=e.found, expected=e.expected) from e
-    cookie = _number("<I", view, start, part, "cookie")
-    has_runs = cookie & 0xFFFF == RUN_COOKIE
-    flags = (len(held) + 7) // 8 if has_runs else 4
-    fields = [("cookie", 4, f"{cookie & 0xFFFF}" + (f", {len(held)} containers" if has_runs else ""))]
-    if has_runs:
-        fields.append(("run flags", flags, f"{sum(c.kind == 'run' for c in held)} runs"))
-    else:
-        fields.append(("container count", flags, str(len(held))))
-    fields.append(("keys and cardinalities", 4 * len(held), _descriptors(held)))
-    out: list[ByteRange] = []
-    at = start
-    for field, length, value in fields:
+    def take(self, length: int, field: str, value: str = "", **positions: int) -> None:
+        """Take bytes with one meaning."""
         if length:
-            out.append(ByteRange(at, length, part, field, value))
-        at += length
-    first = held[0].offset if held else at
-    if first > at:
-        out.append(ByteRange(at, first - at, part, "offsets", f"{len(held)} containers"))
-    for c in held:
-        first = key << 32 | c.key << 16
-        out.append(ByteRange(c.offset, c.length, part, f"{c.kind} container", str(c.cardinality), first, c.cardinality))
-    return tuple(out)
+            self._ranges.append(ByteRange(self.at, length, self.part, field, value, **positions))
+        if len(self._ranges) > MOST_RANGES:
+            where = f"{self.part}, byte {self.at:,}: {field}"
+            raise UnsupportedError(
+                "too many parts to lay out", kind="size", field=where, found=f"more than {MOST_RANGES:,}"
+            )
+        self.at += length
 
+    def unused_to(self, offset: int, following: str) -> None:
+        """Take what nothing refers to before `following`. Raises FormatError if that begins in what was taken."""
+        if offset < self.at:
+            raise _overlap(following, offset, self.at)
+        self.take(offset - self.at, "unused")
 
-def _descriptors(held: Sequence[Container]) -> str:
-    some = ", ".join(f"{c.key}: {c.cardinality}" for c in held[:4])
-    return some + (f", ... ({len(held)} containers)" if len(held) > 4 else "")
+    def framed(self, start: int, length: int) -> None:
+        """Take length, magic, vector and CRC-32. Delta's older vector has another magic, in either byte order."""
+        if length < 16:
+            raise self.wrong(
+                "deletion vector too short", "deletion-vector-length", "length", length, ">= 16 bytes", start
+            )
+        crc = start + length - 4
+        said = int.from_bytes(self._view[start : start + 4])
+        self.take(4, "length", f"{said}" + ("" if said == length - 8 else f", but there are {length - 8}"))
+        magic = bytes(self._view[self.at : self.at + 4])
+        if magic not in (VECTOR_MAGIC, NATIVE_MAGIC, NATIVE_MAGIC[::-1]):
+            raise self.wrong("not a deletion vector", "deletion-vector-magic", "magic", magic.hex(), VECTOR_MAGIC.hex())
+        self.take(4, "magic", magic.hex(" "))
+        if magic == VECTOR_MAGIC:
+            self._vector(crc)
+        else:
+            self._native(crc, "<" if magic == NATIVE_MAGIC else ">")
+        self.unused_to(crc, f"{self.part}: crc")
+        stored, computed = int.from_bytes(self._view[crc : crc + 4]), zlib.crc32(self._view[start + 4 : crc])
+        verdict = "" if stored == computed else f", but the bytes give {computed:#010x}"
+        self.take(4, "crc", f"{stored:#010x}{verdict}")
 
+    def _vector(self, stop: int) -> None:
+        """Take the count of bitmaps, then key and bitmap of each."""
+        for _ in range(self._number("<q", "bitmap count", stop)):
+            start = self.at
+            key = self._number("<i", "key", stop)
+            if not 0 <= key <= MAX_KEY:
+                raise self.wrong("bad bitmap key", "deletion-vector-keys", "key", key, None, start)
+            self._bitmap(key, stop)
 
-def _number(form: str, view: memoryview, at: int, part: str, field: str) -> int:
-    try:
-        value: int = struct.unpack_from(form, view, at)[0]
-    except struct.error as e:
-        raise FormatError(
-            "truncated deletion vector",
-            kind="deletion-vector-length",
-            field=f"{part}, byte {at:,}: {field}",
-            found=f"{max(len(view) - at, 0)} bytes",
-            expected=f"{struct.calcsize(form)} bytes",
-        ) from e
-    return value
+    def _native(self, stop: int, order: str) -> None:
+        """Take Delta's older form: count (i32), then length and bitmap of each; the key is the bitmap's ordinal."""
+        for key in range(self._number(f"{order}i", "bitmap count", stop)):
+            self._number(f"{order}i", "bitmap length", stop)
+            self._bitmap(key, stop)
 
+    def _number(self, form: str, field: str, stop: int) -> int:
+        size, left = struct.calcsize(form), max(stop - self.at, 0)
+        if left < size:
+            kind = "deletion-vector-length"
+            raise self.wrong("truncated deletion vector", kind, field, f"{left} bytes", f"{size} bytes")
+        value: int = struct.unpack_from(form, self._view, self.at)[0]
+        self.take(size, field, str(value))
+        return value
 
-def _magic(start: int, part: str, magic: bytes) -> ByteRange:
-    return ByteRange(start, 4, part, "magic", magic.decode())
+    def _bitmap(self, key: int, stop: int) -> None:
+        """Take cookie, container count or run flags, descriptors, offsets and containers."""
+        try:
+            held = containers(self._view[:stop], self.at)
+        except FormatError as e:
+            where = f"{self.part}, bitmap at byte {self.at:,}: {e.field}"
+            raise FormatError(e.message, kind=e.kind, field=where, found=e.found, expected=e.expected) from e
+        cookie = struct.unpack_from("<I", self._view, self.at)[0]
+        count = f"{len(held)} containers"
+        if cookie & 0xFFFF == RUN_COOKIE:
+            self.take(4, "cookie", f"{RUN_COOKIE}, {count}")
+            self.take((len(held) + 7) // 8, "run flags", f"{sum(c.kind == 'run' for c in held)} runs")
+        else:
+            self.take(4, "cookie", f"{cookie & 0xFFFF}")
+            self.take(4, "container count", str(len(held)))
+        some = ", ".join(f"{c.key}: {c.cardinality}" for c in held[:4])
+        self.take(4 * len(held), "keys and cardinalities", some + (f", ... ({count})" if len(held) > 4 else ""))
+        if held:
+            self.take(max(held[0].offset - self.at, 0), "offsets", count)
+        for c in held:
+            if c.offset != self.at:
+                raise _overlap(f"{self.part}: {c.kind} container", c.offset, self.at)
+            positions = {"first_position": key << 32 | c.key << 16, "cardinality": c.cardinality}
+            self.take(c.length, f"{c.kind} container", str(c.cardinality), **positions)
 
-
-def _gap(start: int, stop: int) -> list[ByteRange]:
-    return list(_rest(start, stop, "file"))
-
-
-def _rest(start: int, stop: int, part: str) -> Iterator[ByteRange]:
-    if start < stop:
-        yield ByteRange(start, stop - start, part, "unused")
-
-
-def _covering(ranges: Sequence[ByteRange], size: int) -> tuple[ByteRange, ...]:
-    """Return the ranges. Raises FormatError if two overlap, as blobs of a hostile footer may."""
-    ranges = [r for r in ranges if r.length]
-    at = 0
-    for found in ranges:
-        if found.start != at:
-            raise _overlap(f"{found.part}: {found.field}", found.start, at)
-        at = found.stop
-    if at != size:
-        raise FormatError("parts do not fill the file", kind="byte-layout", found=at, expected=size)
-    return tuple(ranges)
+    def wrong(
+        self, message: str, kind: str, field: str, found: Any, expected: Any = None, at: int | None = None
+    ) -> FormatError:
+        """Return the error for a field that begins where the next bytes do, or at `at`."""
+        where = f"{self.part}, byte {self.at if at is None else at:,}: {field}"
+        return FormatError(message, kind=kind, field=where, found=found, expected=expected)
 
 
 def _overlap(field: str, found: int, expected: int) -> FormatError:

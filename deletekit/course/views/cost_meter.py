@@ -1,14 +1,12 @@
 """CostMeter: the same rows deleted in each mode, side by side: files and bytes written, and to be read afterwards."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deletekit.course.translations import Messages
-from deletekit.course.views.build import check, line, make_page, number
-from deletekit.course.views.page import Grid, Page
+from deletekit.course.views import page
+from deletekit.course.views.page import Page
 
 MOST_ROWS = 200_000
 _MANY = 10_000
@@ -38,6 +36,7 @@ class ModeCost:
     rows_left: int
 
 
+@page.view_page()
 def cost_meter(
     costs: Sequence[ModeCost],
     *,
@@ -58,42 +57,34 @@ def cost_meter(
     messages = Messages(lang)
     least = min(costs, key=lambda c: c.bytes_written)
     most = max(costs, key=lambda c: c.bytes_written)
+    sentence = messages(
+        "cost-sentence",
+        percent=percent,
+        rows=f"{rows:,}",
+        files=files,
+        least=least.mode,
+        least_bytes=_about(least.bytes_written),
+        most=most.mode,
+        most_bytes=_about(most.bytes_written),
+    )
     columns = ["mode", "v", *map(messages, ("files-written", "bytes-written", "files-read", "bytes-read"))]
     columns += map(messages, ("seconds-delete", "seconds-read") if times else ())
-    return make_page(
-        messages,
-        cost_meter,
-        messages(
-            "cost-sentence",
-            percent=percent,
-            rows=f"{rows:,}",
-            files=files,
-            least=least.mode,
-            least_bytes=_about(least.bytes_written),
-            most=most.mode,
-            most_bytes=_about(most.bytes_written),
-        ),
+    lines = (page.line(c.mode, *_cells(c, times=times)) for c in costs)
+    figure = {
+        "bars": [[c.mode, c.bytes_written, c.bytes_read] for c in costs],
+        "names": [messages("bytes-written"), messages("bytes-read")],
+        "texts": [[_about(c.bytes_written), _about(c.bytes_read)] for c in costs],
+    }
+    numbers = tuple(range(1, len(columns)))
+    return Page(
+        sentence=sentence,
         source="",
-        state={"rows": rows, "files": files, "percent": percent, "times": times},
-        blocks=[
-            Grid(
-                name="costs",
-                caption=messages("cost-caption"),
-                columns=tuple(columns),
-                lines=tuple(line(c.mode, *_cells(c, times=times)) for c in costs),
-                numbers=tuple(range(1, len(columns))),
-                figure={
-                    "bars": [[c.mode, c.bytes_written, c.bytes_read] for c in costs],
-                    "names": [messages("bytes-written"), messages("bytes-read")],
-                    "texts": [[_about(c.bytes_written), _about(c.bytes_read)] for c in costs],
-                },
-            )
-        ],
+        blocks=[page.grid("costs", messages("cost-caption"), columns, lines, numbers=numbers, figure=figure)],
         controls=[
-            number("rows", messages("rows"), rows, MOST_ROWS, 1),
-            number("files", messages("files"), files, 100, 1),
-            number("percent", messages("percent"), percent, 100, 1),
-            check("times", messages("times"), times),
+            page.number("rows", messages("rows"), rows, MOST_ROWS, 1),
+            page.number("files", messages("files"), files, 100, 1),
+            page.number("percent", messages("percent"), percent, 100, 1),
+            page.check("times", messages("times"), times),
         ],
     )
 

@@ -1,25 +1,23 @@
 """DeltaBridge: a Delta table's actions, the Iceberg entries they became, and the bytes of a vector in both, aligned."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
 from deletekit.course.translations import Messages
-from deletekit.course.views.build import (
-    MOST_OPTIONS,
-    error_facts,
-    error_sentence,
-    first_bytes,
-    line,
-    make_page,
-    number,
-    paging,
-    select,
-)
+from deletekit.course.views import page
 from deletekit.course.views.byte_layout import ByteRange
-from deletekit.course.views.delta_bytes import Part, Side, VectorPair, aligned, deletes_of, vector_pair
-from deletekit.course.views.delta_view import DeltaAction, DeltaVersion, DeltaView, Following
+from deletekit.course.views.delta_view import (
+    DeltaAction,
+    DeltaVersion,
+    DeltaView,
+    Following,
+    Part,
+    Side,
+    VectorPair,
+    aligned,
+    deletes_of,
+    vector_pair,
+)
 from deletekit.course.views.page import Block, Facts, Grid, Line, Mark, Page
 from deletekit.delta.paths import plain_path
 from deletekit.errors import DeletekitError, NotFoundError
@@ -31,6 +29,7 @@ _ENTRIES = 25
 _LONGEST_DETAIL = 1_000
 
 
+@page.view_page()
 def delta_bridge(
     source: DeltaView,
     *,
@@ -60,56 +59,35 @@ def delta_bridge(
     if name is not None and name not in shown.adds:
         raise NotFoundError("no such vector", kind="vector", field="vector", found=name, expected="V1, V2, ...")
     pair = vector_pair(source, shown, shown.adds[name]) if name is not None else None
-    problems = _problems(shown, pair)
-    state = {"version": version, "vector": name, "start": start, "entry_start": entry_start, "part_start": part_start}
-    return make_page(
-        messages,
-        delta_bridge,
-        _sentence(messages, shown, name, pair, problems),
+    # A damaged vector stops the sync, too: each problem is shown once.
+    following = [shown.following] if isinstance(shown.following, DeletekitError) else []
+    problems = list({str(e): e for e in (*following, *(pair.problems if pair else ()))}.values())
+    blocks: list[Block] = [page.error_facts(e, messages, shown.root, f"error-{i}") for i, e in enumerate(problems)]
+    blocks.append(_actions(messages, shown, start))
+    if isinstance(shown.following, Following):
+        blocks += [_entries(messages, shown, shown.following, entry_start), _counters(messages, shown, shown.following)]
+    if pair is not None and name is not None:
+        blocks.append(_vector(messages, name, pair))
+        if pair.delta.ranges or pair.iceberg.ranges:
+            blocks.append(_bytes(messages, name, pair, part_start))
+    return Page(
+        sentence=_sentence(messages, shown, name, pair, problems),
         source="path" if source.table is None else "path, table",
-        state=state,
-        chosen={"vector": name},
-        blocks=_blocks(messages, shown, name, pair, problems, state),
+        state={"vector": name},
+        blocks=blocks,
         controls=[
-            select("vector", messages("vector"), name, list(shown.adds)[:MOST_OPTIONS] or [None]),
-            number("version", messages("version"), shown.state.version, source.log.latest),
+            page.select("vector", messages("vector"), name, list(shown.adds)[: page.MOST_OPTIONS] or [None]),
+            page.number("version", messages("version"), shown.state.version, source.log.latest),
         ],
         error=bool(problems),
     )
-
-
-def _problems(shown: DeltaVersion, pair: VectorPair | None) -> list[DeletekitError]:
-    """Return what is wrong, each thing once: a damaged vector stops the sync, too."""
-    found = [shown.following] if isinstance(shown.following, DeletekitError) else []
-    known = {str(e) for e in found}
-    return found + [e for e in (pair.problems if pair else ()) if str(e) not in known]
-
-
-def _blocks(
-    messages: Messages,
-    shown: DeltaVersion,
-    name: str | None,
-    pair: VectorPair | None,
-    problems: list[DeletekitError],
-    state: dict[str, Any],
-) -> Iterator[Block]:
-    for i, problem in enumerate(problems):
-        yield error_facts(problem, messages, shown.root, f"error-{i}")
-    yield _actions(messages, shown, state["start"])
-    if isinstance(shown.following, Following):
-        yield _entries(messages, shown, shown.following, state["entry_start"])
-        yield _counters(messages, shown, shown.following)
-    if pair is not None and name is not None:
-        yield _vector(messages, name, pair)
-        if pair.delta.ranges or pair.iceberg.ranges:
-            yield _bytes(messages, name, pair, state["part_start"])
 
 
 def _sentence(
     messages: Messages, shown: DeltaVersion, name: str | None, pair: VectorPair | None, problems: list[DeletekitError]
 ) -> str:
     if problems:
-        return error_sentence(problems[0], messages, shown.root)
+        return page.error_sentence(problems[0], messages, shown.root)
     if pair is None:
         return messages("delta-summary", version=shown.state.version, actions=len(shown.actions))
     parts = aligned(pair)
@@ -119,62 +97,38 @@ def _sentence(
 
 
 def _actions(messages: Messages, shown: DeltaVersion, start: int) -> Grid:
-    first, stop, more = paging(messages, "start", start, len(shown.actions))
-    lines = tuple(_action(shown, number, a) for number, a in enumerate(shown.actions[first:stop], first))
-    return Grid(
-        name="actions",
-        caption=messages("delta-actions"),
-        columns=(
-            messages("version"),
-            messages("action"),
-            "path",
-            "deletionVector",
-            "storageType",
-            "offset",
-            "sizeInBytes",
-            "cardinality",
-            "numRecords",
-        ),
-        lines=lines,
-        numbers=(0, 5, 6, 7, 8),
-        **more,
-    )
+    first, stop, more = page.paging(messages, "start", start, len(shown.actions))
+    lines = (_action(shown, number, a) for number, a in enumerate(shown.actions[first:stop], first))
+    columns = [messages("version"), messages("action"), "path", "deletionVector", "storageType", "offset"]
+    columns += ["sizeInBytes", "cardinality", "numRecords"]
+    return page.grid("actions", messages("delta-actions"), columns, lines, numbers=(0, 5, 6, 7, 8), **more)
 
 
 def _action(shown: DeltaVersion, key: int, action: DeltaAction) -> Line:
     mark: Mark = "live" if action.live else "removed" if action.action == "remove" else ""
     if not action.path:
         detail = brief(action.detail or "-", _LONGEST_DETAIL)
-        return line(key, action.version, action.action, detail, *(None,) * 6, mark=mark)
+        return page.line(key, action.version, action.action, detail, *(None,) * 6, mark=mark)
     descriptor = action.add.deletion_vector if action.add is not None else None
     facts: tuple[object, ...] = (None,) * 4
     if descriptor is not None:
         facts = (descriptor.storage_type, descriptor.offset, descriptor.size_in_bytes, descriptor.cardinality)
     name, vector = shown.file(action.path), shown.vector(action.path, action.vector_id)
     records = action.add.num_records if action.add is not None else None
-    return line(key, action.version, action.action, name, vector, *facts, records, mark=mark)
+    return page.line(key, action.version, action.action, name, vector, *facts, records, mark=mark)
 
 
 def _entries(messages: Messages, shown: DeltaVersion, following: Following, start: int) -> Grid:
-    columns = (
-        messages("file"),
-        "content",
-        "file_format",
-        "referenced_data_file",
-        "content_offset",
-        "content_size_in_bytes",
-        "record_count",
-        "sequence_number",
-    )
+    columns = [messages("file"), "content", "file_format", "referenced_data_file", "content_offset"]
+    columns += ["content_size_in_bytes", "record_count", "sequence_number"]
     lines: list[Line] = []
     more: dict[str, Any] = {}
     if following.snapshot is not None:
         live = following.view.live(following.snapshot, ManifestContent.DATA)
-        first, stop, more = paging(messages, "entry_start", start, len(live), _ENTRIES)
+        first, stop, more = page.paging(messages, "entry_start", start, len(live), _ENTRIES)
         for entry in live[first:stop]:
             lines += _entry(shown, following, entry)
-    caption = messages("delta-entries")
-    return Grid(name="entries", caption=caption, columns=columns, lines=tuple(lines), numbers=(4, 5, 6, 7), **more)
+    return page.grid("entries", messages("delta-entries"), columns, lines, numbers=(4, 5, 6, 7), **more)
 
 
 def _entry(shown: DeltaVersion, following: Following, entry: ManifestEntry) -> Iterator[Line]:
@@ -185,12 +139,12 @@ def _entry(shown: DeltaVersion, following: Following, entry: ManifestEntry) -> I
     records = add.num_records if add is not None else None
     wrong = add is None or (records is not None and records != file.record_count)
     cells = (name, "0 DATA", file.file_format, None, None, None, file.record_count, entry.sequence_number or 0)
-    yield line(name, *cells, mark="wrong" if wrong else "live")
+    yield page.line(name, *cells, mark="wrong" if wrong else "live")
     vector = shown.vector(add.path, add.vector_id) if add is not None else "-"
     deletes = deletes_of(following, entry)
     for i, delete in enumerate(deletes):
         own = vector if len(deletes) == 1 and add is not None and delete.record_count == add.deleted else "?"
-        yield line(
+        yield page.line(
             f"{name}:{i}",
             *(own, f"{int(delete.content)} {delete.content.name}", delete.file_format, name),
             *(delete.content_offset, delete.content_size_in_bytes, delete.record_count, None),
@@ -201,21 +155,22 @@ def _entry(shown: DeltaVersion, following: Following, entry: ManifestEntry) -> I
 def _counters(messages: Messages, shown: DeltaVersion, following: Following) -> Grid:
     """Compare the totals of both sides, counted on each side."""
     adds = list(shown.state.files.values())
-    records = [add.num_records for add in adds]
-    known = [r for r in records if r is not None]
+    known = [add.num_records for add in adds if add.num_records is not None]
     deleted = [add.deleted for add in adds if add.deleted]
-    delta = (len(adds), sum(known) if len(known) == len(adds) else None, len(deleted), sum(deleted))
-    data, deletes = (_count(following, content) for content in (ManifestContent.DATA, ManifestContent.DELETES))
-    names = ("counter-data-files", "counter-rows", "counter-deletes", "counter-deleted-rows")
+    files, rows = _count(following, ManifestContent.DATA)
+    deletes, deleted_rows = _count(following, ManifestContent.DELETES)
     lines = []
-    for name, left, right in zip(names, delta, (*data, *deletes), strict=True):
+    for name, left, right in (
+        ("counter-data-files", len(adds), files),
+        ("counter-rows", sum(known) if len(known) == len(adds) else None, rows),
+        ("counter-deletes", len(deleted), deletes),
+        ("counter-deleted-rows", sum(deleted), deleted_rows),
+    ):
         same = left is None or left == right
-        shown_left = None if left is None else f"{left:,}"
-        cells = (messages(name), shown_left, f"{right:,}", messages(_verdict(same)))
-        lines.append(line(name, *cells, mark="" if same else "wrong"))
+        cells = (messages(name), None if left is None else f"{left:,}", f"{right:,}", messages(_verdict(same)))
+        lines.append(page.line(name, *cells, mark="" if same else "wrong"))
     columns = (messages("counter"), "Delta", "Iceberg", messages("verdict"))
-    caption = messages("delta-counters")
-    return Grid(name="counters", caption=caption, columns=columns, lines=tuple(lines), numbers=(1, 2))
+    return page.grid("counters", messages("delta-counters"), columns, lines, numbers=(1, 2))
 
 
 def _count(following: Following, content: ManifestContent) -> tuple[int, int]:
@@ -240,33 +195,26 @@ def _vector(messages: Messages, name: str, pair: VectorPair) -> Facts:
 
 def _bytes(messages: Messages, name: str, pair: VectorPair, start: int) -> Grid:
     parts = aligned(pair)
-    first, stop, more = paging(messages, "part_start", start, len(parts))
+    first, stop, more = page.paging(messages, "part_start", start, len(parts))
     lines = []
     for key, part in enumerate(parts[first:stop], first):
         same = _is_same(pair, part)
-        both = part.delta is not None and part.iceberg is not None
-        verdict = messages(_verdict(same if both else None))
+        verdict = messages(_verdict(same if part.delta and part.iceberg else None))
         damaged = part.delta is not None and part.delta.is_wrong
         wrong = damaged or (bool(pair.iceberg.ranges) and not same)
         places = (*_place(pair.delta, part.delta), *_place(pair.iceberg, part.iceberg))
-        lines.append(line(key, part.field, *places, verdict, mark="wrong" if wrong else ""))
+        lines.append(page.line(key, part.field, *places, verdict, mark="wrong" if wrong else ""))
     offset, length = messages("offset"), messages("length")
-    columns = (messages("field"), f"Delta: {offset}", length, "hex", f"Iceberg: {offset}", length, "hex")
-    return Grid(
-        name="bytes",
-        caption=messages("delta-bytes", vector=name),
-        columns=(*columns, messages("verdict")),
-        lines=tuple(lines),
-        numbers=(1, 2, 4, 5),
-        **more,
-    )
+    columns = [messages("field"), f"Delta: {offset}", length, "hex", f"Iceberg: {offset}", length, "hex"]
+    columns.append(messages("verdict"))
+    return page.grid("bytes", messages("delta-bytes", vector=name), columns, lines, numbers=(1, 2, 4, 5), **more)
 
 
 def _place(side: Side, found: ByteRange | None) -> tuple[str | None, str | None, str | None]:
     """Return where the part is in its file, its length, and its first bytes."""
     if found is None:
         return None, None, None
-    return f"{side.offset + found.start:,}", f"{found.length:,}", first_bytes(side.data, found.start, found.length)
+    return f"{side.offset + found.start:,}", f"{found.length:,}", page.first_bytes(side.data, found.start, found.length)
 
 
 def _is_same(pair: VectorPair, part: Part) -> bool:

@@ -1,7 +1,5 @@
 """The views of one table together, as one HTML document."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,8 +7,7 @@ import pyarrow as pa
 
 from deletekit.course.translations import Messages
 from deletekit.course.views.bitmap_bytes import bitmap_bytes
-from deletekit.course.views.build import error_page, view_name
-from deletekit.course.views.page import Page
+from deletekit.course.views.page import Page, error_page, view_name
 from deletekit.course.views.page_html import document_html
 from deletekit.course.views.row_fate import row_fate
 from deletekit.course.views.sequence_timeline import sequence_timeline
@@ -45,4 +42,4 @@ def explore_pages(table: Any, *, snapshot: str | None = None, lang: str | None =
 def explore_html(view: TableView, messages: Messages, pages: Sequence[Page]) -> str:
     """Return the pages as one HTML document that loads nothing."""
     title = messages("title-explore", table=view.name)
-    return document_html(title, messages.lang, messages("contents"), [(page.view, page) for page in pages])
+    return document_html(title, messages.lang, messages("contents"), pages)

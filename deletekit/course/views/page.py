@@ -1,13 +1,28 @@
 """A page: what a view shows, as blocks. Text, HTML and the widgets' data are made of it, so they cannot disagree.
 
-A page has values only, and every value is a text.
+A page has values only, and every value is a text. Below are the builders that all views use.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from functools import wraps
+from inspect import signature
+from typing import Any, Literal, ParamSpec
+
+from deletekit.course.translations import Messages
+from deletekit.errors import DeletekitError
+from deletekit.safe_text import brief, literal, plain
+
+PAGE_LINES = 50
+"""Lines of a grid that are sent at once."""
+MOST_OPTIONS = 200
+"""Choices that a select control offers."""
+
+_LONGEST = 400
+_HEX_BYTES = 12
+_WORDS = ("more-lines", "previous", "next", "code", "copy", "copied", "loading", "error-title", "state")
+
+P = ParamSpec("P")
 
 Mark = Literal["", "live", "hidden", "added", "removed", "wrong", "unused"]
 """How a line is drawn. Its cells say what it means too, because not everybody sees colours."""
@@ -38,11 +53,11 @@ class Grid:
 
     name: str
     caption: str
-    columns: tuple[str, ...]
-    lines: tuple[Line, ...]
+    columns: Sequence[str]
+    lines: Sequence[Line]
     select: str = ""
     selected: str | int | None = None
-    numbers: tuple[int, ...] = ()
+    numbers: Sequence[int] = ()
     shown: str = ""
     page: str = ""
     previous: int | None = None
@@ -71,7 +86,7 @@ class Tree:
 
     name: str
     caption: str
-    nodes: tuple[Node, ...]
+    nodes: Sequence[Node]
     select: str
     selected: str
     expand: str
@@ -149,24 +164,26 @@ class Control:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What a view returns.
+    """What a view returns. A view function says what is special about its page, and `view_page` adds the rest.
 
     Attributes
     ----------
     view: the view's name, as `RowFate`.
     sentence: what is selected and what that means, in one sentence; screen readers read it aloud.
+    source: what stands first in `code`: `table`, `path`, or nothing.
     code: the line of Python that makes this page again.
     state: the traits that the view chose a value for.
     words: what a widget's own buttons are called.
     """
 
-    view: str
-    title: str
+    view: str = ""
+    title: str = ""
     sentence: str
-    lang: str
+    lang: str = ""
+    source: str = "table"
     code: str = ""
-    blocks: tuple[Block, ...] = ()
-    controls: tuple[Control, ...] = ()
+    blocks: Sequence[Block] = ()
+    controls: Sequence[Control] = ()
     error: bool = False
     state: Mapping[str, Any] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
@@ -179,22 +196,137 @@ class Page:
         """Return the page as the widgets' JavaScript reads it."""
         raw = asdict(replace(self, blocks=(), state={}))
         raw["blocks"] = [{"type": type(b).__name__.lower(), **asdict(b)} for b in self.blocks]
-        del raw["state"]
+        del raw["state"], raw["source"]
         return raw
 
-    def facts(self) -> list[str]:
-        """Return every text of the page, without the controls."""
-        found = [self.title, self.sentence, self.code]
-        for block in self.blocks:
-            found += [block.caption, *_texts(block)]
-        return [text for text in found if text]
+
+# --- builders ---------------------------------------------------------------------------------------------------------
 
 
-def _texts(block: Block) -> Sequence[str]:
-    if isinstance(block, Grid):
-        return [*block.columns, *(c for line in block.lines for c in line.cells), block.shown]
-    if isinstance(block, Tree):
-        return [text for n in block.nodes for text in (n.label, n.value)]
-    if isinstance(block, Facts):
-        return [text for item in block.items for text in item]
-    return [block.legend, *(text for first, signs in block.lines() for text in (f"{first:,}", signs))]
+def view_page(ignored: Mapping[str, str] | None = None) -> Callable[[Callable[P, Page]], Callable[P, Page]]:
+    """Complete the page of a view function by what its name and its keyword arguments tell.
+
+    Parameters
+    ----------
+    ignored: arguments that another one, if it is given, makes meaningless: `{"start": "row"}`.
+    """
+
+    def decorate(view: Callable[P, Page]) -> Callable[P, Page]:
+        defaults = {p.name: p.default for p in signature(view).parameters.values() if p.kind == p.KEYWORD_ONLY}
+
+        @wraps(view)
+        def complete(*sources: P.args, **arguments: P.kwargs) -> Page:
+            messages = Messages(arguments.get("lang"))  # type: ignore[arg-type]  # every view has this argument
+            made = view(*sources, **arguments)
+            state = {**defaults, **arguments, **made.state, "lang": defaults["lang"]}
+            for name, other in (ignored or {}).items():
+                state[name] = state[name] if state[other] is None else defaults[name]
+            state = {name: tuple(value) if isinstance(value, list) else value for name, value in state.items()}
+            given = [f"{name}={value!r}" for name, value in state.items() if value != defaults[name]]
+            words = ", ".join([made.source, *given] if made.source else given)
+            name = view_name(view)
+            return replace(_titled(made, name, messages), code=f"dk.widgets.{name}({words})")
+
+        return complete
+
+    return decorate
+
+
+def view_name(view: Callable[..., Page]) -> str:
+    """Return the name of a view function's widget: `RowFate` for `row_fate`."""
+    return "".join(word.capitalize() for word in view.__name__.split("_"))
+
+
+def _titled(page: Page, name: str, messages: Messages) -> Page:
+    words = messages.raw(*_WORDS)
+    return replace(page, view=name, title=messages("title-" + name), lang=messages.lang, words=words)
+
+
+def grid(name: str, caption: str, columns: Iterable[str], lines: Iterable[Line], **more: Any) -> Grid:
+    """Make a table; `more` are the other fields of a `Grid`."""
+    return Grid(name=name, caption=caption, columns=tuple(columns), lines=tuple(lines), **more)
+
+
+def line(key: str | int, *cells: object, mark: Mark = "") -> Line:
+    """Make a line of a grid; a cell that is None is shown as `-`."""
+    return Line(key=key, cells=tuple("-" if cell is None else str(cell) for cell in cells), mark=mark)
+
+
+def check(trait: str, label: str, value: bool) -> Control:  # it is the control's value
+    """Make a control that switches a trait on and off."""
+    return Control(kind="check", trait=trait, label=label, value=value)
+
+
+def number(trait: str, label: str, value: int | None, maximum: int, minimum: int = 0) -> Control:
+    """Make a control for a number."""
+    return Control(kind="number", trait=trait, label=label, value=value, minimum=minimum, maximum=maximum)
+
+
+def button(trait: str, label: str, value: Any, *, disabled: bool = False) -> Control:
+    """Make a control that sets a trait to a value."""
+    return Control(kind="button", trait=trait, label=label, value=value, disabled=disabled)
+
+
+def select(trait: str, label: str, value: Any, values: Iterable[Any], labels: Iterable[str] | None = None) -> Control:
+    """Make a control that chooses one of some values; None is shown as `-`, others as they are or by their labels."""
+    values = list(values)
+    shown = ["-" if v is None else str(v) for v in values] if labels is None else labels
+    return Control(kind="select", trait=trait, label=label, value=value, options=tuple(zip(values, shown, strict=True)))
+
+
+def paging(
+    messages: Messages, trait: str, start: int, total: int, size: int = PAGE_LINES
+) -> tuple[int, int, dict[str, Any]]:
+    """Return the first line to show, the one after the last, and a grid's arguments for the other lines."""
+    first = min(max(start, 0), max(total - 1, 0)) // size * size
+    stop = min(first + size, total)
+    if stop - first == total:
+        return first, stop, {}
+    shown = messages("page-shown", first=f"{first + 1:,}", last=f"{stop:,}", total=f"{total:,}")
+    beside = {"previous": first - size if first else None, "next": stop if stop < total else None}
+    return first, stop, {"shown": shown, "page": trait, **beside}
+
+
+def without_columns(messages: Messages, more: dict[str, Any], left_out: int) -> dict[str, Any]:
+    """Add to what `paging` returned how many columns are not shown."""
+    if left_out <= 0:
+        return more
+    said = messages("columns-left-out", count=f"{left_out:,}")
+    return {**more, "shown": f"{more['shown']} {said}" if more else said}
+
+
+def first_bytes(data: bytes, start: int, length: int) -> str:
+    """Return the first bytes of a range in hexadecimal digits."""
+    some = data[start : start + min(length, _HEX_BYTES)].hex(" ")
+    return some + (" …" if length > _HEX_BYTES else "")
+
+
+def error_page(name: str, error: Exception, messages: Messages, location: str = "") -> Page:
+    """Make the page shown instead of one that failed: what is wrong, in which file and field.
+
+    Parameters
+    ----------
+    name: the view's name, as `RowFate`.
+    location: the table's; it is left out of file names, because it differs from machine to machine.
+    """
+    said, facts = error_sentence(error, messages, location), error_facts(error, messages, location)
+    return _titled(Page(sentence=said, blocks=[facts], error=True), name, messages)
+
+
+def error_sentence(error: Exception, messages: Messages, location: str = "") -> str:
+    """Say what is wrong, without the values."""
+    message = error.message if isinstance(error, DeletekitError) else f"{type(error).__name__}: {error}"
+    return messages("error", message=_shown(message, location))
+
+
+def error_facts(error: Exception, messages: Messages, location: str = "", name: str = "error") -> Facts:
+    """Say what is wrong, in which file and field, what was found and what was expected."""
+    attributes = ("kind", "file", "field", "found", "expected") if isinstance(error, DeletekitError) else ()
+    values = ((attribute, getattr(error, attribute)) for attribute in attributes)
+    items = tuple((attribute, _shown(value, location)) for attribute, value in values if value is not None)
+    return Facts(name=name, caption=messages("error-title"), items=items, mark="wrong")
+
+
+def _shown(value: Any, location: str) -> str:
+    text = plain(value) if isinstance(value, str) else literal(value)
+    return brief(text.replace(location.rstrip("/") + "/", "") if location else text, _LONGEST)

@@ -3,8 +3,6 @@
 Every text goes through `_t`: what a table holds must never become markup.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from html import escape
 
@@ -36,21 +34,26 @@ def page_html(page: Page) -> str:
     return "\n".join(_section(page, "h3"))
 
 
-def document_html(title: str, lang: str, contents: str, pages: Sequence[tuple[str, Page]]) -> str:
-    """Return a document of several pages, each with its id. It loads nothing.
+def document_html(title: str, lang: str, contents: str, pages: Sequence[Page]) -> str:
+    """Return a document of several pages, whose ids are the names of their views. It loads nothing.
 
     Parameters
     ----------
     contents: the title of the list of the pages.
     """
-    items = "".join(f'<li><a href="#{_t(anchor)}">{_t(page.title)}</a></li>' for anchor, page in pages)
-    body = "\n".join("\n".join(_section(page, "h2", anchor)) for anchor, page in pages)
+    items = "".join(f'<li><a href="#{_t(page.view)}">{_t(page.title)}</a></li>' for page in pages)
+    body = "\n".join("\n".join(_section(page, "h2", page.view)) for page in pages)
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{_t(_POLICY)}">\n'
+    nav = f'<nav aria-label="{_t(contents)}"><ul>{items}</ul></nav>'
+    return html_file(lang, title, _STYLE, f"<main>\n<h1>{_t(title)}</h1>\n{nav}\n{body}\n</main>", policy)
+
+
+def html_file(lang: str, title: str, style: str, body: str, policy: str = "") -> str:
+    """Return an HTML file; `style`, `body` and `policy` are markup."""
     return (
-        f'<!DOCTYPE html>\n<html lang="{_t(lang)}">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_t(_POLICY)}">\n'
+        f'<!DOCTYPE html>\n<html lang="{_t(lang)}">\n<head>\n<meta charset="utf-8">\n{policy}'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{_t(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{_t(title)}</h1>\n"
-        f'<nav aria-label="{_t(contents)}"><ul>{items}</ul></nav>\n{body}\n</main>\n</body>\n</html>\n'
+        f"<title>{_t(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
     )
 
 
@@ -85,12 +88,11 @@ def _grid(grid: Grid) -> Iterator[str]:
     yield f'<div class="wide"><table><caption>{_t(grid.caption)}</caption><thead><tr>{head}</tr></thead><tbody>'
     for line in grid.lines:
         chosen = ' aria-current="true"' if grid.select and line.key == grid.selected else ""
-        cells = [
-            f'<td class="number">{_t(c)}</td>' if i in grid.numbers else f"<td>{_t(c)}</td>"
-            for i, c in enumerate(line.cells)
-        ]
-        first = f'<th scope="row">{_t(line.cells[0])}</th>'
-        yield f"<tr{chosen}>{first}{''.join(cells[1:])}</tr>"
+        first, *rest = map(_t, line.cells)
+        cells = (
+            f'<td class="number">{c}</td>' if i in grid.numbers else f"<td>{c}</td>" for i, c in enumerate(rest, 1)
+        )
+        yield f'<tr{chosen}><th scope="row">{first}</th>{"".join(cells)}</tr>'
     yield "</tbody></table></div>"
     if grid.shown:
         yield f"<p>{_t(grid.shown)}</p>"

@@ -1,7 +1,5 @@
 """A page as text for a terminal, and its first lines for a notebook's output."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from rich.cells import cell_len

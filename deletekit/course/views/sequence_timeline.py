@@ -3,17 +3,15 @@
 `DeleteFileIndex` decides what applies, also for a delete that was moved to another sequence number to see what changes.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from deletekit.course.aliases import alias_number
 from deletekit.course.translations import Messages
-from deletekit.course.views.build import MOST_OPTIONS, line, make_page, number, paging, select
-from deletekit.course.views.page import Block, Control, Grid, Page
-from deletekit.course.views.short_names import alias_number
-from deletekit.course.views.table_view import TableView, as_table_view, delete_of
+from deletekit.course.views import page
+from deletekit.course.views.page import Grid, Page
+from deletekit.course.views.table_view import LiveEntries, TableView, as_table_view, delete_of
 from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.errors import FormatError, InvalidInputError
 from deletekit.formats.content_file import ManifestEntry
@@ -25,6 +23,7 @@ PAGE_FILES = 40
 MOST_DELETES = 2_000
 
 
+@page.view_page()
 def sequence_timeline(
     table: Any,
     *,
@@ -51,55 +50,52 @@ def sequence_timeline(
     at = view.snapshot(snapshot)
     if moved_to is not None and moved_to < 0:
         raise InvalidInputError("negative sequence number", kind="sequence", field="moved_to", found=moved_to)
-    state = {"snapshot": snapshot, "data_file": data_file, "start": start, "moved": moved, "moved_to": moved_to}
     if at is None:
-        return make_page(messages, sequence_timeline, messages("no-rows", table=view.name), state=state)
+        return Page(sentence=messages("no-rows", table=view.name))
     if data_file is not None:
         view.data_file(at, data_file)
-    timeline = _Timeline(view, at, moved, moved_to)
-    blocks, applying = timeline.blocks(messages, data_file, start)
-    return make_page(
-        messages,
-        sequence_timeline,
-        timeline.sentence(messages, data_file, applying),
-        state=state,
-        blocks=blocks,
-        controls=timeline.controls(messages, moved, moved_to),
+    timeline = _Timeline(view, at, messages, moved, moved_to)
+    grids, applying = timeline.grids(data_file, start)
+    return Page(
+        sentence=timeline.sentence(data_file, applying),
+        blocks=grids,
+        controls=[
+            page.select("moved", messages("timeline-move"), moved, [None, *timeline.names()]),
+            page.number("moved_to", messages("timeline-to"), moved_to, view.metadata.last_sequence_number + 1),
+        ],
     )
 
 
 class _Timeline:
     """The files of one snapshot, one delete perhaps moved."""
 
-    def __init__(self, view: TableView, snapshot: Snapshot, moved: str | None, moved_to: int | None) -> None:
-        self._view = view
+    def __init__(
+        self, view: TableView, snapshot: Snapshot, messages: Messages, moved: str | None, moved_to: int | None
+    ) -> None:
+        self._say, self._aliases = messages, view.aliases
         self._data = view.live(snapshot, ManifestContent.DATA)
-        deletes = view.live(snapshot, ManifestContent.DELETES)
-        self._left_out = max(len(deletes) - MOST_DELETES, 0)
         self._moved = moved if moved_to is not None else None
         if moved is not None:
             view.delete_file(snapshot, moved)
+        deletes: LiveEntries | list[ManifestEntry] = view.live(snapshot, ManifestContent.DELETES)
         if self._moved is None:
-            self._deletes = deletes[:MOST_DELETES]
             self._index = view.index(snapshot)
         else:
-            every = [self._at(e, moved_to) for e in deletes]
-            self._deletes = every[:MOST_DELETES]
-            self._index = _index_of(view, every)
+            deletes = [replace(e, sequence_number=moved_to) if view.aliases.of(e) == moved else e for e in deletes]
+            self._index = _index_of(view, deletes)
+        self._deletes = deletes[:MOST_DELETES]
+        self._left_out = len(deletes) - len(self._deletes)
 
-    def _at(self, entry: ManifestEntry, moved_to: int | None) -> ManifestEntry:
-        return replace(entry, sequence_number=moved_to) if self._view.aliases.file(entry) == self._moved else entry
-
-    def blocks(self, messages: Messages, selected: str | None, start: int) -> tuple[list[Block], dict[str, str]]:
+    def grids(self, selected: str | None, start: int) -> tuple[list[Grid], dict[str, str]]:
         """Return the grids of data files and of deletes, and what applies to each data file shown."""
         if selected is not None and not start:
             start = max(alias_number(selected) - 1, 0)
-        first, stop, more = paging(messages, "start", start, len(self._data), PAGE_FILES)
-        name = self._view.aliases.file
+        first, stop, more = page.paging(self._say, "start", start, len(self._data), PAGE_FILES)
+        name, say = self._aliases.of, self._say
         if len(self._data) <= MOST_DELETES:
-            entries = sorted(self._data, key=self._view.aliases.order)[first:stop]
+            entries = sorted(self._data, key=self._aliases.order)[first:stop]
         else:
-            entries = sorted(self._data[first:stop], key=self._view.aliases.order)
+            entries = sorted(self._data[first:stop], key=self._aliases.order)
         applying = {name(e): self._applying(e) for e in entries}
         arrows = [[delete, data] for data, text in applying.items() for delete in text.split(" ")]
         used = {delete for delete, _ in arrows}
@@ -107,63 +103,50 @@ class _Timeline:
         deletes = deletes[:PAGE_FILES]
         rows = [(e, "data") for e in entries] + [(e, delete_of(e).kind) for e in deletes]
         shown = {name(e) for e in deletes}
-        data_grid = Grid(
-            name="files",
-            caption=messages("timeline-files"),
-            columns=(messages("file"), "sequence_number", messages("timeline-applying")),
-            lines=tuple(line(name(e), name(e), e.sequence_number or 0, applying[name(e)] or None) for e in entries),
-            select="data_file",
-            selected=selected,
-            numbers=(1,),
-            figure={
-                "points": [{"name": name(e), "at": e.sequence_number or 0, "row": row} for e, row in rows],
-                "arrows": [arrow for arrow in arrows if arrow[0] in shown],
-            },
-            **more,
-        )
+        figure = {
+            "points": [{"name": name(e), "at": e.sequence_number or 0, "row": row} for e, row in rows],
+            "arrows": [arrow for arrow in arrows if arrow[0] in shown],
+        }
+        columns = (say("file"), "sequence_number", say("timeline-applying"))
+        lines = (page.line(name(e), name(e), e.sequence_number or 0, applying[name(e)] or None) for e in entries)
+        more |= {"select": "data_file", "selected": selected, "numbers": (1,), "figure": figure}
+        files = page.grid("files", say("timeline-files"), columns, lines, **more)
+        columns = (say("delete"), say("kind"), "sequence_number")
+        lines = (page.line(name(e), name(e), say("kind-" + delete_of(e).kind), self._number(e)) for e in deletes)
         left = len(self._deletes) + self._left_out - len(deletes)
-        delete_grid = Grid(
-            name="deletes",
-            caption=messages("timeline-deletes"),
-            columns=(messages("delete"), messages("kind"), "sequence_number"),
-            lines=tuple(
-                line(name(e), name(e), messages("kind-" + delete_of(e).kind), self._number(e)) for e in deletes
-            ),
-            numbers=(2,),
-            shown=messages("timeline-more", count=f"{left:,}") if left else "",
-        )
-        return [data_grid, delete_grid], applying
+        left_out = say("timeline-more", count=f"{left:,}") if left else ""
+        moved = page.grid("deletes", say("timeline-deletes"), columns, lines, numbers=(2,), shown=left_out)
+        return [files, moved], applying
 
-    def controls(self, messages: Messages, moved: str | None, moved_to: int | None) -> Iterator[Control]:
-        aliases = self._view.aliases
-        names = [aliases.file(e) for e in sorted(self._deletes, key=aliases.order)][:MOST_OPTIONS]
-        yield select("moved", messages("timeline-move"), moved, [None, *names])
-        yield number("moved_to", messages("timeline-to"), moved_to, self._view.metadata.last_sequence_number + 1)
+    def names(self) -> list[str]:
+        """Return the names of the deletes that can be moved."""
+        return [self._aliases.of(e) for e in sorted(self._deletes, key=self._aliases.order)][: page.MOST_OPTIONS]
 
-    def sentence(self, messages: Messages, selected: str | None, applying: dict[str, str]) -> str:
+    def sentence(self, selected: str | None, applying: dict[str, str]) -> str:
+        say = self._say
         if selected in applying:
             key = "timeline-one" if applying[selected] else "timeline-none"
-            text = messages(key, file=selected, deletes=applying[selected])
+            text = say(key, file=selected, deletes=applying[selected])
         else:
             count = f"{len(self._deletes) + self._left_out:,}"
-            text = messages("timeline-summary", files=f"{len(self._data):,}", deletes=count)
-        return text if self._moved is None else f"{messages('timeline-moved', delete=self._moved)} {text}"
+            text = say("timeline-summary", files=f"{len(self._data):,}", deletes=count)
+        return text if self._moved is None else f"{say('timeline-moved', delete=self._moved)} {text}"
 
     def _applying(self, entry: ManifestEntry) -> str:
         try:
-            return " ".join(map(self._view.aliases.file, self._sorted(self._index.for_data_file(entry))))
+            return " ".join(map(self._aliases.of, self._sorted(self._index.for_data_file(entry))))
         except FormatError as e:  # a vector was moved to before its data file
             return e.message
 
     def _sorted(self, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-        return sorted(entries, key=lambda e: (e.sequence_number or 0, self._view.aliases.order(e)))
+        return sorted(entries, key=lambda e: (e.sequence_number or 0, self._aliases.order(e)))
 
     def _number(self, entry: ManifestEntry) -> str:
-        mark = " *" if self._view.aliases.file(entry) == self._moved else ""
+        mark = " *" if self._aliases.of(entry) == self._moved else ""
         return f"{entry.sequence_number or 0}{mark}"
 
 
-def _index_of(view: TableView, entries: list[ManifestEntry]) -> DeleteFileIndex:
+def _index_of(view: TableView, entries: Iterable[ManifestEntry]) -> DeleteFileIndex:
     metadata = view.metadata
     by_spec: dict[int, list[ManifestEntry]] = {}
     for entry in entries:

@@ -3,15 +3,13 @@
 Rows are compared by value, as many times as they occur. A row that was only rewritten has not changed.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 
 import numpy as np
 
 from deletekit.course.translations import Messages
-from deletekit.course.views.build import MOST_OPTIONS, line, make_page, paging, select, without_columns
+from deletekit.course.views import page
 from deletekit.course.views.page import Grid, Mark, Page
 from deletekit.course.views.table_view import TableView, as_table_view, kind_of
 from deletekit.deletes.read import ReadRequest, read_task
@@ -32,6 +30,7 @@ Files = dict[tuple[Any, ...], ManifestEntry]
 Row = tuple[str, ...]
 
 
+@page.view_page()
 def snapshot_diff(
     table: Any,
     *,
@@ -55,35 +54,27 @@ def snapshot_diff(
     messages = Messages(lang)
     new = view.snapshot(after)
     old = view.snapshot(before) if before else _parent(view, new)
-    names = [view.aliases.snapshot(s.snapshot_id) for s in view.aliases.snapshots[-MOST_OPTIONS:]]
-    state = {"before": before, "after": after, "start": start, "row_start": row_start}
-    blocks: list[Grid] = []
-    sentence = messages("diff-nothing", table=view.name)
-    if new is not None:
-        change = _Change(view, old, new)
-        came, went, compared = change.rows()
-        sentence = messages(
-            "diff-sentence",
-            before=_name(view, old),
-            after=_name(view, new),
-            added=len(change.added),
-            removed=len(change.removed),
-            rows_in=f"{came.total():,}" if compared else "?",
-            rows_out=f"{went.total():,}" if compared else "?",
-        )
-        blocks = [
-            _files(messages, view, change, start),
-            _rows(messages, view, came, went, row_start, compared=compared),
-            _counters(messages, view, new),
-        ]
-    return make_page(
-        messages,
-        snapshot_diff,
-        sentence,
-        state=state,
-        blocks=blocks,
-        controls=[select(t, messages(t), state[t], [None, *names]) for t in ("before", "after")],
+    names = [None, *(view.aliases.snapshot_name(s.snapshot_id) for s in view.aliases.snapshots[-page.MOST_OPTIONS :])]
+    controls = [page.select(t, messages(t), chosen, names) for t, chosen in (("before", before), ("after", after))]
+    if new is None:
+        return Page(sentence=messages("diff-nothing", table=view.name), controls=controls)
+    change = _Change(view, old, new)
+    came, went, compared = change.rows()
+    sentence = messages(
+        "diff-sentence",
+        before=_name(view, old),
+        after=_name(view, new),
+        added=len(change.added),
+        removed=len(change.removed),
+        rows_in=f"{came.total():,}" if compared else "?",
+        rows_out=f"{went.total():,}" if compared else "?",
     )
+    blocks = [
+        _files(messages, view, change, start),
+        _rows(messages, view, came, went, row_start, compared=compared),
+        _counters(messages, view, new),
+    ]
+    return Page(sentence=sentence, blocks=blocks, controls=controls)
 
 
 class _Change:
@@ -96,9 +87,7 @@ class _Change:
         order = view.aliases.order
         self.added = sorted((e for i, e in after.items() if i not in before), key=order)
         self.removed = sorted((e for i, e in before.items() if i not in after), key=order)
-        self._kept = [
-            (before[i], e) for i, e in after.items() if i in before and not isinstance(e.data_file, DeleteFile)
-        ]
+        self._kept = [(before[i], e) for i, e in after.items() if i in before]
 
     def _live(self, snapshot: Snapshot | None) -> Files:
         if snapshot is None:
@@ -108,25 +97,26 @@ class _Change:
 
     def rows(self) -> tuple[Counter[Row], Counter[Row], bool]:
         """Return the rows that came and the rows that went; the third is False if there are too many to compare."""
-        data = [e.data_file for e in (*self.added, *self.removed) if not isinstance(e.data_file, DeleteFile)]
-        if sum(f.record_count for f in data) > MOST_ROWS:
-            return Counter(), Counter(), False
-        ins = [self._task(self._new, e) for e in self.added if not isinstance(e.data_file, DeleteFile)]
-        outs = [self._task(self._old, e) for e in self.removed if not isinstance(e.data_file, DeleteFile)]
-        if any(isinstance(e.data_file, DeleteFile) for e in (*self.added, *self.removed)):
-            for was, now in self._kept:
-                old, new = self._task(self._old, was), self._task(self._new, now)
+        ins, outs = self._tasks(self._new, self.added), self._tasks(self._old, self.removed)
+        has_deletes = len(ins) + len(outs) < len(self.added) + len(self.removed)
+        if has_deletes and not _too_many(ins + outs):
+            was = self._tasks(self._old, [e for e, _ in self._kept])
+            now = self._tasks(self._new, [e for _, e in self._kept])
+            for old, new in zip(was, now, strict=True):
                 if [d.identity for d in old.delete_files] != [d.identity for d in new.delete_files]:
                     outs.append(old)
                     ins.append(new)
-        if sum(t.data_file.record_count for t in (*ins, *outs)) > MOST_ROWS:
+        if _too_many(ins + outs):
             return Counter(), Counter(), False
         came, went = self._values(ins), self._values(outs)
         return came - went, went - came, True
 
-    def _task(self, snapshot: Snapshot | None, entry: ManifestEntry) -> ScanTask:
-        assert snapshot is not None
-        return ScanTask(entry, self._view.index(snapshot).for_data_file(entry))
+    def _tasks(self, snapshot: Snapshot | None, entries: list[ManifestEntry]) -> list[ScanTask]:
+        """Return a task for each data file. Without a snapshot there is none."""
+        if snapshot is None:
+            return []
+        index = self._view.index(snapshot)
+        return [ScanTask(e, index.for_data_file(e)) for e in entries if not isinstance(e.data_file, DeleteFile)]
 
     def _values(self, tasks: list[ScanTask]) -> Counter[Row]:
         request = ReadRequest(self._view.metadata.schema.fields, only_live=True)
@@ -140,23 +130,21 @@ class _Change:
         return found
 
 
+def _too_many(tasks: list[ScanTask]) -> bool:
+    return sum(task.data_file.record_count for task in tasks) > MOST_ROWS
+
+
 def _files(messages: Messages, view: TableView, change: _Change, start: int) -> Grid:
     entries: list[tuple[Mark, ManifestEntry]] = [("added", e) for e in change.added]
     entries += [("removed", e) for e in change.removed]
-    first, stop, more = paging(messages, "start", start, len(entries))
+    first, stop, more = page.paging(messages, "start", start, len(entries))
     lines = []
     for mark, entry in entries[first:stop]:
-        name, kind = view.aliases.file(entry), messages("kind-" + kind_of(entry))
+        name, kind = view.aliases.of(entry), messages("kind-" + kind_of(entry))
         cells = (f"{entry.data_file.record_count:,}", entry.sequence_number or 0)
-        lines.append(line(name, name, messages(mark), kind, *cells, mark=mark))
-    return Grid(
-        name="files",
-        caption=messages("diff-files"),
-        columns=(messages("file"), messages("change"), messages("kind"), "record_count", "sequence_number"),
-        lines=tuple(lines),
-        numbers=(3, 4),
-        **more,
-    )
+        lines.append(page.line(name, name, messages(mark), kind, *cells, mark=mark))
+    columns = (*map(messages, ("file", "change", "kind")), "record_count", "sequence_number")
+    return page.grid("files", messages("diff-files"), columns, lines, numbers=(3, 4), **more)
 
 
 def _rows(
@@ -164,17 +152,16 @@ def _rows(
 ) -> Grid:
     changed: list[tuple[Mark, Row]] = [("removed", r) for r in sorted(went.elements())]
     changed += [("added", r) for r in sorted(came.elements())]
-    first, stop, more = paging(messages, "row_start", start, len(changed))
+    first, stop, more = page.paging(messages, "row_start", start, len(changed))
     if not compared:
         more = {"shown": messages("diff-too-many", most=f"{MOST_ROWS:,}")}
-    more = without_columns(messages, more, len(view.metadata.schema.fields) - _MOST_COLUMNS)
-    columns = [brief(f.name) for f in view.metadata.schema.fields[:_MOST_COLUMNS]]
+    more = page.without_columns(messages, more, len(view.metadata.schema.fields) - _MOST_COLUMNS)
     lines = []
     for i, (mark, row) in enumerate(changed[first:stop], first):
         values = (brief(v, _LONGEST_VALUE) for v in row[:_MOST_COLUMNS])
-        lines.append(line(i, messages(mark), *values, mark=mark))
-    columns = [messages("change"), *columns]
-    return Grid(name="rows", caption=messages("diff-rows"), columns=tuple(columns), lines=tuple(lines), **more)
+        lines.append(page.line(i, messages(mark), *values, mark=mark))
+    columns = [messages("change"), *(brief(f.name) for f in view.metadata.schema.fields[:_MOST_COLUMNS])]
+    return page.grid("rows", messages("diff-rows"), columns, lines, **more)
 
 
 def _counters(messages: Messages, view: TableView, snapshot: Snapshot) -> Grid:
@@ -190,14 +177,10 @@ def _counters(messages: Messages, view: TableView, snapshot: Snapshot) -> Grid:
         same = written == str(number)
         verdict = messages("same") if same else messages("missing" if written == "-" else "different")
         shown = ("…", "…") if name.endswith("files-size") and same else (written, number)
-        lines.append(line(name, name, *shown, verdict, mark="" if same or written == "-" else "wrong"))
-    return Grid(
-        name="counters",
-        caption=messages("diff-counters", snapshot=_name(view, snapshot)),
-        columns=(messages("counter"), messages("written"), messages("recomputed"), messages("verdict")),
-        lines=tuple(lines),
-        numbers=(1, 2),
-    )
+        lines.append(page.line(name, name, *shown, verdict, mark="" if same or written == "-" else "wrong"))
+    caption = messages("diff-counters", snapshot=_name(view, snapshot))
+    columns = map(messages, ("counter", "written", "recomputed", "verdict"))
+    return page.grid("counters", caption, columns, lines, numbers=(1, 2))
 
 
 def _parent(view: TableView, snapshot: Snapshot | None) -> Snapshot | None:
@@ -205,4 +188,4 @@ def _parent(view: TableView, snapshot: Snapshot | None) -> Snapshot | None:
 
 
 def _name(view: TableView, snapshot: Snapshot | None) -> str:
-    return view.aliases.snapshot(snapshot.snapshot_id) if snapshot is not None else "-"
+    return view.aliases.snapshot_name(snapshot.snapshot_id) if snapshot is not None else "-"

@@ -3,22 +3,22 @@
 Everything shown is read from the record's table. Only the expected rows come from replaying the changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
 from deletekit.course.translations import Messages
-from deletekit.course.views.build import button, check, line, make_page, select
-from deletekit.course.views.fates import fates
+from deletekit.course.views import page
 from deletekit.course.views.page import Control, Facts, Grid, Line, Mark, Page
-from deletekit.course.views.stream_record import BATCHES, CRASHES, STREAM_MODES, StreamCall, StreamRecord
+from deletekit.course.views.row_fate import fates
 from deletekit.course.views.table_view import TableView, delete_of, kind_of
 from deletekit.deletes.verdict import Rules
 from deletekit.deletes.which_apply import referenced_path
 from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.safe_text import literal, runs
+from deletekit.table.metadata import Snapshot
+from deletekit.table.table import Table
 
 _COUNTERS = (
     "added-data-files",
@@ -29,6 +29,94 @@ _COUNTERS = (
 )
 
 
+# --- what a stream consists of: the batches, the calls on the sink, and the table they leave --------------------------
+
+Change = Mapping[str, Any]
+Row = tuple[int, str]
+Crash = Literal[
+    "before-files",
+    "before-manifests",
+    "before-commit",
+    "answer-lost",
+    "after-commit",
+    "in-conversion",
+    "markers-expired",
+]
+CRASHES: tuple[Crash, ...] = get_args(Crash)
+"""Where a sink can be stopped; see `record_stream`."""
+STREAM_MODES = ("auto", "flink", "eq-only", "index-only")
+"""Modes of the sink."""
+
+
+def _change(kind: str, number: int, value: str | None = None) -> Change:
+    return {"id": number, "value": value, "_change_type": kind}
+
+
+BATCHES: tuple[tuple[Change, ...], ...] = (
+    (_change("INSERT", 1, "a"), _change("INSERT", 2, "b"), _change("INSERT", 3, "c"), _change("INSERT", 6, "f")),
+    (_change("UPDATE_BEFORE", 2, "b"), _change("UPDATE_AFTER", 2, "b2"), _change("DELETE", 3)),
+    (_change("INSERT", 4, "d"), _change("UPDATE_AFTER", 4, "d2"), _change("UPDATE_AFTER", 1, "a2")),
+    (_change("DELETE", 2), _change("INSERT", 5, "e")),
+)
+"""The stream: change rows, batch by batch. The key is `id`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamCall:
+    """One call on a sink, or one of maintenance between two sinks.
+
+    Attributes
+    ----------
+    process: 1, or 2 after the first one was stopped.
+    name: `write`, `convert`, `compact` or `expire_snapshots`.
+    batch_id: of a write.
+    progress: the `BatchProgress` that a write returned; None for other calls, and for one that was stopped.
+    snapshot: the new head of `main`; None if the call did not move it.
+    stopped: the process was stopped in this call.
+    """
+
+    process: int
+    name: Literal["write", "convert", "compact", "expire_snapshots"]
+    batch_id: int | None = None
+    progress: Any = None
+    snapshot: Snapshot | None = None
+    stopped: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRecord:
+    """What the first batches did.
+
+    Attributes
+    ----------
+    table: the table, read-only; its files exist as long as this object does.
+    calls: in order.
+    orphans: paths of orphan files, as `remove_orphan_files` finds them.
+    rows: what a reader sees, sorted.
+    expected: the rows after replaying the changes into a dict, sorted.
+    """
+
+    table: Table = field(repr=False)
+    calls: tuple[StreamCall, ...]
+    orphans: tuple[str, ...]
+    rows: tuple[Row, ...]
+    expected: tuple[Row, ...]
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the sink reached the point where it should stop."""
+        return any(call.stopped for call in self.calls)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the sink was stopped and has not been started again."""
+        return self.stopped and all(call.process == 1 for call in self.calls)
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+@page.view_page()
 def stream_stepper(
     record: StreamRecord,
     *,
@@ -52,16 +140,13 @@ def stream_stepper(
     resumed: another process goes on and gets that batch again.
     checkpoint_check: False for a writer that is not a sink and does not check which batch was the last.
     """
+    del resumed  # the record tells what followed from it
     messages = Messages(lang)
-    state = {"step": step, "mode": mode, "format_version": format_version, "crash": crash, "resumed": resumed}
-    state["checkpoint_check"] = checkpoint_check
     view = TableView(record.table)
-    return make_page(
-        messages,
-        stream_stepper,
-        _sentence(messages, record, view, state),
+    state = {"mode": mode, "format_version": format_version, "crash": crash, "checkpoint_check": checkpoint_check}
+    return Page(
+        sentence=_sentence(messages, record, view, step, crash),
         source="",
-        state=state,
         blocks=[
             _changes(messages, record, step),
             _calls(messages, record, view),
@@ -69,22 +154,22 @@ def stream_stepper(
             _rows(messages, view),
             _replay(messages, record),
         ],
-        controls=_controls(messages, record, state),
+        controls=list(_controls(messages, record, step, state)),
     )
 
 
-def _sentence(messages: Messages, record: StreamRecord, view: TableView, state: Mapping[str, Any]) -> str:
+def _sentence(messages: Messages, record: StreamRecord, view: TableView, step: int, crash: str) -> str:
     right = record.rows == record.expected
     key = ("stream-waits" if right else "stream-waits-wrong") if record.waits else "stream-right"
     said = messages(
         key if record.waits or right else "stream-wrong",
-        step=state["step"],
-        batch=state["step"] - 1,
+        step=step,
+        batch=step - 1,
         snapshots=len(view.metadata.snapshots),
         rows=len(record.rows),
         orphans=len(record.orphans),
     )
-    if state["crash"] not in ("", "answer-lost") and not record.stopped:
+    if crash not in ("", "answer-lost") and not record.stopped:
         return f"{said} {messages('stream-not-reached')}"
     return said
 
@@ -97,33 +182,30 @@ def _changes(messages: Messages, record: StreamRecord, step: int) -> Grid:
         mark: Mark = "" if batch_id >= step else "wrong" if batch_id == waits else "live"
         for i, change in enumerate(batch):
             cells = (batch_id, change["_change_type"], change["id"], change["value"], messages(text))
-            lines.append(line(f"{batch_id}.{i}", *cells, mark=mark))
+            lines.append(page.line(f"{batch_id}.{i}", *cells, mark=mark))
     columns = ("batch_id", "_change_type", "id", "value", messages("state-of"))
-    return Grid(name="changes", caption=messages("stream-changes"), columns=columns, lines=tuple(lines))
+    return page.grid("changes", messages("stream-changes"), columns, lines)
 
 
 def _calls(messages: Messages, record: StreamRecord, view: TableView) -> Grid:
-    lines = tuple(_call(messages, i, call, view) for i, call in enumerate(record.calls))
+    lines = []
+    for key, call in enumerate(record.calls):
+        done, snapshot = call.progress, call.snapshot
+        status = messages("stream-stopped") if call.stopped else getattr(done, "status", None)
+        cells = (
+            *(call.process, call.name, call.batch_id, status),
+            *(getattr(done, name, None) for name in ("hits", "misses")),
+            view.aliases.snapshot_name(snapshot.snapshot_id) if snapshot else None,
+            *(snapshot.summary.get(name, "0") if snapshot else None for name in _COUNTERS),
+            *(getattr(done, name, None) for name in ("read_files", "index_rows", "index_bytes")),
+        )
+        lines.append(page.line(key, *cells, mark="wrong" if call.stopped else "added" if snapshot else ""))
     columns = (
         *(messages("stream-process"), messages("stream-call"), "batch_id", "status", "hits", "misses"),
         *(messages("snapshot"), *_COUNTERS, "read_files", "index_rows", "index_bytes"),
     )
     numbers = (0, 2, 4, 5, *range(7, len(columns)))
-    return Grid(name="calls", caption=messages("stream-calls"), columns=columns, lines=lines, numbers=numbers)
-
-
-def _call(messages: Messages, key: int, call: StreamCall, view: TableView) -> Line:
-    done, snapshot = call.progress, call.snapshot
-    status = messages("stream-stopped") if call.stopped else done.status if done else None
-    return line(
-        key,
-        *(call.process, call.name, call.batch_id, status),
-        *((done.hits, done.misses) if done else (None, None)),
-        view.aliases.snapshot(snapshot.snapshot_id) if snapshot else None,
-        *(snapshot.summary.get(name, "0") if snapshot else None for name in _COUNTERS),
-        *((done.read_files, done.index_rows, done.index_bytes) if done else (None, None, None)),
-        mark="wrong" if call.stopped else "added" if snapshot else "",
-    )
+    return page.grid("calls", messages("stream-calls"), columns, lines, numbers=numbers)
 
 
 def _files(messages: Messages, record: StreamRecord, view: TableView) -> Grid:
@@ -131,13 +213,14 @@ def _files(messages: Messages, record: StreamRecord, view: TableView) -> Grid:
     lines = []
     for content in (ManifestContent.DATA, ManifestContent.DELETES):
         for entry in _live(view, content):
-            name, kind = view.aliases.file(entry), messages("kind-" + kind_of(entry))
+            name, kind = view.aliases.of(entry), messages("kind-" + kind_of(entry))
             cells = (entry.sequence_number or 0, entry.data_file.record_count, _holds(view, entry))
-            lines.append(line(name, name, kind, *cells, mark="live" if content == ManifestContent.DATA else "hidden"))
+            mark: Mark = "live" if content == ManifestContent.DATA else "hidden"
+            lines.append(page.line(name, name, kind, *cells, mark=mark))
     for i, path in enumerate(sorted(record.orphans, key=_orphan)):
-        lines.append(line(f"orphan-{i}", messages("orphan"), _orphan(path), None, None, None, mark="wrong"))
+        lines.append(page.line(f"orphan-{i}", messages("orphan"), _orphan(path), None, None, None, mark="wrong"))
     columns = (messages("file"), messages("kind"), "sequence_number", "record_count", messages("stream-holds"))
-    return Grid(name="files", caption=messages("stream-files"), columns=columns, lines=tuple(lines), numbers=(2, 3))
+    return page.grid("files", messages("stream-files"), columns, lines, numbers=(2, 3))
 
 
 def _orphan(path: str) -> str:
@@ -163,18 +246,18 @@ def _holds(view: TableView, entry: ManifestEntry) -> str | None:
             continue  # a vector gives the same positions for every data file
         positions = view.context.loader.positions_of(delete, path)
         if len(positions):
-            said.append(f"{view.aliases.file(data)}: {', '.join(runs(positions))}")
+            said.append(f"{view.aliases.of(data)}: {', '.join(runs(positions))}")
     return "; ".join(said) or None
 
 
 def _live(view: TableView, content: ManifestContent) -> list[ManifestEntry]:
     snapshot = view.snapshot(None)
-    return sorted(view.live(snapshot, content), key=view.aliases.number) if snapshot else []
+    return sorted(view.live(snapshot, content), key=lambda e: view.aliases.order(e)[1]) if snapshot else []
 
 
 def _rows(messages: Messages, view: TableView) -> Grid:
     columns = (messages("row"), "id", "value", messages("verdict"), messages("deletes"))
-    return Grid(name="rows", caption=messages("stream-rows"), columns=columns, lines=tuple(_lines(messages, view)))
+    return page.grid("rows", messages("stream-rows"), columns, _lines(messages, view))
 
 
 def _lines(messages: Messages, view: TableView) -> Iterator[Line]:
@@ -183,12 +266,12 @@ def _lines(messages: Messages, view: TableView) -> Iterator[Line]:
         return
     fields = view.metadata.schema.fields
     for entry in _live(view, ManifestContent.DATA):
-        name = view.aliases.file(entry)
+        name = view.aliases.of(entry)
         for fate in fates(view, snapshot, entry, fields, 0, entry.data_file.record_count, Rules()).rows:
             place = f"{name}:{fate.position}"
-            hides = " ".join(view.aliases.file(hit.entry) for hit in fate.hits if hit.hides) or None
+            hides = " ".join(view.aliases.of(hit.entry) for hit in fate.hits if hit.hides) or None
             state: Mark = "live" if fate.live else "hidden"
-            yield line(place, place, *map(str, fate.values), messages(state), hides, mark=state)
+            yield page.line(place, place, *map(str, fate.values), messages(state), hides, mark=state)
 
 
 def _replay(messages: Messages, record: StreamRecord) -> Facts:
@@ -205,14 +288,13 @@ def _as_text(rows: tuple[tuple[int, str], ...]) -> str:
     return ", ".join(f"{key} = {value}" for key, value in rows) or "-"
 
 
-def _controls(messages: Messages, record: StreamRecord, state: Mapping[str, Any]) -> Iterator[Control]:
-    step, last = state["step"], len(BATCHES)
-    crashes = ("", *CRASHES)
-    yield select("mode", messages("mode"), state["mode"], STREAM_MODES)
-    yield select("format_version", messages("format-version"), state["format_version"], (2, 3))
-    yield button("step", messages("step-back"), max(step - 1, 0), disabled=step == 0)
-    yield button("step", messages("step-on"), min(step + 1, last), disabled=step == last)
+def _controls(messages: Messages, record: StreamRecord, step: int, state: Mapping[str, Any]) -> Iterator[Control]:
+    last, crashes = len(BATCHES), ("", *CRASHES)
     labels = (messages(f"crash-{crash or 'none'}") for crash in crashes)
-    yield select("crash", messages("crash"), state["crash"], crashes, labels)
-    yield button("resumed", messages("resume"), True, disabled=not record.waits)  # the trait's value
-    yield check("checkpoint_check", messages("checkpoint-check"), state["checkpoint_check"])
+    yield page.select("mode", messages("mode"), state["mode"], STREAM_MODES)
+    yield page.select("format_version", messages("format-version"), state["format_version"], (2, 3))
+    yield page.button("step", messages("step-back"), max(step - 1, 0), disabled=step == 0)
+    yield page.button("step", messages("step-on"), min(step + 1, last), disabled=step == last)
+    yield page.select("crash", messages("crash"), state["crash"], crashes, labels)
+    yield page.button("resumed", messages("resume"), True, disabled=not record.waits)  # the trait's value
+    yield page.check("checkpoint_check", messages("checkpoint-check"), state["checkpoint_check"])

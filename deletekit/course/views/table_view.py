@@ -6,13 +6,14 @@ Nothing here or in the views may write. A table is opened by its metadata file, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
-from deletekit.course.views.short_names import ShortNames
+from deletekit.course.aliases import Aliases
 from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.deletes.plan import delete_index
 from deletekit.deletes.read import ReadContext
@@ -22,7 +23,6 @@ from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.safe_text import brief, short
 from deletekit.table.metadata import Snapshot, TableMetadata
-from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table, from_metadata
 
 
@@ -37,10 +37,11 @@ class TableView:
     """
 
     def __init__(self, source: Any) -> None:
-        self.table = _open(source)
+        self._opened = _open(source)  # the files of a temporary table exist as long as this object does
+        self.table = copy(self._opened)  # a table that changes later is shown as it is now
         self.metadata: TableMetadata = self.table.metadata
-        self.reader = SnapshotReader(self.table.io, self.metadata)
-        self.aliases = ShortNames(self.metadata, self.reader)
+        self.aliases = Aliases(self.table)
+        self.reader = self.aliases.reader
         self.context = ReadContext(self.table.io, self.metadata)
         self._indexes: dict[int, DeleteFileIndex] = {}
         self._live: dict[tuple[int, ManifestContent], LiveEntries] = {}
@@ -52,7 +53,7 @@ class TableView:
 
     def snapshot(self, name: str | None) -> Snapshot | None:
         """Return a snapshot by alias; None is the head of main, if there is one. Raises NotFoundError."""
-        return self.aliases.snapshot_of(name) if name else self.metadata.current_snapshot
+        return self.aliases.snapshot(name) if name else self.metadata.current_snapshot
 
     def index(self, snapshot: Snapshot) -> DeleteFileIndex:
         """Return the snapshot's delete file index."""
@@ -82,12 +83,12 @@ class TableView:
     def _entry(self, snapshot: Snapshot, name: str, content: ManifestContent) -> ManifestEntry:
         found = self.live(snapshot, content).find(self.aliases.identity(name))
         if found is None:
-            alias = self.aliases.snapshot(snapshot.snapshot_id)
+            alias = self.aliases.snapshot_name(snapshot.snapshot_id)
             raise NotFoundError("file is not live in this snapshot", kind="file-not-found", field=name, found=alias)
         return found
 
 
-class LiveEntries(Sequence[ManifestEntry]):
+class LiveEntries:
     """The manifest entries of a snapshot's live files, in manifest order; an entry is made when it is asked for."""
 
     def __init__(self, manifests: Sequence[ManifestColumns]) -> None:
@@ -96,14 +97,7 @@ class LiveEntries(Sequence[ManifestEntry]):
     def __len__(self) -> int:
         return sum(len(rows) for _, rows in self._parts)
 
-    @overload
-    def __getitem__(self, at: int) -> ManifestEntry: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[ManifestEntry]: ...
-    def __getitem__(self, at: int | slice) -> ManifestEntry | list[ManifestEntry]:
-        if isinstance(at, int):
-            place = range(len(self))[at]
-            return self[place : place + 1][0]
+    def __getitem__(self, at: slice) -> list[ManifestEntry]:
         start, stop, _ = at.indices(len(self))
         found: list[ManifestEntry] = []
         first = 0
@@ -128,12 +122,6 @@ class LiveEntries(Sequence[ManifestEntry]):
 def as_table_view(source: Any) -> TableView:
     """Return `source` itself if it is a TableView, else a new one of it."""
     return source if isinstance(source, TableView) else TableView(source)
-
-
-def window(start: int, total: int, size: int) -> tuple[int, int]:
-    """Return the part of `total` things to show that has `start` in it: the first and the one after the last."""
-    first = min(max(start, 0), max(total - 1, 0)) // size * size
-    return first, min(first + size, total)
 
 
 def _open(source: Any) -> Table:

@@ -14,8 +14,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
 
 from deletekit.course.translations import Messages
-from deletekit.course.views.build import error_page
-from deletekit.course.views.page import Control, Page
+from deletekit.course.views.page import Control, Page, error_page
 from deletekit.course.views.page_html import document_html, page_html
 from deletekit.course.views.page_text import page_text, short_page_text
 from deletekit.errors import DeletekitError, EnvironmentMissingError
@@ -31,21 +30,21 @@ except ImportError as e:
 Resets = Mapping[str, Mapping[str, Any]]
 """Traits that lose their meaning when another trait changes, and what they become: a row, in another file."""
 
+_STATIC = files("deletekit.course.widgets").joinpath("static")
 _SHARED_IMPORT = 'import { show } from "./shared.js";\n'
 
 
 @cache
 def esm_of(name: str) -> str:
     """Return a widget's script with the shared script in it: a notebook has no address to import that from."""
-    folder = files("deletekit.course.widgets").joinpath("static")
-    own = folder.joinpath(f"{name}.js").read_text(encoding="utf-8")
-    shared = folder.joinpath("shared.js").read_text(encoding="utf-8")
+    own = _STATIC.joinpath(f"{name}.js").read_text(encoding="utf-8")
+    shared = _STATIC.joinpath("shared.js").read_text(encoding="utf-8")
     return shared.replace("export function show", "function show") + own.replace(_SHARED_IMPORT, "")
 
 
 @cache
 def _css() -> str:
-    return files("deletekit.course.widgets").joinpath("static", "shared.css").read_text(encoding="utf-8")
+    return _STATIC.joinpath("shared.css").read_text(encoding="utf-8")
 
 
 class PageWidget(anywidget.AnyWidget):
@@ -114,7 +113,7 @@ class PageWidget(anywidget.AnyWidget):
     def to_html(self) -> str:
         """Return the present state as one HTML document that loads nothing."""
         page = self.shown
-        return document_html(page.title, page.lang, page.words.get("state", ""), [(page.view, page)])
+        return document_html(page.title, page.lang, page.words.get("state", ""), [page])
 
     def __str__(self) -> str:
         return page_text(self.shown)

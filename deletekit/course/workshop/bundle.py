@@ -3,8 +3,6 @@
 The folder is complete or does not exist.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil
@@ -14,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deletekit import datasets
-from deletekit.course.lessons import LANGUAGES, lessons_folder
+from deletekit.course.lab import lessons_folder
+from deletekit.course.translations import LANGUAGES
 from deletekit.course.workshop.pages import start_here, write_pages
 from deletekit.course.workshop.target import Target
 from deletekit.course.workshop.wheels import collect_wheels, own_wheel

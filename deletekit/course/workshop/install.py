@@ -6,8 +6,6 @@ has them, and the command that starts the course (start.sh, or start.cmd on Wind
 
 # Only the standard library, and only syntax that an old Python can read: it must be able to say that it is too old.
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import importlib.util

@@ -1,8 +1,5 @@
 """Write a bundle's HTML pages: every lesson, and START_HERE.html. They need no network and run no script."""
 
-from __future__ import annotations
-
-import json
 import re
 from collections.abc import Mapping
 from html import escape
@@ -12,10 +9,11 @@ import nbformat
 from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 
-from deletekit.course.lessons import FIRST, LANGUAGES, lessons_folder
+from deletekit.course.lab import FIRST, lessons_folder
+from deletekit.course.translations import LANGUAGES, Messages
+from deletekit.course.views.page_html import html_file
 from deletekit.course.workshop.target import Target
 
-_TEXTS = Path(__file__).with_name("texts.json")
 _STYLE = """
 :root { color-scheme: light dark; }
 body { max-width: 60rem; margin: 0 auto; padding: 1rem; font-family: system-ui, sans-serif; line-height: 1.5;
@@ -27,6 +25,7 @@ pre { overflow-x: auto; padding: .5rem; margin: .5rem 0; border-left: 3px solid 
 table { border-collapse: collapse; display: block; overflow-x: auto; }
 td, th { border: 1px solid GrayText; padding: .2rem .6rem; text-align: left; }
 """
+_PARTS = ("title", "here", "python", "spark", "install", "start", "read")
 _INSTALL = "python3 install.py      # Linux, macOS\npy install.py           # Windows"
 
 
@@ -55,11 +54,10 @@ def start_here(first_releases: Mapping[Target, str], titles: Mapping[str, Mappin
     titles: the lessons' titles by language and lesson, as `write_pages` returns them.
     spark: whether Spark is in the bundle.
     """
-    texts = json.loads(_TEXTS.read_text(encoding="utf-8"))
     links = " · ".join(f'<a href="#{code}" lang="{code}">{name}</a>' for code, name in LANGUAGES.items())
     machines = "".join(f"<li>{t.platform}, Python {t.python} (≥ {first})</li>" for t, first in first_releases.items())
-    parts = "".join(_start_in(code, texts[code], machines, titles[code], spark=spark) for code in LANGUAGES)
-    return _page("en", "START HERE · deletekit", _STYLE, f"<nav><span>{links}</span></nav>\n<main>\n{parts}</main>")
+    parts = "".join(_start_in(code, machines, titles[code], spark=spark) for code in LANGUAGES)
+    return html_file("en", "START HERE · deletekit", _STYLE, f"<nav><span>{links}</span></nav>\n<main>\n{parts}</main>")
 
 
 def _title(notebook: NotebookNode) -> str:
@@ -76,7 +74,7 @@ def _lesson_page(
     body = re.sub(r'(<a [^>]*href="[\w-]+)\.ipynb"', r'\1.html"', body)
     styles = "\n".join((*resources.get("inlining", {}).get("css", ()), _STYLE))
     links = _links(name, language, titles)
-    return _page(language, titles[name], styles, f"{links}\n<main>\n{body}\n</main>\n{links}")
+    return html_file(language, titles[name], styles, f"{links}\n<main>\n{body}\n</main>\n{links}")
 
 
 def _links(name: str, language: str, titles: Mapping[str, str]) -> str:
@@ -92,27 +90,21 @@ def _links(name: str, language: str, titles: Mapping[str, str]) -> str:
     return f"<nav><span>{before}</span><span>{others}</span><span>{after}</span></nav>"
 
 
-def _start_in(code: str, say: Mapping[str, str], machines: str, titles: Mapping[str, str], *, spark: bool) -> str:
+def _start_in(code: str, machines: str, titles: Mapping[str, str], *, spark: bool) -> str:
     """Return the part of START_HERE.html in one language."""
+    messages = Messages(code)
+    say = {part: escape(messages(f"workshop-{part}")) for part in _PARTS}
     lessons = "".join(f"<li>{_link(f'html/{code}/{name}.html', title)}</li>" for name, title in titles.items())
-    java = f"<p>{escape(say['spark'])}</p>" if spark else ""
+    java = f"<p>{say['spark']}</p>" if spark else ""
     language = "" if code == "en" else f" --lang {code}"
     return (
-        f'<section id="{code}" lang="{code}">\n<h1>{escape(say["title"])}</h1>\n<p>{escape(say["here"])}</p>\n'
-        f"<p>{escape(say['python'])}</p>\n<ul>{machines}</ul>\n{java}\n"
-        f"<p>{escape(say['install'])}</p>\n<pre>{_INSTALL}</pre>\n"
-        f"<p>{escape(say['start'])}</p>\n<pre>deletekit-workshop/start.sh{language}      # Linux, macOS\n"
+        f'<section id="{code}" lang="{code}">\n<h1>{say["title"]}</h1>\n<p>{say["here"]}</p>\n'
+        f"<p>{say['python']}</p>\n<ul>{machines}</ul>\n{java}\n"
+        f"<p>{say['install']}</p>\n<pre>{_INSTALL}</pre>\n"
+        f"<p>{say['start']}</p>\n<pre>deletekit-workshop/start.sh{language}      # Linux, macOS\n"
         f"deletekit-workshop\\start.cmd{language}     # Windows</pre>\n"
-        f"<p>{escape(say['read'])} {_link(f'html/{code}/{Path(FIRST).stem}.html', f'html/{code}')}</p>\n"
+        f"<p>{say['read']} {_link(f'html/{code}/{Path(FIRST).stem}.html', f'html/{code}')}</p>\n"
         f"<ul>{lessons}</ul>\n</section>\n"
-    )
-
-
-def _page(language: str, title: str, style: str, body: str) -> str:
-    return (
-        f'<!DOCTYPE html>\n<html lang="{language}">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
     )
 
 

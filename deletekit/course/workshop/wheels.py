@@ -1,10 +1,9 @@
 """Collect the wheels of a bundle: deletekit's own, and those of all that it needs, for each target.
 
-dependencies.py chooses packages and versions; pip only fetches and builds. A wheel that is in the folder is not fetched
+Packages and versions are chosen here; pip only fetches and builds. A package gets the version that is installed here,
+because that one was tested. A wheel that is in the folder is not fetched
 again, so targets share wheels.
 """
-
-from __future__ import annotations
 
 import base64
 import hashlib
@@ -12,14 +11,13 @@ import importlib.util
 import subprocess
 import sys
 import zipfile
-from collections.abc import Sequence
-from importlib.metadata import Distribution, PathDistribution, distribution
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import Distribution, PackageNotFoundError, PathDistribution, distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from deletekit.course.workshop.dependencies import dependency_versions
 from deletekit.course.workshop.target import Target
 from deletekit.errors import EnvironmentMissingError
 
@@ -76,6 +74,41 @@ def collect_wheels(folder: Path, target: Target, extras: Sequence[str]) -> str:
     there = (metadata_of(wheel) for wheel in folder.glob("*.whl"))
     bounds = {name: d.metadata["Requires-Python"] for d in there if (name := canonicalize_name(d.name)) in versions}
     return target.first_release(bound for bound in bounds.values() if bound)
+
+
+def dependency_versions(
+    roots: Iterable[str], target: Target, look_up: Callable[[Requirement], Distribution] | None = None
+) -> dict[str, str]:
+    """Return the versions of all dependencies by canonical name.
+
+    Parameters
+    ----------
+    roots: requirements, such as `jupyterlab>=4.6`.
+    look_up: returns the metadata of a package that is not installed here; None raises PackageNotFoundError for it.
+    """
+    extras: dict[str, set[str]] = {}
+    found: dict[str, Distribution] = {}
+    waiting = [Requirement(root) for root in roots]
+    while waiting:
+        requirement = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        wanted_extras = {"", *requirement.extras}
+        if not target.wants(requirement.marker, ()) or wanted_extras <= extras.get(name, set()):
+            continue
+        extras.setdefault(name, set()).update(wanted_extras)
+        if name not in found:
+            found[name] = _metadata(requirement, look_up)
+        waiting += target.wanted(found[name], extras[name])
+    return {name: found[name].version for name in sorted(found)}
+
+
+def _metadata(requirement: Requirement, look_up: Callable[[Requirement], Distribution] | None) -> Distribution:
+    try:
+        return distribution(requirement.name)
+    except PackageNotFoundError:
+        if look_up is None:
+            raise
+        return look_up(requirement)
 
 
 def _look_up(requirement: Requirement, target: Target, folder: Path) -> Distribution:

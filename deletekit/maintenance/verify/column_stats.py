@@ -1,12 +1,13 @@
 """Count a file's columns from its rows, and compare counts and bounds with its manifest entry.
 
-Columns are found by field id and compared as the table's type. A bound is right if it bounds, however loosely.
-Spec: "Data File Fields", notes on bounds and counts.
+Columns are found by field id and compared as the table's type. A bound is right if it bounds, however loosely, in any
+order that a known writer may have used.
+Spec: "Data File Fields", notes on bounds and counts, "Binary single-value serialization" (Appendix D).
 """
 
-from __future__ import annotations
-
+import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,58 +19,41 @@ from deletekit.deletes.delete_file_index import widened_bound
 from deletekit.deletes.projection import FileColumns, project
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import ContentFile
-from deletekit.formats.decimals import unscaled_value
-from deletekit.formats.metrics import FIELD_ID_KEY, field_id_of
-from deletekit.maintenance.verify.bounds import comparable, is_ordered
-from deletekit.maintenance.verify.report import Finding, error
-from deletekit.maintenance.verify.unreadable import DAMAGE
+from deletekit.formats.metrics import FIELD_ID_KEY, leaves, physical, single_value_bytes
+from deletekit.maintenance.verify.report import DAMAGE, Finding, differs, error
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.reserved_fields import POSITION_DELETE_FIELDS
-
-_COUNTS = (
-    ("value-count", "value_counts", "count"),
-    ("null-count", "null_value_counts", "nulls"),
-    ("nan-count", "nan_value_counts", "nans"),
-)
+from deletekit.table.types import POSITION_DELETE_FIELDS
 
 
+@dataclass
 class _Column:
     """What one column holds. `low` and `high` are values as `comparable` returns them."""
 
-    def __init__(self, field: NestedField, name: str) -> None:
-        self.field = field
-        self.name = name
-        self.kind = str(field.field_type).replace(" ", "")
-        self.count = 0
-        self.nulls = 0
-        self.nans: int | None = 0 if self.kind in ("float", "double") else None
-        self.low: Any = None
-        self.high: Any = None
+    name: str
+    kind: str
+    count: int = 0
+    nulls: int = 0
+    nans: int | None = None
+    low: Any = None
+    high: Any = None
 
     def add(self, column: pa.ChunkedArray) -> None:
         self.count += len(column)
         self.nulls += column.null_count
-        column = _physical(column)
-        if self.nans is not None:
+        is_float = self.kind in ("float", "double")
+        if is_float:
             is_nan = pc.fill_null(pc.is_nan(column), True)
-            self.nans += (pc.sum(is_nan).as_py() or 0) - column.null_count
+            self.nans = (self.nans or 0) + (pc.sum(is_nan).as_py() or 0) - column.null_count
             column = column.filter(pc.invert(is_nan))
         if len(column) == column.null_count:
             return
-        extremes = pc.min_max(column).as_py()
-        low, high = self._value(extremes["min"]), self._value(extremes["max"])
-        if self.nans is not None:
+        stored = physical(column)
+        extremes = pc.min_max(stored).as_py()
+        low, high = (comparable(single_value_bytes(extremes[m], stored.type), self.kind) for m in ("min", "max"))
+        if is_float:
             low, high = _signed_zeros(column, low, high)
         self.low = low if self.low is None or is_ordered(low, self.low, self.kind) else self.low
         self.high = high if self.high is None or is_ordered(self.high, high, self.kind) else self.high
-
-    def _value(self, value: Any) -> Any:
-        if self.kind.startswith("decimal"):
-            scale = int(self.kind.rstrip(")").split(",")[1])
-            return unscaled_value(value, scale)
-        if isinstance(value, bool):
-            return int(value)
-        return value.encode() if isinstance(value, str) else value
 
 
 class FileStats:
@@ -78,15 +62,14 @@ class FileStats:
     def __init__(self, file: ContentFile, metadata: TableMetadata) -> None:
         self._file = file
         self._fields = {**metadata.all_fields, **POSITION_DELETE_FIELDS}
-        untrusted = metadata.untrusted_bounds
         # Java's ORC writer counts nested fields wrongly; see TableMetadata.untrusted_bounds.
-        self._uncounted = untrusted.get(file.file_format, frozenset())
+        self._uncounted = metadata.untrusted_bounds.get(file.file_format, frozenset())
         self.columns: dict[int, _Column] = {}
         self._unreadable: dict[int, Finding] = {}
 
     def add(self, table: pa.Table, schema: pa.Schema) -> None:
         """Add rows. `schema` is that of `table`, with field ids."""
-        for field_id, name, stored, column in _leaves(table, schema):
+        for field_id, name, stored, column in leaves(table, schema):
             field = self._fields.get(field_id)
             if field is None or not field.field_type.is_primitive:
                 continue
@@ -96,7 +79,7 @@ class FileStats:
                 # The same in each row group, and one finding.
                 self._unreadable[field_id] = error("column-type", e.message, name, e.found, e.expected)
                 continue
-            self.columns.setdefault(field_id, _Column(field, name)).add(typed)
+            self.columns.setdefault(field_id, _Column(name, str(field.field_type).replace(" ", ""))).add(typed)
 
     def check(self) -> Iterator[Finding]:
         """Compare the manifest entry's counts and bounds with the rows."""
@@ -104,61 +87,33 @@ class FileStats:
         for field_id, column in self.columns.items():
             if field_id in self._uncounted:
                 continue
-            for kind, name, attribute in _COUNTS:
-                stated, counted = (getattr(self._file, name) or {}).get(field_id), getattr(column, attribute)
-                if stated is not None and counted is not None and stated != counted:
-                    yield error(kind, "counted wrong", f"{name}.{column.name}", stated, counted)
-            for name in ("lower_bounds", "upper_bounds"):
-                yield from self._bound(field_id, column, name)
+            counted = {"value": column.count, "null": column.nulls, "nan": column.nans}
+            for what, count in counted.items():
+                name = f"{what}_counts" if what == "value" else f"{what}_value_counts"
+                stated = (getattr(self._file, name) or {}).get(field_id)
+                if stated is not None and count is not None:
+                    yield from differs(f"{what}-count", "counted wrong", f"{name}.{column.name}", stated, count)
+            yield from self._bound(field_id, "lower_bounds", "<=", column.low)
+            yield from self._bound(field_id, "upper_bounds", ">=", column.high)
 
-    def _bound(self, field_id: int, column: _Column, name: str) -> Iterator[Finding]:
-        bound = (getattr(self._file, name) or {}).get(field_id)
-        if bound is None or column.low is None:
+    def _bound(self, field_id: int, name: str, relation: str, actual: Any) -> Iterator[Finding]:
+        column, bound = self.columns[field_id], (getattr(self._file, name) or {}).get(field_id)
+        if bound is None or actual is None:
             return
-        actual = column.low if name == "lower_bounds" else column.high
         try:
-            value = comparable(widened_bound(bound, column.field), column.kind)
-            pair = (value, actual) if name == "lower_bounds" else (actual, value)
-            fits = is_ordered(*pair, column.kind)
+            value = comparable(widened_bound(bound, self._fields[field_id]), column.kind)
+            fits = is_ordered(*((value, actual) if relation == "<=" else (actual, value)), column.kind)
         except DAMAGE:
             fits = False
         if not fits:
-            relation = "<=" if name == "lower_bounds" else ">="
-            message, expected = "bound leaves a value out", f"{relation} {actual!r}"
-            yield error("bounds", message, f"{name}.{column.name}", bound, expected)
-
-
-def _leaves(table: pa.Table, schema: pa.Schema) -> Iterator[tuple[int, str, pa.Field, pa.ChunkedArray]]:
-    pending = [(f, f.name, table.column(i)) for i, f in enumerate(schema)]
-    while pending:
-        field, name, column = pending.pop(0)
-        if pa.types.is_struct(field.type):
-            children = [field.type.field(i) for i in range(field.type.num_fields)]
-            pending = [(c, f"{name}.{c.name}", pc.struct_field(column, i)) for i, c in enumerate(children)] + pending
-            continue
-        field_id = field_id_of(field)
-        if field_id is not None and not pa.types.is_nested(field.type):
-            yield field_id, name, field, column
+            yield error("bounds", "bound leaves a value out", f"{name}.{column.name}", bound, f"{relation} {actual!r}")
 
 
 def _as(field: NestedField, stored: pa.Field, column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a leaf column of a file as the table's type. Raises FormatError."""
-    named = pa.field("leaf", stored.type, True, {FIELD_ID_KEY: str(field.field_id)})
-    schema = pa.schema([named])
+    schema = pa.schema([pa.field("leaf", stored.type, True, {FIELD_ID_KEY: str(field.field_id)})])
     optional = field.model_copy(update={"required": False})
     return project(pa.table([column], schema=schema), FileColumns(schema), optional)
-
-
-def _physical(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    kind = column.type
-    if isinstance(kind, pa.BaseExtensionType):
-        column = pa.chunked_array([c.storage for c in column.chunks], kind.storage_type)
-        kind = kind.storage_type
-    if pa.types.is_date32(kind):
-        return column.cast(pa.int32())
-    if pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
-        return column.cast(pa.int64())
-    return column.cast(pa.binary()) if pa.types.is_fixed_size_binary(kind) else column
 
 
 def _signed_zeros(column: pa.ChunkedArray, low: float, high: float) -> tuple[float, float]:
@@ -169,3 +124,61 @@ def _signed_zeros(column: pa.ChunkedArray, low: float, high: float) -> tuple[flo
     negative = np.signbit(values[values == 0])
     low = (-0.0 if negative.any() else 0.0) if low == 0 else low
     return low, (high if high != 0 else -0.0 if negative.all() else 0.0)
+
+
+# --- bounds -----------------------------------------------------------------------------------------------------------
+
+
+def is_range(lower: bytes, upper: bytes, field: NestedField) -> bool:
+    """Tell whether two bounds are values of a primitive column, the first not above the second."""
+    try:
+        return are_ordered(widened_bound(lower, field), widened_bound(upper, field), str(field.field_type))
+    except DAMAGE:
+        return False
+
+
+def are_ordered(lower: bytes, upper: bytes, kind: str) -> bool:
+    """Tell whether the first of two bounds of a type is not above the second. Raises as `comparable`."""
+    return is_ordered(comparable(lower, kind), comparable(upper, kind), kind)
+
+
+def comparable(data: bytes, kind: str) -> Any:
+    """Return a bound of an Iceberg primitive type as a value to compare.
+
+    A number that was stored before its column was promoted is shorter, and equal as a number. Raises struct.error,
+    ValueError.
+    """
+    if kind in ("float", "double"):
+        return struct.unpack("<f" if len(data) == 4 else "<d", data)[0]
+    if kind.startswith("decimal"):
+        return int.from_bytes(data, "big", signed=True)
+    if kind in ("string", "binary", "uuid") or kind.startswith("fixed"):
+        return bytes(data)
+    if kind == "boolean" and len(data) != 1:
+        raise ValueError("a boolean is one byte")
+    if kind != "boolean" and len(data) not in (4, 8):
+        raise ValueError("a number is 4 or 8 bytes")
+    return int.from_bytes(data, "little", signed=kind != "boolean")
+
+
+def is_ordered(low: Any, high: Any, kind: str) -> bool:
+    """Tell whether `low` is not above `high`.
+
+    Java compares uuids as two signed numbers (apache/iceberg#14216). It compares text by UTF-16 units, which puts
+    supplementary characters before U+E000. Either order is right.
+    """
+    if kind in ("float", "double"):
+        return bool(low != low or high != high or _float_key(low) <= _float_key(high))
+    if bool(low <= high):
+        return True
+    if kind == "uuid":
+        return bool(struct.unpack(">qq", low) <= struct.unpack(">qq", high))
+    if kind == "string":
+        units = (b.decode("utf-8", errors="replace").encode("utf-16-be") for b in (low, high))
+        return bool(next(units) <= next(units))
+    return False
+
+
+def _float_key(value: float) -> tuple[float, bool]:
+    """Order -0.0 before 0.0."""
+    return value, value == 0 and struct.pack(">d", value)[0] == 0

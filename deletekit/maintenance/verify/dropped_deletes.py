@@ -6,8 +6,6 @@ Spec: "Scan Planning", "Snapshots" (a `replace` changes no row); Java MergingSna
 older than all data files that it looks at, and not at those it adds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,7 +19,6 @@ from deletekit.formats.content_file import DeleteFile, EntryStatus, FileContent,
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.maintenance.verify.report import Finding, error, warning
-from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 
@@ -93,7 +90,7 @@ def dropped_deletes(context: ReadContext, head: Snapshot, reader: SnapshotReader
 
 def _removed(metadata: TableMetadata, head: Snapshot, reader: SnapshotReader) -> Iterator[tuple[ManifestEntry, int]]:
     """Find the equality deletes that rewrites removed, each with the id of the snapshot that removed it."""
-    for snapshot in ancestors(metadata, head.snapshot_id):
+    for snapshot in metadata.ancestors(head.snapshot_id):
         if snapshot.operation == "replace":
             with suppress(*UNREADABLE):  # the snapshot has findings of its own
                 changed = list(reader.changed_entries(snapshot, ManifestContent.DELETES))

@@ -1,16 +1,33 @@
 """Describe what verifying a table found, and how much it looked at.
 
-A finding is about one field of one file. The same one in many snapshots is one finding.
+A finding is about one field of one file. The same one in many snapshots is one finding. Damage never raises: it becomes
+a finding. Storage that does not answer raises StorageError, because that says nothing about the table.
 """
 
-from __future__ import annotations
-
+import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import pyarrow as pa
+
+from deletekit.errors import DeletekitError, NotFoundError, UnsupportedError
+
 Severity = Literal["error", "warning"]
 Level = Literal["metadata", "deletes", "data"]
+
+DAMAGE = (
+    UnsupportedError,
+    pa.ArrowException,
+    struct.error,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
+"""What reading a damaged file raises. Our own errors are among them, but not StorageError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +57,9 @@ class Finding:
     repair: str | None = None
 
     def __str__(self) -> str:
-        parts = [f"{self.severity} {self.kind}: {self.message}"]
-        parts += [f"{n} {v}" for n, v in (("file", self.file), ("field", self.field)) if v is not None]
-        parts += [f"{n} {v}" for n, v in (("found", self.found), ("expected", self.expected)) if v is not None]
-        return "; ".join(parts)
+        details = {n: getattr(self, n) for n in ("file", "field", "found", "expected")}
+        shown = [f"{n} {v}" for n, v in details.items() if v is not None]
+        return "; ".join([f"{self.severity} {self.kind}: {self.message}", *shown])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +132,39 @@ def warning(
     return replace(error(kind, message, field, found, expected, **more), severity="warning")
 
 
+def differs(kind: str, message: str, field: str, found: Any, expected: Any, **more: Any) -> Iterator[Finding]:
+    """Yield an error if two values differ."""
+    if found != expected:
+        yield error(kind, message, field, found, expected, **more)
+
+
 def in_file(findings: Iterable[Finding], file: str | None) -> Iterator[Finding]:
     """Yield findings, naming the file in those that name none."""
     return (f if file is None or f.file is not None else replace(f, file=file) for f in findings)
+
+
+def guarded(findings: Iterable[Finding], file: str | None, field: str) -> Iterator[Finding]:
+    """Yield the findings of a rule about `file`. If wrong values make the rule fail, yield that as a finding."""
+    try:
+        yield from in_file(findings, file)
+    except DAMAGE as e:
+        yield from_error(e, file, field)
+
+
+def from_error(e: Exception, file: str | None, field: str) -> Finding:
+    """Return why a file cannot be read: it is missing, deletekit does not support it, or it is damaged.
+
+    `field` names what refers to the file.
+    """
+    if isinstance(e, NotFoundError):
+        return error("missing-file", "file does not exist", field, file=file)
+    if isinstance(e, UnsupportedError):
+        return warning("not-checked", e.message, e.field or field, e.found, e.expected, file=file)
+    if isinstance(e, DeletekitError):
+        return error("unreadable-file", e.message, e.field or field, e.found, e.expected, file=file)
+    return error("unreadable-file", "file cannot be read", field, f"{type(e).__name__}: {e}", file=file)
+
+
+def not_checked(what: str, file: str) -> Finding:
+    """Return that a file, or a manifest, is encrypted."""
+    return warning("not-checked", f"encrypted {what} cannot be read", "key_metadata", file=file)

@@ -1,14 +1,13 @@
 """Verify a table that anyone wrote: walk it from the metadata down to the rows, and collect findings.
 
-Nothing is changed. Damage never raises: it becomes a finding.
+Nothing is changed. Damage never raises: it becomes a finding. The engine opens each file once. Rules that need several
+files are judged here, from what came back.
 Spec: https://iceberg.apache.org/spec/
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -16,17 +15,14 @@ from deletekit.deletes.read import ReadContext
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
+from deletekit.formats.content_file import ContentFile, DeleteFile
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.maintenance.verify.dropped_deletes import check_dropped_deletes
-from deletekit.maintenance.verify.entry_rules import check_entries
-from deletekit.maintenance.verify.live_file_checks import LiveFileChecks
-from deletekit.maintenance.verify.manifest_rules import check_listed, check_manifest
+from deletekit.maintenance.verify.file_rules import check_data_file, check_delete_file, check_size
+from deletekit.maintenance.verify.manifest_rules import check_list, check_manifest
 from deletekit.maintenance.verify.metadata_rules import check_metadata, check_named_files, usable_snapshots
-from deletekit.maintenance.verify.report import Finding, Findings, Level, VerifyReport
-from deletekit.maintenance.verify.snapshot_files import SnapshotFiles
-from deletekit.maintenance.verify.snapshot_rules import check_snapshot
-from deletekit.maintenance.verify.stored_manifest import StoredManifest, read_list, read_stored
-from deletekit.maintenance.verify.unreadable import DAMAGE, guarded
+from deletekit.maintenance.verify.report import DAMAGE, Finding, Findings, Level, VerifyReport, guarded
+from deletekit.maintenance.verify.snapshot_rules import SnapshotFiles, check_positions, check_snapshot
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
@@ -71,95 +67,126 @@ def _heads(metadata: TableMetadata) -> list[Any]:
     return list(dict.fromkeys(ref.get("snapshot-id") for ref in metadata.refs.values()))
 
 
+@dataclass
 class _Verification:
     """One run of `verify`, with the findings and counts so far."""
 
-    def __init__(self, io: FileIO, metadata: TableMetadata, level: Level, engine: Engine) -> None:
-        self._io = io
-        self._metadata = metadata
-        self._level = level
-        self._engine = engine
-        self._findings = Findings()
-        self._branches: set[Any] = set()
-        self._checked = dict.fromkeys(("snapshots", "manifests", "entries"), 0)
+    io: FileIO
+    metadata: TableMetadata
+    level: Level
+    engine: Engine
+    findings: Findings = field(default_factory=Findings)
+    checked: dict[str, int] = field(default_factory=dict)
 
     def run(self, snapshots: Iterable[int] | str) -> VerifyReport:
-        self._findings.add(check_metadata(self._metadata))
-        self._findings.add(guarded(check_named_files(self._metadata, self._io), None, "table metadata"))
+        self.findings.add(check_metadata(self.metadata))
+        self.findings.add(guarded(check_named_files(self.metadata, self.io), None, "table metadata"))
         live = self._manifests(self._chosen(snapshots))
-        if self._level != "metadata":
-            opened = set(_heads(self._metadata)) if snapshots == "all" and live else set(live)
-            files = LiveFileChecks(self._io, self._metadata, live, opened, self._engine)
-            self._findings.add(files.findings(self._level))
-            self._checked |= files.checked
-            if self._level == "data":
+        if self.level != "metadata":
+            opened = set(_heads(self.metadata)) if snapshots == "all" and live else set(live)
+            self._files(live, {i: files for i, files in live.items() if i in opened})
+            if self.level == "data":
                 self._dropped_deletes(opened)
-        return VerifyReport(level=self._level, findings=tuple(self._repairable()), checked=self._checked)
-
-    def _dropped_deletes(self, opened: set[int]) -> None:
-        context, reader = ReadContext(self._io, self._metadata), SnapshotReader(self._io, self._metadata)
-        for snapshot_id in opened:
-            head = self._metadata.snapshots.get(snapshot_id)
-            # A file of the head that cannot be read has a finding of its own.
-            with suppress(*DAMAGE):
-                found = [] if head is None else list(check_dropped_deletes(context, head, reader))
-                self._findings.add(found, (snapshot_id,))
+        return VerifyReport(level=self.level, findings=tuple(self._repairable(live)), checked=self.checked)
 
     def _chosen(self, snapshots: Iterable[int] | str) -> list[Snapshot]:
-        usable, findings = usable_snapshots(self._metadata)
-        self._findings.add(findings)
-        if usable:  # else the refs may be what cannot be understood
-            self._branches = {r.get("snapshot-id") for r in self._metadata.refs.values() if r.get("type") == "branch"}
+        usable, findings = usable_snapshots(self.metadata)
+        self.findings.add(findings)
         if snapshots == "all":
             return sorted(usable.values(), key=lambda s: s.sequence_number)
         if isinstance(snapshots, str):
-            return [usable[i] for i in _heads(self._metadata) if i in usable] if usable else []
-        asked = [self._metadata.snapshot_by_id(i) for i in snapshots]
+            return [usable[i] for i in _heads(self.metadata) if i in usable] if usable else []
+        asked = [self.metadata.snapshot_by_id(i) for i in snapshots]
         return [s for s in asked if s.snapshot_id in usable]
 
     def _manifests(self, snapshots: Sequence[Snapshot]) -> dict[int, SnapshotFiles]:
         """Check manifest lists, manifests and entries. Return the live files of each snapshot, by its id."""
-        rows: dict[int, tuple[ManifestFile, ...]] = {}
-        lists = self._engine.map(partial(read_list, self._io, self._metadata), snapshots)
-        for snapshot, (listed, findings) in zip(snapshots, lists, strict=True):
-            rows[snapshot.snapshot_id] = listed
-            self._findings.add(findings, (snapshot.snapshot_id,))
-            for row in listed:
-                found = guarded(check_listed(row, snapshot, self._metadata), row.manifest_path, "manifest-list")
-                self._findings.add(found, (snapshot.snapshot_id,))
-        stored = self._read_manifests(rows)
+        in_snapshots: dict[ManifestFile, list[int]] = {}
+        listed: dict[int, tuple[ManifestFile, ...]] = {}
+        lists = self.engine.map(partial(check_list, self.io, self.metadata), snapshots)
+        for snapshot, (rows, findings) in zip(snapshots, lists, strict=True):
+            self.findings.add(findings, (snapshot.snapshot_id,))
+            listed[snapshot.snapshot_id] = rows
+            for row in rows:
+                in_snapshots.setdefault(row, []).append(snapshot.snapshot_id)
+        results = self.engine.map(partial(check_manifest, self.io, self.metadata), in_snapshots)
+        manifests = dict(zip(in_snapshots, results, strict=True))
+        for row, manifest in manifests.items():
+            self.findings.add(manifest.findings, in_snapshots[row])
         live = {}
         for snapshot in snapshots:
-            mine = [stored[row] for row in rows[snapshot.snapshot_id]]
-            entries = (e for manifest in mine for e in manifest.entries if e.is_live)
-            live[snapshot.snapshot_id] = SnapshotFiles(self._metadata, entries)
-            found = check_snapshot(snapshot, mine, live[snapshot.snapshot_id], self._metadata)
-            self._findings.add(guarded(found, snapshot.manifest_list, "manifest-list"), (snapshot.snapshot_id,))
-        self._checked["snapshots"] = len(snapshots)
+            mine = [manifests[row] for row in listed[snapshot.snapshot_id]]
+            files = SnapshotFiles(self.metadata, (e for manifest in mine for e in manifest.entries if e.is_live))
+            found = check_snapshot(snapshot, mine, files, self.metadata)
+            self.findings.add(guarded(found, snapshot.manifest_list, "manifest-list"), (snapshot.snapshot_id,))
+            live[snapshot.snapshot_id] = files
+        entries = sum(len(m.entries) for m in manifests.values())
+        self.checked |= {"snapshots": len(snapshots), "manifests": len(manifests), "entries": entries}
         return live
 
-    def _read_manifests(self, rows: dict[int, tuple[ManifestFile, ...]]) -> dict[ManifestFile, StoredManifest]:
-        in_snapshots: dict[ManifestFile, list[int]] = {}
-        for snapshot_id, listed in rows.items():
-            for row in listed:
-                in_snapshots.setdefault(row, []).append(snapshot_id)
-        stored = {}
-        results = self._engine.map(partial(_read_manifest, self._io, self._metadata), in_snapshots)
-        for (row, ids), (manifest, findings) in zip(in_snapshots.items(), results, strict=True):
-            stored[row] = manifest
-            self._findings.add(findings, ids)
-            self._checked["manifests"] += 1
-            self._checked["entries"] += len(manifest.entries)
-        return stored
+    def _files(self, live: Mapping[int, SnapshotFiles], opened: Mapping[int, SnapshotFiles]) -> None:
+        """Check that each live file exists and has the right size. Check what is in those of the `opened` snapshots."""
+        files: dict[str, ContentFile] = {}
+        snapshots: dict[str, list[int]] = {}
+        for snapshot_id, snapshot in live.items():
+            entries = (*snapshot.data, *(e for e, _ in snapshot.deletes))
+            mine = {e.data_file.file_path: e.data_file for e in entries}
+            files |= mine
+            for path in mine:
+                snapshots.setdefault(path, []).append(snapshot_id)
+        missing = set()
+        sizes = self.engine.map(partial(check_size, self.io), list(files.values()))
+        for path, found in zip(files, sizes, strict=True):
+            self.findings.add(found, snapshots[path])
+            missing |= {path for f in found if f.kind == "missing-file"}
+        within = {path: [i for i in ids if i in opened] for path, ids in snapshots.items() if path not in missing}
+        self.checked |= {"files": len(files), "delete_files": 0, "data_files": 0, "rows": 0}
+        self._delete_files(opened, within)
+        self._data_files(opened, within)
 
-    def _repairable(self) -> Iterable[Finding]:
+    def _delete_files(self, opened: Mapping[int, SnapshotFiles], within: Mapping[str, Sequence[int]]) -> None:
+        """Check delete files, the deletion vectors of one Puffin file together."""
+        files: dict[str, dict[tuple[Any, ...], DeleteFile]] = {}
+        for snapshot in opened.values():
+            for _, delete in snapshot.deletes:
+                if delete.file_path in within:
+                    files.setdefault(delete.file_path, {})[delete.identity] = delete
+        check = partial(check_delete_file, self.io, self.metadata)
+        results = self.engine.map(check, [tuple(f.values()) for f in files.values()])
+        positions: dict[tuple[Any, ...], Mapping[str, int]] = {}
+        for path, content in zip(files, results, strict=True):
+            self.checked["delete_files"] += len(files[path])
+            self.checked["rows"] += content.rows
+            self.findings.add(content.findings, within[path])
+            positions |= content.last_positions
+        for snapshot_id, snapshot in opened.items():
+            self.findings.add(check_positions(snapshot, positions), (snapshot_id,))
+
+    def _data_files(self, opened: Mapping[int, SnapshotFiles], within: Mapping[str, Sequence[int]]) -> None:
+        files: dict[str, ContentFile] = {}
+        for snapshot in opened.values():
+            files |= {path: entry.data_file for path, entry in snapshot.by_path.items() if path in within}
+        results = self.engine.map(
+            partial(check_data_file, self.io, self.metadata, self.level == "data"), list(files.values())
+        )
+        for path, content in zip(files, results, strict=True):
+            self.checked["data_files"] += 1
+            self.checked["rows"] += content.rows
+            self.findings.add(content.findings, within[path])
+
+    def _dropped_deletes(self, opened: Iterable[int]) -> None:
+        context, reader = ReadContext(self.io, self.metadata), SnapshotReader(self.io, self.metadata)
+        for snapshot_id in opened:
+            head = self.metadata.snapshots.get(snapshot_id)
+            # A file of the head that cannot be read has a finding of its own.
+            with suppress(*DAMAGE):
+                found = [] if head is None else list(check_dropped_deletes(context, head, reader))
+                self.findings.add(found, (snapshot_id,))
+
+    def _repairable(self, live: Mapping[int, SnapshotFiles]) -> Iterable[Finding]:
         """Return the findings. Only those about the head of a branch keep their repair: a snapshot never changes."""
-        for finding in self._findings:
-            is_past = self._branches.isdisjoint(finding.snapshot_ids)
+        refs = self.metadata.refs.values() if live else ()  # else the refs may be what cannot be understood
+        branches = {r.get("snapshot-id") for r in refs if r.get("type") == "branch"}
+        for finding in self.findings:
+            is_past = branches.isdisjoint(finding.snapshot_ids)
             yield replace(finding, repair=None) if is_past else finding
-
-
-def _read_manifest(io: FileIO, metadata: TableMetadata, listed: ManifestFile) -> tuple[StoredManifest, list[Finding]]:
-    stored = read_stored(io, metadata, listed)
-    rules = (check_manifest(stored, metadata), check_entries(stored, metadata))
-    return stored, [f for found in rules for f in guarded(found, listed.manifest_path, "manifest_path")]

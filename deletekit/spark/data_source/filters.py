@@ -5,29 +5,14 @@ Spark: Spark can compare with NaN, and deletekit's filters cannot; a uuid is tex
 two columns. Spark passes the parts of a conjunction, and never an `or`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from pyiceberg import expressions as ie
 from pyiceberg import types as it
-from pyiceberg.expressions import (
-    And,
-    BooleanExpression,
-    EqualTo,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNull,
-    LessThan,
-    LessThanOrEqual,
-    NotNull,
-    Or,
-    Reference,
-    StartsWith,
-)
+from pyiceberg.expressions import BooleanExpression, IsNull, Reference
 from pyiceberg.schema import Schema
 from pyspark.sql import datasource as ds
 
@@ -49,10 +34,14 @@ _COMPARABLE: dict[type[it.IcebergType], tuple[type, ...]] = {
     it.DecimalType: (object,),
 }
 _COMPARISONS: dict[type[ds.Filter], Any] = {
-    ds.LessThan: LessThan,
-    ds.LessThanOrEqual: LessThanOrEqual,
-    ds.GreaterThan: GreaterThan,
-    ds.GreaterThanOrEqual: GreaterThanOrEqual,
+    ds.EqualTo: ie.EqualTo,
+    ds.EqualNullSafe: ie.EqualTo,
+    ds.In: ie.In,
+    ds.StringStartsWith: ie.StartsWith,
+    ds.LessThan: ie.LessThan,
+    ds.LessThanOrEqual: ie.LessThanOrEqual,
+    ds.GreaterThan: ie.GreaterThan,
+    ds.GreaterThanOrEqual: ie.GreaterThanOrEqual,
 }
 
 
@@ -77,7 +66,7 @@ def translated(spark_filter: ds.Filter, schema: Schema) -> BooleanExpression | N
 
 def conjunction(parts: Sequence[BooleanExpression]) -> BooleanExpression | None:
     """Return the conjunction of the expressions, or None if there is none."""
-    return None if not parts else parts[0] if len(parts) == 1 else And(*parts)
+    return None if not parts else parts[0] if len(parts) == 1 else ie.And(*parts)
 
 
 def _field(path: tuple[str, ...], schema: Schema) -> it.NestedField | None:
@@ -89,42 +78,37 @@ def _field(path: tuple[str, ...], schema: Schema) -> it.NestedField | None:
         if found is None:
             return None
         fields = found.field_type.fields if isinstance(found.field_type, it.StructType) else ()
-    if found is None:
+    if found is None or not found.field_type.is_primitive:
         return None
     try:
-        known = schema.find_field(".".join(path))
+        return found if schema.find_field(".".join(path)).field_id == found.field_id else None
     except ValueError:
         return None
-    return found if known.field_id == found.field_id and found.field_type.is_primitive else None
 
 
 def _expression(spark_filter: ds.Filter, term: Reference, kind: it.IcebergType) -> BooleanExpression | None:
-    if isinstance(spark_filter, ds.IsNull):
-        return IsNull(term=term)
+    """Return a filter that is no `Not` as an expression, or None."""
     if isinstance(spark_filter, ds.IsNotNull):
-        return NotNull(term=term)
-    if isinstance(spark_filter, ds.EqualNullSafe) and spark_filter.value is None:
+        return ie.NotNull(term=term)
+    if isinstance(spark_filter, ds.IsNull) or (
+        isinstance(spark_filter, ds.EqualNullSafe) and spark_filter.value is None
+    ):
         return IsNull(term=term)
     value = _literal(getattr(spark_filter, "value", None), kind)
-    if value is None:
+    if value is None or type(spark_filter) not in _COMPARISONS:
         return None
-    if isinstance(spark_filter, ds.EqualTo | ds.EqualNullSafe):
-        return EqualTo(term=term, value=value)
-    if isinstance(spark_filter, ds.In):
-        return None if isinstance(kind, _FLOATS) else In(term=term, values=value)  # a set tells -0.0 from 0.0
-    if isinstance(spark_filter, ds.StringStartsWith):
-        return StartsWith(term=term, value=value) if isinstance(kind, it.StringType) else None
-    comparison = _COMPARISONS.get(type(spark_filter))
-    if comparison is None:
+    if isinstance(spark_filter, ds.In) and isinstance(kind, _FLOATS):
+        return None  # a set tells -0.0 from 0.0
+    if isinstance(spark_filter, ds.StringStartsWith) and not isinstance(kind, it.StringType):
         return None
-    made: BooleanExpression = comparison(term, value)
+    made: BooleanExpression = _COMPARISONS[type(spark_filter)](term, value)
     return made
 
 
 def _negated(spark_filter: ds.Filter, made: BooleanExpression, term: Reference) -> BooleanExpression | None:
     """Negate an expression. The result leaves out NULL, except after a null-safe comparison with a value."""
     if isinstance(spark_filter, ds.EqualNullSafe) and spark_filter.value is not None:
-        return Or(~made, IsNull(term=term))
+        return ie.Or(~made, IsNull(term=term))
     exact = isinstance(spark_filter, ds.IsNull | ds.IsNotNull | ds.EqualTo | ds.EqualNullSafe | ds.In)
     return ~made if exact else None
 

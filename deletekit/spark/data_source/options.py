@@ -4,18 +4,16 @@ An unknown option must be refused by name: with a misspelt `snapshot-id` another
 those of Iceberg's own Spark source, if it has one. Spark passes option names in lower case.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from deletekit.errors import InvalidInputError
 from deletekit.spark.session_catalogs import session_catalogs
-from deletekit.table.catalog import load_catalog
-from deletekit.table.embedded_catalog import existing_catalog
+from deletekit.table.catalog import existing_catalog, load_catalog
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table, from_metadata, load_table
 
@@ -122,13 +120,11 @@ def names_of(text: str) -> list[str]:
 
     Raises InvalidInputError for a list of something else.
     """
+    if not text.lstrip().startswith("["):
+        return [name.strip() for name in text.split(",") if name.strip()]
     names: Any = None
-    if text.lstrip().startswith("["):
-        try:
-            names = json.loads(text)
-        except ValueError:
-            names = None
-        if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
-            raise InvalidInputError("bad list of columns", kind="option", found=text, expected="a JSON list of names")
-        return names
-    return [name.strip() for name in text.split(",") if name.strip()]
+    with suppress(ValueError):
+        names = json.loads(text)
+    if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
+        raise InvalidInputError("bad list of columns", kind="option", found=text, expected="a JSON list of names")
+    return names

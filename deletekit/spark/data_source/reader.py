@@ -18,21 +18,19 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from deletekit.deletes.filter import parse_filter, unbound_filter
 from deletekit.deletes.plan import plan_scan
-from deletekit.deletes.projection import check_supported
-from deletekit.deletes.read import ReadContext, ReadRequest, read_task
+from deletekit.deletes.read import ReadContext, read_task
 from deletekit.deletes.scan_task import TaskPart, task_parts
-from deletekit.engines.worker_path import forget_archives
 from deletekit.errors import InvalidInputError
-from deletekit.formats.reserved_fields import LINEAGE_NAMES
 from deletekit.spark.data_source.filters import conjunction, translated
 from deletekit.spark.data_source.options import SourceOptions, names_of
-from deletekit.spark.data_source.types import spark_field, spark_type, to_spark
+from deletekit.spark.types import spark_field, spark_type, to_spark
+from deletekit.spark.worker import forget_archives
 from deletekit.table.catalog import TableState
-from deletekit.table.column_names import columns_like
+from deletekit.table.column_names import unknown_column
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.properties import value_of
 from deletekit.table.snapshot import SnapshotReader
-from deletekit.table.types import arrow_type
+from deletekit.table.types import arrow_schema, arrow_type
 from deletekit.verbs.scan import METADATA_COLUMNS, ScanResult
 from deletekit.verbs.shared.read_options import resolve_snapshot
 
@@ -104,9 +102,10 @@ class TableReader(DataSourceReader):
             if f.name not in METADATA_COLUMNS
         }
         for field in schema.fields:
-            if field.name in METADATA_COLUMNS and field.dataType != _METADATA_TYPES[METADATA_COLUMNS[field.name]]:
-                raise _other_type(field.name, field.dataType, _METADATA_TYPES[METADATA_COLUMNS[field.name]])
-        check_supported(list(self._fields.values()))
+            own = _METADATA_TYPES.get(METADATA_COLUMNS.get(field.name))
+            if own is not None and field.dataType != own:
+                raise _other_type(field.name, field.dataType, own)
+        arrow_schema(Schema(*self._fields.values()))  # refuses, by name, a type that cannot be read
         where = options.get("where")
         made = unbound_filter(where, self._schema)
         self._where: list[BooleanExpression] = [] if made is None else [made]
@@ -144,8 +143,9 @@ class TableReader(DataSourceReader):
             return
         context = ReadContext(self._io, self._metadata)
         context.loader.expect([part.task for part in partition.value])
-        request = self._request()
-        result = ScanResult(self._columns, tuple(self._fields), self._arrow_schema())
+        kinds = METADATA_COLUMNS | {n: arrow_type(f.field_type) for n, f in self._fields.items()}
+        result = ScanResult(self._columns, self._fields, pa.schema([(n, kinds[n]) for n in self._columns]))
+        request = result.request(parse_filter(conjunction(self._where), self._schema))
         for part in partition.value:
             for batch in read_task(context, part, request):
                 yield from self._spark_rows(result.of(batch, part.task)).to_batches(BATCH_ROWS)
@@ -153,25 +153,10 @@ class TableReader(DataSourceReader):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_metadata": without_history(self._metadata), "_snapshot": None}
 
-    def _request(self) -> ReadRequest:
-        return ReadRequest(
-            tuple(self._fields.values()),
-            parse_filter(conjunction(self._where), self._schema),
-            lineage=any(n in LINEAGE_NAMES for n in self._columns),
-            only_live="_deleted" not in self._columns,
-        )
-
-    def _arrow_schema(self) -> pa.Schema:
-        kinds = {n: arrow_type(f.field_type) for n, f in self._fields.items()}
-        return pa.schema([pa.field(n, kinds.get(n, METADATA_COLUMNS.get(n))) for n in self._columns])
-
     def _spark_rows(self, rows: pa.Table) -> pa.Table:
-        fields = self._fields
-        columns = [
-            to_spark(column, fields[name].field_type) if name in fields else column
-            for name, column in zip(rows.column_names, rows.columns, strict=True)
-        ]
-        return pa.table(columns, names=rows.column_names)
+        pairs = ((self._fields.get(n), column) for n, column in zip(self._columns, rows.columns, strict=True))
+        columns = [column if field is None else to_spark(column, field.field_type) for field, column in pairs]
+        return pa.table(columns, names=self._columns)
 
 
 def _packed(parts: Iterable[TaskPart], target: int, open_cost: int) -> Iterator[InputPartition]:
@@ -204,12 +189,7 @@ def _state(metadata: TableMetadata, options: SourceOptions) -> tuple[Snapshot | 
 def _column(schema: Schema, name: str) -> it.NestedField:
     found = next((f for f in schema.fields if f.name == name), None)
     if found is None:
-        raise InvalidInputError(
-            "no such column",
-            kind="column-not-found",
-            field=name,
-            expected=columns_like(name, [*(f.name for f in schema.fields), *METADATA_COLUMNS]),
-        )
+        raise unknown_column(name, [*(f.name for f in schema.fields), *METADATA_COLUMNS])
     return found
 
 

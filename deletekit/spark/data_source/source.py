@@ -4,8 +4,6 @@ Spark imports this module in every session that uses any data source written in 
 everything slow when a table is opened.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter

@@ -4,8 +4,6 @@ Only files that successful tasks report are committed, so a retried or speculati
 removes its files, but never in an unknown commit state.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -16,7 +14,7 @@ from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from deletekit.commit.change import Base, ReadSet, RowDelta
+from deletekit.commit.change import ReadSet, RowDelta
 from deletekit.commit.planned_change import check_request, check_same_table, plan_change
 from deletekit.commit.swap import commit
 from deletekit.deletes.data_file_writer import write_data_files
@@ -26,10 +24,10 @@ from deletekit.errors import CommitStateUnknownError, InvalidInputError, Unsuppo
 from deletekit.formats.content_file import DataFile
 from deletekit.spark.data_source.options import SourceOptions, names_of
 from deletekit.spark.data_source.reader import without_history
+from deletekit.spark.types import from_spark
+from deletekit.spark.worker import in_chunks
 from deletekit.table.metadata import MAIN
 from deletekit.table.properties import value_of
-from deletekit.table.table import Table
-from deletekit.verbs.shared.spark_rows import from_spark
 from deletekit.verbs.upsert import UpsertRequest, check_upsert, upsert_files
 
 # A task holds at most so many bytes of Arrow before it writes a file: what a worker on a small machine can spare.
@@ -78,7 +76,7 @@ class TableWriter(DataSourceArrowWriter):
         files: list[DataFile] = []
         try:
             target = value_of(context.metadata.properties, "write.target-file-size-bytes")
-            for rows in _pieces(iterator, min(target, HELD_BYTES)):
+            for rows in in_chunks(iterator, min(target, HELD_BYTES)):
                 aligned = align(from_spark(rows, self._metadata.schema), self._metadata.schema)
                 files += write_data_files(context, aligned, self._metadata.spec)
         except BaseException:
@@ -111,20 +109,13 @@ class TableWriter(DataSourceArrowWriter):
         if self._upsert is not None:
             upsert_files(table, files, self._upsert, ref=self._ref, commit_properties=self._options.summary)
         else:
-            _append_files(table, files, self._ref, self._options.summary)
+            delta = RowDelta(added_data_files=tuple(files), read_set=ReadSet())
+            commit(plan_change(table, lambda _: delta, ref=self._ref, properties=self._options.summary))
 
     def _remove(self, files: Sequence[DataFile]) -> None:
         for file in files:
             with suppress(Exception):  # remove_orphan_files finds what storage does not remove
                 self._io.delete(file.file_path)
-
-
-def _append_files(table: Table, files: Sequence[DataFile], ref: str, properties: dict[str, str]) -> None:
-    def build(base: Base) -> RowDelta:
-        del base
-        return RowDelta(added_data_files=tuple(files), read_set=ReadSet())
-
-    commit(plan_change(table, build, ref=ref, properties=properties))
 
 
 def _upsert_request(options: SourceOptions) -> UpsertRequest | None:
@@ -140,17 +131,3 @@ def _upsert_request(options: SourceOptions) -> UpsertRequest | None:
 
 def _files(messages: Sequence[WriterCommitMessage | None]) -> list[DataFile]:
     return [file for message in messages if isinstance(message, WrittenFiles) for file in message.files]
-
-
-def _pieces(batches: Iterator[pa.RecordBatch], target: int) -> Iterator[pa.Table]:
-    """Yield the rows in tables of about `target` bytes."""
-    held: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        held.append(batch)
-        size += batch.nbytes
-        if size >= target:
-            yield pa.Table.from_batches(held)
-            held, size = [], 0
-    if held:
-        yield pa.Table.from_batches(held)

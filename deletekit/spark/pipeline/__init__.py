@@ -1,7 +1,6 @@
 """A restartable pipeline on Spark: raw flights, daily changes by every kind of delete, compaction, checks."""
 
 from deletekit.spark.pipeline.report import CheckReport, PipelineReport, StepReport
-from deletekit.spark.pipeline.run import DEFAULT_TABLE, run_pipeline
-from deletekit.spark.pipeline.session import session_opener
+from deletekit.spark.pipeline.run import DEFAULT_TABLE, run_pipeline, session_opener
 
 __all__ = ["DEFAULT_TABLE", "CheckReport", "PipelineReport", "StepReport", "run_pipeline", "session_opener"]

@@ -3,8 +3,6 @@
 The checks trust nothing that the run reported. A check that cannot be made counts as failed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 from deletekit.maintenance.verify import verify

@@ -4,8 +4,6 @@ A delivery is complete or absent. Its note lists every file with its size, rows 
 that differs is refused by name. Nothing here knows a table.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -101,9 +99,7 @@ def only_run_in(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released when the process ends, however it ends
         except BlockingIOError:
-            raise InvalidInputError(
-                "another run of the pipeline works in this directory", kind="pipeline-directory", file=str(directory)
-            ) from None
+            raise _refused(directory, "another run of the pipeline works in this directory") from None
         for left in directory.glob(f"{UNFINISHED}*"):
             shutil.rmtree(left) if left.is_dir() else left.unlink()
         yield
@@ -146,21 +142,25 @@ def raw_schema(delivery: Delivery, feed: str) -> pa.Schema:
     return flights if feed == "flights" else pa.schema([flights.field(FEEDS[feed])])
 
 
+def _refused(directory: Path, message: str, **details: str) -> InvalidInputError:
+    return InvalidInputError(message, kind="pipeline-directory", file=str(directory), **details)
+
+
+def _damaged(message: str, path: Path, **details: str) -> FormatError:
+    return FormatError(message, kind="pipeline-delivery", file=str(path), **details)
+
+
 def _check_directory(directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
-        raise InvalidInputError("not a directory", kind="pipeline-directory", file=str(directory))
+        raise _refused(directory, "not a directory")
     names = {path.name for path in directory.iterdir()} if directory.exists() else set()
     others = sorted(n for n in names if n not in _OURS and not n.startswith(UNFINISHED))
     if not others and names & _OURS - {_LOCK} and not (directory / "raw" / _NOTE).is_file():
         others = sorted(names & _OURS)
     if others:
-        raise InvalidInputError(
-            "the directory holds something else than a pipeline",
-            kind="pipeline-directory",
-            file=str(directory),
-            found=", ".join(others[:10]),
-            expected="an empty or new directory, or that of an earlier pipeline",
-        )
+        expected = "an empty or new directory, or that of an earlier pipeline"
+        message = "the directory holds something else than a pipeline"
+        raise _refused(directory, message, found=", ".join(others[:10]), expected=expected)
 
 
 def _write(directory: Path, raw: Path, days: int, flights: pa.Table) -> None:
@@ -194,8 +194,10 @@ def _write_month(folder: Path, month: str, rows: pa.Table) -> RawFile:
 
 def _write_csv(folder: Path, path: str, rows: pa.Table) -> RawFile:
     columns = [
-        pc.strftime(c, format=_TIME_FORMAT) if pa.types.is_timestamp(c.type) else pc.cast(c, pa.string())
-        for c in (pc.cast(c, pa.timestamp("s", "UTC")) if pa.types.is_timestamp(c.type) else c for c in rows.columns)
+        pc.strftime(pc.cast(c, pa.timestamp("s", "UTC")), format=_TIME_FORMAT)
+        if pa.types.is_timestamp(c.type)
+        else pc.cast(c, pa.string())
+        for c in rows.columns
     ]
     text = pa.table([pc.fill_null(c, NULL) for c in columns], names=rows.column_names)
     pyarrow.csv.write_csv(text, folder / path, pyarrow.csv.WriteOptions(quoting_style="none", quoting_header="none"))
@@ -221,9 +223,9 @@ def _read(raw: Path) -> Delivery:
         )
         days = [date.fromisoformat(day) for day in delivery.days]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as e:
-        raise FormatError("not a delivery note", kind="pipeline-delivery", file=str(note), found=str(e)) from e
+        raise _damaged("not a delivery note", note, found=str(e)) from e
     if not days:
-        raise FormatError("a delivery without a day", kind="pipeline-delivery", file=str(note))
+        raise _damaged("a delivery without a day", note)
     for file in delivery.files:
         _check(raw, file)
     return delivery
@@ -236,12 +238,7 @@ def _check(raw: Path, file: RawFile) -> None:
     try:
         there = _file(raw, file.path, file.rows)
     except OSError as e:
-        raise FormatError("a raw file cannot be read", kind="pipeline-delivery", file=str(path), found=str(e)) from e
+        raise _damaged("a raw file cannot be read", path, found=str(e)) from e
     if there != file:
-        raise FormatError(
-            "a raw file is not the one that was delivered",
-            kind="pipeline-delivery",
-            file=str(path),
-            found=f"{there.size} bytes, sha256 {there.sha256}",
-            expected=f"{file.size} bytes, sha256 {file.sha256}",
-        )
+        found, expected = (f"{f.size} bytes, sha256 {f.sha256}" for f in (there, file))
+        raise _damaged("a raw file is not the one that was delivered", path, found=found, expected=expected)

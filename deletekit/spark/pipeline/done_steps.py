@@ -4,13 +4,10 @@ Only the history of `main`, freshly loaded from the catalog, decides. Steps run 
 history proves all steps before it, even if their snapshots have expired.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from deletekit.errors import InvalidInputError
-from deletekit.table.ancestry import ancestors
 from deletekit.table.metadata import Snapshot
 from deletekit.table.table import Table
 
@@ -59,7 +56,7 @@ def progress_of(table: Table, delivery: str, steps: Sequence[str]) -> Progress:
     numbers = {name: number for number, name in enumerate(steps)}
     snapshots: dict[str, tuple[Snapshot, ...]] = {}
     oldest: Snapshot | None = None
-    for oldest in ancestors(metadata, metadata.current_snapshot.snapshot_id if metadata.current_snapshot else None):
+    for oldest in metadata.ancestors(metadata.current_snapshot.snapshot_id if metadata.current_snapshot else None):
         name = oldest.summary.get(STEP)
         if name is None or oldest.summary.get(DELIVERY) != delivery:
             continue

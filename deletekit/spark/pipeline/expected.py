@@ -3,8 +3,6 @@
 This must use none of deletekit's code for tables and none of Spark's, so that an error in either is found.
 """
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv

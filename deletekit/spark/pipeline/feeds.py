@@ -5,8 +5,6 @@ some rows come late, a correction comes twice, one moves a flight to another par
 was cancelled or erased the day before and must not reappear.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -3,16 +3,16 @@
 The figures of a step come from its snapshot's summary, even if an earlier run did the step.
 """
 
-from __future__ import annotations
-
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from deletekit.commit.swap import Commit
 from deletekit.spark.pipeline.delivery import UNFINISHED
+from deletekit.table.metadata import Snapshot
 
 Status = Literal["done", "done before", "nothing to do"]
 
@@ -97,9 +97,10 @@ class PipelineReport:
 
 
 def step_report(
-    name: str, status: Status, rows_in: int, snapshot_id: int | None, summary: Mapping[str, str], seconds: float | None
+    name: str, rows_in: int, status: Status, made: Commit | Snapshot | None, seconds: float | None = None
 ) -> StepReport:
-    """Return a step's report, from its snapshot's summary."""
+    """Return a step's report, from the summary of the snapshot that it made."""
+    summary = made.summary if made is not None else {}
 
     def total(*names: str) -> int:
         return sum(int(summary.get(n, 0)) for n in names)
@@ -114,7 +115,7 @@ def step_report(
         rows_deleted=max(0, positions) + total("added-equality-deletes"),
         files_added=total("added-data-files", "added-delete-files"),
         files_removed=total("deleted-data-files", "removed-delete-files"),
-        snapshot_id=snapshot_id,
+        snapshot_id=made.snapshot_id if made is not None else None,
         seconds=seconds,
     )
 

@@ -6,22 +6,26 @@ wrote and did not commit are not part of the table; `remove_orphan_files` remove
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from deletekit import datasets
-from deletekit.engines import current as engine
+from deletekit.engines.current import running_on
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.spark.pipeline.checks import check
 from deletekit.spark.pipeline.delivery import Delivery, deliver, only_run_in
-from deletekit.spark.pipeline.done_steps import DELIVERY, Progress, progress_of, properties_of
-from deletekit.spark.pipeline.report import CheckReport, PipelineReport, StepReport, step_report, write_report
+from deletekit.spark.pipeline.done_steps import DELIVERY, progress_of, properties_of
+from deletekit.spark.pipeline.report import CheckReport, PipelineReport, Status, StepReport, step_report, write_report
 from deletekit.spark.pipeline.steps import Step, Work, steps_of
-from deletekit.table.catalog import Catalog
+from deletekit.spark.sessions import running_session
+from deletekit.spark.sessions import session as spark_session
+from deletekit.table.catalog import Catalog, load_catalog, local_catalog
 from deletekit.table.table import Table, load_table
 from deletekit.verbs.append import create_table
 from deletekit.verbs.scan import scan
@@ -32,6 +36,8 @@ if TYPE_CHECKING:
 DEFAULT_TABLE = "pipeline.flights"
 PARTITION_BY = ("month(time_hour)",)
 FORMAT_VERSIONS = (2, 3)
+DEFAULT_MASTER = "local[2]"
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 Say = Callable[[str], None]
 
@@ -66,20 +72,21 @@ def run_pipeline(
     """
     started = time.perf_counter()
     if format_version not in FORMAT_VERSIONS:
-        raise InvalidInputError(
-            "the pipeline's deletes need format version 2 or 3",
-            kind="format-version",
-            field="format_version",
-            found=format_version,
-        )
+        message = "the pipeline's deletes need format version 2 or 3"
+        raise InvalidInputError(message, kind="format-version", field="format_version", found=format_version)
     root = directory.absolute()
     with only_run_in(root):
         say("delivering and checking the raw files")
         delivery = deliver(root, days, datasets.flights() if flights is None else flights)
         session, catalog = open_session()
+        from deletekit.spark.engine import SparkEngine  # noqa: PLC0415  # now pyspark is there
+
         work = Work(session=session, table=_open_table(catalog, table, delivery, format_version), delivery=delivery)
-        with engine.spark(session):
-            done, checks = _run_and_check(work, f"{catalog.name}.{table}", say)
+        with running_on(SparkEngine(session)):
+            steps = list(steps_of(delivery))
+            names = [step.name for step in steps]
+            done = _run_steps(work, steps, names, say)
+            checks = _run_checks(work, f"{catalog.name}.{table}", names, say)
             live_rows = scan(work.table).count()
         report = PipelineReport(
             directory=str(root),
@@ -89,7 +96,7 @@ def run_pipeline(
             days=days,
             delivery=delivery.identity,
             steps=tuple(done),
-            checks=tuple(checks),
+            checks=checks,
             live_rows=live_rows,
             seconds=round(time.perf_counter() - started, 3),
         )
@@ -97,31 +104,67 @@ def run_pipeline(
     return report
 
 
-def _run_and_check(work: Work, spark_name: str, say: Say) -> tuple[list[StepReport], list[CheckReport]]:
-    steps = list(steps_of(work.delivery))
-    names = [step.name for step in steps]
-    done = _run_steps(work, steps, names, say)
-    progress = progress_of(work.table, work.delivery.identity, names)
-    checks: list[CheckReport] = []
-    for made in check(work, spark_name, progress, names):
-        say(f"checked {made.name}")
-        checks.append(made)
-    return done, checks
+@contextmanager
+def session_opener(
+    directory: Path,
+    *,
+    master: str | None = None,
+    catalog_name: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[Callable[[], tuple[SparkSession, Catalog]]]:
+    """Give a function that opens a pipeline's session and catalog; both are closed at the end.
+
+    Under `spark-submit` the session is the submitted one, with its master, memory and jars. Otherwise it is deletekit's
+    own, which ends with the pipeline.
+
+    Parameters
+    ----------
+    directory: the pipeline's; the embedded catalog is below it.
+    master: Spark's master; default `local[2]`, or what was given to `spark-submit`.
+    catalog_name, properties: a pyiceberg catalog instead of the embedded one, as `load_catalog` takes it.
+    settings: further Spark properties.
+
+    Raises InvalidInputError for a master beside that of `spark-submit`.
+    """
+    submitted, given = _SUBMITTED in os.environ, dict(properties or {})
+    if submitted and master is not None:
+        raise InvalidInputError("spark-submit has its own master", kind="spark-master", field="master", found=master)
+    with ExitStack() as stack:
+
+        def open_session() -> tuple[SparkSession, Catalog]:
+            if catalog_name is None:
+                warehouse = directory.absolute() / "warehouse"
+                catalog = local_catalog(warehouse)
+                place: dict[str, Any] = {"warehouse": warehouse}
+            else:
+                catalog = load_catalog(catalog_name, **given)
+                # Without properties it is a catalog of pyiceberg's configuration file.
+                place = {"catalog": given or dict(catalog.pyiceberg.properties), "catalog_name": catalog_name}
+            stack.callback(catalog.pyiceberg.close)
+            if submitted:
+                from pyspark.sql import SparkSession  # noqa: PLC0415  # pyspark is an extra
+
+                SparkSession.builder.appName("deletekit pipeline").getOrCreate()
+            before = running_session()
+            session = spark_session(**place, master=master or DEFAULT_MASTER, settings=settings)
+            if before is None:
+                stack.callback(session.stop)
+            return session, catalog
+
+        yield open_session
 
 
 def _open_table(catalog: Catalog, name: str, delivery: Delivery, format_version: int) -> Table:
-    table = _load(catalog, name)
-    if table is None:
+    try:
+        table = load_table(catalog, name)
+    except NotFoundError as missing:
+        if missing.kind != "table-not-found":
+            raise
         properties = {DELIVERY: delivery.identity}
+        settings: Any = {"format_version": format_version, "partition_by": PARTITION_BY, "properties": properties}
         try:
-            return create_table(
-                catalog,
-                name,
-                delivery.schema,
-                format_version=format_version,
-                partition_by=PARTITION_BY,
-                properties=properties,
-            )
+            return create_table(catalog, name, delivery.schema, **settings)
         except InvalidInputError as e:
             if e.kind != "table-exists":
                 raise
@@ -138,44 +181,28 @@ def _open_table(catalog: Catalog, name: str, delivery: Delivery, format_version:
     return table
 
 
-def _load(catalog: Catalog, name: str) -> Table | None:
-    try:
-        return load_table(catalog, name)
-    except NotFoundError as e:
-        if e.kind != "table-not-found":
-            raise
-        return None
-
-
 def _run_steps(work: Work, steps: Sequence[Step], names: Sequence[str], say: Say) -> list[StepReport]:
     """Run the steps that are not done. Reload the table before each step, as another driver may work on it."""
     reports = []
     for number, step in enumerate(steps):
         progress = progress_of(work.table, work.delivery.identity, names)
         if number < progress.done:
-            reports.append(_done_before(step, progress))
+            # Without a snapshot it committed nothing, or its snapshot has expired.
+            newest = progress.snapshots.get(step.name, (None,))[-1]
+            reports.append(step_report(step.name, step.rows_in, "done before", newest))
             continue
         say(step.name)
         begin = time.perf_counter()
         commit = step.run(work, properties_of(work.delivery.identity, step.name, step.rows_in))
         seconds = round(time.perf_counter() - begin, 3)
-        landed = commit.snapshot_id is not None
-        reports.append(
-            step_report(
-                step.name,
-                "done" if landed else "nothing to do",
-                step.rows_in,
-                commit.snapshot_id,
-                commit.summary,
-                seconds,
-            )
-        )
+        status: Status = "done" if commit.snapshot_id is not None else "nothing to do"
+        reports.append(step_report(step.name, step.rows_in, status, commit, seconds))
     return reports
 
 
-def _done_before(step: Step, progress: Progress) -> StepReport:
-    snapshots = progress.snapshots.get(step.name)
-    if not snapshots:  # it committed nothing, or its snapshot has expired
-        return step_report(step.name, "done before", step.rows_in, None, {}, None)
-    newest = snapshots[-1]
-    return step_report(step.name, "done before", step.rows_in, newest.snapshot_id, newest.summary, None)
+def _run_checks(work: Work, spark_name: str, names: Sequence[str], say: Say) -> tuple[CheckReport, ...]:
+    checks = []
+    for made in check(work, spark_name, progress_of(work.table, work.delivery.identity, names), names):
+        say(f"checked {made.name}")
+        checks.append(made)
+    return tuple(checks)

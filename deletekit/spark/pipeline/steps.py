@@ -1,20 +1,22 @@
 """The steps that change the table, in order: each is a function of the table and the delivery that commits once.
 
-A step may run again on a table where it was not committed. It does not know whether it was done; `done_steps` does.
+A step may run again on a table where it was not committed. It does not know whether it was done; `done_steps` does. A
+raw file that does not match its schema fails the job: no type is guessed, and no bad row is dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any
 
 from deletekit.commit.swap import Commit
 from deletekit.maintenance.compact import compact
 from deletekit.maintenance.remove_dangling_deletes import remove_dangling_deletes
-from deletekit.spark.pipeline.delivery import Delivery
+from deletekit.spark.pipeline.delivery import NULL, Delivery, RawFile, raw_schema
 from deletekit.spark.pipeline.feeds import CANCELLATIONS, CORRECTIONS, PRIVACY_REQUESTS, REVISION
-from deletekit.spark.pipeline.raw_frames import read_raw
 from deletekit.table.table import Table
 from deletekit.verbs.delete import delete_keys
 from deletekit.verbs.merge import merge
@@ -24,6 +26,14 @@ if TYPE_CHECKING:
 
 KEY = "flight_id"
 AIRCRAFT = "tailnum"
+_CSV = {
+    "header": "true",
+    # Compare the header with the schema; otherwise Spark ignores the header.
+    "enforceSchema": "false",
+    "mode": "FAILFAST",
+    "nullValue": NULL,
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ssX",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,24 +67,18 @@ def steps_of(delivery: Delivery) -> Iterator[Step]:
     daily = {CORRECTIONS: _correct, CANCELLATIONS: _cancel, PRIVACY_REQUESTS: _erase}
     for day in delivery.days:
         for feed, run in daily.items():
-            yield Step(name=f"{day} {feed}", rows_in=delivery.feeds[day][feed].rows, run=_of_day(run, day))
+            yield Step(name=f"{day} {feed}", rows_in=delivery.feeds[day][feed].rows, run=partial(run, day))
     yield Step(name="compact", rows_in=0, run=_compact)
     yield Step(name="remove dangling deletes", rows_in=0, run=_remove_dangling_deletes)
 
 
-def _of_day(
-    run: Callable[[Work, str, Mapping[str, str]], Commit], day: str
-) -> Callable[[Work, Mapping[str, str]], Commit]:
-    return lambda work, properties: run(work, day, properties)
-
-
 def _load(work: Work, properties: Mapping[str, str]) -> Commit:
     """Insert by key instead of appending: if two drivers see an empty table, the second one finds its rows there."""
-    rows = read_raw(work.session, work.delivery, "flights", work.delivery.flights)
+    rows = _read_raw(work, "flights", work.delivery.flights)
     return merge(work.table, rows, on=[KEY], when_matched=None, commit_properties=properties)
 
 
-def _correct(work: Work, day: str, properties: Mapping[str, str]) -> Commit:
+def _correct(day: str, work: Work, properties: Mapping[str, str]) -> Commit:
     """MERGE the newest correction of each flight, except flights that were cancelled or erased before."""
     rows = _newest(_feed(work, CORRECTIONS, [day]))
     before = [d for d in work.delivery.days if d < day]
@@ -84,21 +88,14 @@ def _correct(work: Work, day: str, properties: Mapping[str, str]) -> Commit:
     return merge(work.table, rows, on=[KEY], mode="merge-on-read", commit_properties=properties)
 
 
-def _cancel(work: Work, day: str, properties: Mapping[str, str]) -> Commit:
+def _cancel(day: str, work: Work, properties: Mapping[str, str]) -> Commit:
     """Delete the cancelled flights by deletion vectors (position deletes in v2)."""
     rows = _feed(work, CANCELLATIONS, [day]).dropDuplicates()
-    return merge(
-        work.table,
-        rows,
-        on=[KEY],
-        when_matched="delete",
-        when_not_matched=None,
-        mode="merge-on-read",
-        commit_properties=properties,
-    )
+    only_deletes: Any = {"when_matched": "delete", "when_not_matched": None, "mode": "merge-on-read"}
+    return merge(work.table, rows, on=[KEY], commit_properties=properties, **only_deletes)
 
 
-def _erase(work: Work, day: str, properties: Mapping[str, str]) -> Commit:
+def _erase(day: str, work: Work, properties: Mapping[str, str]) -> Commit:
     """Delete every row of an aircraft, in any partition, by an equality delete: no data file is read."""
     keys = _feed(work, PRIVACY_REQUESTS, [day]).dropDuplicates()
     return delete_keys(work.table, keys, equality_fields=[AIRCRAFT], scope="global", commit_properties=properties)
@@ -115,7 +112,24 @@ def _remove_dangling_deletes(work: Work, properties: Mapping[str, str]) -> Commi
 
 
 def _feed(work: Work, feed: str, days: list[str]) -> DataFrame:
-    return read_raw(work.session, work.delivery, feed, [work.delivery.feeds[day][feed] for day in days])
+    return _read_raw(work, feed, [work.delivery.feeds[day][feed] for day in days])
+
+
+def _read_raw(work: Work, feed: str, files: Sequence[RawFile]) -> DataFrame:
+    """Return files of one feed, or of `flights`, as one DataFrame."""
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  # pyspark is an extra
+
+    schema = from_arrow_schema(raw_schema(work.delivery, feed))
+    by_kind: dict[str, list[str]] = {}
+    for file in files:
+        # As Spark reads it: on the local file system, and not as a pattern.
+        location = "file://" + re.sub(r"([\[\]{}*?\\])", r"\\\1", work.delivery.path(file))
+        by_kind.setdefault(file.path.rpartition(".")[2], []).append(location)
+    frames = [
+        work.session.read.format(kind).options(**(_CSV if kind == "csv" else {})).schema(schema).load(paths)
+        for kind, paths in by_kind.items()
+    ]
+    return reduce(lambda one, other: one.unionByName(other), frames)
 
 
 def _newest(corrections: DataFrame) -> DataFrame:

@@ -4,8 +4,6 @@ Keys are equal as in a reader: NULL equals NULL. A key that does not determine t
 Spec: "Equality Delete Files", "Scan Planning", "Identifier Field IDs".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -18,7 +16,7 @@ from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import DoubleType, FloatType, NestedField, StructType
 
 from deletekit.commit.change import Base
-from deletekit.commit.metadata_commit import commit_metadata
+from deletekit.commit.swap import commit_metadata
 from deletekit.deletes.data_file_writer import column_at, split_by_partition
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.input_rows import as_table, cast_column
@@ -28,7 +26,7 @@ from deletekit.deletes.write_context import WriteContext, check_parquet_only
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.table.column_names import as_names, columns_like
+from deletekit.table.column_names import as_names, unknown_column
 from deletekit.table.metadata import TableMetadata, spec_to_json
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_field, arrow_type, struct_paths
@@ -49,12 +47,7 @@ def equality_fields_of(schema: Schema, names: str | Iterable[str] | Iterable[int
         try:
             field = schema.find_field(name)
         except ValueError as e:
-            raise InvalidInputError(
-                "no such column",
-                kind="column-not-found",
-                field=str(name),
-                expected=columns_like(str(name), schema.column_names),
-            ) from e
+            raise unknown_column(str(name), schema.column_names) from e
         _check_key_field(schema, field)
         fields[field.field_id] = field
     if not fields:
@@ -71,17 +64,14 @@ def nested_keys(schema: Schema, fields: Sequence[NestedField], columns: Sequence
     structs, and a NULL struct differs from one whose leaf is NULL. So a key with such a leaf gets a row of each kind,
     and every reader hides the same rows. The file's field is optional where a key holds NULL, even if it is required.
     """
-    by_id = {f.field_id: _flat(c) for f, c in zip(fields, columns, strict=True)}
+    flat = (c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns)
+    by_id = {f.field_id: c for f, c in zip(fields, flat, strict=True)}
     pruned = prune_columns(schema, set(by_id), select_full_types=False)
     pruned = Schema(*(_optional_where_null(f, by_id) for f in pruned.fields), schema_id=schema.schema_id)
     rows, null_structs = _null_structs(pruned, by_id)
     by_id = {i: c.take(pa.array(rows)) for i, c in by_id.items()}
     arrays = [_nest(f, by_id, null_structs) for f in pruned.fields]
     return pa.Table.from_arrays(arrays, schema=pa.schema([arrow_field(f) for f in pruned.fields])), pruned
-
-
-def _flat(column: Any) -> Any:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _optional_where_null(field: NestedField, by_id: Mapping[int, Any]) -> NestedField:
@@ -135,21 +125,21 @@ def _nest(field: NestedField, by_id: Mapping[int, Any], null_structs: Mapping[in
 
 
 def _check_key_field(schema: Schema, field: NestedField) -> None:
-    problem = None
     if not field.field_type.is_primitive:
-        problem = "a primitive type"
+        expected = "a primitive type"
     elif isinstance(field.field_type, FloatType | DoubleType):
-        problem = "a type with exact equality: float and double are not allowed"
+        expected = "a type with exact equality: float and double are not allowed"
     elif field.field_id not in struct_paths(schema):
-        problem = "a field outside lists and maps"
-    if problem is not None:
-        raise InvalidInputError(
-            "column cannot be an equality key",
-            kind="equality-key",
-            field=field.name,
-            found=str(field.field_type),
-            expected=problem,
-        )
+        expected = "a field outside lists and maps"
+    else:
+        return
+    raise InvalidInputError(
+        "column cannot be an equality key",
+        kind="equality-key",
+        field=field.name,
+        found=str(field.field_type),
+        expected=expected,
+    )
 
 
 Scope = Literal["partition", "global"]

@@ -1,7 +1,5 @@
 """Parse partition fields as users write them: `day(ts)`, `bucket(16, id)`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +12,8 @@ from pyiceberg.types import FixedType
 
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.table.column_names import as_names, columns_like
+
+_SUFFIXES = {"truncate": "trunc", "void": "null"}
 
 
 def partition_spec(
@@ -53,23 +53,17 @@ def partition_field(schema: Schema, text: str, field_id: int) -> PartitionField:
         raise InvalidInputError(
             "column cannot be partitioned so", kind="partition-spec", field=text, found=str(source.field_type)
         )
-    suffix = (
-        ""
-        if isinstance(transform, IdentityTransform)
-        else "_" + _SUFFIXES.get(str(transform).split("[")[0], str(transform))
-    )
-    return PartitionField(source_id=source.field_id, field_id=field_id, transform=transform, name=f"{column}{suffix}")
-
-
-_SUFFIXES = {"bucket": "bucket", "truncate": "trunc", "void": "null"}
+    kind = str(transform).split("[")[0]
+    name = column if kind == "identity" else f"{column}_{_SUFFIXES.get(kind, kind)}"
+    return PartitionField(source_id=source.field_id, field_id=field_id, transform=transform, name=name)
 
 
 def _parse_partition(text: str) -> tuple[str, Transform[Any, Any]]:
     match = re.fullmatch(r"\s*([a-z]+)\s*\(\s*(?:(\d+)\s*,\s*)?([^,()]+?)\s*(?:,\s*(\d+)\s*)?\)\s*", text)
     if match is None:
         return text.strip(), IdentityTransform()
-    name, width = match.group(1).rstrip("s") if match.group(1) != "s" else "s", match.group(2) or match.group(4)
+    name, width = match[1].rstrip("s") or "s", match[2] or match[4]
     try:
-        return match.group(3), parse_transform(name if width is None else f"{name}[{width}]")
+        return match[3], parse_transform(name if width is None else f"{name}[{width}]")
     except (ValueError, TypeError, ValidationError) as e:
         raise InvalidInputError("unknown partition transform", kind="partition-spec", field=text, found=str(e)) from e

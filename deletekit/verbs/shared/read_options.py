@@ -1,14 +1,12 @@
 """Understand which snapshot and which columns a reading verb asks for."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from deletekit.errors import InvalidInputError
-from deletekit.table.column_names import columns_like
+from deletekit.table.column_names import unknown_column
 from deletekit.table.consistency import warn_reader
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 
@@ -53,7 +51,7 @@ def milliseconds(time: int | str | datetime, argument: str) -> int:
         raise InvalidInputError(
             "bad time", kind="time-travel", field=argument, found=time, expected="milliseconds, a datetime or ISO 8601"
         ) from e
-    return (moment - _EPOCH) // timedelta(milliseconds=1)  # in integers: a float of seconds is off by one at times
+    return (moment - _EPOCH) // timedelta(milliseconds=1)  # in integers: a float of seconds is sometimes off by one
 
 
 def select_field(schema: Schema, name: str) -> NestedField:
@@ -61,6 +59,4 @@ def select_field(schema: Schema, name: str) -> NestedField:
     try:
         return schema.select(name).fields[0]
     except (ValueError, IndexError) as e:
-        raise InvalidInputError(
-            "no such column", kind="column-not-found", field=name, expected=columns_like(name, schema.column_names)
-        ) from e
+        raise unknown_column(name, schema.column_names) from e

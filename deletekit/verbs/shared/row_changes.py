@@ -1,9 +1,7 @@
 """Run a change of rows for delete, update and merge: choose the mode, run the tasks, collect one RowDelta."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,6 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
-from deletekit.commit.conflicts import isolation_level
 from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult, change_files
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.filter import filter_field_ids
@@ -55,38 +52,35 @@ def choose_mode(metadata: TableMetadata, verb: str, mode: str | None) -> RowMode
     return chosen  # type: ignore[return-value]
 
 
-@dataclass(frozen=True)
-class ChangePlan:
-    """A change of rows that is to be run on a base.
+def run_change(
+    base: Base,
+    change: Change,
+    options: ChangeOptions,
+    verb: str,
+    engine: Engine,
+    where: BooleanExpression | None = None,
+    *,
+    check_keys: bool = False,
+) -> tuple[RowDelta, ChangeResult]:
+    """Plan the scan, run the change on groups of data files, and collect one RowDelta with its read set.
 
-    Attributes
+    Parameters
     ----------
     verb: `delete`, `update` or `merge`, whose isolation level holds.
     where: unbound filter that limits which files are read at all.
     check_keys: a key may belong to rows that the change does not match; look for those before writing.
-    """
-
-    change: Change
-    options: ChangeOptions
-    verb: str
-    where: BooleanExpression | None = None
-    check_keys: bool = False
-
-
-def run_change(base: Base, plan: ChangePlan, engine: Engine) -> tuple[RowDelta, ChangeResult]:
-    """Plan the scan, run the change on groups of data files, and collect one RowDelta with its read set.
 
     Raises InvalidInputError when equality keys would delete rows the change does not match, or for an unknown
     `write.<verb>.isolation-level`.
     """
-    reads = filter_of_reads(base.metadata, plan.verb, plan.where)
-    tasks = plan_scan(base.metadata, base.snapshot, base.reader, plan.where)
+    reads = filter_of_reads(base.metadata, verb, where)
+    tasks = plan_scan(base.metadata, base.snapshot, base.reader, where)
     context = ReadContext(base.table.io, base.metadata)
     groups = group_tasks(tasks, getattr(engine, "threads", 1))
-    write, change, options = base.write, plan.change, plan.options  # the base holds a catalog, which cannot be sent
+    write = base.write  # the base holds a catalog, which cannot be sent
     total = merged_results(engine.map(lambda group: change_files(context, write, group, change, options), groups))
-    if total.keys and plan.check_keys:
-        _check_keys_are_unique(base, context, plan, total, engine)
+    if total.keys and check_keys:
+        _check_keys_are_unique(base, context, options.key_fields, total, engine)
     return collect_delta(base, total, options, reads), total
 
 
@@ -97,7 +91,8 @@ def filter_of_reads(metadata: TableMetadata, verb: str, where: BooleanExpression
     ----------
     where: unbound filter of the rows that the change reads; None is every row.
     """
-    return (where or AlwaysTrue()) if isolation_level(metadata, verb) == "serializable" else AlwaysFalse()
+    level = value_of(metadata.properties, f"write.{verb}.isolation-level")
+    return (where or AlwaysTrue()) if level == "serializable" else AlwaysFalse()
 
 
 def collect_delta(base: Base, total: ChangeResult, options: ChangeOptions, reads: BooleanExpression) -> RowDelta:
@@ -105,8 +100,16 @@ def collect_delta(base: Base, total: ChangeResult, options: ChangeOptions, reads
     if total.keys:
         total.added_delete_files += _write_keys(base, total, options.key_fields)
         reads = AlwaysTrue()  # keys also hide rows that were not read, at every isolation level
-    read_set = ReadSet(data_files=frozenset(total.targets), where=reads)
-    return replace(_row_delta(total), read_set=read_set, granularity=options.granularity)
+    # A position delete file with equal bounds belongs to one data file, yet two tasks may both list it to remove.
+    removed = {e.data_file.identity: e for e in total.removed_delete_files}
+    return RowDelta(
+        added_data_files=tuple(total.added_data_files),
+        removed_data_files=tuple(total.removed_data_files),
+        added_delete_files=tuple(total.added_delete_files),
+        removed_delete_files=tuple(removed.values()),
+        read_set=ReadSet(data_files=frozenset(total.targets), where=reads),
+        granularity=options.granularity,
+    )
 
 
 def with_key_fields(
@@ -117,8 +120,8 @@ def with_key_fields(
     Also returns whether a key may belong to rows that the filter does not choose.
     """
     used = filter_field_ids(bound)
-    fields = equality_fields_of(schema, sorted(used) if names is None else names)
-    return replace(options, key_fields=fields), not used <= {f.field_id for f in fields}
+    key_fields = equality_fields_of(schema, sorted(used) if names is None else names)
+    return replace(options, key_fields=key_fields), not used <= {f.field_id for f in key_fields}
 
 
 def group_tasks(tasks: Sequence[ScanTask], workers: int) -> list[list[ScanTask]]:
@@ -139,57 +142,39 @@ def group_tasks(tasks: Sequence[ScanTask], workers: int) -> list[list[ScanTask]]
 
 
 def merged_results(results: Iterable[ChangeResult]) -> ChangeResult:
-    """Return the results of several workers as one."""
+    """Return the results of several workers as one: each field is a list or a number."""
     total = ChangeResult()
-    for r in results:
-        total.added_data_files += r.added_data_files
-        total.removed_data_files += r.removed_data_files
-        total.added_delete_files += r.added_delete_files
-        total.removed_delete_files += r.removed_delete_files
-        total.keys += r.keys
-        total.matched_rows += r.matched_rows
-        total.seen += r.seen
-        total.targets += r.targets
+    for result in results:
+        for field in fields(ChangeResult):
+            setattr(total, field.name, getattr(total, field.name) + getattr(result, field.name))
     return total
 
 
-def _row_delta(total: ChangeResult) -> RowDelta:
-    # A position delete file with equal bounds belongs to one data file, yet two tasks may both list it to remove.
-    removed = {e.data_file.identity: e for e in total.removed_delete_files}
-    return RowDelta(
-        added_data_files=tuple(total.added_data_files),
-        removed_data_files=tuple(total.removed_data_files),
-        added_delete_files=tuple(total.added_delete_files),
-        removed_delete_files=tuple(removed.values()),
-    )
-
-
-def _write_keys(base: Base, total: ChangeResult, fields: Sequence[NestedField]) -> list[DeleteFile]:
+def _write_keys(base: Base, total: ChangeResult, key_fields: Sequence[NestedField]) -> list[DeleteFile]:
     """Write an equality delete file for each partition with matching rows, each key once."""
     groups: dict[Any, list[pa.Table]] = {}
     for spec_id, partition, keys in total.keys:
         groups.setdefault((spec_id, partition), []).append(keys)
-    schema = base.metadata.schema
+    ids = [f.field_id for f in key_fields]
     files: list[DeleteFile] = []
     for (spec_id, partition), tables in groups.items():
-        table = distinct_keys(pa.concat_tables(tables))
-        keys, file_schema = nested_keys(schema, fields, table.columns)
+        columns = distinct_keys(pa.concat_tables(tables)).columns
+        keys, file_schema = nested_keys(base.metadata.schema, key_fields, columns)
         spec = base.metadata.specs[spec_id]
-        ids = [f.field_id for f in fields]
         files += write_equality_deletes(base.write, keys, ids, spec, partition, file_schema)
     return files
 
 
 def _check_keys_are_unique(
-    base: Base, context: ReadContext, plan: ChangePlan, total: ChangeResult, engine: Engine
+    base: Base, context: ReadContext, key_fields: tuple[NestedField, ...], total: ChangeResult, engine: Engine
 ) -> None:
-    fields, specs = plan.options.key_fields, base.metadata.specs
+    specs = base.metadata.specs
     by_reach: dict[Any, list[pa.Table]] = {}
     for spec_id, partition, table in total.keys:
         by_reach.setdefault(_reach(specs[spec_id], partition), []).append(table)
     sets = {reach: KeySet(pa.concat_tables(tables).columns) for reach, tables in by_reach.items()}
     tasks = plan_scan(base.metadata, base.snapshot, base.reader)
-    request = ReadRequest(fields, only_live=True)
+    request = ReadRequest(key_fields, only_live=True)
 
     def count(task: ScanTask) -> int:
         places = {None, _reach(specs[task.data_file.spec_id], task.data_file.partition)}
@@ -203,7 +188,7 @@ def _check_keys_are_unique(
         raise InvalidInputError(
             "equality keys would delete rows that the filter does not choose",
             kind="equality-key-not-unique",
-            field=", ".join(f.name for f in fields),
+            field=", ".join(f.name for f in key_fields),
             found=f"{would_go} rows with these keys",
             expected=f"{total.matched_rows} rows chosen",
         )

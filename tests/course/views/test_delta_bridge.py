@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
-from deletekit.course.recordings.delta_tables import synced_table
+from deletekit.course.recordings.temporary_table import synced_table
 from deletekit.course.views.delta_bridge import delta_bridge
 from deletekit.course.views.delta_view import DeltaView
 from deletekit.course.views.page import Facts, Grid, Page

@@ -46,7 +46,7 @@ def names_of(view: TableView) -> list[str]:
     from deletekit.formats.manifest_list import ManifestContent  # noqa: PLC0415
 
     live = view.live(snapshot, ManifestContent.DATA)
-    return [view.aliases.file(e) for e in live]
+    return [view.aliases.of(e) for e in live]
 
 
 def hidden_by_hand(table: dk.Table) -> dict[tuple[str, int], bool]:

@@ -11,7 +11,7 @@ import deletekit as dk
 from deletekit.course.recordings import stream_steps
 from deletekit.course.views import stream_stepper as view
 from deletekit.course.views.page import Facts, Grid, Page
-from deletekit.course.views.stream_record import BATCHES, CRASHES, STREAM_MODES
+from deletekit.course.views.stream_stepper import BATCHES, CRASHES, STREAM_MODES
 from deletekit.stream.sink_state import SinkMode
 from tests.stream.replay import replay
 from tests.tables import entries, position_deletes, snapshots_json, vectors

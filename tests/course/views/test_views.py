@@ -92,7 +92,7 @@ def test_what_applies_is_the_spec(catalog: dk.Catalog) -> None:
     view = TableView(table)
     deletes = {e["data_file"]["file_path"]: e["inherited"] for e in entries(table, 1)}
     for entry in entries(table, 0):
-        name = view.aliases.path(entry["data_file"]["file_path"])
+        name = view.aliases.data_file(entry["data_file"]["file_path"])
         assert name is not None
         newer = {p for p, number in deletes.items() if number > entry["inherited"]}
         names = {view.aliases.identity(n)[0] for n in shown[name]}

@@ -1,14 +1,18 @@
-"""The tables that tests of widgets look at."""
+"""The widgets, as the tests that test all of them use each, and the tables that they look at."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 import deletekit as dk
+from deletekit.course import widgets
+from deletekit.course.widgets.base import PageWidget
 from tests.delta.handmade import HandMade, remove, with_vector
 from tests.tables import ITEMS, items, new_catalog
 
@@ -50,3 +54,113 @@ def delta_table(folder: Path) -> Path:
         made.commit(one, two)
         made.commit(remove(one), with_vector(one, made.vector([1, 3])))
     return folder
+
+
+def _delta_bridge(table: dk.Table, **state: Any) -> PageWidget:
+    return widgets.DeltaBridge(delta_beside(table), **state)
+
+
+def delta_beside(table: dk.Table) -> Path:
+    """A small Delta table in the same folder."""
+    return delta_table(Path(table.location.removeprefix("file://")).parent.parent / "delta")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """One widget.
+
+    Attributes
+    ----------
+    make: makes it of a table, or of nothing, or of what is beside the table.
+    of_table: it shows any table, which may be given in several ways.
+    cell, code: the name and the line of Python of its cell in a notebook, where `w` is the module, `t` the sample table
+        and `delta` the folder of a Delta table.
+    state: some of its traits, and values to try.
+    wrong: a value of a trait that cannot be shown.
+    before, change, after: what is chosen, what is chosen then, and what has no meaning any more.
+    """
+
+    make: Callable[..., PageWidget]
+    of_table: bool = True
+    cell: str
+    code: str
+    state: Mapping[str, Any]
+    wrong: Mapping[str, Any]
+    before: Mapping[str, Any] = field(default_factory=dict)
+    change: Mapping[str, Any] = field(default_factory=dict)
+    after: Mapping[str, Any] = field(default_factory=dict)
+
+
+SCENES = {
+    "TableTree": Scene(
+        make=widgets.TableTree,
+        cell="tree",
+        code="w.TableTree(t)",
+        state={"node": "snapshots/S2/manifest-list/2", "raw": True},
+        wrong={"snapshot": "S99"},
+    ),
+    "RowFate": Scene(
+        make=widgets.RowFate,
+        cell="fate",
+        code="w.RowFate(t, data_file='D1')",
+        state={"data_file": "D1", "row": 3, "sequence_rule": False},
+        wrong={"snapshot": "S99"},
+        before={"data_file": "D1", "row": 7},
+        change={"data_file": "D2"},
+        after={"row": None},
+    ),
+    "BitmapBytes": Scene(
+        make=widgets.BitmapBytes,
+        cell="bitmap",
+        code="w.BitmapBytes(t)",
+        state={"delete_file": "V1", "byte": 30, "position": 1, "edits": [2]},
+        wrong={"snapshot": "S99"},
+        before={"delete_file": "V1", "byte": 30, "edits": [2]},
+        change={"delete_file": "V2"},
+        after={"byte": None, "edits": []},
+    ),
+    "SnapshotDiff": Scene(
+        make=widgets.SnapshotDiff,
+        cell="diff",
+        code="w.SnapshotDiff(t)",
+        state={"before": "S1", "after": "S4"},
+        wrong={"after": "S99"},
+    ),
+    "SequenceTimeline": Scene(
+        make=widgets.SequenceTimeline,
+        cell="line",
+        code="w.SequenceTimeline(t)",
+        state={"data_file": "D1", "moved": "E1", "moved_to": 1},
+        wrong={"snapshot": "S99"},
+    ),
+    "CostMeter": Scene(
+        make=lambda _, **state: widgets.CostMeter(**{"rows": 1_000, **state}),
+        of_table=False,
+        cell="costs",
+        code="w.CostMeter(rows=1_000)",
+        state={"percent": 5, "files": 2},
+        wrong={"rows": 0},
+    ),
+    "StreamStepper": Scene(
+        make=lambda _, **state: widgets.StreamStepper(**state),
+        of_table=False,
+        cell="stream",
+        code="w.StreamStepper()",
+        state={"step": 3, "mode": "flink", "format_version": 2, "crash": "before-commit", "resumed": True},
+        wrong={"step": 99},
+        before={"step": 2, "crash": "before-commit", "resumed": True},
+        change={"crash": "after-commit"},
+        after={"resumed": False},
+    ),
+    "DeltaBridge": Scene(
+        make=_delta_bridge,
+        of_table=False,
+        cell="delta",
+        code="w.DeltaBridge(delta)",
+        state={"vector": "V1", "version": 1, "start": 0},
+        wrong={"version": 99},
+        before={"vector": "V1"},
+        change={"version": 0},
+        after={"vector": None},
+    ),
+}

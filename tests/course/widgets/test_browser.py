@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.course.widgets.scenes import EVIL, delta_table, hostile_table, sample_table
+from tests.course.widgets.scenes import EVIL, SCENES, delta_table, hostile_table, sample_table
 
 pytest.importorskip("playwright", reason="playwright is not installed: pip install 'deletekit[test]'")
 pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: pip install 'deletekit[course]'")
@@ -27,27 +27,8 @@ pytestmark = [
     pytest.mark.xdist_group("browser"),
 ]
 
-CELLS = {
-    "tree": "w.TableTree(t)",
-    "fate": "w.RowFate(t, data_file='D1')",
-    "bitmap": "w.BitmapBytes(t)",
-    "diff": "w.SnapshotDiff(t)",
-    "line": "w.SequenceTimeline(t)",
-    "costs": "w.CostMeter(rows=1_000)",
-    "stream": "w.StreamStepper()",
-    "delta": "w.DeltaBridge(delta)",
-    "hostile": "w.RowFate(evil)",
-}
-VIEWS = {
-    "tree": "TableTree",
-    "fate": "RowFate",
-    "bitmap": "BitmapBytes",
-    "diff": "SnapshotDiff",
-    "line": "SequenceTimeline",
-    "costs": "CostMeter",
-    "stream": "StreamStepper",
-    "delta": "DeltaBridge",
-}
+VIEWS = {scene.cell: name for name, scene in SCENES.items()}
+CELLS = {scene.cell: scene.code for scene in SCENES.values()} | {"hostile": "w.RowFate(evil)"}
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,47 +15,17 @@ import traitlets
 import deletekit as dk
 from deletekit.course import widgets
 from deletekit.course.translations import LANGUAGES
+from deletekit.course.views.page import Block, Facts, Grid, Page, Tree
 from deletekit.course.views.page_html import page_html
 from deletekit.course.views.page_text import LONGEST
 from deletekit.course.widgets.base import PageWidget, esm_of
-from tests.course.widgets.scenes import EVIL, delta_table, hostile_table, sample_table
+from tests.course.widgets.scenes import EVIL, SCENES, delta_beside, hostile_table, sample_table
 from tests.tables import files_of
 
 HERE = Path(__file__).parents[3]
-Make = Callable[..., PageWidget]
-
-WIDGETS: dict[str, Make] = {
-    "TableTree": widgets.TableTree,
-    "RowFate": widgets.RowFate,
-    "BitmapBytes": widgets.BitmapBytes,
-    "SnapshotDiff": widgets.SnapshotDiff,
-    "SequenceTimeline": widgets.SequenceTimeline,
-    "CostMeter": lambda _, **state: widgets.CostMeter(**{"rows": 1_000, **state}),
-    "StreamStepper": lambda _, **state: widgets.StreamStepper(**state),
-    "DeltaBridge": lambda table, **state: widgets.DeltaBridge(delta_beside(table), **state),
-}
-STATES: dict[str, dict[str, Any]] = {
-    "TableTree": {"node": "snapshots/S2/manifest-list/2", "raw": True},
-    "RowFate": {"data_file": "D1", "row": 3, "sequence_rule": False},
-    "BitmapBytes": {"delete_file": "V1", "byte": 30, "position": 1, "edits": [2]},
-    "SnapshotDiff": {"before": "S1", "after": "S4"},
-    "SequenceTimeline": {"data_file": "D1", "moved": "E1", "moved_to": 1},
-    "CostMeter": {"percent": 5, "files": 2},
-    "StreamStepper": {"step": 3, "mode": "flink", "format_version": 2, "crash": "before-commit", "resumed": True},
-    "DeltaBridge": {"vector": "V1", "version": 1, "start": 0},
-}
-WRONG: dict[str, dict[str, Any]] = {
-    "TableTree": {"snapshot": "S99"},
-    "RowFate": {"snapshot": "S99"},
-    "BitmapBytes": {"snapshot": "S99"},
-    "SequenceTimeline": {"snapshot": "S99"},
-    "SnapshotDiff": {"after": "S99"},
-    "CostMeter": {"rows": 0},
-    "StreamStepper": {"step": 99},
-    "DeltaBridge": {"version": 99},
-}
-"""A value of a trait that cannot be shown, by widget."""
-OF_TABLES = [name for name in WIDGETS if name not in ("CostMeter", "StreamStepper", "DeltaBridge")]
+WIDGETS = {name: scene.make for name, scene in SCENES.items()}
+STATES = {name: dict(scene.state) for name, scene in SCENES.items()}
+OF_TABLES = [name for name, scene in SCENES.items() if scene.of_table]
 pytestmark = pytest.mark.parametrize("name", WIDGETS)
 
 
@@ -69,11 +39,6 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dk.Table]:
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dk.Table]:
     with hostile_table(tmp_path_factory.mktemp("hostile")) as made:
         yield made
-
-
-def delta_beside(table: dk.Table) -> Path:
-    """A small Delta table in the same folder."""
-    return delta_table(Path(table.location.removeprefix("file://")).parent.parent / "delta")
 
 
 class Texts(HTMLParser):
@@ -98,8 +63,34 @@ class Texts(HTMLParser):
         self.text += data + "\n"
 
 
+def facts_of(page: Page) -> list[str]:
+    """Every text of a page, without the controls."""
+    found = [page.title, page.sentence, page.code]
+    for block in page.blocks:
+        found += [block.caption, *texts_of(block)]
+    return [text for text in found if text]
+
+
+def texts_of(block: Block) -> list[str]:
+    if isinstance(block, Grid):
+        return [*block.columns, *(c for line in block.lines for c in line.cells), block.shown]
+    if isinstance(block, Tree):
+        return [text for n in block.nodes for text in (n.label, n.value)]
+    if isinstance(block, Facts):
+        return [text for item in block.items for text in item]
+    return [block.legend, *(text for first, signs in block.lines() for text in (f"{first:,}", signs))]
+
+
 def squeezed(text: str) -> str:
     return re.sub(r"\s+", " ", text)
+
+
+def test_every_widget_has_a_scene(name: str) -> None:
+    made = {
+        n for n in widgets.__all__ if isinstance(thing := getattr(widgets, n), type) and issubclass(thing, PageWidget)
+    }
+    assert made == set(SCENES)
+    assert name in made
 
 
 def test_text_html_and_widget_show_the_same_facts(name: str, table: dk.Table) -> None:
@@ -107,7 +98,7 @@ def test_text_html_and_widget_show_the_same_facts(name: str, table: dk.Table) ->
         widget = WIDGETS[name](table, **state)
         text, html = squeezed(str(widget)), squeezed(Texts(page_html(widget.shown)).text)
         data = squeezed(json.dumps(widget.page, ensure_ascii=False).replace('\\"', '"'))
-        facts = widget.shown.facts()
+        facts = facts_of(widget.shown)
         assert len(facts) > 5
         for fact in facts:
             assert squeezed(fact).strip() in text
@@ -167,31 +158,14 @@ def test_an_unknown_trait_is_refused(name: str, table: dk.Table) -> None:
         WIDGETS[name](table, colour="red")
 
 
-CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
-    "RowFate": ({"data_file": "D1", "row": 7}, {"data_file": "D2"}, {"row": None}),
-    "BitmapBytes": (
-        {"delete_file": "V1", "byte": 30, "edits": [2]},
-        {"delete_file": "V2"},
-        {"byte": None, "edits": []},
-    ),
-    "StreamStepper": (
-        {"step": 2, "crash": "before-commit", "resumed": True},
-        {"crash": "after-commit"},
-        {"resumed": False},
-    ),
-    "DeltaBridge": ({"vector": "V1"}, {"version": 0}, {"vector": None}),
-}
-"""What is chosen, what is chosen then, and what has no meaning any more."""
-
-
 def test_what_meant_something_elsewhere_only_is_forgotten(name: str, table: dk.Table) -> None:
-    before, change, after = CHANGES.get(name, ({}, {}, {}))
-    widget = WIDGETS[name](table, **before)
+    scene = SCENES[name]
+    widget = scene.make(table, **scene.before)
     assert not widget.page["error"]
-    for trait, value in change.items():
+    for trait, value in scene.change.items():
         setattr(widget, trait, value)
     assert not widget.page["error"], widget.page["sentence"]
-    assert {trait: getattr(widget, trait) for trait in after} == after
+    assert {trait: getattr(widget, trait) for trait in scene.after} == scene.after
 
 
 def test_the_page_cannot_be_set(name: str, table: dk.Table) -> None:
@@ -200,7 +174,7 @@ def test_the_page_cannot_be_set(name: str, table: dk.Table) -> None:
 
 
 def test_what_is_wrong_is_shown_inside(name: str, table: dk.Table, tmp_path: Path) -> None:
-    ((trait, value),) = WRONG[name].items()
+    ((trait, value),) = SCENES[name].wrong.items()
     widget = WIDGETS[name](table)
     right, offered = getattr(widget, trait), [control["trait"] for control in widget.page["controls"]]
     setattr(widget, trait, value)
@@ -234,7 +208,7 @@ def test_what_nobody_thought_of_is_shown_inside_too(
         raise RecursionError("<b>deep</b>")
 
     monkeypatch.setattr(type(widget), "view", broken)
-    ((trait, value),) = WRONG[name].items()
+    ((trait, value),) = SCENES[name].wrong.items()
     setattr(widget, trait, value)
     assert widget.page["error"]
     assert "RecursionError: <b>deep</b>" in str(widget)

@@ -195,7 +195,7 @@ def test_the_wheel_carries_the_course(build_backend: None, tmp_path: Path) -> No
     there = set(contents(own_wheel(tmp_path)))
     wanted = {f"deletekit/_notebooks/{code}/{name}.ipynb" for code in LANGUAGES for name in lesson_names()}
     assert wanted <= there
-    assert {"deletekit/course/workshop/install.py", "deletekit/course/workshop/texts.json"} <= there
+    assert {"deletekit/course/workshop/install.py", "deletekit/course/locale/workshop.json"} <= there
 
 
 def test_what_fails_leaves_nothing(build_backend: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,9 @@ from packaging.markers import Marker, default_environment
 from packaging.requirements import Requirement
 
 import deletekit as dk
-from deletekit.cli.workshop_bundle import workshop_bundle
+from deletekit.cli.course import workshop_bundle
 from deletekit.course.workshop import PLATFORMS, Target
-from deletekit.course.workshop.dependencies import dependency_versions
+from deletekit.course.workshop.wheels import dependency_versions
 
 WINDOWS = Target("windows-x86_64", "3.12")
 

@@ -1,0 +1,328 @@
+"""All widgets: a class for each, which names its view and what the view shows.
+
+The traits of a widget are its view's parameters. Its script is in `static/` and its texts are in `locale/`, by the name
+of the view. `__all__` has the public names.
+"""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import traitlets
+from ipywidgets import VBox
+
+from deletekit.course.recordings.costs import measure_costs
+from deletekit.course.recordings.stream_steps import record_stream
+from deletekit.course.recordings.temporary_table import synced_table
+from deletekit.course.translations import Messages
+from deletekit.course.views.bitmap_bytes import bitmap_bytes, is_vector_file
+from deletekit.course.views.cost_meter import cost_meter
+from deletekit.course.views.delta_bridge import delta_bridge
+from deletekit.course.views.delta_view import DeltaView
+from deletekit.course.views.explore import EXPLORED, explore_html
+from deletekit.course.views.page_html import page_html
+from deletekit.course.views.row_fate import row_fate
+from deletekit.course.views.sequence_timeline import sequence_timeline
+from deletekit.course.views.snapshot_diff import snapshot_diff
+from deletekit.course.views.stream_stepper import StreamRecord, stream_stepper
+from deletekit.course.views.table_tree import table_tree
+from deletekit.course.views.table_view import as_table_view
+from deletekit.course.widgets.base import PageWidget, Resets
+from deletekit.errors import DeletekitError
+from deletekit.public import public
+from deletekit.table.table import Table
+
+__all__ = [
+    "BitmapBytes",
+    "CostMeter",
+    "DeltaBridge",
+    "Explorer",
+    "RowFate",
+    "SequenceTimeline",
+    "SnapshotDiff",
+    "StreamStepper",
+    "TableTree",
+    "explore",
+]
+
+_measured = lru_cache(maxsize=16)(measure_costs)
+_recorded = lru_cache(maxsize=8)(record_stream)
+
+# --- widgets of a table -----------------------------------------------------------------------------------------------
+
+
+class TableWidget(PageWidget):
+    """A widget of a table. It shows the table as it was when the widget was made.
+
+    Parameters
+    ----------
+    table: a deletekit or pyiceberg table, or the path of a metadata file or table directory.
+    """
+
+    def __init__(self, table: Any, **state: Any) -> None:
+        self._source = table
+        super().__init__(**state)
+
+    def _sources(self) -> tuple[Any, ...]:
+        """Return the table. It is opened when the first page is made, so that what is wrong with it is shown."""
+        self._source = as_table_view(self._source)
+        return (self._source,)
+
+    def _location(self) -> str:
+        try:
+            return str(as_table_view(self._source).metadata.location)
+        except (DeletekitError, OSError):
+            return ""
+
+
+class TableTree(TableWidget, view=table_tree):
+    """Metadata, refs and snapshots of a table down to manifest entries, by their names in the files.
+
+    Attributes
+    ----------
+    node: key of the selected line.
+    expanded: keys of the unfolded lines.
+    deletes_only: list delete manifests only.
+    raw: show ids, paths, times and sizes in full.
+    """
+
+
+class RowFate(TableWidget, view=row_fate):
+    """The rows of a data file in order, every delete that has them, and why each is hidden or not.
+
+    Attributes
+    ----------
+    data_file: as `D1`.
+    row: position of the selected row.
+    start: first row of the page.
+    sequence_rule, scope_rule, vector_rule: rules that can be switched off to see what breaks.
+    """
+
+    resets: ClassVar[Resets] = {"data_file": {"row": None, "start": 0}}
+
+
+class BitmapBytes(TableWidget, view=bitmap_bytes):
+    """Every byte of a Puffin or Delta `.bin` file, and a map of positions that can be edited in memory.
+
+    Parameters
+    ----------
+    source: a table, or the bytes or path of a file.
+
+    Attributes
+    ----------
+    delete_file: as `V1`.
+    byte: selected byte.
+    start: first byte range of the page.
+    position: selected row position.
+    zoom: 0 to 6.
+    edits: positions added or removed.
+    raw: show the sizes that depend on the paths in a footer.
+    """
+
+    resets: ClassVar[Resets] = {"delete_file": {"byte": None, "start": 0, "position": None, "edits": []}}
+
+    def __init__(self, source: Any, **state: Any) -> None:
+        super().__init__(source, **state)
+
+    def _sources(self) -> tuple[Any, ...]:
+        """Return the table, or the bytes or path of the file."""
+        return (self._source,) if is_vector_file(self._source) else super()._sources()
+
+    def _location(self) -> str:
+        if isinstance(self._source, bytes):
+            return ""
+        return str(Path(self._source).parent) if isinstance(self._source, str | Path) else super()._location()
+
+
+class SnapshotDiff(TableWidget, view=snapshot_diff):
+    """Files, deletes and rows that came and went between two snapshots, and the summary's counters recomputed.
+
+    Attributes
+    ----------
+    before: as `S1`; None is the parent of `after`.
+    after: as `S2`; None is the current snapshot.
+    start, row_start: first file and first row of the page.
+    """
+
+
+class SequenceTimeline(TableWidget, view=sequence_timeline):
+    """Data files and deletes on the axis of sequence numbers, with arrows for what applies.
+
+    Attributes
+    ----------
+    data_file: the selected one, as `D1`.
+    start: first data file of the page.
+    moved, moved_to: a delete, as `E1`, and the sequence number that it is moved to.
+    """
+
+
+# --- widgets of what is measured, stepped through or synced in a temporary directory ----------------------------------
+
+
+class CostMeter(PageWidget, view=cost_meter):
+    """The same rows deleted in each mode, measured side by side on temporary tables.
+
+    Attributes
+    ----------
+    rows, files, percent: the workload.
+    times: show seconds too.
+    """
+
+    def _sources(self) -> tuple[Any, ...]:
+        """Return what the workload costs."""
+        return (_measured(self.rows, self.files, self.percent),)
+
+
+class StreamStepper(PageWidget, view=stream_stepper):
+    """A change stream through the real sink, batch by batch: what each did, and what a stop leaves behind.
+
+    Attributes
+    ----------
+    step: batches applied.
+    mode: of the sink.
+    format_version: of the table.
+    crash: where the sink is stopped in the last batch.
+    resumed: another process goes on.
+    checkpoint_check: False for a writer that is not a sink and does not check which batch was the last.
+    """
+
+    resets: ClassVar[Resets] = {"crash": {"resumed": False}}
+
+    @property
+    def table(self) -> Table:
+        """The table after these steps, read-only. Raises InvalidInputError if the widget shows one."""
+        return self._record().table
+
+    def _sources(self) -> tuple[Any, ...]:
+        """Return what the steps did."""
+        return (self._record(),)
+
+    def _record(self) -> StreamRecord:
+        state = self._state()
+        del state["lang"]
+        return _recorded(state.pop("step"), **state)
+
+
+class DeltaBridge(PageWidget, view=delta_bridge):
+    """A Delta table's actions, the Iceberg entries they became, and a vector's bytes in both, aligned.
+
+    Parameters
+    ----------
+    path: the Delta table's folder.
+    table: an Iceberg table that `sync_delta` made of it; without it the widget makes a temporary one.
+
+    Attributes
+    ----------
+    version: of the Delta table.
+    vector: the selected one, as `V1`.
+    start, entry_start, part_start: first action, data file and part of the vector of the page.
+    """
+
+    # Another version has other vectors, and another vector other parts.
+    resets: ClassVar[Resets] = {
+        "version": {"vector": None, "start": 0, "entry_start": 0, "part_start": 0},
+        "vector": {"part_start": 0},
+    }
+
+    def __init__(self, path: str | Path, table: Any = None, **state: Any) -> None:
+        self._source: Any = path
+        self._table = table
+        super().__init__(**state)
+
+    def _sources(self) -> tuple[Any, ...]:
+        """Return the Delta table. It is opened when the first page is made, so that what is wrong with it is shown."""
+        if not isinstance(self._source, DeltaView):
+            self._source = DeltaView(self._source, self._table, synced_table)
+        return (self._source,)
+
+    def _location(self) -> str:
+        return self._source.root if isinstance(self._source, DeltaView) else str(self._source)
+
+
+# --- all widgets of a table -------------------------------------------------------------------------------------------
+
+
+class Explorer(VBox):  # type: ignore[misc]  # ipywidgets has no types
+    """The widgets of one table, one below the other.
+
+    Attributes
+    ----------
+    tree, rows, bytes, diff, timeline: the widgets. A snapshot or file chosen in one is chosen in all.
+    """
+
+    def __init__(self, table: Any, lang: str | None = None, **state: Any) -> None:
+        view = as_table_view(table)
+        self._source = view
+        self.tree = TableTree(view, lang=lang, **state)
+        self.rows = RowFate(view, lang=lang, **state)
+        self.bytes = BitmapBytes(view, lang=lang, **state)
+        self.diff = SnapshotDiff(view, lang=lang)
+        self.timeline = SequenceTimeline(view, lang=lang, **state)
+        self._links = [
+            *(traitlets.link((self.tree, "snapshot"), (w, "snapshot")) for w in (self.rows, self.bytes, self.timeline)),
+            traitlets.link((self.tree, "snapshot"), (self.diff, "after")),
+        ]
+        self.tree.observe(self._chosen, "node")
+        self.rows.observe(self._row, ["data_file", "row"])
+        self.timeline.observe(self._file, "data_file")
+        super().__init__([self.tree, self.rows, self.bytes, self.diff, self.timeline])
+
+    def to_html(self) -> str:
+        """Return the widgets' present pages as one HTML document that loads nothing."""
+        messages = Messages(self.tree.lang)
+        return explore_html(self._source, messages, [w.shown for w in self.widgets])
+
+    @property
+    def widgets(self) -> tuple[PageWidget, ...]:
+        """The widgets, in the order of `EXPLORED`."""
+        return (self.tree, self.rows, self.bytes, self.diff, self.timeline)
+
+    def __repr__(self) -> str:
+        return f"explore: {', '.join(EXPLORED)}"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        made = super()._repr_mimebundle_(**kwargs)
+        data = dict(made[0] if isinstance(made, tuple) else made or {})
+        data["text/plain"] = repr(self)
+        data["text/html"] = "\n".join(page_html(w.shown) for w in self.widgets)
+        return data, {}
+
+    def _chosen(self, change: Any) -> None:
+        """Choose in the other widgets the snapshot or entry that was chosen in the tree."""
+        parts = change["new"].split("/")
+        if len(parts) > 1 and parts[0] == "snapshots":
+            self.tree.snapshot = parts[1]
+        name = next((p for p in reversed(parts) if p[:1] in "DV" and p[1:].isdigit()), "")
+        if name.startswith("D"):
+            self.rows.data_file = name
+        elif name:
+            self.bytes.delete_file = name
+
+    def _row(self, change: Any) -> None:
+        """Show the chosen row in its file's deletion vector, if there is one, and its file on the timeline."""
+        del change
+        self.timeline.data_file = self.rows.data_file
+        vectors = (line.cells for b in self.rows.shown.blocks if b.name == "deletes" for line in b.lines)  # type: ignore[union-attr]
+        vector = next((cells[0] for cells in vectors if cells[0].startswith("V")), None)
+        if vector is not None:
+            self.bytes.delete_file = vector
+            self.bytes.position = self.rows.row
+
+    def _file(self, change: Any) -> None:
+        if change["new"] is not None:
+            self.rows.data_file = change["new"]
+
+
+@public
+def explore(table: Any, *, lang: str | None = None) -> Explorer:
+    """Look at a table with all widgets at once, linked.
+
+    Parameters
+    ----------
+    table: a deletekit or pyiceberg table, or the path of a metadata file or table directory.
+    lang: one of `en`, `ko`, `ja`, `zh-CN`, `es`; None is DELETEKIT_LANG, or the language of the notebook's folder.
+
+    Raises NotFoundError or FormatError if the table cannot be opened. Other errors are shown inside the widgets. Raises
+    EnvironmentMissingError without anywidget.
+    """
+    return Explorer(table, lang=lang)

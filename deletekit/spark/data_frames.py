@@ -1,0 +1,101 @@
+"""Write the rows of Spark DataFrames on Spark's executors: what `append`, `delete_keys` and `merge` do with one.
+
+No row comes to the driver; it gets schemas, and the files that were written. Values are checked by the same code as
+Arrow rows.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+
+from deletekit.commit.change import Base, RowDelta
+from deletekit.deletes.data_file_writer import write_data_files
+from deletekit.deletes.delete_modes import ChangeOptions
+from deletekit.deletes.input_rows import align
+from deletekit.engines.local import Engine
+from deletekit.errors import InvalidInputError
+from deletekit.formats.content_file import DataFile, DeleteFile
+from deletekit.spark.columns import column_of, partition_hash
+from deletekit.spark.engine import SparkEngine
+from deletekit.spark.merge_data_frame import merge_frame
+from deletekit.spark.types import from_spark
+from deletekit.spark.worker import in_chunks
+from deletekit.table.properties import value_of
+from deletekit.verbs.shared.equality_keys import Scope, checked_keys, specs_in_use, write_key_deletes
+
+_PARTITION = "__deletekit_partition"
+
+
+class SparkRows:
+    """A DataFrame as ForeignRows, on the call's engine if that is Spark's, else on one of its own session.
+
+    Raises UnsupportedError for a DataFrame of Spark Connect.
+    """
+
+    def __init__(self, frame: DataFrame, engine: Engine) -> None:
+        self.frame = frame
+        self.engine = engine if isinstance(engine, SparkEngine) else SparkEngine(frame.sparkSession)
+
+    def empty(self, argument: str = "rows") -> pa.Table:
+        """Return no rows, with the DataFrame's Arrow types. Raises InvalidInputError for a type that Arrow lacks."""
+        for name in self.frame.columns:
+            if self.frame.columns.count(name) > 1:
+                raise InvalidInputError(f"{argument} have a column twice", kind="column-not-unique", field=name)
+        try:
+            return self.frame.limit(0).toArrow()
+        except PySparkException as e:
+            raise InvalidInputError(
+                f"{argument} have a type that does not fit a table", kind="rows", field=argument, found=str(e)
+            ) from e
+
+    def append(self, base: Base) -> list[DataFile]:
+        """Write the rows in the DataFrame's partitions, or by `write.distribution-mode`; check the columns before."""
+        write, metadata = base.write, base.metadata
+        schema, spec = metadata.schema, metadata.spec
+        align(from_spark(self.empty(), schema), schema)
+        # `range` is `hash`. An unpartitioned table has nothing to hash by.
+        together = value_of(metadata.properties, "write.distribution-mode") != "none" and bool(spec.fields)
+
+        def written(rows: pa.Table) -> list[DataFile]:
+            return list(write_data_files(write, align(from_spark(rows, schema), schema), spec))
+
+        place = partition_hash(self.frame, self.frame.columns, metadata) if together else None
+        return self._written(self.frame, place, written)
+
+    def delete_keys(
+        self, base: Base, equality_fields: str | Sequence[str] | None, scope: Scope | None
+    ) -> list[DeleteFile]:
+        """Write equality deletes, each worker of a part of the keys."""
+        write, metadata, specs = base.write, base.metadata, specs_in_use(base)
+        fields, _ = checked_keys(metadata, self.empty("keys"), equality_fields)
+        paths = [metadata.schema.find_column_name(f.field_id) or f.name for f in fields]
+        needed = {name for path in paths for name in (path, path.split(".")[0])}
+        frame = self.frame.select(*(column_of(self.frame, name) for name in self.frame.columns if name in needed))
+
+        def written(rows: pa.Table) -> list[DeleteFile]:
+            keys = checked_keys(metadata, from_spark(rows, metadata.schema), paths)[1]
+            return write_key_deletes(write, specs, keys, fields, scope)
+
+        return self._written(frame, partition_hash(frame, frame.columns, metadata), written)
+
+    def merge(
+        self, base: Base, on: str | Sequence[str], when_matched: str | None, *, inserts: bool, options: ChangeOptions
+    ) -> RowDelta:
+        """Join on Spark, then change and insert rows in its workers."""
+        empty, engine = self.empty("source"), self.engine
+        return merge_frame(
+            base, self.frame, on, when_matched, inserts=inserts, options=options, empty=empty, engine=engine
+        )
+
+    def _written(self, frame: DataFrame, place: Column | None, write: Callable[[pa.Table], list[Any]]) -> list[Any]:
+        """Return the files that `write` makes of the rows; those of one `place` go to one worker first."""
+        if place is not None:
+            frame = frame.withColumn(_PARTITION, place).repartition(_PARTITION).drop(_PARTITION)
+
+        def of_partition(batches: Iterator[pa.RecordBatch]) -> list[Any]:
+            return [file for rows in in_chunks(batches) for file in write(rows)]
+
+        return [file for files in self.engine.map_partitions(frame, of_partition) for file in files]

@@ -1,0 +1,185 @@
+"""MERGE with a Spark DataFrame: Spark joins, and the worker with the matches of a data file changes that file.
+
+Keys are equal as in every merge: both sides are cast to the table's type, then to bytes. The rows of the source stay on
+the executors. Each worker gets whole data files and changes them as for every other verb.
+Spec: "Row-level Deletes".
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.types import NestedField
+from pyspark.sql import Column, DataFrame, functions
+
+from deletekit.commit.change import Base, RowDelta
+from deletekit.deletes.data_file_writer import write_data_files
+from deletekit.deletes.delete_modes import ChangeOptions, ChangeResult, change_files
+from deletekit.deletes.input_rows import align
+from deletekit.deletes.keys import sql_key_bytes
+from deletekit.deletes.plan import plan_scan
+from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
+from deletekit.deletes.scan_task import ScanTask
+from deletekit.deletes.write_context import WriteContext
+from deletekit.formats.content_file import DataFile
+from deletekit.spark.columns import arrow_column, partition_hash
+from deletekit.spark.engine import SparkEngine
+from deletekit.spark.types import from_spark
+from deletekit.spark.worker import in_chunks
+from deletekit.verbs.merge import check_single, fitting_rows, on_fields, updated_rows
+from deletekit.verbs.shared.row_changes import collect_delta, filter_of_reads, merged_results
+
+_KEY, _FILE, _POSITION, _PLACE = (f"__deletekit_{name}" for name in ("key", "file", "position", "place"))
+_ROWS_AT_ONCE = 1 << 16
+
+
+def merge_frame(
+    base: Base,
+    source: DataFrame,
+    on: str | Sequence[str],
+    when_matched: str | None,
+    *,
+    inserts: bool,
+    options: ChangeOptions,
+    empty: pa.Table,
+    engine: SparkEngine,
+) -> RowDelta:
+    """Plan, join on Spark, and change and insert rows in its workers. Raises as `merge`.
+
+    Parameters
+    ----------
+    empty: no rows, with the columns of `source`; they are checked before anything runs.
+    """
+    write, schema = base.write, base.metadata.schema
+    empty = from_spark(empty, schema)
+    keys = on_fields(schema, empty.column_names, on)
+    fitting_rows(schema, empty)
+    if inserts:
+        align(empty, schema)
+    reads = filter_of_reads(base.metadata, "merge")
+    context = ReadContext(base.table.io, base.metadata)
+    tasks = list(plan_scan(base.metadata, base.snapshot, base.reader))
+    rows = _joined(context, tasks, source, keys, engine)
+    place = partition_hash(rows, empty.column_names, base.metadata) if inserts else None
+
+    def work(batches: Iterator[pa.RecordBatch]) -> ChangeResult:
+        matches = _Matches(write, tasks, when_matched, inserts)
+        result = change_files(context, write, matches.of(batches), matches, options)
+        result.added_data_files += matches.inserted
+        return replace(result, seen=[])
+
+    total = merged_results(engine.map_partitions(_placed(rows, place), work))
+    return collect_delta(base, total, options, reads)
+
+
+def _joined(
+    context: ReadContext, tasks: Sequence[ScanTask], source: DataFrame, on: Sequence[NestedField], engine: SparkEngine
+) -> DataFrame:
+    """Join each row of the source with the data file and position of every live row that it matches."""
+    names, schema = [f.name for f in on], context.metadata.schema
+    request = ReadRequest(tuple(on), only_live=True)
+
+    def live_keys(numbered: tuple[int, ScanTask]) -> Iterator[pa.RecordBatch]:
+        number, task = numbered
+        for batch in read_task(context, task, request):
+            yield from _key_batches(number, batch)
+
+    def source_key(*columns: pa.Array) -> pa.Array:
+        given = pa.table(dict(zip(names, columns, strict=True)))
+        return sql_key_bytes(fitting_rows(schema, from_spark(given, schema)).columns)
+
+    ddl = f"{_KEY} binary, {_FILE} long, {_POSITION} long"
+    table = engine.frame(source.sparkSession, live_keys, list(enumerate(tasks)), ddl)
+    return table.join(source.withColumn(_KEY, arrow_column(source_key, "binary", source, names)), _KEY, "right_outer")
+
+
+def _key_batches(number: int, batch: FileBatch) -> Iterator[pa.RecordBatch]:
+    for start in range(0, len(batch), _ROWS_AT_ONCE):
+        piece = batch.table.slice(start, _ROWS_AT_ONCE)
+        keys = sql_key_bytes(piece.columns)
+        live = ~batch.deleted[start : start + len(piece)] & keys.is_valid().to_numpy(zero_copy_only=False)
+        positions = np.flatnonzero(live) + batch.first_position + start
+        files = pa.repeat(pa.scalar(number, pa.int64()), len(positions))
+        columns = [keys.filter(pa.array(live)), files, pa.array(positions, pa.int64())]
+        yield pa.RecordBatch.from_arrays(columns, names=[_KEY, _FILE, _POSITION])
+
+
+def _placed(rows: DataFrame, place: Column | None) -> DataFrame:
+    """Bring the matches of a data file into one partition, in order, after the rows to insert."""
+    alone = functions.xxhash64(_KEY) if place is None else place
+    placed = rows.withColumn(_PLACE, functions.coalesce(functions.col(_FILE), alone)).drop(_KEY)
+    return placed.repartition(_PLACE).drop(_PLACE).sortWithinPartitions(functions.asc_nulls_first(_FILE), _POSITION)
+
+
+@dataclass
+class _Matches:
+    """The change of one worker: in each data file, the rows that a source row was joined to; and rows to insert.
+
+    Attributes
+    ----------
+    inserted: the data files of source rows that match nothing.
+    """
+
+    write: WriteContext
+    tasks: Sequence[ScanTask]
+    when_matched: str | None
+    inserts: bool
+    inserted: list[DataFile] = field(default_factory=list)
+    request: ReadRequest = field(default_factory=lambda: ReadRequest(()))
+
+    def __post_init__(self) -> None:
+        self.replaces = self.when_matched == "update"
+        self._schema = self.write.metadata.schema
+        self._positions: npt.NDArray[np.int64] = np.empty(0, np.int64)
+        self._rows = pa.table({})
+
+    def of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[ScanTask]:
+        """Yield the data files; `match` uses the matches of the one yielded last."""
+        for number, pieces in groupby(_pieces(batches), itemgetter(0)):
+            found = (piece for _, piece in pieces)
+            if number is None:
+                self._insert(found)
+            else:
+                self._take(pa.Table.from_batches(list(found)))
+                yield self.tasks[number]
+
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+        ends = np.searchsorted(self._positions, [batch.first_position, batch.first_position + len(batch)])
+        index = np.arange(*ends, dtype=np.int64)
+        hit = np.zeros(len(batch), np.bool_)
+        if self.when_matched is not None:
+            hit[self._positions[index] - batch.first_position] = True
+        return hit, index
+
+    def new_rows(self, current: pa.Table, index: npt.NDArray[np.int64] | None) -> pa.Table:
+        return updated_rows(self._schema, current, self._rows.take(pa.array(index)))
+
+    def _take(self, matches: pa.Table) -> None:
+        self._positions, counts = np.unique(matches.column(_POSITION).to_numpy(), return_counts=True)
+        if self.when_matched is not None:
+            check_single(counts)
+        self._rows = self._source_rows(matches)
+
+    def _insert(self, batches: Iterable[pa.RecordBatch]) -> None:
+        for chunk in in_chunks(batches):
+            rows = self._source_rows(chunk)
+            if self.inserts:
+                self.inserted += write_data_files(self.write, align(rows, self._schema), self.write.metadata.spec)
+
+    def _source_rows(self, rows: pa.Table) -> pa.Table:
+        return fitting_rows(self._schema, from_spark(rows.drop_columns([_FILE, _POSITION]), self._schema))
+
+
+def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int | None, pa.RecordBatch]]:
+    """Yield the batches, cut where the data file changes; None is no data file."""
+    for batch in batches:
+        files = pc.fill_null(batch.column(_FILE), -1).to_numpy()
+        starts = np.flatnonzero(np.diff(files, prepend=-2)).tolist()
+        for start, stop in zip(starts, [*starts[1:], len(files)], strict=True):
+            number = int(files[start])
+            yield None if number < 0 else number, batch.slice(start, stop - start)

@@ -1,0 +1,62 @@
+"""The one retry loop of commits: try again after a lost race or a lost answer, with exponential back-off.
+
+Spec: table properties `commit.retry.*` and `commit.status-check.*`.
+"""
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from deletekit.errors import CommitConflictError
+from deletekit.table.properties import value_of
+
+T = TypeVar("T")
+
+
+class BackOff:
+    """The waits between the attempts of one commit: exponential, with jitter.
+
+    Attributes
+    ----------
+    attempts: number of the current attempt, from 1.
+    """
+
+    def __init__(self, properties: Mapping[str, str], prefix: str = "commit.retry") -> None:
+        self.attempts = 1
+        self._properties = properties
+        self._prefix = prefix
+        self._start = time.monotonic()
+
+    def wait(self) -> bool:
+        """Wait for the next attempt; return False at once when the attempts or the time are used up.
+
+        Raises InvalidInputError for a property that is no number.
+        """
+        retries, shortest, longest, total = self.limits()
+        wait = min(longest, shortest * 2 ** min(self.attempts - 1, 30)) * random.uniform(0.5, 1.0)  # noqa: S311  # jitter, not a secret
+        if self.attempts > retries or time.monotonic() + wait > self._start + total:
+            return False
+        time.sleep(wait)
+        self.attempts += 1
+        return True
+
+    def limits(self) -> tuple[int, float, float, float]:
+        """Return the number of retries, and shortest wait, longest wait and total time in seconds.
+
+        Raises InvalidInputError for a property that is no number.
+        """
+        names = ("num-retries", "min-wait-ms", "max-wait-ms", "total-timeout-ms")
+        retries, *times = (value_of(self._properties, f"{self._prefix}.{name}") for name in names)
+        shortest, longest, total = (ms / 1000 for ms in times)
+        return retries, shortest, longest, total
+
+
+def retry(attempt: Callable[[], T], back_off: BackOff) -> T:
+    """Call `attempt` until it loses no race, and return its result. Raise its CommitConflictError after the last."""
+    while True:
+        try:
+            return attempt()
+        except CommitConflictError:
+            if not back_off.wait():
+                raise

@@ -1,0 +1,85 @@
+"""Live files by path: what a look at every live entry finds, from columns and from entries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import deletekit as dk
+from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.table import snapshot as snapshot_module
+from deletekit.table.snapshot import LiveFiles, SnapshotReader
+from tests.benchmarks import planning_tables
+from tests.benchmarks.planning_tables import build, data_file, vector
+
+FILES = 220
+
+
+@pytest.fixture(params=["columns", "entries"])
+def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dk.Table:
+    """A table whose files 10 and 20 have two vectors each, one of them in another manifest, and file 30 none."""
+    for name in ("_WORTH_POLARS_BYTES", "_WORTH_COLUMNS_BYTES"):
+        monkeypatch.setattr(snapshot_module, name, 0 if request.param == "columns" else 1 << 60)
+
+    def twice(root: str, n: int) -> DeleteFile:
+        of = {150: 10, 21: 20, 30: 31}.get(n, n)
+        return replace(vector(root, n), referenced_data_file=data_file(root, of).file_path)
+
+    monkeypatch.setattr(planning_tables, "vector", twice)
+    return dk.from_metadata(build(tmp_path / "t", FILES, 6))
+
+
+def entries(table: dk.Table, content: ManifestContent) -> list[ManifestEntry]:
+    snapshot = table.metadata.current_snapshot
+    assert snapshot is not None
+    return list(SnapshotReader(table.io, table.metadata).live_entries(snapshot, content))
+
+
+def live(table: dk.Table, content: ManifestContent) -> LiveFiles:
+    return LiveFiles(SnapshotReader(table.io, table.metadata), table.metadata.current_snapshot, content)
+
+
+def test_files_are_found_by_path(table: dk.Table) -> None:
+    data, root = live(table, ManifestContent.DATA), table.metadata.location
+    paths = [data_file(root, n).file_path for n in (200, 3, 3)]
+    found = list(data.with_paths([*paths, "s3://none", "\udcff"]))
+    assert found == [e for e in entries(table, ManifestContent.DATA) if e.data_file.file_path in paths]
+    assert all(isinstance(e.data_file, DataFile) for e in found)
+    assert len(found) == 2
+    assert list(data.with_paths([])) == []
+
+
+def test_every_vector_of_a_puffin_file_is_found_by_its_path(table: dk.Table) -> None:
+    deletes, path = live(table, ManifestContent.DELETES), vector(table.metadata.location, 60).file_path
+    found = list(deletes.with_paths([path]))
+    assert found == [e for e in entries(table, ManifestContent.DELETES) if e.data_file.file_path == path]
+    assert len(found) == 50
+
+
+def test_vectors_are_found_by_data_file(table: dk.Table) -> None:
+    deletes, root = live(table, ManifestContent.DELETES), table.metadata.location
+    paths = [data_file(root, n).file_path for n in (5, 10, 30)]
+    found = list(deletes.vectors_of(paths))
+    assert [e.data_file.content_offset for e in found] == [vector(root, n).content_offset for n in (5, 10, 150)]
+    assert list(deletes.vectors_of([])) == []
+
+
+def test_data_files_with_two_vectors_are_found(table: dk.Table) -> None:
+    by_file: dict[str | None, list[ManifestEntry]] = {}
+    for entry in entries(table, ManifestContent.DELETES):
+        assert isinstance(entry.data_file, DeleteFile)
+        by_file.setdefault(entry.data_file.referenced_data_file, []).append(entry)
+    expected = [e for found in by_file.values() if len(found) > 1 for e in found]
+    found = list(live(table, ManifestContent.DELETES).vectors_twice())
+    assert len(found) == 6
+    assert sorted(map(repr, found)) == sorted(map(repr, expected))
+    assert list(live(table, ManifestContent.DATA).vectors_twice()) == []
+
+
+def test_no_snapshot_has_no_files(table: dk.Table) -> None:
+    none = LiveFiles(SnapshotReader(table.io, table.metadata), None, ManifestContent.DATA)
+    assert list(none.with_paths(["a"])) == []
+    assert list(none.vectors_twice()) == list(none.vectors_of(["a"])) == []
