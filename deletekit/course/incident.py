@@ -89,7 +89,7 @@ def _rewritten_as_new(here: Lesson) -> Table:
     delete_keys(table, [{"id": 3}, {"id": 6}])
 
     def build(base: Base) -> RowDelta:
-        files = write_data_files(base.write, pa.concat_tables(parts), base.metadata.spec, ())
+        files = write_data_files(base.write, pa.concat_tables(parts))
         assert base.snapshot is not None
         data = tuple(base.reader.live_entries(base.snapshot, ManifestContent.DATA))
         return RowDelta(removed_data_files=data, added_data_files=tuple(files), operation="replace")

@@ -1,7 +1,7 @@
 """Write Arrow rows as data files: split by partition, as Parquet, with metrics. Nothing is committed."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import VoidTransform
-from pyiceberg.types import NestedField
 
 from deletekit.deletes.keys import KeyNumbers, flat
+from deletekit.deletes.row_lineage import stored_fields
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile
@@ -24,24 +24,17 @@ from deletekit.table.properties import value_of
 from deletekit.table.types import arrow_field, partition_types, schema_to_json, stored_value
 
 
-def write_data_files(
-    context: WriteContext,
-    table: pa.Table,
-    spec: PartitionSpec,
-    lineage: Sequence[NestedField] = (),
-    rows_per_file: int | None = None,
-) -> list[DataFile]:
-    """Write rows as data files of `spec`, one or more per partition.
+def write_data_files(context: WriteContext, table: pa.Table, rows_per_file: int | None = None) -> list[DataFile]:
+    """Write rows as data files of the table's partition spec, one or more per partition.
 
     Parameters
     ----------
-    table: columns of the current schema, as `align` returns them, then those of `lineage`.
-    lineage: row lineage columns to store in the file, because the rows have values of their own.
+    table: columns of the current schema, as `align` returns them, then those of the row lineage if it must be stored.
     rows_per_file: how many rows a file gets; None ends it before it exceeds `write.target-file-size-bytes`.
     """
-    target = value_of(context.metadata.properties, "write.target-file-size-bytes")
+    spec, target = context.metadata.spec, value_of(context.metadata.properties, "write.target-file-size-bytes")
     return [
-        _write_file(context, rows.slice(start, step), spec, partition, lineage)
+        _write_file(context, rows.slice(start, step), partition)
         for partition, rows in split_by_partition(context, table, spec)
         for step in (rows_per_file or _rows_of_size(rows, target),)
         for start in range(0, len(rows), step)
@@ -109,17 +102,12 @@ def _rows_of_size(table: pa.Table, target_bytes: int) -> int:
     return -(-len(table) // pieces)
 
 
-def _write_file(
-    context: WriteContext,
-    rows: pa.Table,
-    spec: PartitionSpec,
-    partition: tuple[Any, ...],
-    lineage: Sequence[NestedField],
-) -> DataFile:
-    schema = context.metadata.schema
-    table = pa.Table.from_arrays(rows.columns, schema=pa.schema([arrow_field(f) for f in (*schema.fields, *lineage)]))
-    footer = {"iceberg.schema": json.dumps(schema_to_json(schema), separators=(",", ":"))}
+def _write_file(context: WriteContext, rows: pa.Table, partition: tuple[Any, ...]) -> DataFile:
+    metadata = context.metadata
+    fields = stored_fields(metadata, rows)
+    table = pa.Table.from_arrays(rows.columns, schema=pa.schema([arrow_field(f) for f in fields]))
+    footer = {"iceberg.schema": json.dumps(schema_to_json(metadata.schema), separators=(",", ":"))}
     written = encode_parquet(table, footer, context.parquet)
     metrics = collect_metrics(table, context.metrics_mode)
-    described = context.write_parquet(spec, partition, ".parquet", written, metrics, len(table))
+    described = context.write_parquet(metadata.spec, partition, ".parquet", written, metrics, len(table))
     return DataFile(sort_order_id=0, **described)

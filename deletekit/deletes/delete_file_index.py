@@ -93,7 +93,7 @@ class DeleteFileIndex:
                 message, found = "deletion vector is older than its data file", vector.sequence_number
                 expected = f">= {data.sequence_number} of {path}"
                 raise _error("deletion-vector-sequence", message, vector, "sequence_number", found, expected)
-            return (vector,)
+            return (vector,)  # any other delete by position is superseded (which_apply.is_superseded)
         by_path = [d for d in self._by_path.get(path, ()) if is_old_enough(data, d)]
         for delete in by_path:
             _check_scope(delete, data)

@@ -16,13 +16,15 @@ from pyiceberg.types import NestedField
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.merge_previous_deletes import HiddenRows, check_rows, hides_all_rows, replace_deletes
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task, rows_at
+from deletekit.deletes.row_lineage import has_lineage, with_row_ids
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import own_deletes
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.formats.reserved_fields import LINEAGE_NAMES
 from deletekit.table.modes import RowMode
-from deletekit.table.types import LINEAGE_FIELDS, arrow_field
+from deletekit.table.types import arrow_field
 
 Index = npt.NDArray[np.int64] | None
 
@@ -163,9 +165,7 @@ class _Changes:
         else:
             hides = True
         if replaced is not None and len(replaced):
-            lineage = LINEAGE_FIELDS if LINEAGE_FIELDS[0].name in replaced.column_names else ()
-            spec = self.context.metadata.spec
-            self.result.added_data_files += write_data_files(self.write, replaced, spec, lineage)
+            self.result.added_data_files += write_data_files(self.write, replaced)
         return hides
 
     def _remove(self, task: ScanTask) -> None:
@@ -176,8 +176,7 @@ class _Changes:
     def _all_columns(self, task: ScanTask) -> ReadRequest:
         """Return the request for whole rows; they have a lineage if the data file has row ids."""
         metadata = self.context.metadata
-        lineage = metadata.version.has_row_lineage and task.data_file.first_row_id is not None
-        return ReadRequest(tuple(metadata.schema.fields), lineage=lineage)
+        return ReadRequest(tuple(metadata.schema.fields), lineage=has_lineage(metadata, task.data_file))
 
     def _changed_rows(self, task: ScanTask, positions: PositionBitmap, index: Index) -> pa.Table:
         """Return the new rows in position order. With lineage, each keeps its `_row_id`; its number is null."""
@@ -185,12 +184,8 @@ class _Changes:
         if self.options.mode == "equality-delete":  # which does not know the row that it hides
             request = replace(request, lineage=False)
         current = rows_at(self.context, task, request, positions)
-        changed = self.change.new_rows(current.select([f.name for f in request.fields]), index)
-        if not request.lineage:
-            return changed
-        row_id, last_updated = (f.name for f in LINEAGE_FIELDS)
-        nulls = pa.nulls(len(current), pa.int64())
-        return changed.append_column(row_id, current.column(row_id)).append_column(last_updated, nulls)
+        rows = self.change.new_rows(current.select([f.name for f in request.fields]), index)
+        return with_row_ids(rows, current.column(LINEAGE_NAMES[0])) if request.lineage else rows
 
     def _with_kept_rows(self, task: ScanTask, changed: PositionBitmap, new_rows: pa.Table | None) -> pa.Table:
         """Return the rows of the rewritten file in their old order: live rows that did not change, and changed ones."""

@@ -23,6 +23,7 @@ from deletekit.deletes.filter import evaluate, filter_field_ids
 from deletekit.deletes.keys import flat
 from deletekit.deletes.projection import FileColumns, project, repeated, with_field_ids
 from deletekit.deletes.row_group_pruning import bounds_of, may_match
+from deletekit.deletes.row_lineage import inherited
 from deletekit.deletes.scan_task import ScanTask, TaskPart
 from deletekit.errors import naming
 from deletekit.formats.content_file import ManifestEntry, refuse_encrypted
@@ -32,7 +33,7 @@ from deletekit.table.file_io import FileIO, is_remote
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import plain_value
 from deletekit.table.properties import NAME_MAPPING
-from deletekit.table.types import LAST_UPDATED_FIELD, LINEAGE_FIELDS, ROW_ID_FIELD, arrow_type, storage_of
+from deletekit.table.types import LINEAGE_FIELDS, arrow_type, storage_of
 
 # A row group of most writers. A larger one is read in pieces, so that it need not fit into memory as a whole.
 BATCH_ROWS = 1 << 20
@@ -247,25 +248,14 @@ class _Rows:
             return rows_only(len(table))
         arrays = [self._requested(table, f) for f in self._request.fields]
         if self._request.lineage:
-            arrays += self._lineage(table, first_position)
+            stored = (project(table, self._columns, f) for f in LINEAGE_FIELDS)
+            arrays += inherited(self._task, first_position, *stored)
         return pa.Table.from_arrays(arrays, schema=self._schema)
 
     def _requested(self, table: pa.Table, field: NestedField) -> pa.ChunkedArray:
         if self._context.paths.path(field.field_id)[1]:
             return self.column(table, field.field_id)
         return project(table, self._columns, field)
-
-    def _lineage(self, table: pa.Table, first_position: int) -> list[Any]:
-        """Return the stored row ids and numbers; null means first_row_id + position and the data sequence number."""
-        first = self._task.data_file.first_row_id
-        if first is None:
-            return [pa.nulls(len(table), pa.int64())] * 2
-        start = first + first_position
-        ids = pa.array(np.arange(start, start + len(table), dtype=np.int64))
-        stored_ids = project(table, self._columns, ROW_ID_FIELD)
-        stored_seq = project(table, self._columns, LAST_UPDATED_FIELD)
-        seq = pa.scalar(self._task.data.sequence_number, pa.int64())
-        return [pc.coalesce(stored_ids, ids), pc.coalesce(stored_seq, seq)]
 
 
 def _joined(first: pa.Table, rest: pa.Table) -> pa.Table:

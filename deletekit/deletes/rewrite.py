@@ -13,11 +13,11 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
+from deletekit.deletes.row_lineage import has_lineage
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
-from deletekit.table.types import LINEAGE_FIELDS
 
 
 def live_share(context: ReadContext, task: ScanTask) -> float:
@@ -44,9 +44,8 @@ def rewrite_data_files(
 
     Raises FormatError or NotFoundError for files that cannot be read. `write.discard` removes what was written before.
     """
-    lineage = context.metadata.version.has_row_lineage and any(t.data_file.first_row_id is not None for t in tasks)
+    lineage = any(has_lineage(context.metadata, t.data_file) for t in tasks)
     request = ReadRequest(tuple(context.metadata.schema.fields), drop or AlwaysTrue(), lineage)
-    fields = LINEAGE_FIELDS if lineage else ()
 
     def live_rows() -> Iterator[pa.Table]:
         for batch in chain.from_iterable(read_task(context, task, request) for task in tasks):
@@ -57,7 +56,7 @@ def rewrite_data_files(
                 yield batch.table if keep.all() else batch.table.filter(pa.array(keep))
 
     chunks = _chunks(live_rows(), rows_per_file)
-    return [f for rows in chunks for f in write_data_files(write, rows, context.metadata.spec, fields, rows_per_file)]
+    return [f for rows in chunks for f in write_data_files(write, rows, rows_per_file)]
 
 
 def _chunks(tables: Iterator[pa.Table], rows: int | None) -> Iterator[pa.Table]:

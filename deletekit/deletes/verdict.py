@@ -13,7 +13,7 @@ from pyiceberg.partitioning import PartitionSpec
 
 from deletekit.deletes.read import ReadContext, deleted_positions
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.which_apply import covers, is_old_enough
+from deletekit.deletes.which_apply import covers, is_old_enough, is_superseded
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 
@@ -73,7 +73,7 @@ def reason_of(
     is_of_same_commit = (delete.sequence_number or 0) == (data.sequence_number or 0)
     if not is_old_enough(data, delete) and (rules.sequence or not is_of_same_commit):
         return "older"
-    if has_vector and rules.vector_wins and file.kind == "position-delete":
+    if rules.vector_wins and is_superseded(file, has_vector=has_vector):
         return "vector-wins"
     return "applies"
 

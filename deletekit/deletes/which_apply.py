@@ -8,6 +8,8 @@
 | equality, partitioned spec   | data number <  its number  | same spec and partition   |
 | equality, unpartitioned spec | data number <  its number  | every data file           |
 
+Beside a deletion vector, no position delete file applies to its data file: the vector has taken them in.
+
 Spec: "Scan Planning", https://iceberg.apache.org/spec/#scan-planning
 """
 
@@ -74,6 +76,11 @@ def covers(delete: DeleteFile, data: ContentFile, specs: Mapping[int, PartitionS
     spec = specs.get(delete.spec_id)
     everywhere = delete.content == FileContent.EQUALITY_DELETES and spec is not None and is_global(spec)
     return everywhere or (spec is not None and scope_of(delete) == scope_of(data))
+
+
+def is_superseded(delete: DeleteFile, *, has_vector: bool) -> bool:
+    """Tell whether a delete no longer applies, because the data file has a deletion vector, which has taken it in."""
+    return has_vector and delete.kind == "position-delete"
 
 
 def referenced_path(delete: ContentFile) -> str | None:

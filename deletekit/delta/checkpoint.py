@@ -1,6 +1,7 @@
 """Read Delta checkpoints (classic, multi-part, and V2 with sidecars), and recognise log files by their names.
 
-This module opens no file: Parquet is read through a file object.
+`log.py` begins at a checkpoint instead of the commits before it. This module opens no file: Parquet is read through a
+file object.
 Spec: Delta protocol, "Checkpoints", "Checkpoint naming schemes", "Sidecar File".
 """
 

@@ -60,7 +60,7 @@ class SparkRows:
         together = value_of(metadata.properties, "write.distribution-mode") != "none" and bool(spec.fields)
 
         def written(rows: pa.Table) -> list[DataFile]:
-            return list(write_data_files(write, align(from_spark(rows, schema), schema), spec))
+            return list(write_data_files(write, align(from_spark(rows, schema), schema)))
 
         place = partition_hash(self.frame, self.frame.columns, metadata) if together else None
         return self._written(self.frame, place, written)

@@ -169,7 +169,7 @@ class _Matches:
         for chunk in in_chunks(batches):
             rows = self._source_rows(chunk)
             if self.inserts:
-                self.inserted += write_data_files(self.write, align(rows, self._schema), self.write.metadata.spec)
+                self.inserted += write_data_files(self.write, align(rows, self._schema))
 
     def _source_rows(self, rows: pa.Table) -> pa.Table:
         return fitting_rows(self._schema, from_spark(rows.drop_columns([_FILE, _POSITION]), self._schema))

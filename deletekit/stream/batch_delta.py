@@ -23,6 +23,7 @@ from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.data_file_writer import split_by_partition, write_data_files
 from deletekit.deletes.merge_previous_deletes import FilePositions, HiddenRows, replace_deletes, write_positions
 from deletekit.deletes.read import ReadContext
+from deletekit.deletes.row_lineage import with_row_ids
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
@@ -30,7 +31,6 @@ from deletekit.stream.change_rows import Changes, LastChanges
 from deletekit.stream.key_columns import FileKeys
 from deletekit.stream.key_index import by_file
 from deletekit.stream.table_index import Hits, TableIndex
-from deletekit.table.types import LINEAGE_FIELDS
 from deletekit.verbs.shared.equality_keys import specs_in_use, write_key_deletes
 
 Numbers = npt.NDArray[np.int64]
@@ -135,15 +135,12 @@ def write_rows(
 
     `row_ids` are stored, if there are any; null for a row whose id follows from its position.
     """
-    spec = write.metadata.spec
-    lineage = LINEAGE_FIELDS if row_ids is not None and row_ids.null_count < len(row_ids) else ()
-    if lineage:
-        rows = rows.append_column(LINEAGE_FIELDS[0].name, row_ids)
-        rows = rows.append_column(LINEAGE_FIELDS[1].name, pa.nulls(len(rows), pa.int64()))
+    if row_ids is not None and row_ids.null_count < len(row_ids):
+        rows = with_row_ids(rows, row_ids)
     numbered = rows.append_column("_pos", pa.array(np.arange(len(rows))))
-    for _, part in split_by_partition(write, numbered, spec):
+    for _, part in split_by_partition(write, numbered, write.metadata.spec):
         numbers, start = part.column("_pos").to_numpy(), 0
-        for file in write_data_files(write, part.drop_columns("_pos"), spec, lineage):
+        for file in write_data_files(write, part.drop_columns("_pos")):
             yield file, numbers[start : start + file.record_count]
             start += file.record_count
 

@@ -21,6 +21,7 @@ from pyiceberg.types import NestedField
 
 from deletekit.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from deletekit.formats.compression import decompress, json_limit
+from deletekit.formats.reserved_fields import LINEAGE_NAMES
 from deletekit.table.format_version import FORMAT_VERSIONS, NEWEST, FormatVersion
 from deletekit.table.locations import normalised, normalised_properties
 from deletekit.table.properties import check_properties
@@ -297,6 +298,7 @@ def new_metadata(
         message = "format version cannot be written"
         raise InvalidInputError(message, kind=kind, field=field, found=format_version, expected=expected)
     check_schema_version(schema, format_version)
+    check_reserved_names(schema, format_version)
     check_properties(properties or {})
     raw: dict[str, Any] = {
         "format-version": format_version,
@@ -339,6 +341,16 @@ def check_schema_version(schema: Schema, format_version: int) -> None:
             message, expected = "column needs a newer format version", f"format version {needs}{advice}"
             found = f"{column.field_type} in format version {format_version}"
             raise InvalidInputError(message, kind="format-version", field=column.name, found=found, expected=expected)
+
+
+def check_reserved_names(schema: Schema, format_version: int) -> None:
+    """Raise InvalidInputError for a column with a name under which files of this version store row lineage."""
+    for name in LINEAGE_NAMES if FormatVersion(format_version).has_row_lineage else ():
+        if any(column.name == name for column in schema.fields):
+            message = f"data files of format version {format_version} store row lineage under this name"
+            raise InvalidInputError(
+                message, kind="reserved-name", field=name, found="a column", expected="another name"
+            )
 
 
 def _normalise(raw: dict[str, Any]) -> dict[str, Any]:

@@ -88,10 +88,7 @@ def append(
     def plan(base: Base) -> RowDelta:
         metadata = base.metadata
         check_parquet_only(metadata, "write.format.default")
-        if frame is not None:
-            files = frame.append(base)
-        else:
-            files = write_data_files(base.write, align(rows, metadata.schema), metadata.spec)
+        files = frame.append(base) if frame is not None else write_data_files(base.write, align(rows, metadata.schema))
         return RowDelta(added_data_files=tuple(files), read_set=ReadSet())
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))

@@ -85,7 +85,7 @@ def merge(
         planned, result = run_change(base, change, options, "merge", runner)
         if new is None:
             return planned
-        files = write_data_files(base.write, new.filter(change.unseen_rows(result.seen)), metadata.spec)
+        files = write_data_files(base.write, new.filter(change.unseen_rows(result.seen)))
         return replace(planned, added_data_files=(*planned.added_data_files, *files))
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))

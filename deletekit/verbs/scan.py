@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -59,7 +59,7 @@ def scan(
         true are returned (NULL is not true).
     columns: a name, or names in the order wanted, `parent.child` for nested fields; None is every column. Metadata
         columns may be named too: `_file`, `_pos`, `_deleted` (then deleted rows are returned, marked), `_spec_id`,
-        `_row_id`, `_last_updated_sequence_number`.
+        `_row_id`, `_last_updated_sequence_number`. A table's own column of such a name is read instead.
     snapshot_id: read this snapshot, with the schema it was written with.
     ref: read the head of a branch (with the current schema) or a tag (with its snapshot's schema).
     as_of: read what was current on `main` at this time: milliseconds since the epoch, a datetime (naive means UTC), or
@@ -72,7 +72,7 @@ def scan(
     names = [f.name for f in schema.fields] if columns is None else as_names(columns)
     if columns is not None and not names:
         raise InvalidInputError("a scan needs a column; count() needs none", kind="column-not-found", field="columns")
-    fields = {n: select_field(schema, n) for n in names if n not in METADATA_COLUMNS}
+    fields = {n: select_field(schema, n) for n in names if not is_metadata_column(n, schema)}
     arrow_schema(Schema(*fields.values()))  # refuses, by name, a type that cannot be read
     bound = parse_filter(where, schema)
     return Scan(table, snapshot, schema, where, names, fields, bound, engine_or_default(engine))
@@ -137,7 +137,7 @@ class Scan:
         deletes from those; only a filter or an equality delete opens data files.
         """
         context = ReadContext(self.table.io, self.table.metadata)
-        if "_deleted" in self.columns:
+        if _shows_deleted(self.columns, self.fields):
             return sum(len(t) for t in self.to_batches())
         total, by_position, to_read = 0, [], []
         for task in self.plan():
@@ -163,11 +163,12 @@ class ScanResult:
 
     def request(self, bound: Any) -> ReadRequest:
         """Return what to read for it, of the rows for which the bound filter is true."""
-        lineage = any(n in LINEAGE_NAMES for n in self.columns)
-        return ReadRequest(tuple(self.fields.values()), bound, lineage, only_live="_deleted" not in self.columns)
+        lineage = any(n in LINEAGE_NAMES and n not in self.fields for n in self.columns)
+        only_live = not _shows_deleted(self.columns, self.fields)
+        return ReadRequest(tuple(self.fields.values()), bound, lineage, only_live=only_live)
 
     def of(self, batch: FileBatch, task: ScanTask) -> pa.Table:
-        keep = batch.selected_mask if "_deleted" in self.columns else batch.live_mask
+        keep = batch.selected_mask if _shows_deleted(self.columns, self.fields) else batch.live_mask
         arrays = [self._column(name, batch, task) for name in self.columns]
         if keep is not None and keep.true_count < len(keep):
             arrays = keep_rows(arrays, keep)
@@ -179,6 +180,15 @@ class ScanResult:
         if name in LINEAGE_NAMES:
             return batch.table.column(len(self.fields) + LINEAGE_NAMES.index(name))
         return _metadata_column(name, batch, task)
+
+
+def is_metadata_column(name: str, schema: Schema) -> bool:
+    """Return whether a name means a metadata column. In a table that has a column of this name, it means that one."""
+    return name in METADATA_COLUMNS and all(f.name != name for f in schema.fields)
+
+
+def _shows_deleted(columns: Sequence[str], fields: Mapping[str, NestedField]) -> bool:
+    return "_deleted" in columns and "_deleted" not in fields
 
 
 def _announced(tasks: Iterable[ScanTask], context: ReadContext) -> Iterator[ScanTask]:

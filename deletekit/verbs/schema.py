@@ -20,7 +20,7 @@ from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.column_names import check_name, columns_like
 from deletekit.table.format_version import NEWEST
 from deletekit.table.locations import normalised_properties
-from deletekit.table.metadata import TableMetadata, check_schema_version, spec_to_json
+from deletekit.table.metadata import TableMetadata, check_reserved_names, check_schema_version, spec_to_json
 from deletekit.table.properties import check_properties
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_schema, schema_to_json, struct_paths
@@ -218,6 +218,7 @@ def upgrade_format_version(table: Table, format_version: int) -> None:
                 found=f"{format_version}, of a table in format version {now}",
                 expected=higher or f"nothing: {now} is the newest that deletekit writes",
             )
+        check_reserved_names(metadata.schema, format_version)
         return [{"action": "upgrade-format-version", "format-version": format_version}]
 
     commit_metadata(table, build)
@@ -246,6 +247,7 @@ def _commit_schema(table: Table, change: Callable[[TableMetadata], Schema]) -> N
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
         schema = change(metadata)
         check_schema_version(schema, metadata.format_version)
+        check_reserved_names(schema, metadata.format_version)
         last_id = max(_last_column_id(metadata), schema.highest_field_id)
         return [
             {"action": "add-schema", "schema": schema_to_json(schema), "last-column-id": last_id},

@@ -25,6 +25,7 @@ from deletekit.deletes.filter import parse_filter
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.keys import KeyNumbers
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
+from deletekit.deletes.row_lineage import with_row_ids
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
@@ -33,7 +34,7 @@ from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile, EntryStatus, ManifestEntry
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
-from deletekit.table.types import LINEAGE_FIELDS, arrow_type
+from deletekit.table.types import arrow_type
 from deletekit.verbs.shared.equality_keys import (
     ensure_unpartitioned_spec,
     equality_fields_of,
@@ -158,12 +159,7 @@ def _upsert(
 
 def _written(base: Base, rows: pa.Table, row_ids: pa.Array | None) -> Sequence[DataFile]:
     """Write the new rows, with the row ids of those that they replace."""
-    lineage: Sequence[it.NestedField] = ()
-    if row_ids is not None:
-        lineage = LINEAGE_FIELDS
-        rows = rows.append_column(lineage[0].name, row_ids)
-        rows = rows.append_column(lineage[1].name, pa.nulls(len(rows), pa.int64()))
-    return write_data_files(base.write, rows, base.metadata.spec, lineage)
+    return write_data_files(base.write, rows if row_ids is None else with_row_ids(rows, row_ids))
 
 
 class _Upsert(Change):

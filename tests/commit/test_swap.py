@@ -186,7 +186,7 @@ def test_a_build_that_commits_in_between(catalog: dk.Catalog) -> None:
         head = base.snapshot
         seen.append((head.sequence_number if head else None, base.metadata.last_sequence_number))
         rows = align(items((99, "mine", 0.0)), base.metadata.schema)
-        return RowDelta(added_data_files=tuple(write_data_files(base.write, rows, base.metadata.spec)))
+        return RowDelta(added_data_files=tuple(write_data_files(base.write, rows)))
 
     done = commit(plan_change(table, build))
     assert (done.attempts, done.sequence_number) == (4, 5)
@@ -433,7 +433,7 @@ def test_files_of_a_build_that_fails_are_removed(catalog: dk.Catalog, error: Bas
 
     def build(base: Base) -> RowDelta:
         rows = align(FIVE, base.metadata.schema)
-        written = write_data_files(base.write, rows, base.metadata.spec)
+        written = write_data_files(base.write, rows)
         assert stored_at(written[0].file_path).exists()
         raise error
 
@@ -445,7 +445,7 @@ def test_a_change_that_turns_out_empty_leaves_no_file(catalog: dk.Catalog) -> No
     table = make(catalog, FIVE)
 
     def build(base: Base) -> RowDelta:
-        write_data_files(base.write, align(FIVE, base.metadata.schema), base.metadata.spec)
+        write_data_files(base.write, align(FIVE, base.metadata.schema))
         return RowDelta()
 
     with unchanged(table):

@@ -55,7 +55,7 @@ def equality_delete(base: Base) -> DeleteFile:
 
 def new_file(base: Base) -> DataFile:
     rows = align(items((9, "z", 9.0)), base.metadata.schema)
-    return write_data_files(base.write, rows, base.metadata.spec)[0]
+    return write_data_files(base.write, rows)[0]
 
 
 def adding(make_delete: Callable[[Base], DeleteFile]) -> Build:
@@ -175,7 +175,7 @@ def test_a_delete_of_a_file_that_comes_in_the_same_commit(catalog: dk.Catalog, v
 
     def build(base: Base) -> RowDelta:
         rows = align(items((8, "y", 8.0), (9, "z", 9.0)), base.metadata.schema)
-        (file,) = write_data_files(base.write, rows, base.metadata.spec)
+        (file,) = write_data_files(base.write, rows)
         return RowDelta(added_data_files=(file,), added_delete_files=(make_delete(base, file, 1),))
 
     done = commit(plan_change(table, build))

@@ -151,7 +151,7 @@ def replace_partitions(table: dk.Table, rows: list[Row], ref: str) -> int:
 
     def build(base: Base) -> RowDelta:
         metadata = base.metadata
-        added = tuple(write_data_files(base.write, align(rows, metadata.schema), metadata.spec))
+        added = tuple(write_data_files(base.write, align(rows, metadata.schema)))
         places = {f.partition for f in added}
         assert base.snapshot is not None
         entries = base.reader.live_entries(base.snapshot, ManifestContent.DATA)

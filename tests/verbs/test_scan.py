@@ -15,6 +15,7 @@ from pyiceberg.expressions import EqualTo, IsNaN, Not, NotIn
 
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
+from deletekit.verbs.scan import METADATA_COLUMNS
 from tests.storage import stored_at
 from tests.tables import (
     MODES,
@@ -412,3 +413,19 @@ def test_every_mode_at_once(catalog: dk.Catalog, version: int) -> None:
         dk.delete(table, f"id = {i}", mode=mode)
     assert ids(table) == [4, 4, 5, 5]
     assert dk.scan(table).count() == 4
+
+
+@pytest.mark.parametrize("where", [None, "id > 1"])
+@pytest.mark.parametrize("name", METADATA_COLUMNS)
+def test_a_tables_own_column_is_read_before_a_metadata_column(
+    catalog: dk.Catalog, name: str, where: str | None
+) -> None:
+    rows = pa.table({"id": [1, 2, 3], name: ["a", "b", "c"]})
+    table = dk.create_table(catalog, "demo.own", rows.schema, format_version=2)
+    dk.append(table, rows)
+    dk.delete(table, "id = 2", mode="position-delete")
+    found = dk.scan(table, where)
+    expected = [row for row in rows.to_pylist() if row["id"] != 2 and (where is None or row["id"] > 1)]
+    assert found.to_arrow().to_pylist() == expected
+    assert dk.scan(table, where, columns=[name]).to_arrow().to_pylist() == [{name: row[name]} for row in expected]
+    assert found.count() == len(expected)

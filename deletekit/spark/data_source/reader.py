@@ -31,7 +31,7 @@ from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.properties import value_of
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.types import arrow_schema, arrow_type
-from deletekit.verbs.scan import METADATA_COLUMNS, ScanResult
+from deletekit.verbs.scan import METADATA_COLUMNS, ScanResult, is_metadata_column
 from deletekit.verbs.shared.read_options import resolve_snapshot
 
 # Iceberg's own defaults; properties and option of the same names.
@@ -99,12 +99,13 @@ class TableReader(DataSourceReader):
         self._fields = {
             f.name: _requested(_column(self._schema, f.name), f.dataType, f.nullable, f.name)
             for f in schema.fields
-            if f.name not in METADATA_COLUMNS
+            if not is_metadata_column(f.name, self._schema)
         }
         for field in schema.fields:
-            own = _METADATA_TYPES.get(METADATA_COLUMNS.get(field.name))
-            if own is not None and field.dataType != own:
-                raise _other_type(field.name, field.dataType, own)
+            if field.name not in self._fields:
+                expected = _METADATA_TYPES[METADATA_COLUMNS[field.name]]
+                if field.dataType != expected:
+                    raise _other_type(field.name, field.dataType, expected)
         arrow_schema(Schema(*self._fields.values()))  # refuses, by name, a type that cannot be read
         where = options.get("where")
         made = unbound_filter(where, self._schema)
@@ -194,7 +195,7 @@ def _column(schema: Schema, name: str) -> it.NestedField:
 
 
 def _spark_column(schema: Schema, name: str) -> st.StructField:
-    if name in METADATA_COLUMNS:
+    if is_metadata_column(name, schema):
         return st.StructField(name, _METADATA_TYPES[METADATA_COLUMNS[name]])
     return spark_field(_column(schema, name))
 

@@ -78,7 +78,7 @@ class TableWriter(DataSourceArrowWriter):
             target = value_of(context.metadata.properties, "write.target-file-size-bytes")
             for rows in in_chunks(iterator, min(target, HELD_BYTES)):
                 aligned = align(from_spark(rows, self._metadata.schema), self._metadata.schema)
-                files += write_data_files(context, aligned, self._metadata.spec)
+                files += write_data_files(context, aligned)
         except BaseException:
             context.discard()
             raise
