@@ -1,8 +1,8 @@
 """Commit a planned change, a change of metadata, or a new table: swap the metadata, again after each lost race.
 
-Each commit is one compare-and-swap of the metadata location, which `table/catalog.py` asks the catalog for. If it fails,
-its files are deleted. If the catalog's answer was lost, they are kept and CommitStateUnknownError is raised, because the
-commit may have happened.
+Each commit is one compare-and-swap of the metadata location, which `table/catalog.py` asks the catalog for. If it
+fails, its files are deleted. If the catalog's answer was lost, they are kept and CommitStateUnknownError is raised,
+because the commit may have happened.
 Spec: "Commit Conflict Resolution and Retry"; properties `commit.retry.*`.
 """
 
