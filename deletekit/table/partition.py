@@ -16,10 +16,14 @@ from deletekit.formats.decimals import decimal_of_bytes, decimal_size
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import storage_of
 
+_ALIGNMENT = 16  # bytes of a decimal, the widest value
+
 
 def partition_values(field: PartitionField, source_type: IcebergType, column: pa.Array) -> pa.Array:
     """Return the partition value of each row of a source column, by any transform but `void` (spec: Partitioning)."""
     column = storage_of(column)
+    if any(buffer is not None and buffer.address % _ALIGNMENT for buffer in column.buffers()):
+        column = pa.concat_arrays([column])  # a copy; values from IPC may lie anywhere, and Rust panics on them
     if str(field.transform) == "hour" and pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         # pyiceberg-core 0.10 has no hours of nanoseconds. Floored first: a cast would round -1 ns towards 1970.
         column = pc.floor_temporal(column, unit="microsecond").cast(pa.timestamp("us", column.type.tz))
