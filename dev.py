@@ -45,7 +45,12 @@ ANY_ORDER = ["-n", WORKERS, "--dist", "loadgroup"]
 # Each process has a Spark session of its own, and builds what a file needs once; tests/conftest.py orders the files.
 BY_FILE = ["-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder"]
 # What the tests do more of before a release.
-RELEASE = {"DELETEKIT_COURSE": "whole", "DELETEKIT_KILL_EVERYWHERE": "1", "DELETEKIT_FUZZ_ROUNDS": "2000"}
+RELEASE = {
+    "DELETEKIT_COURSE": "whole",
+    "DELETEKIT_CORPUS": "whole",
+    "DELETEKIT_KILL_EVERYWHERE": "1",
+    "DELETEKIT_FUZZ_ROUNDS": "2000",
+}
 
 
 def main(arguments: list[str]) -> int:

@@ -105,7 +105,7 @@ RACES = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("version", "mode", "verb", "other"), RACES)
 def test_a_lost_race_ends_as_if_there_had_been_none(
     catalog: dk.Catalog, version: int, mode: str, verb: str, other: str

@@ -38,7 +38,7 @@ def orphans_of(table: dk.Table) -> set[str]:
     return files_of(table) - reachable(table)
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("resumed", [False, True])
 @pytest.mark.parametrize("crash", ["", *CRASHES])
 @pytest.mark.parametrize("version", [2, 3])

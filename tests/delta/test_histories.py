@@ -34,6 +34,7 @@ def catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
     catalog.pyiceberg.engine.dispose()  # type: ignore[attr-defined]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("format_version", [3, 2])
 @pytest.mark.parametrize("name", HISTORIES)
 def test_each_version_has_deltas_rows(

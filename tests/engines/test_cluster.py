@@ -48,6 +48,7 @@ def submit(master: str, script: Path) -> subprocess.CompletedProcess[str]:
     return run(Path(spec.origin).parent / "bin" / "spark-submit", *options, *loopback, script)
 
 
+@pytest.mark.long
 def test_a_pipeline_killed_on_the_cluster_and_continued_by_spark_submit(
     spark_cluster: SparkCluster, tmp_path: Path
 ) -> None:
@@ -73,6 +74,7 @@ def test_lost_executors(spark_cluster: SparkCluster, tmp_path: Path) -> None:
     assert len(set(found["lost"].values())) == 3
 
 
+@pytest.mark.long
 def test_a_straggler_beside_its_speculative_attempt(spark_cluster: SparkCluster, tmp_path: Path) -> None:
     """Each verb returns while the first attempt to write is held back; what that one writes late is no part of it."""
     done = python("-m", "tests.engines.straggling_driver", spark_cluster.master, tmp_path)

@@ -58,6 +58,7 @@ def all_well(found: Any) -> None:
     assert found["statuses"] == [["done"], ["done before"]]
 
 
+@pytest.mark.long
 def test_rest(own_spark: None, rest_catalog: dict[str, str], tmp_path: Path) -> None:
     all_well(drive(tmp_path, rest_catalog))
 

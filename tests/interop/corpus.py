@@ -89,6 +89,17 @@ def build(spark: SparkSession, catalog: str, out: Path, only: Iterable[str] = ()
     return cases
 
 
+def sample() -> list[str]:
+    """Return names of cases that have every feature together, those with many features first."""
+    names, seen = [], set[str]()
+    recipes = [recipe for module in MODULES for recipe in module.RECIPES]
+    for recipe in sorted(recipes, key=lambda recipe: -len(recipe.features)):
+        if not seen.issuperset(recipe.features):
+            names.append(recipe.name)
+            seen.update(recipe.features)
+    return names
+
+
 def load(out: Path) -> list[Case]:
     """The cases that `build` left in `out`, by name."""
     return [Case.load(file.parent) for file in sorted(out.glob("*/case.json"))]

@@ -84,6 +84,7 @@ def lineage(table: dk.Table) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in found.to_pylist())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("partition_by", [[], ["category"]], ids=str)
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("procedure", CALLS)

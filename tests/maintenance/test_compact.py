@@ -173,7 +173,7 @@ def races(version: int) -> dict[str, Act]:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("race", races(3))
 @pytest.mark.parametrize(
     ("version", "kind", "starting"),

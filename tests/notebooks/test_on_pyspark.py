@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 WHOLE = os.environ.get("DELETEKIT_COURSE") == "whole"
 
 
+@pytest.mark.long
 def test_pyspark_builds_the_same_tables(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DELETEKIT_COURSE_ENGINE", "spark")
     monkeypatch.setenv("DELETEKIT_PROGRESS", str(tmp_path / "progress.json"))

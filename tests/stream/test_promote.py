@@ -23,7 +23,7 @@ def staged(catalog: dk.Catalog, version: int = 3, **options: object) -> dk.Table
     return table
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("to", ["merge-on-read", "copy-on-write"])
 @pytest.mark.parametrize("mode", ["auto", "flink", "eq-only"])
 @pytest.mark.parametrize("version", [2, 3])

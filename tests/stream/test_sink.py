@@ -12,7 +12,7 @@ from tests.tables import live_files, make, refused
 MODES = ("auto", "flink", "eq-only", "index-only")
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("partition_by", [(), ("bucket(3, id)",), ("name",)], ids=["whole", "by key", "not by key"])

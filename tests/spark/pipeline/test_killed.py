@@ -60,7 +60,7 @@ def table_of(directory: Path) -> Iterator[dk.Table]:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_step_is_done_once(own_spark: None, tmp_path: Path) -> None:
     directory = tmp_path / "run"
     for step, when in KILLS:

@@ -68,7 +68,7 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", [pytest.param(2, marks=pytest.mark.long), 3])
 def test_a_run(runs: Runs, version: int) -> None:
     report = runs.run(format_version=version)
     assert report.ok, report.checks
