@@ -1,5 +1,7 @@
 """Commands that call a verb which changes a table, and report what it did."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields

@@ -1,5 +1,7 @@
 """The commands `expire-snapshots`, `remove-orphan-files` and `rewrite-manifests`."""
 
+from __future__ import annotations
+
 import click
 
 import deletekit as dk

@@ -1,5 +1,7 @@
 """The commands that move a branch: `rollback`, `set-current-snapshot`, `cherry-pick` and `fast-forward`."""
 
+from __future__ import annotations
+
 import click
 
 import deletekit as dk

@@ -1,5 +1,7 @@
 """The commands that rewrite data files or deletes: `compact`, `erase` and others."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import click
