@@ -1,9 +1,8 @@
 """Read a learner's answer as a value that can be compared, from any library."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -92,15 +91,15 @@ def _text(answer: Any) -> str:
 
 
 def _ids(answer: Any) -> frozenset[int]:
-    return frozenset(_number(item) for item in _items(answer, list | tuple | set | frozenset | range))
+    return frozenset(_number(item) for item in _items(answer, list, tuple, set, frozenset, range))
 
 
 def _names(answer: Any) -> frozenset[str]:
-    return frozenset(_text(item) for item in _items(answer, list | tuple | set | frozenset | range))
+    return frozenset(_text(item) for item in _items(answer, list, tuple, set, frozenset, range))
 
 
 def _sequence(answer: Any) -> tuple[Any, ...]:
-    return tuple(map(comparable, _items(answer, list | tuple)))
+    return tuple(map(comparable, _items(answer, list, tuple)))
 
 
 def _mapping(answer: Any) -> Any:
@@ -122,7 +121,7 @@ ANSWER_KINDS = {
 """Every kind but `function`, by the word that the exercises' files have for it."""
 
 
-def _items(answer: Any, types: UnionType) -> list[Any]:
+def _items(answer: Any, *types: type[Iterable[Any]]) -> list[Any]:
     """List the members of a finite collection. A generator may have no end, and a text is one value."""
     value = plain(answer)
     if not isinstance(value, types):

@@ -173,7 +173,7 @@ def _exercise_text(english: str) -> str:
     return f"{english} ({text('This exercise is in English only so far.')})"
 
 
-def _find(exercise_id: str) -> Exercise | None:
+def _find(exercise_id: Any) -> Exercise | None:
     return EXERCISES.get(exercise_id) if isinstance(exercise_id, str) else None
 
 

@@ -229,7 +229,7 @@ def _distance(given: Any, right: Any) -> int:
             return sum(not _same(mine, theirs) for mine, theirs in zip_longest(given, right))
     except NotThisKind:
         pass
-    return (given != right) + (_form(given) != _form(right))
+    return int(given != right) + int(_form(given) != _form(right))
 
 
 def _same(given: Any, right: Any) -> bool:

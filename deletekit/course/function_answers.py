@@ -11,6 +11,8 @@ from typing import Any, Literal
 from deletekit.course.answer_kinds import AnswerKind, NotThisKind, comparable
 from deletekit.course.time_limit import TookTooLong
 
+_How = Literal["returned", "returned an object", "raised", "stopped", "not called"]
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -23,7 +25,7 @@ class Outcome:
     error: what was raised.
     """
 
-    how: Literal["returned", "returned an object", "raised", "stopped", "not called"]
+    how: _How
     value: Any = None
     returned: Any = field(default=None, compare=False)
     error: BaseException | None = field(default=None, compare=False)
@@ -86,17 +88,20 @@ def _outcome(answer: Callable[..., Any], case: tuple[Any, ...]) -> Outcome:
     arguments = copy.deepcopy(case)  # a function that changes its arguments must not change the next case
     try:
         returned = answer(*arguments)
-        if returned is None or returned is ...:
-            return Outcome("returned", returned, returned)
-        return Outcome("returned", comparable(returned), returned)
-    except NotThisKind:
-        return Outcome("returned an object", type(returned).__name__, returned)
+        return Outcome(*_read(returned), returned)
     except TookTooLong:
         return Outcome("stopped")
     except KeyboardInterrupt:
         raise
     except BaseException as e:  # noqa: BLE001  # a learner's function may raise anything, and that is its outcome
         return Outcome("raised", type(e).__name__, error=e)
+
+
+def _read(returned: Any) -> tuple[_How, Any]:
+    try:
+        return "returned", returned if returned is ... else comparable(returned)
+    except NotThisKind:
+        return "returned an object", type(returned).__name__
 
 
 def _is_blank(answer: Callable[..., Any], outcomes: tuple[Outcome, ...]) -> bool:

@@ -58,7 +58,7 @@ def test_a_prediction_of_another_kind_is_said_and_not_noted(tmp_path: Path) -> N
         ("04,2", "04.2"),
         ("04.02", "04.2"),
         (" 04.2 ", "04.2"),
-        ("０４．２", "04.2"),
+        ("\uff10\uff14\uff0e\uff12", "04.2"),
         (4.2, "04.2"),
         ("exercise 4-2", "04.2"),
         ("04.9", "04.5, 04.6, 04.7"),

@@ -9,8 +9,11 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+import nbclient
+import nbformat
 import numpy as np
 import pytest
 
@@ -68,12 +71,13 @@ def test_the_input_on_which_it_differs_is_shown_and_what_it_gave() -> None:
 
 def test_an_error_is_shown_with_the_learners_line() -> None:
     names: dict[str, Any] = {}
-    file = "/tmp/ipykernel_1/7.py"  # noqa: S108  # such names cells have in a notebook, and linecache their text
+    file = "ipykernel_1/7.py"  # such names cells have in a notebook, and linecache their text
     linecache.cache[file] = (len(CELL), None, CELL.splitlines(keepends=True), file)
     exec(compile(CELL, file, "exec"), names)  # noqa: S102
     try:
         assert said_to(names["of_a_cell"], doubled, (1,)) == (
-            "of_a_cell(1) raised ZeroDivisionError: integer division or modulo by zero, in line 3: `return 10 // number`."
+            "of_a_cell(1) raised ZeroDivisionError: integer division or modulo by zero, "
+            "in line 3: `return 10 // number`."
         )
     finally:
         del linecache.cache[file]
@@ -85,8 +89,8 @@ def test_the_line_is_the_learners_also_where_a_library_raised() -> None:
         return json.loads(text)
 
     assert said_to(read, doubled, ("{",)) == (
-        "read('{') raised JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1), "
-        f"in line {read.__code__.co_firstlineno + 1}: `return json.loads(text)`."
+        "read('{') raised JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 "
+        f"(char 1), in line {read.__code__.co_firstlineno + 1}: `return json.loads(text)`."
     )
 
 
@@ -98,7 +102,7 @@ def test_what_has_no_line_is_shown_without() -> None:
 
 def test_no_return() -> None:
     def forgotten(number: int) -> None:
-        2 * number  # noqa: B018
+        2 * number
 
     def on_one_way(number: int) -> int | None:
         if number > 1:
@@ -120,7 +124,7 @@ def test_a_body_of_dots_is_not_answered() -> None:
     def returned(number: int) -> Any:
         return ...
 
-    for blank in (dots, described, returned, lambda number: ...):
+    for blank in (dots, described, returned, lambda _: ...):
         assert judge(exercise(function((1,)), doubled), blank).status == "not-answered"
 
 
@@ -130,17 +134,17 @@ def test_a_result_of_another_type_is_named() -> None:
     assert said_to(lambda n: iter([n]), lambda n: {n}, (1,)) == (
         "f(1) returned <list_iterator>, of type list_iterator; it should be of type set."
     )
-    assert said_to(lambda n: np.int64(n), doubled, (1,)) == "f(1) returned 1, and that is not right."
+    assert said_to(np.int64, doubled, (1,)) == "f(1) returned 1, and that is not right."
 
 
 @pytest.mark.parametrize(
     ("answer", "takes"),
     [
         (lambda: 1, "0"),
-        (lambda a, b: 1, "2"),
-        (lambda a, b, c=1: 1, "2-3"),
-        (lambda a, b, *c: 1, "2+"),
-        (lambda *, a: 1, "0"),
+        (lambda _a, _b: 1, "2"),
+        (lambda _a, _b, _c=1: 1, "2-3"),
+        (lambda _a, _b, *_c: 1, "2+"),
+        (lambda *, _a: 1, "0"),
     ],
 )
 def test_the_number_of_arguments_is_named_without_a_call(answer: Callable[..., Any], takes: str) -> None:
@@ -148,7 +152,7 @@ def test_the_number_of_arguments_is_named_without_a_call(answer: Callable[..., A
 
 
 def test_an_argument_that_needs_a_name_is_pythons_own_error() -> None:
-    assert "missing 1 required keyword-only argument: 'b'" in said_to(lambda a, *, b: a, doubled, (1,))
+    assert "missing 1 required keyword-only argument: '_b'" in said_to(lambda a, *, _b: a, doubled, (1,))
 
 
 def test_what_is_no_function() -> None:
@@ -164,7 +168,7 @@ def test_keys_and_forms_of_a_result_are_named() -> None:
     def right(number: int) -> dict[str, set[int]]:
         return {"equality": {number}, "positions": {0, 1}}
 
-    assert said_to(lambda n: {"equality": 7, "Positions": {0}}, right, (1,)) == (
+    assert said_to(lambda _: {"equality": 7, "Positions": {0}}, right, (1,)) == (
         "f(1) returned {'Positions': {0}, 'equality': 7}, and that is not right. Missing keys: 'positions'. "
         "Unknown keys: 'Positions'. Entry 'equality' is 7, of type int; it should be of type set."
     )
@@ -205,6 +209,20 @@ def test_an_endless_loop_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert time.monotonic() - started < 2
 
 
+@pytest.mark.slow
+def test_a_kernel_stops_the_loop_and_goes_on(tmp_path: Path) -> None:
+    cells = [
+        "from deletekit.course import check, feedback\nfeedback.SECONDS = 0.5",
+        "def split(position):\n    while True:\n        pass\n\ncheck('07.2', split)",
+        "def split(position):\n    return position / 0\n\ncheck('07.2', split)",
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbclient.NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    _, loop, error = ("".join(o["data"]["text/plain"] for o in cell.outputs) for cell in notebook.cells)
+    assert "stopped after 0.5 seconds, in split(0)" in loop
+    assert "in line 2: `return position / 0`" in error
+
+
 def test_an_answer_that_takes_long_to_read_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     wide: Any = [0] * 10
     for _ in range(7):
@@ -212,7 +230,7 @@ def test_an_answer_that_takes_long_to_read_is_stopped(monkeypatch: pytest.Monkey
     monkeypatch.setattr(feedback, "SECONDS", 0.2)
     started = time.monotonic()
     assert check("07.1", wide).status == "other-kind"
-    assert judge(exercise(function((1,)), doubled), lambda n: wide).status == "not-yet"
+    assert judge(exercise(function((1,)), doubled), lambda _: wide).status == "not-yet"
     assert time.monotonic() - started < 3
 
 
@@ -256,14 +274,14 @@ def raises_mute(number: int) -> int:
 @pytest.mark.parametrize(
     "answer",
     [
-        lambda n: Loud(),
-        lambda n: [Loud()],
-        lambda n: "\x1b[31m" + "x" * 10**6,
-        lambda n: "\u202e",
-        lambda n: 10**5000,
-        lambda n: Odd(1),
-        lambda n: {Odd(1): Loud()},
-        lambda n: list(range(10**6)),
+        lambda _: Loud(),
+        lambda _: [Loud()],
+        lambda _: "\x1b[31m" + "x" * 10**6,
+        lambda _: "\u202e",
+        lambda _: 10**5000,
+        lambda _: Odd(1),
+        lambda _: {Odd(1): Loud()},
+        lambda _: list(range(10**6)),
         raises_mute,
     ],
 )
@@ -400,7 +418,7 @@ def test_the_right_answer_is_never_said() -> None:
         if one.answer_kind.cases:
             continue
         right = one.right[0]
-        wrong: Any = {key: "?" for key in right} if isinstance(right, dict) else ["?"] if isinstance(right, list) else -1
+        wrong: Any = dict.fromkeys(right, "?") if isinstance(right, dict) else ["?"] if isinstance(right, list) else -1
         shown = judge(one, wrong).said
         values = right.values() if isinstance(right, dict) else right if isinstance(right, set | list) else [right]
         for value in values:
@@ -416,7 +434,7 @@ def test_every_sentence_is_said_in_every_language(lang: str, monkeypatch: pytest
 
     monkeypatch.setenv("DELETEKIT_LANG", lang)
     monkeypatch.setattr(feedback, "SECONDS", 0.05)
-    functions = [lambda n: 1 / 0, lambda n: n or None, stopped, str, lambda n: 77, lambda: 1, 5, len]
+    functions = [lambda _: 1 / 0, lambda n: n or None, stopped, str, lambda _: 77, lambda: 1, 5, len]
     verdicts = [judge(exercise(function((1,), (0,)), doubled), answer) for answer in functions]
     kinds: list[tuple[str, Any, Any]] = [
         ("dict", {"a": 1, "b": 2}, {"a": "x", "c": 1}),
@@ -431,7 +449,9 @@ def test_every_sentence_is_said_in_every_language(lang: str, monkeypatch: pytest
     verdicts.append(check("4.2", 1))
     said = "\n".join(verdict.said for verdict in verdicts)
     assert not re.search(r"\{(?:call|shown|type|wanted|keys|error|where|id|nearest)\}", said)
-    english = re.findall(r"returned|raised|should be|Missing|Unknown|Wrong|Length|Entries|Written|is of type|nearest", said)
+    english = re.findall(
+        r"returned|raised|should|Missing|Unknown|Wrong|Length|Entries|Written|is of type|nearest", said
+    )
     assert bool(english) == (lang == "en")
 
 
@@ -439,8 +459,8 @@ def test_a_mistake_may_be_a_function_with_another_number_of_arguments() -> None:
     one = Exercise(
         id="00.1",
         answer_kind=function((1, 2)),
-        right=(lambda a, b: a,),
-        mistakes=(Mistake(answers=(lambda a, b: b,), hint="The other one."),),
+        right=(lambda a, _: a,),
+        mistakes=(Mistake(answers=(lambda _, b: b,), hint="The other one."),),
         hints=("A hint.",),
         why="A reason.",
     )
