@@ -38,6 +38,7 @@ def test_a_prediction_is_noted_and_judged_later() -> None:
     predict("00.1", 2)
     assert check("00.1").status == "correct"
     assert predict("00.1", ...).status == "not-answered"
+    assert check("00.1").status == "not-answered", "a prediction that is taken back is not judged"
 
 
 def test_a_prediction_of_another_kind_is_said_and_not_noted(tmp_path: Path) -> None:
