@@ -1,22 +1,25 @@
 """CHECK an answer, note a prediction, give a hint, show the solution.
 
 No answer makes a check raise an error: `...` counts as not answered, and what cannot be read as an
-answer of another kind.
+answer of another kind. No answer runs for long either, as far as `time_limit` reaches.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+from deletekit.course import feedback
 from deletekit.course.answer_kinds import NotThisKind, unanswered
 from deletekit.course.exercise import Exercise
 from deletekit.course.exercises.all import EXERCISES
 from deletekit.course.learner_record import record
+from deletekit.course.time_limit import TookTooLong, time_limit
 from deletekit.course.translations import is_translated, text
-from deletekit.errors import InvalidInputError
 
-Status = Literal["correct", "not-yet", "not-answered", "other-kind", "noted"]
+T = TypeVar("T")
+Status = Literal["correct", "not-yet", "not-answered", "other-kind", "noted", "no-exercise"]
 
 CHECK_TYPE = "application/vnd.deletekit.check+json"
 """The MIME type of a verdict for programs; the tests of the notebooks count these."""
@@ -48,10 +51,12 @@ class Verdict:
 def check(exercise_id: str, answer: Any = _NO_ANSWER) -> Verdict:
     """Judge an answer; without one, judge the prediction that was noted.
 
-    Returns the verdict in the language of the course. A known mistake gets its own hint. Raises InvalidInputError if
-    the exercise does not exist, and no other error.
+    Returns the verdict in the language of the course. A known mistake gets its own hint; any other wrong answer is told
+    what is wrong with it. An id that does not exist gets a verdict that names the nearest ids.
     """
     exercise = _find(exercise_id)
+    if exercise is None:
+        return _no_exercise(exercise_id)
     verdict = judge(exercise, _predictions.get(exercise_id, ...) if answer is _NO_ANSWER else answer)
     if verdict.status in ("correct", "not-yet"):
         record(exercise_id, "correct" if verdict.status == "correct" else "tried")
@@ -59,10 +64,19 @@ def check(exercise_id: str, answer: Any = _NO_ANSWER) -> Verdict:
 
 
 def predict(exercise_id: str, answer: Any) -> Verdict:
-    """Note what the learner expects. `check` judges it after the cell that shows the answer."""
+    """Note what the learner expects. `check` judges it after the cell that shows the answer.
+
+    An answer of another kind cannot be right: the verdict says so, and it is not noted.
+    """
     exercise = _find(exercise_id)
+    if exercise is None:
+        return _no_exercise(exercise_id)
+    try:
+        value = _read(exercise, answer)
+    except NotThisKind as e:
+        return _other_kind(exercise, e, text("It is not noted: write your prediction once more."))
     _predictions[exercise_id] = answer
-    if unanswered(answer):
+    if value is ...:
         said = text(
             "{id}: no prediction yet. Write one down before you run on: a wrong one teaches most.", id=exercise.id
         )
@@ -73,6 +87,9 @@ def predict(exercise_id: str, answer: Any) -> Verdict:
 def hint(exercise_id: str) -> None:
     """Print the next hint. The first one is a nudge, the last one nearly the answer; then the first comes again."""
     exercise = _find(exercise_id)
+    if exercise is None:
+        print(_no_exercise(exercise_id).said)  # noqa: T201
+        return
     number = _hints_given.get(exercise_id, 0) % len(exercise.hints)
     _hints_given[exercise_id] = number + 1
     head = text("{id}, hint {number} of {total}:", id=exercise.id, number=number + 1, total=len(exercise.hints))
@@ -82,6 +99,9 @@ def hint(exercise_id: str) -> None:
 def solution(exercise_id: str) -> None:
     """Print the code that answers an exercise, and why."""
     exercise = _find(exercise_id)
+    if exercise is None:
+        print(_no_exercise(exercise_id).said)  # noqa: T201
+        return
     code = json.loads(_SOLUTIONS.read_text(encoding="utf-8"))[exercise.id]
     print(f"{code}\n\n{_exercise_text(exercise.why)}")  # noqa: T201
 
@@ -89,23 +109,61 @@ def solution(exercise_id: str) -> None:
 def judge(exercise: Exercise, answer: Any) -> Verdict:
     """Judge an answer without remembering it."""
     try:
-        value = ... if unanswered(answer) else exercise.answer_kind.read(answer)
-    except NotThisKind:
-        said = text("{id}: the answer is {kind}.", id=exercise.id, kind=text(exercise.answer_kind.description))
-        return Verdict(exercise=exercise.id, status="other-kind", said=f"✗ {said}")
+        value = _read(exercise, answer)
+        known = _known(exercise, value)
+    except NotThisKind as e:
+        return _other_kind(exercise, e)
     if value is ...:
         said = text('{id}: not answered yet. Put your answer where ... stands; hint("{id}") helps.', id=exercise.id)
         return Verdict(exercise=exercise.id, status="not-answered", said=f"… {said}")
-    if value in [exercise.answer_kind.read(right) for right in exercise.right]:
+    if known == 0:
         said = f"✓ {text('{id}: correct.', id=exercise.id)} {_exercise_text(exercise.why)}"
         return Verdict(exercise=exercise.id, status="correct", said=said)
-    not_yet = f"✗ {text('{id}: not yet.', id=exercise.id)}"
-    for number, mistake in enumerate(exercise.mistakes, 1):
-        if value in [exercise.answer_kind.read(wrong) for wrong in mistake.answers]:
-            said = f"{not_yet} {_exercise_text(mistake.hint)}"
-            return Verdict(exercise=exercise.id, status="not-yet", said=said, mistake=number)
-    helps = text('hint("{id}") helps.', id=exercise.id)
-    return Verdict(exercise=exercise.id, status="not-yet", said=f"{not_yet} {helps}")
+    if known:
+        helps = _exercise_text(exercise.mistakes[known - 1].hint)
+    else:
+        details = _details(lambda: feedback.on_wrong(exercise, answer, value))
+        helps = " ".join(filter(None, (details, text('hint("{id}") helps.', id=exercise.id))))
+    said = f"✗ {text('{id}: not yet.', id=exercise.id)} {helps}"
+    return Verdict(exercise=exercise.id, status="not-yet", said=said, mistake=known)
+
+
+def _read(exercise: Exercise, answer: Any) -> Any:
+    """Return an answer as it compares, and `...` for one that is missing. Raise NotThisKind, and no other error."""
+    return _guarded(lambda: ... if unanswered(answer) else exercise.answer_kind.read(answer))
+
+
+def _known(exercise: Exercise, value: Any) -> int | None:
+    """Return 0 for a right answer, the number of a known mistake, or None. Raise NotThisKind, and no other error."""
+    answers = (exercise.right, *(mistake.answers for mistake in exercise.mistakes))
+    read = exercise.answer_kind.read
+    return _guarded(lambda: next((n for n, known in enumerate(answers) if value in map(read, known)), None))
+
+
+def _guarded(call: Callable[[], T]) -> T:
+    """Call what looks at an answer: whatever the values in it raise, and where they take too long, is NotThisKind."""
+    try:
+        with time_limit(feedback.SECONDS):
+            return call()
+    except NotThisKind:
+        raise
+    except (Exception, TookTooLong) as e:
+        raise NotThisKind from e
+
+
+def _other_kind(exercise: Exercise, found: NotThisKind, *more: str) -> Verdict:
+    said = text("{id}: the answer is {kind}.", id=exercise.id, kind=text(exercise.answer_kind.description))
+    details = _details(lambda: feedback.of_another_kind(exercise, found))
+    said = " ".join(filter(None, ("✗", said, details, *more)))
+    return Verdict(exercise=exercise.id, status="other-kind", said=said)
+
+
+def _details(say: Callable[[], str]) -> str:
+    """Return what is said about an answer; nothing where its values prevent even that."""
+    try:
+        return _guarded(say)
+    except NotThisKind:
+        return ""
 
 
 def _exercise_text(english: str) -> str:
@@ -115,10 +173,11 @@ def _exercise_text(english: str) -> str:
     return f"{english} ({text('This exercise is in English only so far.')})"
 
 
-def _find(exercise_id: str) -> Exercise:
-    found = next((e for known, e in EXERCISES.items() if known == exercise_id), None)
-    if found is None:
-        raise InvalidInputError(
-            "no such exercise", kind="exercise", field="exercise_id", found=exercise_id, expected=", ".join(EXERCISES)
-        )
-    return found
+def _find(exercise_id: Any) -> Exercise | None:
+    return EXERCISES.get(exercise_id) if isinstance(exercise_id, str) else None
+
+
+def _no_exercise(exercise_id: Any) -> Verdict:
+    given, nearest = feedback.short(exercise_id), ", ".join(feedback.nearest(EXERCISES, exercise_id))
+    said = text("There is no exercise {id}; the nearest: {nearest}.", id=given, nearest=nearest)
+    return Verdict(exercise=given, status="no-exercise", said=f"✗ {said}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from deletekit.course import check, hint, predict, progress, solution
 from deletekit.course.checking import CHECK_TYPE
 from deletekit.course.exercise import Mistake
 from deletekit.course.exercises.all import EXERCISES
-from deletekit.errors import InvalidInputError
 
 
 def test_a_verdict_is_one_line_and_facts_for_programs() -> None:
@@ -28,7 +28,7 @@ def test_an_unknown_wrong_answer_points_to_the_hints() -> None:
 
 
 def test_another_kind_of_answer_is_named() -> None:
-    assert check("00.1", "2").said == "✗ 00.1: the answer is a whole number."
+    assert check("00.1", "2").said == "✗ 00.1: the answer is a whole number. '2' is of type str."
 
 
 def test_a_prediction_is_noted_and_judged_later() -> None:
@@ -38,13 +38,54 @@ def test_a_prediction_is_noted_and_judged_later() -> None:
     predict("00.1", 2)
     assert check("00.1").status == "correct"
     assert predict("00.1", ...).status == "not-answered"
+    assert check("00.1").status == "not-answered", "a prediction that is taken back is not judged"
 
 
-@pytest.mark.parametrize("unknown", ["99.9", "", 6.1, None])
-def test_an_exercise_that_is_not_there(unknown: object) -> None:
-    for verb in (check, hint, solution):
-        with pytest.raises(InvalidInputError, match="no such exercise"):
-            verb(unknown)  # type: ignore[arg-type]
+def test_a_prediction_of_another_kind_is_said_and_not_noted(tmp_path: Path) -> None:
+    predict("00.1", 2)
+    verdict = predict("00.1", "two")
+    assert (verdict.status, verdict.mistake) == ("other-kind", None)
+    assert verdict.said == (
+        "✗ 00.1: the answer is a whole number. 'two' is of type str. It is not noted: write your prediction once more."
+    )
+    assert check("00.1").status == "correct", "the prediction before it is still there"
+    assert predict("00.1", 1234).said == "00.1: noted. Now run and see.", "whether it is right is not said"
+
+
+@pytest.mark.parametrize(
+    ("typed", "nearest"),
+    [
+        ("4.2", "04.2"),
+        ("04,2", "04.2"),
+        ("04.02", "04.2"),
+        (" 04.2 ", "04.2"),
+        ("\uff10\uff14\uff0e\uff12", "04.2"),
+        (4.2, "04.2"),
+        ("exercise 4-2", "04.2"),
+        ("04.9", "04.5, 04.6, 04.7"),
+        ("99.9", "15.7, 15.8, 15.9"),
+    ],
+)
+def test_a_mistyped_id_gets_one_sentence_with_the_nearest_ones(
+    typed: object, nearest: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for verb in (check, predict):
+        verdict = verb(typed, 1)  # type: ignore[arg-type]
+        assert verdict.status == "no-exercise"
+        assert verdict.said == f"✗ There is no exercise {typed!r}; the nearest: {nearest}."
+    for other in (hint, solution):
+        other(typed)  # type: ignore[arg-type]
+        assert capsys.readouterr().out == f"✗ There is no exercise {typed!r}; the nearest: {nearest}.\n"
+
+
+def test_anything_may_be_typed_for_an_id(tmp_path: Path) -> None:
+    odd = ["", None, [], {1}, ..., "x" * 10**6, "9" * 5000, 10**5000, float("nan"), object()]
+    for unknown in odd:
+        said = check(unknown, 1).said  # type: ignore[arg-type]
+        assert re.search(r"the nearest: \d\d\.\d", said)
+        assert len(said) < 300
+        assert " at 0x" not in said
+    assert not list(tmp_path.iterdir()), "nothing is recorded"
 
 
 def test_hints_come_one_by_one_and_begin_again(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,8 +33,11 @@ def test_the_clock_runs_to_the_end(name: str) -> None:
 def test_every_known_mistake_is_on_the_page(name: str) -> None:
     page = page_of(name).read_text(encoding="utf-8")
     mistakes = [m for e in EXERCISES.values() if e.lesson == name[:2] for m in e.mistakes]
-    rows = re.findall(rf"^\| {name[:2]}\.\d+ \| (?:`.+`|a function) \| .+ \|$", page, re.MULTILINE)
+    rows = re.findall(rf"^\| {name[:2]}\.\d+ \| (?:`.+`|a function: \w.*) \| .+ \|$", page, re.MULTILINE)
     assert len(rows) == len(mistakes)
+    assert len(set(re.findall(rf"^\| ({name[:2]}\.\d+ \| a function: .+?) \|", page, re.MULTILINE))) == len(
+        [m for m in mistakes if all(map(callable, m.answers))]
+    ), "each mistake of a function has a name of its own"
     assert " at 0x" not in page
 
 

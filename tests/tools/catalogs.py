@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from deletekit.course.answer_kinds import ANSWER_KINDS, function
+from deletekit.course.answer_kinds import ANSWER_KINDS
 from deletekit.course.exercises.all import EXERCISES
+from deletekit.course.function_answers import function
 from tests.tools import translation
 from tests.tools.lessons import ROOT, lesson_names, read_source
 

@@ -6,12 +6,14 @@ It is made from the source and the exercises. What a person has written on the p
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from nbformat import NotebookNode
 
+from deletekit.course.exercise import Exercise, Mistake
 from deletekit.course.exercises.all import EXERCISES
 from tests.tools.lessons import NOTEBOOKS, lesson_names, read_source
 
@@ -102,9 +104,17 @@ def mistakes(lesson: str) -> str:
     lines = ["| exercise | usual wrong answer | what helps |", "|---|---|---|"]
     for exercise in sorted((e for e in EXERCISES.values() if e.lesson == lesson), key=lambda e: e.id):
         for mistake in exercise.mistakes:
-            wrong = next((shown(answer) for answer in mistake.answers if not callable(answer)), "a function")
+            wrong = next((shown(a) for a in mistake.answers if not callable(a)), None) or _functions(exercise, mistake)
             lines.append(f"| {exercise.id} | {wrong} | {_cell(mistake.hint)} |")
     return "\n".join([*lines, ""])
+
+
+def _functions(exercise: Exercise, mistake: Mistake) -> str:
+    """Name the functions that show a mistake, by the names that the exercise has for them."""
+    module = import_module(f"deletekit.course.exercises.lesson_{exercise.lesson}")
+    by_name = module.FUNCTIONS[exercise.id].by_name
+    names = [name.replace("_", " ") for name, function in by_name.items() if function in mistake.answers]
+    return f"a function: {', '.join(names)}"
 
 
 def shown(answer: Any) -> str:

@@ -6,8 +6,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from deletekit.course.answer_kinds import ANSWER_KINDS, function
+from deletekit.course.answer_kinds import ANSWER_KINDS
 from deletekit.course.exercise import Exercise, Functions, Mistake
+from deletekit.course.function_answers import function
 
 
 def _unchanged(answer: Any) -> Any:
