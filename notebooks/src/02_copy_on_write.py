@@ -198,6 +198,7 @@ print("ids in snapshot S1:", dk.scan(users, snapshot_id=names.snapshot_id("S1"))
 # %%
 from pathlib import Path
 
+here.rewind("expire", users)
 old_file = Path(names.path("D1"))
 dk.expire_snapshots(users, snapshot_ids=[names.snapshot_id("S1")])
 print("D1 is still on the disk:", old_file.exists())
@@ -211,3 +212,6 @@ print("D1 is still on the disk:", old_file.exists())
 # - A delete does not erase anything while a snapshot still leads to the old file.
 #
 # Next: [03 · Choose a mode](03_choose_a_mode.ipynb)
+
+# %%
+here.close(...)
