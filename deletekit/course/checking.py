@@ -12,7 +12,7 @@ from typing import Any, Literal
 from deletekit.course.answer_kinds import NotThisKind, unanswered
 from deletekit.course.exercise import Exercise
 from deletekit.course.exercises.all import EXERCISES
-from deletekit.course.learner_record import record
+from deletekit.course.learner_record import record, record_look
 from deletekit.course.translations import is_translated, text
 from deletekit.errors import InvalidInputError
 
@@ -75,6 +75,7 @@ def hint(exercise_id: str) -> None:
     exercise = _find(exercise_id)
     number = _hints_given.get(exercise_id, 0) % len(exercise.hints)
     _hints_given[exercise_id] = number + 1
+    record_look(exercise_id, "hints", number + 1)
     head = text("{id}, hint {number} of {total}:", id=exercise.id, number=number + 1, total=len(exercise.hints))
     print(head, _exercise_text(exercise.hints[number]))  # noqa: T201
 
@@ -82,6 +83,7 @@ def hint(exercise_id: str) -> None:
 def solution(exercise_id: str) -> None:
     """Print the code that answers an exercise, and why."""
     exercise = _find(exercise_id)
+    record_look(exercise_id, "solution")
     code = json.loads(_SOLUTIONS.read_text(encoding="utf-8"))[exercise.id]
     print(f"{code}\n\n{_exercise_text(exercise.why)}")  # noqa: T201
 

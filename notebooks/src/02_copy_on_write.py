@@ -189,6 +189,7 @@ print("lines written:", sum(file.record_count for file in commit.added_delete_fi
 # %%
 import pyarrow.parquet as pq
 
+here.rewind("old file", users)
 print("ids in D1 on the disk:", pq.read_table(names.path("D1"), columns=["id"], partitioning=None)["id"].to_pylist())
 print("ids in snapshot S1:", dk.scan(users, snapshot_id=names.snapshot_id("S1")).to_arrow()["id"].to_pylist())
 
