@@ -129,7 +129,7 @@ def test_a_table_replaces_the_one_of_its_name_with_its_files() -> None:
     first = here.table("users", dk.datasets.users())
     dk.delete(first, "id = 1", mode="position-delete")
     again = here.table("users", dk.datasets.animals(), format_version=3)
-    assert again.schema.field_names == dk.datasets.animals().column_names
+    assert [field.name for field in again.schema.fields] == dk.datasets.animals().column_names
     assert ids(again) == ids(here.table("other", dk.datasets.animals()))
     files = list((here.folder / "course" / "users" / "data").rglob("*.parquet"))
     assert len(files) == 1
