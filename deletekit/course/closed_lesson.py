@@ -24,7 +24,7 @@ def say_before_cells(sentence: str | None) -> None:
         from IPython import get_ipython  # noqa: PLC0415  # only notebooks have it
     except ImportError:
         return
-    shell: Any = get_ipython()  # type: ignore[no-untyped-call]
+    shell: Any = get_ipython()
     if shell is None:
         return
     while _said:
