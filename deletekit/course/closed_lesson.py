@@ -1,5 +1,6 @@
 """Say in a notebook what to do when a cell is run after its lesson was closed."""
 
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -20,11 +21,8 @@ def say_before_cells(sentence: str | None) -> None:
 
     Nothing is printed outside of IPython.
     """
-    try:
-        from IPython import get_ipython  # noqa: PLC0415  # only notebooks have it
-    except ImportError:
-        return
-    shell: Any = get_ipython()
+    notebooks = sys.modules.get("IPython")  # a notebook has imported it
+    shell: Any = notebooks.get_ipython() if notebooks else None
     if shell is None:
         return
     while _said:

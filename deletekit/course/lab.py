@@ -17,12 +17,12 @@ FIRST = "00_start_here.ipynb"
 """The first lesson's file, in every language."""
 
 SERVER_SETTINGS = {
-    # A lesson takes about an hour; after one without a run, its kernel is in nobody's way but that of the next lesson.
+    # A lesson takes about an hour. A kernel in which nothing has run for so long takes memory from the next lesson.
     "MappingKernelManager.cull_idle_timeout": 3600,
     "MappingKernelManager.cull_interval": 300,
     "MappingKernelManager.cull_connected": True,  # an open notebook counts as connected
 }
-"""How Jupyter's server ends kernels that nobody uses, for `deletekit lab` and Binder."""
+"""How Jupyter's server ends idle kernels, for `deletekit lab` and Binder."""
 
 _NEW_FOLDER = "deletekit-course"
 _PACKAGE = Path(__file__).parents[1]

@@ -43,7 +43,7 @@ class Rewinder:
         self._forget(places, steps[mine + 1 :])
 
     def forget(self, table: str) -> None:
-        """Forget the steps of a table that is built anew."""
+        """Forget the steps of a table that is built again."""
         self._forget([Path(NAMESPACE, table)], list(self._steps()))
 
     def _steps(self) -> Iterator[Path]:

@@ -37,7 +37,7 @@ _ENGINE_VARIABLE = "DELETEKIT_COURSE_ENGINE"
 _SPARK_NEEDS = 8 << 30
 """Bytes of memory below which `auto` takes Spark only for a lesson about it.
 
-A lesson on Spark was measured with 1.0 GB, of which its JVM has most; a learner has two or three open beside a browser.
+A lesson on Spark was measured with 1 GB, most of it its JVM. A learner has two or three open beside a browser.
 """
 _numbers = count(1)
 

@@ -179,7 +179,7 @@ def end_session(session: SparkSession) -> None:
     if gateway is None or program is None:  # a JVM that Python did not start
         return
     gateway.shutdown()
-    program.stdin.close()  # it ends when nobody can write to it any more
+    program.stdin.close()  # it ends when its input does
     program.wait(60)
     context._gateway = context._jvm = None  # noqa: SLF001
 
