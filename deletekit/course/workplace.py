@@ -40,6 +40,10 @@ _SPARK_NEEDS = 8 << 30
 A lesson on Spark was measured with 1 GB, most of it its JVM. A learner has two or three open beside a browser.
 """
 _numbers = count(1)
+_closed: set[Path] = set()
+"""Folders of lessons that were closed; a system may refuse to remove a file that is open."""
+_started: set[str] = set()
+"""Ids of the Spark applications that lessons of this process started."""
 
 _SETTINGS = {
     "spark.sql.shuffle.partitions": "1",
@@ -61,18 +65,12 @@ _SQL_TYPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """A lesson's catalog and its folder, with `table` to build tables and `sql` to run Spark SQL.
-
-    Attributes
-    ----------
-    owns_spark: this lesson started Spark, and `close` ends it.
-    """
+    """A lesson's catalog and its folder, with `table` to build tables and `sql` to run Spark SQL."""
 
     number: str
     catalog: Catalog
     folder: Path
     spark: SparkSession | None = field(default=None, repr=False)
-    owns_spark: bool = field(default=False, repr=False)
 
     @property
     def engine(self) -> str:
@@ -165,21 +163,23 @@ class Lesson:
             table.refresh()
 
     def close(self, done: object = True) -> None:
-        """Let go of what the lesson has: remove its tables and its folder, and end Spark if this lesson started it.
+        """Let go of what the lesson has: remove its tables and its folder, and end Spark if a lesson started it.
 
         With `...`, only print what it would do. A cell that is run later says how to begin again.
         """
         if done is ...:
             print(text("Done? here.close() removes the tables of this lesson and ends what it started."))  # noqa: T201
             return
-        if self.spark is not None and self.owns_spark and self.folder.is_dir():
-            end_session(self.spark)
+        running = running_session()
+        if self.spark is not None and running is not None and running.sparkContext.applicationId in _started:
+            end_session(running)
+        _closed.add(self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
         say_before_cells(closed_text(self.number))
         print(text("Lesson {number} is closed, and its tables are removed.", number=self.number))  # noqa: T201
 
     def _check_open(self) -> None:
-        if not self.folder.is_dir():
+        if self.folder in _closed:
             raise InvalidInputError(closed_text(self.number), kind="lesson-closed")
 
     def _remove(self, name: str) -> None:
@@ -235,7 +235,7 @@ def lesson(number: str, *, engine: str | None = None, needs_spark: bool = False)
     folder = Path(tempfile.mkdtemp(prefix=f"deletekit-lesson-{number}-")).resolve()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     name = f"lesson_{number}_{next(_numbers)}"  # a running session keeps every catalog that it opened
-    spark, running = None, running_session()
+    spark = None
     try:
         spark = None if chosen == "local" else _session(folder, name)
     except RuntimeError as e:  # EnvironmentMissingError, or pyspark's own error if the JVM does not start
@@ -244,12 +244,14 @@ def lesson(number: str, *, engine: str | None = None, needs_spark: bool = False)
         _say_without_spark(" ".join(str(e).split()), needs_spark=needs_spark)
     if chosen == "local" and needs_spark:
         _say_without_spark(f"{_ENGINE_VARIABLE}=local", needs_spark=True)
-    catalog = local_catalog(folder, name)
-    return Lesson(number=number, catalog=catalog, folder=folder, spark=spark, owns_spark=running is None)
+    return Lesson(number=number, catalog=local_catalog(folder, name), folder=folder, spark=spark)
 
 
 def _session(folder: Path, catalog_name: str) -> SparkSession:
+    running = running_session()
     started = session(folder, catalog_name=catalog_name, master="local[1]", settings=_SETTINGS)
+    if running is None:
+        _started.add(started.sparkContext.applicationId)
     for key, value in _SETTINGS.items():
         started.conf.set(key, value)
     started.sql(f"CREATE NAMESPACE IF NOT EXISTS {_quoted(catalog_name)}.{NAMESPACE}")

@@ -234,8 +234,8 @@ import psutil, deletekit as dk
 from deletekit.course import lesson
 def programs(): return [p.name() for p in psutil.Process().children(recursive=True) if "java" in p.name()]
 for _ in range(2):  # Spark can start again in the same process
-    here = lesson("12", engine="spark", needs_spark=True)
-    for _ in range(2):
+    for _ in range(2):  # its cell is run twice
+        here = lesson("12", engine="spark", needs_spark=True)
         users = here.table("users", dk.datasets.users(), format_version=3)
         for _ in range(2):
             here.rewind("delete", users)
