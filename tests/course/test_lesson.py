@@ -72,6 +72,7 @@ def test_without_java_one_sentence_says_so(
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.delenv("DELETEKIT_COURSE_ENGINE", raising=False)
+    monkeypatch.setattr(workplace, "machine_memory", lambda: 16 << 30)
     here = lesson("06")
     assert here.engine == "local"
     (said,) = capsys.readouterr().out.splitlines()
