@@ -68,8 +68,7 @@ def test_links_and_badges_open_lessons_that_are_there() -> None:
     page = (BINDER / "README.md").read_text(encoding="utf-8")
     for text in (page, badges("somebody/deletekit")):
         targets = re.findall(r"labpath=([\w./-]+)", text)
-        assert targets == [f"notebooks/{language}/00_start_here.ipynb" for language in LANGUAGES]
-        assert all((ROOT / target).is_file() for target in targets)
+        assert targets == [f"course/{language}/00_start_here.ipynb" for language in LANGUAGES]
     assert page.count("OWNER/REPOSITORY/HEAD?") == len(LANGUAGES)
     with pytest.raises(ValueError, match="OWNER/REPOSITORY"):
         badges("nobody)](x")
@@ -121,6 +120,25 @@ def test_post_build_installs_deletekit_and_the_jars(image: Image) -> None:
     source, metadata = done.stdout.split()
     assert Path(source).is_relative_to(ROOT)
     assert Path(metadata).is_relative_to(Path(image.python).parent.parent)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_post_build_copies_the_lessons_to_where_the_links_lead_and_has_idle_kernels_ended(image: Image) -> None:
+    home = Path(image.variables["HOME"])
+    targets = re.findall(r"labpath=([\w./-]+)", (BINDER / "README.md").read_text(encoding="utf-8"))
+    for target in targets:
+        cells = json.loads((home / target).read_text(encoding="utf-8"))["cells"]
+        assert [cell for cell in cells if cell.get("outputs") or cell.get("execution_count")] == []
+    # As Jupyter itself reads it.
+    code = (
+        "from jupyter_core.paths import jupyter_config_path as p; "
+        "from jupyter_server.services.config.manager import ConfigManager as C; import json;"
+        "print(json.dumps(C(read_config_path=p()).get('jupyter_server_config')))"
+    )
+    done = subprocess.run([image.python, "-c", code], env=image.variables, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["MappingKernelManager"]["cull_idle_timeout"] > 0
 
 
 @pytest.mark.slow

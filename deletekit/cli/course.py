@@ -9,6 +9,7 @@ from rich.console import Console
 
 from deletekit.cli.options import Command, repeated_option
 from deletekit.course.lab import FIRST, check_jupyterlab, copy_lessons, course_folder, run_jupyterlab
+from deletekit.course.tracks import TRACKS, WHOLE_COURSE, plan_of
 from deletekit.course.translations import LANGUAGES
 from deletekit.errors import EnvironmentMissingError
 
@@ -47,26 +48,39 @@ def tour(directory: Path | None, *, keep: bool) -> None:
     default="en",
     help="Language of the lessons.",
 )
+@click.option(
+    "--track",
+    type=click.Choice((*TRACKS, WHOLE_COURSE)),
+    help="Plan to follow: its lessons are copied, and progress() shows them in its order.  [default: the one before]",
+)
 @click.option("--start/--no-start", default=True, help="Start JupyterLab, or only copy the lessons.")
-def lab(directory: Path | None, *, language: str, start: bool) -> None:
+def lab(directory: Path | None, *, language: str, track: str | None, start: bool) -> None:
     """Copy the lessons into DIRECTORY, and start JupyterLab at the first one.
 
     DIRECTORY is deletekit-course by default, or the current one if that holds the course already. A lesson that is
-    there is kept, with everything written into it; delete its file to get a new copy. The progress is kept, for all
-    languages together.
+    there is kept, with everything written into it; delete its file to get a new copy. Copies have no outputs: predict
+    them, then run. The progress is kept, for all languages together. A track is kept too; `--track course` ends it.
 
     \b
     Examples:
       deletekit lab
       deletekit lab --lang ko my-course
+      deletekit lab --track half-day
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    from deletekit.course.learner_record import record_track, recorded_track  # noqa: PLC0415  # it reads all exercises
+
     if start:
         check_jupyterlab()
     folder = (directory or course_folder()).absolute() / language
-    new = copy_lessons(language, folder)
+    plan = plan_of(track or recorded_track(folder.parent))
+    new = copy_lessons(language, folder, plan)
+    if track:
+        record_track(folder.parent, track)
     old = len(list(folder.glob("*.ipynb"))) - new
     kept = f", {old} kept as they are" if old else ""
     click.echo(f"{new} {'lesson' if new == 1 else 'lessons'} copied to {folder}{kept}.")
+    if track in TRACKS:
+        click.echo(f"The track {track}: lessons {', '.join(plan)}.")
     if not start:
         click.echo(f"Begin with {folder / FIRST}")
         return

@@ -14,7 +14,7 @@ from deletekit.course import feedback
 from deletekit.course.answer_kinds import NotThisKind, unanswered
 from deletekit.course.exercise import Exercise
 from deletekit.course.exercises.all import EXERCISES
-from deletekit.course.learner_record import record
+from deletekit.course.learner_record import record, record_look
 from deletekit.course.time_limit import TookTooLong, time_limit
 from deletekit.course.translations import is_translated, text
 
@@ -92,6 +92,7 @@ def hint(exercise_id: str) -> None:
         return
     number = _hints_given.get(exercise_id, 0) % len(exercise.hints)
     _hints_given[exercise_id] = number + 1
+    record_look(exercise_id, "hints", number + 1)
     head = text("{id}, hint {number} of {total}:", id=exercise.id, number=number + 1, total=len(exercise.hints))
     print(head, _exercise_text(exercise.hints[number]))  # noqa: T201
 
@@ -102,6 +103,7 @@ def solution(exercise_id: str) -> None:
     if exercise is None:
         print(_no_exercise(exercise_id).said)  # noqa: T201
         return
+    record_look(exercise_id, "solution")
     code = json.loads(_SOLUTIONS.read_text(encoding="utf-8"))[exercise.id]
     print(f"{code}\n\n{_exercise_text(exercise.why)}")  # noqa: T201
 

@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -18,9 +19,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyiceberg.schema import Schema
 
+from deletekit.course.closed_lesson import closed_text, say_before_cells
+from deletekit.course.diagnosis.environment import machine_memory
+from deletekit.course.rewinding import NAMESPACE, Rewinder
 from deletekit.course.translations import text
-from deletekit.errors import InvalidInputError
-from deletekit.spark import session
+from deletekit.errors import InvalidInputError, NotFoundError
+from deletekit.spark.sessions import end_session, running_session, session
 from deletekit.table.catalog import Catalog, local_catalog
 from deletekit.table.table import Table, load_table
 from deletekit.verbs.append import append, create_table, schema_of
@@ -30,8 +34,16 @@ if TYPE_CHECKING:
 
 ENGINES = ("auto", "spark", "local")
 _ENGINE_VARIABLE = "DELETEKIT_COURSE_ENGINE"
-_NAMESPACE = "course"
+_SPARK_NEEDS = 8 << 30
+"""Bytes of memory below which `auto` takes Spark only for a lesson about it.
+
+A lesson on Spark was measured with 1 GB, most of it its JVM. A learner has two or three open beside a browser.
+"""
 _numbers = count(1)
+_closed: set[Path] = set()
+"""Folders of lessons that were closed; a system may refuse to remove a file that is open."""
+_started: set[str] = set()
+"""Ids of the Spark applications that lessons of this process started."""
 
 _SETTINGS = {
     "spark.sql.shuffle.partitions": "1",
@@ -75,11 +87,13 @@ class Lesson:
     ) -> Table:
         """Create the table `course.<name>` and append each of `parts` in a commit of its own.
 
-        The first part gives columns and types. Raises InvalidInputError if there is none.
+        A table that has this name already is removed first, with its files: the cell may be run again. The first part
+        gives columns and types. Raises InvalidInputError if there is none, or if the lesson is closed.
         """
         if not parts:
             raise InvalidInputError("a lesson's table needs rows", kind="lesson", field="parts")
-        identifier = f"{_NAMESPACE}.{name}"
+        self._remove(name)
+        identifier = f"{NAMESPACE}.{name}"
         if self.spark is None:
             table = create_table(
                 self.catalog,
@@ -98,6 +112,7 @@ class Lesson:
 
     def append(self, table: Table, rows: pa.Table) -> None:
         """Append rows to a table of this lesson in one commit, with one file in each partition."""
+        self._check_open()
         if self.spark is None:
             append(table, rows)
             return
@@ -108,7 +123,7 @@ class Lesson:
         ]
         # In a Spark frame any column may be null; the table's schema says which are required.
         writer = frame.selectExpr(*columns).writeTo(
-            f"{_quoted(self.catalog.name)}.{_NAMESPACE}.{_quoted(table.identifier[-1])}"
+            f"{_quoted(self.catalog.name)}.{NAMESPACE}.{_quoted(table.identifier[-1])}"
         )
         writer.option("check-nullability", "false").option("fanout-enabled", "true").append()
         table.refresh()
@@ -118,16 +133,62 @@ class Lesson:
 
         Without Spark, print one sentence that says so and return no rows.
         """
+        self._check_open()
         if self.spark is None:
             shown = " ".join(statement.split())
             print(text("Passed over, because it needs Spark: {statement}", statement=shown))  # noqa: T201
             return []
         before = f"{_quoted(self.spark.catalog.currentCatalog())}.{_quoted(self.spark.catalog.currentDatabase())}"
-        self.spark.sql(f"USE {_quoted(self.catalog.name)}.{_NAMESPACE}")
+        self.spark.sql(f"USE {_quoted(self.catalog.name)}.{NAMESPACE}")
         try:
             return [row.asDict(recursive=True) for row in self.spark.sql(statement).collect()]
         finally:
             self.spark.sql(f"USE {before}")  # other code may use the session too
+
+    def rewind(self, step: str, *what: Table | Path | str) -> None:
+        """Remember tables as they are before a step; set them back to that when the cell of the step is run again.
+
+        Parameters
+        ----------
+        step: a name that no other step of the lesson has.
+        what: tables, names of tables that the step itself creates, and folders in the folder of the lesson.
+
+        Steps that came later are forgotten: run their cells again too.
+        """
+        self._check_open()
+        tables = [thing for thing in what if isinstance(thing, Table)]
+        names = [table.identifier[-1] for table in tables] + [name for name in what if isinstance(name, str)]
+        Rewinder(folder=self.folder).begin(step, names, [path for path in what if isinstance(path, Path)])
+        for table in tables:
+            table.refresh()
+
+    def close(self, done: object = True) -> None:
+        """Let go of what the lesson has: remove its tables and its folder, and end Spark if a lesson started it.
+
+        With `...`, only print what it would do. A cell that is run later says how to begin again.
+        """
+        if done is ...:
+            print(text("Done? here.close() removes the tables of this lesson and ends what it started."))  # noqa: T201
+            return
+        running = running_session()
+        if self.spark is not None and running is not None and running.sparkContext.applicationId in _started:
+            end_session(running)
+        _closed.add(self.folder)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        say_before_cells(closed_text(self.number))
+        print(text("Lesson {number} is closed, and its tables are removed.", number=self.number))  # noqa: T201
+
+    def _check_open(self) -> None:
+        if self.folder in _closed:
+            raise InvalidInputError(closed_text(self.number), kind="lesson-closed")
+
+    def _remove(self, name: str) -> None:
+        """Remove a table with its files, and the steps that could bring it back."""
+        self._check_open()
+        Rewinder(folder=self.folder).forget(name)
+        with suppress(NotFoundError):
+            self.catalog.drop_table(f"{NAMESPACE}.{name}")
+        shutil.rmtree(self.folder / NAMESPACE / name, ignore_errors=True)
 
     def _create(
         self,
@@ -145,7 +206,7 @@ class Lesson:
         options = {"format-version": str(format_version), **properties}
         shown = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in options.items())
         partitions = f"PARTITIONED BY ({', '.join(partition_by)}) " if partition_by else ""
-        table = f"{_quoted(self.catalog.name)}.{_NAMESPACE}.{_quoted(name)}"
+        table = f"{_quoted(self.catalog.name)}.{NAMESPACE}.{_quoted(name)}"
         spark.sql(f"CREATE TABLE {table} ({', '.join(columns)}) USING iceberg {partitions}TBLPROPERTIES ({shown})")
 
 
@@ -156,7 +217,8 @@ def lesson(number: str, *, engine: str | None = None, needs_spark: bool = False)
     ----------
     number: `06`.
     engine: `spark`: PySpark builds the tables. `local`: deletekit does. `auto`: PySpark if it starts, else deletekit
-        after a sentence that says so. None: the value of the variable DELETEKIT_COURSE_ENGINE, else `auto`.
+        after a sentence that says so; with less than 8 GB of memory, deletekit in every lesson that is not about Spark.
+        None: the value of the variable DELETEKIT_COURSE_ENGINE, else `auto`.
     needs_spark: the lesson is about Spark; without Spark the sentence says that `sql` does nothing.
 
     Raises InvalidInputError for another engine, EnvironmentMissingError for `spark` if Spark cannot start.
@@ -166,6 +228,9 @@ def lesson(number: str, *, engine: str | None = None, needs_spark: bool = False)
         raise InvalidInputError(
             "unknown engine of the course", kind="lesson", field="engine", found=chosen, expected=", ".join(ENGINES)
         )
+    if chosen == "auto" and not needs_spark and machine_memory() < _SPARK_NEEDS:
+        chosen = "local"
+    say_before_cells(None)
     # Spark resolves links in a path, such as that of macOS's temporary folder.
     folder = Path(tempfile.mkdtemp(prefix=f"deletekit-lesson-{number}-")).resolve()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -183,10 +248,13 @@ def lesson(number: str, *, engine: str | None = None, needs_spark: bool = False)
 
 
 def _session(folder: Path, catalog_name: str) -> SparkSession:
+    running = running_session()
     started = session(folder, catalog_name=catalog_name, master="local[1]", settings=_SETTINGS)
+    if running is None:
+        _started.add(started.sparkContext.applicationId)
     for key, value in _SETTINGS.items():
         started.conf.set(key, value)
-    started.sql(f"CREATE NAMESPACE IF NOT EXISTS {_quoted(catalog_name)}.{_NAMESPACE}")
+    started.sql(f"CREATE NAMESPACE IF NOT EXISTS {_quoted(catalog_name)}.{NAMESPACE}")
     return started
 
 

@@ -170,6 +170,20 @@ def running_session() -> SparkSession | None:
     return running
 
 
+def end_session(session: SparkSession) -> None:
+    """Stop a session and end its JVM, which would keep its memory as long as Python runs."""
+    context = type(session.sparkContext)
+    gateway = context._gateway  # noqa: SLF001  # pyspark has no public way to end its JVM
+    session.stop()
+    program = getattr(gateway, "proc", None)
+    if gateway is None or program is None:  # a JVM that Python did not start
+        return
+    gateway.shutdown()
+    program.stdin.close()  # it ends when its input does
+    program.wait(60)
+    context._gateway = context._jvm = None  # noqa: SLF001
+
+
 def java_program() -> str:
     """Return the Java that Spark's own scripts would run: that of JAVA_HOME, else the one on the PATH."""
     home = os.environ.get("JAVA_HOME")

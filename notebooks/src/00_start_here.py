@@ -178,3 +178,6 @@ print("deleted rows that would be back:", sorted(set(without_deletes) - set(with
 # - Every lesson has the same steps: predict, run, look inside, answer, break it.
 #
 # Next: [01 · The anatomy of a table](01_table_anatomy.ipynb)
+
+# %%
+here.close(...)

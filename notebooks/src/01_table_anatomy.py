@@ -256,3 +256,6 @@ print("rows read:", len(read), "of", dk.scan(numbers).count())
 # - Files never change, so a delete has two ways: write a new file, or say in another file which rows no longer count.
 #
 # Next: [02 · Copy-on-write](02_copy_on_write.ipynb)
+
+# %%
+here.close(...)

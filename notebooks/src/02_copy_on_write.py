@@ -189,6 +189,7 @@ print("lines written:", sum(file.record_count for file in commit.added_delete_fi
 # %%
 import pyarrow.parquet as pq
 
+here.rewind("old file", users)
 print("ids in D1 on the disk:", pq.read_table(names.path("D1"), columns=["id"], partitioning=None)["id"].to_pylist())
 print("ids in snapshot S1:", dk.scan(users, snapshot_id=names.snapshot_id("S1")).to_arrow()["id"].to_pylist())
 
@@ -198,6 +199,7 @@ print("ids in snapshot S1:", dk.scan(users, snapshot_id=names.snapshot_id("S1"))
 # %%
 from pathlib import Path
 
+here.rewind("expire", users)
 old_file = Path(names.path("D1"))
 dk.expire_snapshots(users, snapshot_ids=[names.snapshot_id("S1")])
 print("D1 is still on the disk:", old_file.exists())
@@ -211,3 +213,6 @@ print("D1 is still on the disk:", old_file.exists())
 # - A delete does not erase anything while a snapshot still leads to the old file.
 #
 # Next: [03 · Choose a mode](03_choose_a_mode.ipynb)
+
+# %%
+here.close(...)

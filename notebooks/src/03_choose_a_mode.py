@@ -213,3 +213,6 @@ print("rows:", dk.scan(growing).count())
 # - What makes copy-on-write expensive is how many files the deleted rows touch, not how many rows there are.
 #
 # Next: [04 · Equality deletes](04_equality_deletes.ipynb)
+
+# %%
+here.close(...)

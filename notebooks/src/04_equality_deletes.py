@@ -264,6 +264,7 @@ predict("04.7", ...)
 predict("04.7", 1)
 
 # %%
+here.rewind("rename", animals)
 dk.rename_column(animals, "id", "animal")
 marked = dk.scan(animals, columns=["animal", "name", "_deleted"]).to_arrow()
 show(marked)
@@ -325,3 +326,6 @@ dk.widgets.RowFate(users, data_file="D3", row=0, sequence_rule=False)
 # - The reader pays: it must compare every row of every older file. At some point you should turn these deletes into deletion vectors, or rewrite the files.
 #
 # Next: [05 · Position deletes of format version 2](05_position_deletes_v2.ipynb)
+
+# %%
+here.close(...)

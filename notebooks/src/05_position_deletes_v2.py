@@ -210,6 +210,7 @@ check("05.5", {"position": True, "equality": False})
 # In version 3 no new position delete file is allowed. Existing ones still hide rows.
 
 # %%
+here.rewind("upgrade", table)
 dk.upgrade_format_version(table, 3)
 print("rows left after the upgrade:", dk.scan(table).count())
 try:
@@ -221,6 +222,7 @@ except dk.InvalidInputError as error:
 # The next delete moves their positions into a deletion vector. `rewrite_position_deletes` does this without deleting anything.
 
 # %%
+here.rewind("rewrite", table)
 dk.rewrite_position_deletes(table)
 names = Aliases(table)
 names.show(names.deletes(), "name", "kind", "positions")
@@ -251,3 +253,6 @@ print("the new file, read with the old deletes:", read_with_old_deletes)
 # - Format version 3 allows no new ones. Existing ones count until a vector includes their positions: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
 #
 # Next: [06 · Deletion vectors](06_deletion_vectors.ipynb)
+
+# %%
+here.close(...)

@@ -218,6 +218,7 @@ predict("06.5", ...)
 predict("06.5", {0, 2, 3})
 
 # %%
+here.rewind("second delete", users)
 again = dk.delete(users, "id = 4")
 for counter in ("added-dvs", "removed-dvs", "added-position-deletes", "removed-position-deletes"):
     print(f"{counter}: {again.summary[counter]}")
@@ -253,6 +254,7 @@ predict("06.6", ...)
 predict("06.6", 2)
 
 # %%
+here.rewind("three tasks", numbers)
 with dk.engine.local(threads=3):
     commit = dk.delete(numbers, "id in (0, 6, 16, 28)", mode="deletion-vector", granularity="file")
 
@@ -310,6 +312,7 @@ check("06.7", {200})
 # Equality deletes are different. They are never merged into a vector, and still hide rows next to it.
 
 # %%
+here.rewind("equality delete", upgraded)
 dk.delete(upgraded, "name = 'name-7'", mode="equality-delete")
 of_upgraded.show(dk.explain(upgraded, "id in (1007, 1200)"))
 
@@ -368,3 +371,6 @@ check("06.8", {"magic": kind_of(flipped(4)), "bitmap": kind_of(flipped(36)), "co
 # - It needs a read before the write. In return, later reads compare no values.
 #
 # Next: [07 · Roaring bitmaps](07_roaring_bitmaps.ipynb)
+
+# %%
+here.close(...)

@@ -432,3 +432,6 @@ print("0 in [2, 0]:", trusting([2, 0], 0))
 # - A reader must check the order of what it reads: the CRC does not.
 #
 # Next: [08 · Readers](08_readers.ipynb)
+
+# %%
+here.close(...)

@@ -438,3 +438,6 @@ dk.widgets.RowFate(orders, data_file="D4", row=0, sequence_rule=False)
 # - Counts in metadata count lines, not live rows.
 #
 # Next: [09 · Commits and conflicts](09_commits_and_conflicts.ipynb)
+
+# %%
+here.close(...)

@@ -413,6 +413,7 @@ print("verify finds:", sorted({finding.kind for finding in dk.verify(forged).fin
 # A reader that takes the first vector brings id 2 back. One that takes the last brings id 1 back. And nobody promises the order of manifests. `repair` does what the writer should have done.
 
 # %%
+here.rewind("repair", forged)
 dk.repair(forged)
 names = Aliases(forged)
 names.show(names.deletes(), "kind", "positions")
@@ -437,3 +438,6 @@ check("09.7", {1, 2} | {2, 3} | {9})
 # - Sequence numbers are the order of the changes. If you put files of two commits into one, they lose this order: [sequence numbers](https://iceberg.apache.org/spec/#sequence-numbers).
 #
 # Next: [10 · Time travel and lineage](10_time_travel_and_lineage.ipynb)
+
+# %%
+here.close(...)

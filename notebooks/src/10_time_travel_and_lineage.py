@@ -103,6 +103,7 @@ dk.widgets.SnapshotDiff(users, before="S2", after="S4")
 # A branch and a tag are names for a snapshot, kept in the table metadata. A branch moves with each commit on it; a tag stays. `main` is a branch too. We tag the current snapshot, and delete id 4 on a branch.
 
 # %%
+here.rewind("branch", users)
 dk.create_tag(users, "checked")
 dk.create_branch(users, "audit")
 dk.delete(users, "id = 4", mode="deletion-vector", ref="audit")
@@ -124,6 +125,7 @@ predict("10.3", ...)
 predict("10.3", {"tag": 4, "branch": 5})
 
 # %%
+here.rewind("column", users)
 dk.add_column(users, "city", "string")
 for ref in ("checked", "audit"):
     print(f"{ref}: {', '.join(dk.scan(users, ref=ref).columns)}")
@@ -137,6 +139,7 @@ check("10.3")
 # `fast_forward` moves `main` to the head of the branch, and `rollback` moves it back to an older snapshot of its history. A fast-forward writes only the table metadata, and all readers see the change at once. Between the two we note the time.
 
 # %%
+here.rewind("publish", users)
 dk.fast_forward(users, "main", "audit")
 published = users.metadata.raw["snapshot-log"][-1]["timestamp-ms"]
 print("published:", dk.scan(users).count(), "rows")
@@ -181,6 +184,7 @@ predict("10.5", ...)
 predict("10.5", 1)
 
 # %%
+here.rewind("copy-on-write update", users)
 dk.update(users, {"value": 250.0}, where="id = 2", mode="copy-on-write")
 show(dk.scan(users, columns=LINEAGE).to_arrow())
 
@@ -213,6 +217,7 @@ check("10.6", {row["id"] for row in rows if row["_last_updated_sequence_number"]
 # The writer of an equality delete does not read the row, so it does not know the number. Here is the same update again, by equality delete:
 
 # %%
+here.rewind("equality update", users)
 dk.update(users, {"value": 260.0}, where="id = 2", mode="equality-delete")
 show(dk.scan(users, "id = 2", columns=LINEAGE).to_arrow())
 
@@ -228,6 +233,7 @@ predict("10.7", ...)
 predict("10.7", 2)
 
 # %%
+here.rewind("cherry-pick", users)
 dk.create_branch(users, "ingestion")
 appended = dk.append(users, user(6), ref="ingestion")
 dk.append(users, user(7))
@@ -256,6 +262,7 @@ predict("10.8", ...)
 predict("10.8", {"S4", "S5", "S8", "S10"})
 
 # %%
+here.rewind("expire", users)
 ids = {name: names.snapshot_id(name) for name in (f"S{n}" for n in range(1, 11))}
 dk.expire_snapshots(users, older_than=datetime.now(timezone.utc) + timedelta(days=1), retain_last=1)
 
@@ -282,3 +289,6 @@ check("10.8")
 # - A snapshot that no branch or tag retains will expire one day: [snapshot retention policy](https://iceberg.apache.org/spec/#snapshot-retention-policy).
 #
 # Next: [11 · Compaction and erasure](11_compaction.ipynb)
+
+# %%
+here.close(...)

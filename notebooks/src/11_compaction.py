@@ -199,6 +199,7 @@ def dangles(delete, data):
 check("11.4", dangles)
 
 # %%
+here.rewind("dangling deletes", readings, racing)
 for name, table in (("readings", readings), ("racing", racing)):
     removed = dk.remove_dangling_deletes(table)
     print(f"{name}: {len(removed.equality_delete_files)} equality delete files removed, rows: {dk.scan(table).count()}")
@@ -231,6 +232,7 @@ predict("11.5", 0)
 from datetime import datetime, timedelta, timezone
 
 LATER = datetime.now(timezone.utc) + timedelta(days=1)
+here.rewind("expire", shared)
 expired = dk.expire_snapshots(shared, older_than=LATER, retain_last=1)
 print("snapshots:", len(expired.snapshot_ids), "· Puffin files:", len(expired.deleted_deletion_vector_files))
 print("rows:", dk.scan(shared).count())
@@ -284,6 +286,7 @@ predict("11.6", ...)
 predict("11.6", "expire")
 
 # %%
+here.rewind("delete, compact, expire", people)
 steps = {
     "delete": lambda: dk.delete(people, "email = 'zoe@example.org'", mode="deletion-vector"),
     "compact": lambda: dk.compact(people, rewrite_all=True),
@@ -339,6 +342,7 @@ check("11.8")
 # `erase` does all of it. It rewrites everything that holds the rows, hidden or not, including equality deletes and manifests. It expires the snapshots that lead to the old files. Then it checks whether anything is left. Here something is left: a tag keeps the first snapshot.
 
 # %%
+here.rewind("erase", members)
 erased = dk.erase(members, "email = 'zoe@example.org'")
 print(
     "left on the branch:", len(erased.remaining.get("main", ())), "· left on the tag:", len(erased.remaining["report"])
@@ -349,6 +353,7 @@ print(where_is(members, "zoe@example.org"))
 # It does not drop the tag by itself, because somebody put it there. Once you have decided to drop it:
 
 # %%
+here.rewind("drop the tag", members)
 dk.drop_ref(members, "report")
 erased = dk.erase(members, "email = 'zoe@example.org'", unreferenced=True)
 print("erased:", erased.is_erased)
@@ -433,3 +438,6 @@ check("11.9")
 # - Delete, compaction and expiry, in this order, remove the row. Its values can remain in bounds, in keys of equality deletes, behind tags and in stray files: [manifests](https://iceberg.apache.org/spec/#manifests).
 #
 # Next: [12 · The engines lab](12_engines_lab.ipynb)
+
+# %%
+here.close(...)

@@ -76,6 +76,7 @@ predict("12.2", ...)
 predict("12.2", {2})
 
 # %%
+here.rewind("delete by key", users)
 dk.delete_keys(users, [{"id": 4}])
 show(here.sql("SELECT id, name, value FROM users"))
 
@@ -177,6 +178,7 @@ predict("12.5", ...)
 predict("12.5", {"data": 1, "deletes": 0})
 
 # %%
+here.rewind("update", users)
 here.sql("UPDATE users SET value = 250.0 WHERE id = 2")
 users.refresh()
 summary = users.current_snapshot.summary
@@ -223,6 +225,7 @@ check("12.6")
 # deletekit continues where Spark stopped: it deletes id 4, and its new vector includes Spark's. Then Spark merges: it updates id 2 and adds a new row.
 
 # %%
+here.rewind("merge", grown)
 dk.delete(grown, "id = 4")
 here.sql(
     """
@@ -291,6 +294,7 @@ def reading(where):
         return error.kind
 
 
+here.rewind("expire", shared)
 if here.spark:
     java = here.spark._jvm.org.apache.iceberg.spark.Spark3Util
     java_table = java.loadIcebergTable(here.spark._jsparkSession, f"{here.catalog.name}.course.shared")
@@ -315,3 +319,6 @@ check("12.8")
 # - Two engines agree if neither sees a row that the other does not.
 #
 # Next: [13 · Streaming deletes](13_streaming_deletes.ipynb)
+
+# %%
+here.close(...)

@@ -134,6 +134,7 @@ predict("13.3", ...)
 predict("13.3", 0)
 
 # %%
+here.rewind("second checkpoint", users)
 second = [put(5, 556.0), gone(2)]
 sink.write(second, batch_id=1)
 names.show(names.deletes(), "name", "kind", "rows", "positions", "sequence_number")
@@ -171,6 +172,7 @@ predict("13.4", ...)
 predict("13.4", 1)
 
 # %%
+here.rewind("compact", indexed)
 dk.compact(indexed)
 third = with_index.write([put(4, 444.0)], batch_id=2)
 print("data files read:", third.read_files, "· hits:", third.hits)
@@ -227,6 +229,7 @@ predict("13.6", 8255)
 
 # %%
 written_by_value = tables["eq-only"]
+here.rewind("convert", written_by_value)
 converted = dk.stream.convert(written_by_value)
 of_flights = Aliases(written_by_value)
 of_flights.show(of_flights.deletes(), "kind", "data_file.record_count", "data_file.referenced_data_file")
@@ -262,6 +265,7 @@ predict("13.7", ...)
 predict("13.7", {"snapshots": 1, "equality": 0})
 
 # %%
+here.rewind("promote", staged)
 promotion = dk.stream.promote(staged, "ingestion", equality_fields=["id"])
 head = staged.current_snapshot
 of_staged.show({"head of main": head.snapshot_id, "its parent": head.parent_snapshot_id})
@@ -457,3 +461,6 @@ check("13.10", {1, 2, 3, 4} - written["equality"])
 # - Keep progress in the commit itself, for example in the summary of the [snapshot](https://iceberg.apache.org/spec/#snapshots). If a writer keeps it elsewhere, that is a bug, and upserts hide it.
 #
 # Next: [14 · From Delta to Iceberg](14_delta_to_iceberg.ipynb)
+
+# %%
+here.close(...)

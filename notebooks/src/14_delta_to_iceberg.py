@@ -143,6 +143,7 @@ def rows_by_data_files():
     return sum(live.values())
 
 
+here.rewind("first sync", "from_delta", root)
 dk.sync_delta(root, here.catalog, "course.from_delta", version=0)
 synced = dk.sync_delta(root, here.catalog, "course.from_delta")
 iceberg = synced.table
@@ -268,6 +269,7 @@ predict("14.4", ...)
 predict("14.4", 1)
 
 # %%
+here.rewind("version 2", iceberg, root)
 dv_2 = write_vector("file_a_dv_2.bin", [*range(100), *range(990, 1000)])
 commit(2, remove("file_a.parquet", dv_1), add("file_a.parquet", dv_2))
 
@@ -294,6 +296,7 @@ predict("14.5", ...)
 predict("14.5", 110)
 
 # %%
+here.rewind("format version 2", "from_delta_v2")
 for version in (0, 1, 2):
     older = dk.sync_delta(root, here.catalog, "course.from_delta_v2", version=version, format_version=2).table
 of_older = Aliases(older)
@@ -319,6 +322,7 @@ predict("14.6", ...)
 predict("14.6", 0)
 
 # %%
+here.rewind("version 3", iceberg, root)
 write_rows("file_d.parquet", range(100, 990))
 commit(3, remove("file_a.parquet", dv_2, data_change=False), add("file_d.parquet", data_change=False))
 
@@ -344,6 +348,7 @@ predict("14.7", ...)
 predict("14.7", 900)
 
 # %%
+here.rewind("version 4", iceberg, root)
 commit(4, remove("file_d.parquet"), add("file_a.parquet", dv_1))
 
 synced = dk.sync_delta(root, here.catalog, "course.from_delta")
@@ -377,6 +382,7 @@ predict("14.8", ...)
 predict("14.8", {"coalesce": 0, "each": 2})
 
 # %%
+here.rewind("two ways", "by_coalesce", "by_each")
 for way in ("coalesce", "each"):
     dk.sync_delta(root, here.catalog, f"course.by_{way}", version=1)
     late = dk.sync_delta(root, here.catalog, f"course.by_{way}", commits=way)
@@ -402,6 +408,7 @@ def rows_of_pyiceberg(name):
         return "cannot be read"
 
 
+here.rewind("references", "copied", "referred")
 dk.sync_delta(root, here.catalog, "course.copied")
 referring = dk.sync_delta(root, here.catalog, "course.referred", deletion_vectors="reference").table
 print("copied  :", rows_of_pyiceberg("copied"))
@@ -416,6 +423,7 @@ if here.spark is not None:
 # A reader that uses only `content_offset`, like Iceberg's Java library, finds the vector in both files. If Java is installed, the last lines of the cell have checked this. A reader that opens the file as Puffin finds nothing: Delta's file has no magic `PFA1` and no footer, and the specification requires both. Also, Delta's VACUUM would remove the file some day. `repack` copies such vectors into Puffin files later.
 
 # %%
+here.rewind("repack", referring)
 dk.repack(referring)
 print("repacked:", rows_of_pyiceberg("referred"))
 
@@ -442,6 +450,7 @@ def z85(data):
     return "".join(ALPHABET[word // 85**power % 85] for word in words for power in (4, 3, 2, 1, 0))
 
 
+here.rewind("version 5", iceberg, root)
 three = struct.pack("<I", 1681511377) + BitMap64([3, 5, 8]).serialize()
 inline = {"storageType": "i", "pathOrInlineDv": z85(three), "sizeInBytes": len(three), "cardinality": 3}
 print(inline)
@@ -473,6 +482,7 @@ def with_vector(vector):
     return remove("file_a.parquet", inline), add("file_a.parquet", vector)
 
 
+here.rewind("damage", iceberg, root)
 dv_3 = write_vector("file_a_dv_3.bin", range(100))
 broken = bytearray((root / "file_a_dv_3.bin").read_bytes())
 broken[-6] ^= 1
@@ -495,6 +505,7 @@ print(
 # The sync found each damage before it committed anything, and the table is still at version 5. Last, a danger that no check of bytes can find. Delta's VACUUM deletes every file in the table's folder that is older than a week and not in the log. Iceberg's metadata would be such files. VACUUM skips a folder whose name begins with `_`.
 
 # %%
+here.rewind("places", "in_metadata", "in_deletion_vectors", "in_iceberg", root)
 commit(6, {"commitInfo": {"operation": "VACUUM END"}})
 for folder in ("metadata", "deletion-vectors", "_iceberg"):
     try:
@@ -515,3 +526,6 @@ for folder in ("metadata", "deletion-vectors", "_iceberg"):
 # - Keep the version of the table in the [snapshot](https://iceberg.apache.org/spec/#snapshots). If you cannot read something with certainty, refuse it by name.
 #
 # Next: [15 · Capstone: rows came back on Tuesday](15_capstone.ipynb)
+
+# %%
+here.close(...)

@@ -239,6 +239,7 @@ check("15.7", {name: came_back(table) for name, table in tables.items()})
 # | `not-folded` | the same, with the position delete files of an upgraded table |
 
 # %%
+here.rewind("delete again", *tables.values())
 for name, table in tables.items():
     dk.delete(table, "id in (3, 6)")
     print(f"{name:9}", ids(table))
@@ -297,6 +298,7 @@ dk.widgets.RowFate(tables["events"], snapshot="S4", data_file="D1", row=2, vecto
 # %%
 events = tables["events"]
 of_events = Aliases(events)
+here.rewind("tidied", events)
 dk.create_branch(events, "tidied", of_events.snapshot_id("S4"))
 removed = dk.remove_dangling_deletes(events, ref="tidied")
 print("removed:", [of_events.of(file) for file in removed.commit.removed_delete_files])
@@ -317,3 +319,6 @@ print("id 3 is there:", 3 in ids(events, ref="tidied"))
 # - A table can be well-formed and wrong. Only the history shows it, so do not expire it before the report.
 #
 # This is the end of the course. Use the widgets and `dk.explain` on a table of your own; both only read. Back to the [lessons of the course](00_start_here.ipynb)
+
+# %%
+here.close(...)

@@ -20,9 +20,10 @@ import nbformat
 import pytest
 
 import deletekit
+from deletekit.course import lab
 from deletekit.course.translations import LANGUAGES
 from tests.cli.conftest import Run
-from tests.tools.lessons import NOTEBOOKS, lesson_names
+from tests.tools.lessons import NOTEBOOKS, assert_unrun_copy, lesson_names
 
 
 def test_again_in_the_folder_of_the_course(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,13 +53,51 @@ def test_a_folder_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
     assert "Traceback" not in result.output
 
 
+def test_a_track_copies_its_lessons_and_is_remembered(run: Run, tmp_path: Path) -> None:
+    def copied() -> list[str]:
+        return sorted(file.name[:2] for file in (tmp_path / "en").glob("*.ipynb"))
+
+    result = run("lab", tmp_path, "--track", "90-minutes", "--no-start")
+    assert result.exit_code == 0, result.output
+    assert "The track 90-minutes: lessons 00, 01, 04, 06, 03." in result.output
+    assert copied() == ["00", "01", "03", "04", "06"]
+    progress = tmp_path / "deletekit-progress.json"
+    progress.write_text(json.dumps({**json.loads(progress.read_text()), "00.1": "correct"}))
+    # Again tomorrow, without the option: the same lessons, and what was done.
+    assert run("lab", tmp_path, "--no-start").output.startswith("0 lessons copied")
+    assert json.loads(progress.read_text()) == {"00.1": "correct", "track": "90-minutes"}
+    assert run("lab", tmp_path, "--track", "course", "--no-start").exit_code == 0
+    assert copied() == [name[:2] for name in lesson_names()]
+    assert run("lab", tmp_path, "--track", "a year", "--no-start").exit_code == 2
+
+
+def test_idle_kernels_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    class Ended:
+        def __init__(self, command: list[str]) -> None:
+            asked.append(command)
+
+        def wait(self) -> int:
+            return 0
+
+    monkeypatch.setattr("subprocess.Popen", Ended)
+    assert lab.run_jupyterlab(tmp_path / "en") == 0
+    # The same names and values by the command line as by a file; and Jupyter's own class has them.
+    kernels = json.loads(lab.write_server_settings(tmp_path).read_text())["MappingKernelManager"]
+    assert {f"--MappingKernelManager.{name}={value}" for name, value in kernels.items()} <= set(asked[0])
+    manager = pytest.importorskip("jupyter_server.services.kernels.kernelmanager").MappingKernelManager
+    assert set(kernels) <= set(manager.class_trait_names(config=True))
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_language_is_copied(language: str, run: Run, tmp_path: Path) -> None:
     result = run("lab", tmp_path / "mine", "--lang", language, "--no-start")
     assert result.exit_code == 0, result.output
     copied = sorted((tmp_path / "mine" / language).iterdir())
     assert [file.stem for file in copied] == lesson_names()
-    assert copied[0].read_bytes() == (NOTEBOOKS / language / copied[0].name).read_bytes()
+    for file in copied:
+        assert_unrun_copy(file, NOTEBOOKS / language / file.name)
     assert str(copied[0]) in result.output
 
 

@@ -17,3 +17,4 @@ def fresh_learner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checking, "_predictions", {})
     monkeypatch.setattr(checking, "_hints_given", {})
     monkeypatch.setattr(record, "_session", {})
+    monkeypatch.setattr(record, "_looked", {})

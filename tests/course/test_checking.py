@@ -9,10 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from deletekit.course import check, hint, predict, progress, solution
+from deletekit.course import check, checking, hint, predict, progress, solution
 from deletekit.course.checking import CHECK_TYPE
 from deletekit.course.exercise import Mistake
 from deletekit.course.exercises.all import EXERCISES
+from deletekit.course.tracks import TRACKS
+from deletekit.course.translations import LANGUAGES
+from deletekit.errors import InvalidInputError
+from tests.tools.lessons import NOTEBOOKS
 
 
 def test_a_verdict_is_one_line_and_facts_for_programs() -> None:
@@ -141,7 +145,65 @@ def test_progress_counts_what_was_tried_and_what_was_right() -> None:
     assert progress().rows[0] == ("00", 1, 2, total), "what was right stays right"
     check("00.1", 2)
     assert progress().rows[0] == ("00", 2, 2, total)
-    assert repr(progress()).splitlines()[0].split() == ["lesson", "right", "tried", "exercises"]
+    assert repr(progress()).splitlines()[0].split() == ["lesson", "right", "tried", "exercises", "open"]
+
+
+def test_progress_says_what_is_open_and_what_comes_next() -> None:
+    assert progress().still_open == tuple(EXERCISES)
+    for exercise in ("00.1", "00.3"):
+        check(exercise, EXERCISES[exercise].right[0])
+    lines = repr(progress()).splitlines()
+    assert lines[1].split() == ["00", "·", "Start", "here", "2", "2", "3", "2"]
+    assert lines[2].startswith("01 · The anatomy of a table")
+    assert lines[-1] == "Next: exercise 00.2 of 00 · Start here."
+    for exercise in EXERCISES.values():
+        check(exercise.id, exercise.right[0])
+    assert progress().still_open == ()
+    assert repr(progress()).splitlines()[-1] == "Every exercise is right. Well done!"
+
+
+def test_hints_and_solutions_that_were_looked_at_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    hints = len(EXERCISES["00.2"].hints)
+    for _ in range(hints + 2):
+        hint("00.2")
+    hint("00.3")
+    for _ in range(2):
+        solution("00.3")
+    found = progress()
+    assert (found.hints, found.solutions) == (hints + 1, 1), "each hint and solution counts once"
+    assert f"Hints you have looked at: {hints + 1}. Solutions: 1." in repr(found)
+    check("00.1", 2)
+    # Another kernel: it knows what the file has, and its first hint is not one more.
+    monkeypatch.setattr("deletekit.course.learner_record._looked", {})
+    monkeypatch.setattr("deletekit.course.learner_record._session", {})
+    monkeypatch.setattr(checking, "_hints_given", {})
+    hint("00.2")
+    again = progress()
+    assert (again.hints, again.solutions, again.rows[0][1]) == (hints + 1, 1, 1)
+    stored = tmp_path / "progress.json"
+    for damage in (7, [], {"00.2": 3}, {"00.2": {"hints": "many", "solution": -1, "x": 1}}):
+        stored.write_text(json.dumps({"looked-at": damage, "track": damage, "00.1": "correct"}))
+        assert (progress().hints, progress().rows[0][1], progress().track) == (0, 1, "course")
+
+
+def test_a_track_orders_and_limits_what_progress_shows(tmp_path: Path) -> None:
+    (tmp_path / "progress.json").write_text('{"track": "90-minutes"}')
+    found = progress()
+    assert [row[0] for row in found.rows] == ["00", "01", "04", "06", "03"]
+    assert found.still_open == tuple(TRACKS["90-minutes"].split())
+    check("00.1", 2)
+    check("15.1", 0)
+    assert progress().rows[0] == ("00", 1, 1, 2)
+    assert "Your track: 90-minutes." in repr(progress()).splitlines()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_progress_is_in_the_language_of_the_learner(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DELETEKIT_LANG", language)
+    shown = repr(progress())
+    notebook = json.loads((NOTEBOOKS / language / "06_deletion_vectors.ipynb").read_text(encoding="utf-8"))
+    assert "".join(notebook["cells"][0]["source"]).splitlines()[0].removeprefix("# ") in shown
+    assert ("Next: exercise" in shown) == (language == "en")
 
 
 def test_progress_is_kept_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

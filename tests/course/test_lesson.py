@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +13,9 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
-from deletekit.course import Aliases, Lesson, lesson
+from deletekit.course import Aliases, Lesson, lesson, workplace
+from deletekit.course.diagnosis.environment import machine_memory
+from deletekit.course.translations import LANGUAGES
 from deletekit.course.views.table_view import TableView
 from deletekit.errors import EnvironmentMissingError, InvalidInputError, NotFoundError
 
@@ -66,6 +72,7 @@ def test_without_java_one_sentence_says_so(
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.delenv("DELETEKIT_COURSE_ENGINE", raising=False)
+    monkeypatch.setattr(workplace, "machine_memory", lambda: 16 << 30)
     here = lesson("06")
     assert here.engine == "local"
     (said,) = capsys.readouterr().out.splitlines()
@@ -109,6 +116,185 @@ def test_without_spark_sql_says_what_it_passes_over(capsys: pytest.CaptureFixtur
 def test_a_table_needs_rows() -> None:
     with pytest.raises(InvalidInputError, match="needs rows"):
         lesson("06", engine="local").table("empty")
+
+
+# --- cells that are run again ---------------------------------------------------------------------------------------
+
+
+def ids(table: dk.Table) -> list[int]:
+    return sorted(dk.scan(table).to_arrow()["id"].to_pylist())
+
+
+def test_a_table_replaces_the_one_of_its_name_with_its_files() -> None:
+    here = lesson("06", engine="local")
+    first = here.table("users", dk.datasets.users())
+    dk.delete(first, "id = 1", mode="position-delete")
+    again = here.table("users", dk.datasets.animals(), format_version=3)
+    assert [field.name for field in again.schema.fields] == dk.datasets.animals().column_names
+    assert ids(again) == ids(here.table("other", dk.datasets.animals()))
+    files = list((here.folder / "course" / "users" / "data").rglob("*.parquet"))
+    assert len(files) == 1
+    assert dk.verify(again).ok
+
+
+def test_a_step_that_is_run_again_finds_what_it_found() -> None:
+    here = lesson("06", engine="local")
+    users, other = (here.table(name, dk.datasets.users(), format_version=3) for name in ("users", "other"))
+    for _ in range(3):
+        here.rewind("one", users)
+        dk.delete(users, "id = 1", mode="deletion-vector")
+        dk.create_tag(users, "now")  # a second one of the name would be refused
+        assert ids(users) == [2, 3, 4]
+    here.rewind("two", users, "new", here.folder / "notes")
+    (here.folder / "notes").mkdir()
+    dk.delete(other, "id = 4", mode="deletion-vector")
+    dk.delete(users, "id = 2", mode="deletion-vector")
+    dk.expire_snapshots(users, older_than=datetime.now(UTC) + timedelta(days=1), retain_last=1)
+    here.rewind("two", users, "new", here.folder / "notes")
+    assert ids(users) == [2, 3, 4]
+    assert ids(other) == [1, 2, 3], "a step sets back what it names, and nothing else"
+    assert not (here.folder / "notes").exists()
+    assert dk.verify(users, level="data").ok
+
+    # An earlier step: the later one then begins from what it finds.
+    here.rewind("one", users)
+    assert ids(users) == [1, 2, 3, 4]
+    here.rewind("two", users)
+    assert ids(users) == [1, 2, 3, 4]
+
+    # A table that is built anew has no steps.
+    users = here.table("users", dk.datasets.users(), format_version=3)
+    dk.delete(users, "id = 4", mode="deletion-vector")
+    here.rewind("one", users)
+    assert ids(users) == [1, 2, 3]
+
+
+def test_a_table_that_a_step_creates_is_gone_when_it_is_run_again() -> None:
+    here = lesson("06", engine="local")
+    here.table("users", dk.datasets.users())
+    for _ in range(2):
+        here.rewind("create", "made")
+        table = dk.create_table(here.catalog, "course.made", dk.datasets.users().schema)
+        dk.append(table, dk.datasets.users())
+        assert ids(table) == [1, 2, 3, 4]
+
+
+# --- letting go -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_closed_lesson_says_what_to_do(
+    language: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DELETEKIT_LANG", language)
+    here = lesson("06", engine="local")
+    users = here.table("users", dk.datasets.users())
+    here.close(...)
+    assert "here.close()" in capsys.readouterr().out
+    assert ids(users) == [1, 2, 3, 4], "nothing is closed without being asked"
+    here.close()
+    here.close()
+    assert "06" in capsys.readouterr().out
+    assert not here.folder.exists()
+    calls: list[Callable[[], object]] = [
+        lambda: here.table("users", dk.datasets.users()),
+        lambda: here.append(users, dk.datasets.users()),
+        lambda: here.sql("SELECT 1"),
+        lambda: here.rewind("step", users),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidInputError, match=r'lesson\("06"\)') as refused:
+            call()
+        assert refused.value.kind == "lesson-closed"
+    assert not here.folder.exists()
+    assert ids(lesson("06", engine="local").table("users", dk.datasets.users())) == [1, 2, 3, 4]
+
+
+def test_cells_after_a_closed_lesson_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    shell = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell
+    notebook = shell.instance()
+    try:
+        notebook.run_cell("from deletekit.course import lesson; here = lesson('06', engine='local'); here.close()")
+        capsys.readouterr()
+        for _ in range(2):
+            notebook.run_cell("1 + 1")
+            assert 'run the cell with lesson("06")' in capsys.readouterr().out
+        notebook.run_cell("here = lesson('06', engine='local')")
+        notebook.run_cell("1 + 1")
+        assert "closed" not in capsys.readouterr().out
+    finally:
+        shell.clear_instance()
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_closing_ends_the_spark_that_the_lesson_started_and_rewinds_its_tables(own_spark: None) -> None:
+    code = """
+import psutil, deletekit as dk
+from deletekit.course import lesson
+def programs(): return [p.name() for p in psutil.Process().children(recursive=True) if "java" in p.name()]
+for _ in range(2):  # Spark can start again in the same process
+    for _ in range(2):  # its cell is run twice
+        here = lesson("12", engine="spark", needs_spark=True)
+        users = here.table("users", dk.datasets.users(), format_version=3)
+        for _ in range(2):
+            here.rewind("delete", users)
+            here.sql("DELETE FROM users WHERE id = 1")
+            assert [row["id"] for row in here.sql("SELECT id FROM users ORDER BY id")] == [2, 3, 4]
+            here.append(users.refresh(), dk.datasets.users())
+            assert here.sql("SELECT count(*) AS n FROM users") == [{"n": 7}]
+    assert programs()
+    here.close()
+    assert not programs()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
+# --- the engine of a small machine ------------------------------------------------------------------------------------
+
+
+def test_a_small_machine_takes_spark_only_for_lessons_about_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def no_session(folder: Path, name: str) -> None:
+        del folder
+        asked.append(name[:9])
+        raise EnvironmentMissingError("no Spark in this test", kind="java")
+
+    monkeypatch.delenv("DELETEKIT_COURSE_ENGINE", raising=False)
+    monkeypatch.setattr(workplace, "_session", no_session)
+    monkeypatch.setattr(workplace, "machine_memory", lambda: 2 << 30)
+    assert lesson("06").engine == "local"
+    assert (asked, capsys.readouterr().out) == ([], ""), "nothing is missing, so nothing is said"
+    lesson("12", needs_spark=True)
+    assert asked == ["lesson_12"]
+    monkeypatch.setattr(workplace, "machine_memory", lambda: 16 << 30)
+    lesson("06")
+    assert asked == ["lesson_12", "lesson_06"]
+    # The variable decides, however small the machine is.
+    monkeypatch.setattr(workplace, "machine_memory", lambda: 2 << 30)
+    monkeypatch.setenv("DELETEKIT_COURSE_ENGINE", "spark")
+    with pytest.raises(EnvironmentMissingError):
+        lesson("07")
+    assert asked[-1] == "lesson_07"
+
+
+def test_the_memory_of_a_container_counts(tmp_path: Path) -> None:
+    machine = machine_memory(tmp_path)
+    assert machine >= 256 << 20
+    group = tmp_path / "sys" / "fs" / "cgroup"
+    group.mkdir(parents=True)
+    (group / "memory.max").write_text("max\n")
+    assert machine_memory(tmp_path) == machine
+    (group / "memory.max").write_text(f"{64 << 20}\n")
+    assert machine_memory(tmp_path) == 64 << 20
+    (group / "memory.max").unlink()
+    (group / "memory").mkdir()
+    (group / "memory" / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    assert machine_memory(tmp_path) == machine
 
 
 # --- names ------------------------------------------------------------------------------------------------------------

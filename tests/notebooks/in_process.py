@@ -51,13 +51,18 @@ def solved_is_all_right(name: str) -> None:
 
 def run_in_process(notebook: NotebookNode) -> dict[str, Ran]:
     """Run every code cell; by the id of the cell."""
+    names = new_kernel()
+    return {cell.id: run_cell(cell.source, names) for cell in notebook.cells if cell.cell_type == "code"}
+
+
+def new_kernel() -> dict[str, Any]:
+    """Give the names of a kernel in which nothing has run."""
     checking._predictions.clear()
     checking._hints_given.clear()
-    names: dict[str, Any] = {"__name__": "__main__"}
-    return {cell.id: _run(cell.source, names) for cell in notebook.cells if cell.cell_type == "code"}
+    return {"__name__": "__main__"}
 
 
-def _run(code: str, names: dict[str, Any]) -> Ran:
+def run_cell(code: str, names: dict[str, Any]) -> Ran:
     body = ast.parse(code).body
     last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
     printed = io.StringIO()

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from deletekit.course.exercises.all import EXERCISES
+from deletekit.course.tracks import TRACKS, plan_of
 from tests.tools.instructor import PAGES, block, instructor_pages, page_of, sections, shown
 from tests.tools.lessons import lesson_names, read_source
 
@@ -66,3 +67,21 @@ def test_exercises_that_are_named_exist() -> None:
 def test_answers_are_written_in_one_way_only() -> None:
     assert shown({"b", "a"}) == "`{'a', 'b'}`"
     assert shown({"x": {2, 1}, "y": [set(), "a|b"]}) == "`{'x': {1, 2}, 'y': [set(), 'a\\|b']}`"
+
+
+def test_tracks_are_the_plans_of_the_page() -> None:
+    page = (PAGES / "README.md").read_text(encoding="utf-8")
+    plans = {
+        track: plan for plan in page.split("\n## ") for track in re.findall(r"`deletekit lab --track ([\w-]+)`", plan)
+    }
+    assert list(plans) == list(TRACKS)
+    # The lessons that a plan links to, in its order; the day begins with those of the half day.
+    linked = {track: re.findall(r"\((\d\d)_\w+\.md\)", plan) for track, plan in plans.items()}
+    linked["day"] = ["00", "01", "02", "03", *linked["day"]]
+    linked["onboarding"] = [f"{number:02}" for number in range(9)] + linked["onboarding"]
+    assert {track: list(plan_of(track)) for track in TRACKS} == linked
+    assert [i for ids in plan_of("half-day").values() for i in ids] == re.findall(r"\d\d\.\d", plans["half-day"])
+    assert set(plan_of("90-minutes")["00"]) >= {"00.2"}
+    assert not {"04.2", "04.7", "05.2"} & {i for ids in plan_of("day").values() for i in ids}
+    assert {i for track in TRACKS for ids in plan_of(track).values() for i in ids} <= set(EXERCISES)
+    assert [i for ids in plan_of("course").values() for i in ids] == list(EXERCISES)

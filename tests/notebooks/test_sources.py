@@ -66,6 +66,14 @@ def test_every_exercise_has_a_lesson() -> None:
 
 
 @lessons
+def test_steps_have_names_of_their_own_and_a_lesson_ends_by_letting_go(name: str) -> None:
+    cells = [cell.source for cell in read_source(name).cells if cell.cell_type == "code"]
+    steps = re.findall(r'here\.rewind\("([^"]+)"', "\n".join(cells))
+    assert len(set(steps)) == len(steps) == "\n".join(cells).count("here.rewind(")
+    assert cells[-1] == "here.close(...)"
+
+
+@lessons
 def test_headings_never_skip_a_level(name: str) -> None:
     text = "\n".join(cell.source for cell in read_source(name).cells if cell.cell_type == "markdown")
     levels = [len(marks) for marks in re.findall(r"^(#+) ", text, re.MULTILINE)]

@@ -14,7 +14,7 @@ def badges(repository: str) -> str:
     """Give Markdown, one line a language. Raises ValueError for what is no `OWNER/REPOSITORY`."""
     if not re.fullmatch(r"[\w-]+/[\w.-]+", repository, re.ASCII):
         raise ValueError(f"OWNER/REPOSITORY is wanted, not {repository!r}")
-    place = f"https://mybinder.org/v2/gh/{repository}/HEAD?labpath=notebooks"
+    place = f"https://mybinder.org/v2/gh/{repository}/HEAD?labpath=course"
     lines = (
         f"- [![{name}: the course on Binder]({_BADGE})]({place}/{language}/00_start_here.ipynb) {name}\n"
         for language, name in LANGUAGES.items()

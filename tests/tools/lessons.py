@@ -84,3 +84,15 @@ def solutions() -> dict[str, str]:
         for cell in read_source(name).cells
         if "solution" in tags(cell)
     }
+
+
+def assert_unrun_copy(copy: Path, lesson: Path) -> None:
+    """Hold that a copy is a lesson of the repository as if nothing had run in it."""
+    wanted = nbformat.read(lesson, as_version=4)
+    assert any(cell.get("outputs") for cell in wanted.cells), f"{lesson} has lost its outputs"
+    for cell in wanted.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    found = nbformat.read(copy, as_version=4)
+    nbformat.validate(found)
+    assert found == wanted, copy

@@ -80,20 +80,35 @@ class Environment:
         )
 
 
+def machine_memory(root: Path = Path("/")) -> float:
+    """Return the bytes that machine and container have for all programs; infinite if neither says so."""
+    names = ("SC_PAGE_SIZE", "SC_PHYS_PAGES")
+    known = set(names) <= set(getattr(os, "sysconf_names", ()))  # Windows has no such call
+    machine = os.sysconf(names[0]) * os.sysconf(names[1]) if known else float("inf")
+    limits = (_text(limit).strip() for limit, _ in _control_groups(root))
+    return min([machine, *(int(limit) for limit in limits if limit.isdigit())])
+
+
 def available_memory(root: Path) -> int | None:
     """Return the bytes that machine and container leave, by Linux's files under `root`; None if these do not exist."""
     machine = re.search(r"^MemAvailable:\s+(\d+) kB", _text(root / "proc" / "meminfo"), re.MULTILINE)
     if machine is None:
         return None
     left = int(machine[1]) * 1024
-    groups = root / "sys" / "fs" / "cgroup"
-    for limit, used in (
-        (groups / "memory.max", groups / "memory.current"),
-        (groups / "memory" / "memory.limit_in_bytes", groups / "memory" / "memory.usage_in_bytes"),
-    ):
+    for limit, used in _control_groups(root):
         if (allowed := _text(limit).strip()).isdigit():
             left = min(left, max(int(allowed) - int(_text(used).strip() or 0), 0))
     return left
+
+
+def _control_groups(root: Path) -> tuple[tuple[Path, Path], ...]:
+    """Return the files in which a container's limit and use of memory are, for both versions of control groups."""
+    groups = root / "sys" / "fs" / "cgroup"
+    old = groups / "memory"
+    return (
+        (groups / "memory.max", groups / "memory.current"),
+        (old / "memory.limit_in_bytes", old / "memory.usage_in_bytes"),
+    )
 
 
 def installed(path: list[str] | None = None) -> dict[str, str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deletekit import datasets
-from deletekit.course.lab import lessons_folder
+from deletekit.course.lab import copy_unrun, lessons_folder
 from deletekit.course.translations import LANGUAGES
 from deletekit.course.workshop.pages import start_here, write_pages
 from deletekit.course.workshop.target import Target
@@ -102,7 +102,8 @@ def _fill(work: Path, targets: Sequence[Target], spark: bool, report: Callable[[
         fetch_jars(work / "jars")
     report("The lessons, and their pages")
     for language in LANGUAGES:
-        shutil.copytree(lessons_folder(language), work / "notebooks" / language, ignore=_not_lessons)
+        lessons, copies = lessons_folder(language), work / "notebooks" / language
+        shutil.copytree(lessons, copies, ignore=_not_lessons, copy_function=copy_unrun)
     (work / "data").mkdir()
     for name in ("animals", "flights", "users"):
         shutil.copy(datasets.path(name), work / "data")

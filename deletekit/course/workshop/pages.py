@@ -10,6 +10,7 @@ from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 
 from deletekit.course.lab import FIRST, lessons_folder
+from deletekit.course.lab import titles as titles_of
 from deletekit.course.translations import LANGUAGES, Messages
 from deletekit.course.views.page_html import html_file
 from deletekit.course.workshop.target import Target
@@ -37,7 +38,7 @@ def write_pages(folder: Path) -> dict[str, dict[str, str]]:
         notebooks = {
             file.stem: nbformat.read(file, as_version=4) for file in sorted(lessons_folder(language).glob("*.ipynb"))
         }
-        titles[language] = {name: _title(notebook) for name, notebook in notebooks.items()}
+        titles[language] = {name: titles_of(language)[name[:2]] for name in notebooks}
         (folder / language).mkdir(parents=True)
         for name, notebook in notebooks.items():
             page = _lesson_page(exporter, name, notebook, language, titles[language])
@@ -58,12 +59,6 @@ def start_here(first_releases: Mapping[Target, str], titles: Mapping[str, Mappin
     machines = "".join(f"<li>{t.platform}, Python {t.python} (≥ {first})</li>" for t, first in first_releases.items())
     parts = "".join(_start_in(code, machines, titles[code], spark=spark) for code in LANGUAGES)
     return html_file("en", "START HERE · deletekit", _STYLE, f"<nav><span>{links}</span></nav>\n<main>\n{parts}</main>")
-
-
-def _title(notebook: NotebookNode) -> str:
-    """Return the first heading."""
-    found = re.search(r"^# (.+)$", notebook.cells[0].source, re.MULTILINE)
-    return found[1] if found else ""
 
 
 def _lesson_page(

@@ -19,7 +19,7 @@ from deletekit.course.translations import LANGUAGES
 from deletekit.course.workshop import Target, make_bundle
 from deletekit.course.workshop.wheels import metadata_of, own_wheel
 from deletekit.spark import JARS
-from tests.tools.lessons import NOTEBOOKS, lesson_names
+from tests.tools.lessons import NOTEBOOKS, assert_unrun_copy, lesson_names
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("workshop")]
 
@@ -118,7 +118,7 @@ def test_what_is_in_it(bundle: Path) -> None:
     for language in LANGUAGES:
         for name in lesson_names():
             lesson = Path(language, f"{name}.ipynb")
-            assert (bundle / "notebooks" / lesson).read_bytes() == (NOTEBOOKS / lesson).read_bytes()
+            assert_unrun_copy(bundle / "notebooks" / lesson, NOTEBOOKS / lesson)
     assert not any("pyspark" in file.name for file in (bundle / "wheels").iterdir())
 
 
