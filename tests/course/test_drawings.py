@@ -50,10 +50,11 @@ def everything(catalog: dk.Catalog) -> dk.Table:
     """A table with every kind of delete."""
     rows = [items(*((i, "ab"[i % 2], 1.0) for i in some)) for some in (range(6), range(6, 9))]
     table = make(catalog, *rows, partition_by=["category"])
-    dk.delete(table, "id = 0", mode="position-delete")
+    with dk.engine.local(threads=1):
+        dk.delete(table, "id in (0, 6)", mode="position-delete", granularity="partition")
     dk.update(table, {"value": 2.0}, where="id = 1", mode="equality-delete")
     dk.upgrade_format_version(table, 3)
-    dk.delete(table, "id in (2, 4)", mode="deletion-vector")
+    dk.delete(table, "id = 2", mode="deletion-vector")
     return table
 
 
@@ -177,16 +178,15 @@ def test_the_same_data_give_the_same_bytes_without_ids(draw: Any) -> None:
 def test_another_process_draws_the_same(catalog: dk.Catalog) -> None:
     table = deleted(catalog, "copy-on-write", 3)
     code = "import sys; from deletekit.course import drawings as d; print(d.file_tree(sys.argv[1]).markup)"
-    drawn = {
-        subprocess.run(
-            [sys.executable, "-c", code, table.metadata_location],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            check=True,
-            capture_output=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(drawn) == 1
+    drawn = subprocess.run(
+        [sys.executable, "-c", code, table.metadata_location],
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    # The name of a table that is opened by its path is that of its folder.
+    assert drawn.stdout.strip() == drawings.file_tree(table.metadata_location).markup.strip()
 
 
 def luminance(colour: str) -> float:

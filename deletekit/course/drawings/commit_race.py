@@ -89,7 +89,9 @@ def _draw(canvas: Canvas, say: Messages, steps: Sequence[Step]) -> None:
     """Draw a lane for each writer, the catalog between them; time goes down."""
     lanes = [lane for lane in ("other", "catalog", "ours") if any(step.lane == lane for step in steps)]
     marks: dict[str, Mark] = {"good": "chosen", "bad": "wrong"}
-    labels = [label(*wrapped(step.words, 28), fill=step.look, mark=marks.get(step.look, "")) for step in steps]
+    labels = [
+        label(*wrapped(step.words, 28), fill=step.look, mark=marks.get(step.look, ""), heading=False) for step in steps
+    ]
     heads = {lane: label(say(f"draw-race-{lane}"), fill="paper") for lane in lanes}
     x, y, place, width = GAP, canvas.below, dict[str, float](), dict[str, float]()
     bottom = y + heads["ours"].size[1] + GAP + sum(what.size[1] + _DOWN for what in labels)

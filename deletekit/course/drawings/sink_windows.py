@@ -97,4 +97,4 @@ def _outcome(lines: list[str], record: StreamRecord) -> Label:
 
 
 def _box(lines: list[str], fill: str, mark: Mark) -> Label:
-    return label(*(piece for line in lines for piece in wrapped(line, 34)), fill=fill, mark=mark)
+    return label(*(piece for line in lines for piece in wrapped(line, 34)), fill=fill, mark=mark, heading=False)

@@ -98,12 +98,13 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What is in a box: the first line is bold, and has the sign of the mark in front."""
+    """What is in a box: the first line has the sign of the mark in front, and is bold if it is a heading."""
 
     lines: tuple[str, ...]
     fill: str = "plain"
     mark: Mark = ""
     mono: int = -1
+    heading: bool = True
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -112,13 +113,13 @@ class Label:
 
     @property
     def size(self) -> Point:
-        width = max(text_width(line, bold=not i) for i, line in enumerate(self.shown))
+        width = max(text_width(line, bold=self.heading and not i) for i, line in enumerate(self.shown))
         return width + 2 * PAD, LINE * len(self.lines) + PAD
 
 
-def label(*lines: str, fill: str = "plain", mark: Mark = "", mono: int = -1) -> Label:
+def label(*lines: str, fill: str = "plain", mark: Mark = "", mono: int = -1, heading: bool = True) -> Label:
     """Make a label; `mono` is the number of a line of code."""
-    return Label(lines=tuple(line for line in lines if line), fill=fill, mark=mark, mono=mono)
+    return Label(lines=tuple(line for line in lines if line), fill=fill, mark=mark, mono=mono, heading=heading)
 
 
 def text_width(words: str, *, bold: bool = False) -> float:
@@ -162,7 +163,7 @@ class Canvas:
         place = f'x="{_n(x)}" y="{_n(y)}" width="{_n(box.width)}" height="{_n(box.height)}"'
         self._parts.append(f'<g><rect {place} rx="5" class="dkd-{what.fill} {_edge(what.mark)}"/>')
         for i, line in enumerate(what.shown):
-            self.words(x + PAD, y + LINE * (i + 1) - 2, line, bold=not i, mono=i == what.mono)
+            self.words(x + PAD, y + LINE * (i + 1) - 2, line, bold=what.heading and not i, mono=i == what.mono)
         self._parts.append("</g>")
         self._grow(*box.at(1, 1))
         return box
