@@ -158,13 +158,14 @@ def test_labels_are_in_their_boxes_and_nothing_overlaps(draw: Any, lang: str) ->
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_a_drawing_has_a_name_and_says_its_facts(draw: Any, lang: str) -> None:
+    others = {svg.text for svg in draw("en" if lang == "ko" else "ko").values()}
     for svg in draw(lang).values():
         root = parsed(svg.markup)
         title, facts = root.findtext(f"{NAMESPACE}title"), root.findtext(f"{NAMESPACE}desc")
         assert (root.get("role"), root.get("lang")) == ("img", lang)
         assert svg.text == f"{title}\n{facts}"
         assert repr(svg) == svg.text == svg._repr_mimebundle_()["text/plain"]
-        assert svg.text not in {other.text for other in draw("en" if lang == "ko" else "ko").values()}
+        assert svg.text not in others
 
 
 def test_the_same_data_give_the_same_bytes_without_ids(draw: Any) -> None:
@@ -267,6 +268,10 @@ def test_a_tree_of_an_empty_table(catalog: dk.Catalog) -> None:
     table = dk.create_table(catalog, "drawings.empty", pa.schema([("id", pa.int64())]))
     assert "no snapshot yet" in drawings.file_tree(table, lang="en").text
     assert "no data file" in drawings.sequence_axis(table, lang="en").text
+    dk.append(table, [{"id": 1}])
+    dk.delete(table, "id = 1", mode="copy-on-write")
+    assert "D1, data file, removed" in drawings.file_tree(table, lang="en").text
+    assert "Data files: 0, deletes: 0" in drawings.sequence_axis(table, lang="en").text
 
 
 def test_the_axis_says_which_delete_applies(everything: dk.Table) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from deletekit.course.drawings.file_tree import FILLS
-from deletekit.course.drawings.svg import GAP, LONGEST, Box, Canvas, Svg, label, text_width
+from deletekit.course.drawings.svg import GAP, LONGEST, PAD, Box, Canvas, Svg, label, text_width
 from deletekit.course.translations import Messages
 from deletekit.course.views.page import Grid
 from deletekit.course.views.sequence_timeline import sequence_timeline
@@ -12,6 +12,7 @@ from deletekit.safe_text import brief
 
 _ROWS = {"data": "data-file", **{kind: kind for kind in ("equality-delete", "position-delete", "deletion-vector")}}
 _STEP = 34.0
+_BESIDE = 8
 
 
 def sequence_axis(table: Any, *, snapshot: str | None = None, lang: str | None = None) -> Svg:
@@ -32,6 +33,8 @@ def sequence_axis(table: Any, *, snapshot: str | None = None, lang: str | None =
     files = page.block("files")
     assert isinstance(files, Grid)
     points, arrows = files.figure["points"], files.figure["arrows"]
+    if not points:
+        return canvas.finish([page.sentence])
     boxes = _boxes(canvas, say, points)
     for delete, data in arrows:
         start, end = boxes[delete], boxes[data]
@@ -49,26 +52,28 @@ def sequence_axis(table: Any, *, snapshot: str | None = None, lang: str | None =
 
 
 def _boxes(canvas: Canvas, say: Messages, points: list[dict[str, Any]]) -> dict[str, Box]:
-    """Draw a column for each sequence number and rows for each kind; several files of both are below one another."""
+    """Draw a column for each sequence number, rows for the kinds, and files of both side by side."""
     numbers = sorted({p["at"] for p in points})
     kinds = [row for row in _ROWS if any(p["row"] == row for p in points)]
-    left = GAP + max(text_width(_kind(say, row), bold=True) for row in kinds) + 2 * GAP
-    step = max(64.0, *(label(p["name"]).size[0] + GAP for p in points))
-    at = {number: left + i * step for i, number in enumerate(numbers)}
+    cells = {(row, n): [p["name"] for p in points if (p["row"], p["at"]) == (row, n)] for row in kinds for n in numbers}
+    wide = max(label(p["name"]).size[0] for p in points) + PAD
+    x = GAP + max(text_width(words, bold=True) for words in (say("draw-axis"), *(_kind(say, k) for k in kinds))) + GAP
+    columns = dict[int, tuple[float, float]]()
+    for number in numbers:
+        columns[number] = x, wide * min(max(len(cells[row, number]) for row in kinds), _BESIDE)
+        x += columns[number][1] + GAP
     y, found = canvas.below, dict[str, Box]()
     for row in kinds:
         canvas.words(GAP, y + 18, _kind(say, row), bold=True)
-        filled: dict[int, int] = {}
-        for point in (p for p in points if p["row"] == row):
-            place = filled.get(point["at"], 0)
-            filled[point["at"]] = place + 1
-            box = canvas.box(at[point["at"]], y + place * _STEP, label(point["name"], fill=FILLS[_ROWS[row]]))
-            found[point["name"]] = box
-        y += max(filled.values()) * _STEP + _STEP
-    canvas.arrow((left - GAP, y), (left + len(numbers) * step, y))
-    for number in numbers:
-        canvas.arrow((at[number] + 14, y - 4), (at[number] + 14, y + 4), head=False)
-        canvas.words(at[number] + 9, y + 22, str(number))
+        for number in numbers:
+            for i, name in enumerate(cells[row, number]):
+                place = columns[number][0] + i % _BESIDE * wide, y + i // _BESIDE * _STEP
+                found[name] = canvas.box(*place, label(name, fill=FILLS[_ROWS[row]]))
+        y += _STEP * (1 + max(-(-len(cells[row, n]) // _BESIDE) for n in numbers))
+    canvas.arrow((columns[numbers[0]][0] - PAD, y), (x, y))
+    for number, (start, width) in columns.items():
+        canvas.arrow((start + width / 2, y - 4), (start + width / 2, y + 4), head=False)
+        canvas.words(start + width / 2 - text_width(str(number)) / 2, y + 22, str(number))
     canvas.words(GAP, y + 22, say("draw-axis"), bold=True)
     return found
 
