@@ -1,0 +1,364 @@
+"""Drawings: what they say is what is there, in five languages; their SVG is safe, readable and always the same."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import unicodedata
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import deletekit as dk
+from deletekit.course import drawings
+from deletekit.course.aliases import Aliases
+from deletekit.course.drawings.svg import FILLS, INKS, Svg, text_width, wrapped
+from deletekit.course.recordings.stream_steps import record_windows
+from deletekit.course.translations import LANGUAGES
+from deletekit.delta.sync import sync_delta
+from deletekit.errors import InvalidInputError, NotFoundError
+from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
+from tests.delta.handmade import HandMade, remove, with_vector
+from tests.tables import MODES, entries, head_json, items, make, new_catalog
+
+NAMESPACE = "{http://www.w3.org/2000/svg}"
+HOSTILE = '<script>alert(1)</script>&"\u202e\ufffe'
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dk.Catalog]:
+    with new_catalog(tmp_path_factory.mktemp("drawings")) as opened:
+        yield opened
+
+
+def deleted(catalog: dk.Catalog, mode: Any, version: int) -> dk.Table:
+    table = make(catalog, items((1, "a", 1.0), (2, "b", 2.0), (3, "c", 3.0)), format_version=version)
+    dk.delete(table, "id = 2", mode=mode)
+    return table
+
+
+@pytest.fixture(scope="module")
+def everything(catalog: dk.Catalog) -> dk.Table:
+    """A table with every kind of delete."""
+    rows = [items(*((i, "ab"[i % 2], 1.0) for i in some)) for some in (range(6), range(6, 9))]
+    table = make(catalog, *rows, partition_by=["category"])
+    with dk.engine.local(threads=1):
+        dk.delete(table, "id in (0, 6)", mode="position-delete", granularity="partition")
+    dk.update(table, {"value": 2.0}, where="id = 1", mode="equality-delete")
+    dk.upgrade_format_version(table, 3)
+    dk.delete(table, "id = 2", mode="deletion-vector")
+    return table
+
+
+@pytest.fixture(scope="module")
+def bridge(catalog: dk.Catalog, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dk.Table]:
+    """A Delta table of two files, one with a vector, and the Iceberg table that follows it."""
+    hand = HandMade(tmp_path_factory.mktemp("delta"))
+    one, two = hand.data(range(8), "a.parquet"), hand.data(range(8, 16), "b.parquet")
+    hand.commit(one, two)
+    hand.commit(remove(one), with_vector(one, hand.vector([1, 3])))
+    return hand.path, sync_delta(str(hand.path), catalog, "drawings.synced").table
+
+
+@pytest.fixture(scope="module")
+def windows() -> Any:
+    return record_windows()
+
+
+def commit_of(table: dk.Table, **found: Any) -> Any:
+    assert table.current_snapshot is not None
+    known = {"snapshot_id": table.current_snapshot.snapshot_id, "attempts": 2, "plans": 1, "removed_delete_files": ()}
+    return SimpleNamespace(**known | found)
+
+
+@pytest.fixture(scope="module")
+def draw(everything: dk.Table, bridge: tuple[Path, dk.Table], windows: Any) -> Any:
+    """Every drawing in a language, by name."""
+
+    def every(lang: str) -> dict[str, Svg]:
+        blob = encode_blob(PositionBitmap([*range(10), 70_000, 2**32 + 5]))
+        return {
+            "tree": drawings.file_tree(everything, lang=lang),
+            "tree of one": drawings.file_tree(everything, after="S1", lang=lang),
+            "whole tree": drawings.file_tree(everything, before="S1", lang=lang),
+            "axis": drawings.sequence_axis(everything, lang=lang),
+            "bytes": drawings.vector_bytes(everything, lang=lang),
+            "damaged": drawings.vector_bytes(blob[:-1] + bytes([blob[-1] ^ 1]), lang=lang),
+            "container": drawings.roaring_container(range(0, 9_000, 3), lang=lang),
+            "united": drawings.commit_race(everything, commit_of(everything, removed_delete_files=("V1",)), lang=lang),
+            "replanned": drawings.commit_race(everything, commit_of(everything, plans=2), lang=lang),
+            "rebased": drawings.commit_race(everything, commit_of(everything), lang=lang),
+            "no race": drawings.commit_race(everything, commit_of(everything, attempts=1), lang=lang),
+            "sink": drawings.sink_windows(windows, lang=lang),
+            "delta": drawings.delta_beside_iceberg(*bridge, lang=lang),
+        }
+
+    return every
+
+
+def parsed(markup: str) -> ET.Element:
+    return ET.fromstring(markup)  # noqa: S314  # it is what is tested
+
+
+# --- the SVG ----------------------------------------------------------------------------------------------------------
+
+
+def estimated(text: ET.Element) -> float:
+    """How wide a text is, by a rule of its own: an em for a wide character, else that of a sans-serif's digits."""
+    em = 13 * (1.08 if text.get("font-weight") else 1)
+    words = text.text or ""
+    return sum(em * (1 if unicodedata.east_asian_width(c) in "WF" else 0.6) for c in words)
+
+
+Rect = tuple[float, float, float, float]
+
+
+def rect_of(shape: ET.Element) -> Rect:
+    x, y, width, height = (float(shape.get(name, "0")) for name in ("x", "y", "width", "height"))
+    return x, y, x + width, y + height
+
+
+def rect_of_text(text: ET.Element) -> Rect:
+    x, y = float(text.get("x", "")), float(text.get("y", ""))
+    return x, y - 11, x + estimated(text), y + 4
+
+
+def inside(one: Rect, other: Rect) -> bool:
+    return one[0] >= other[0] and one[1] >= other[1] and one[2] <= other[2] and one[3] <= other[3]
+
+
+def overlap(one: Rect, other: Rect) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_labels_are_in_their_boxes_and_nothing_overlaps(draw: Any, lang: str) -> None:
+    for name, svg in draw(lang).items():
+        root = parsed(svg.markup)
+        _, _, width, height = map(float, root.get("viewBox", "").split())
+        boxes = []
+        for group in root.iter(f"{NAMESPACE}g"):
+            (shape,) = group.findall(f"{NAMESPACE}rect")
+            boxes.append(rect_of(shape))
+            for text in group.findall(f"{NAMESPACE}text"):
+                assert inside(rect_of_text(text), boxes[-1]), (name, text.text)
+        free = [rect_of_text(text) for text in root.findall(f"{NAMESPACE}text")]
+        things = boxes + free
+        assert all(inside(thing, (0, 0, width, height)) for thing in things), name
+        assert [(a, b) for i, a in enumerate(things) for b in things[:i] if overlap(a, b)] == [], name
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_drawing_has_a_name_and_says_its_facts(draw: Any, lang: str) -> None:
+    others = {svg.text for svg in draw("en" if lang == "ko" else "ko").values()}
+    for svg in draw(lang).values():
+        root = parsed(svg.markup)
+        title, facts = root.findtext(f"{NAMESPACE}title"), root.findtext(f"{NAMESPACE}desc")
+        assert (root.get("role"), root.get("lang")) == ("img", lang)
+        assert svg.text == f"{title}\n{facts}"
+        assert repr(svg) == svg.text == svg._repr_mimebundle_()["text/plain"]
+        assert svg.text not in others
+
+
+def test_the_same_data_give_the_same_bytes_without_ids(draw: Any) -> None:
+    assert draw("ja") == draw("ja")
+    for svg in draw("en").values():
+        assert not re.search(r'\bid=|href|<script|\bon\w+="', svg.markup)
+        assert "forced-colors" in svg.markup
+        assert "prefers-color-scheme:dark" in svg.markup
+
+
+def test_another_process_draws_the_same(catalog: dk.Catalog) -> None:
+    table = deleted(catalog, "copy-on-write", 3)
+    code = "import sys; from deletekit.course import drawings as d; print(d.file_tree(sys.argv[1]).markup)"
+    drawn = subprocess.run(
+        [sys.executable, "-c", code, table.metadata_location],
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    # The name of a table that is opened by its path is that of its folder.
+    assert drawn.stdout.strip() == drawings.file_tree(table.metadata_location).markup.strip()
+
+
+def luminance(colour: str) -> float:
+    parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_colours_can_be_told_from_what_is_behind_them(scheme: int) -> None:
+    for fill in FILLS.values():
+        assert contrast(INKS["ink"][scheme], fill[scheme]) >= 7
+        assert all(contrast(ink[scheme], fill[scheme]) >= 3 for ink in INKS.values())
+
+
+def test_hostile_names_are_inert(catalog: dk.Catalog) -> None:
+    table = dk.create_table(catalog, ("hostile", HOSTILE[:-1]), pa.schema([("id", pa.int64())]), format_version=3)
+    dk.append(table, [{"id": 1}, {"id": 2}])
+    dk.delete(table, "id = 1", mode="deletion-vector")
+    for svg in (
+        drawings.file_tree(table),
+        drawings.sequence_axis(table),
+        drawings.commit_race(table, commit_of(table)),
+    ):
+        assert {element.tag.removeprefix(NAMESPACE) for element in parsed(svg.markup).iter()} <= {
+            *("svg", "title", "desc", "style", "g", "rect", "text", "path")
+        }
+        assert "<script" not in svg.markup + svg.to_html()
+        assert "\u202e" not in svg.markup
+    canvas = drawings.svg.Canvas(HOSTILE, "en")
+    assert parsed(canvas.finish([HOSTILE]).markup) is not None
+
+
+def test_lines_break_where_the_language_does() -> None:
+    assert wrapped("one two three", 8) == ["one two", "three"]
+    assert wrapped("배치가 테이블에 있습니다", 14) == ["배치가", "테이블에", "있습니다"]
+    assert wrapped("バッチはテーブルに入っています。", 12) == ["バッチはテー", "ブルに入って", "います。"]
+    assert text_width("삭제") > 2 * text_width("x")
+
+
+# --- the facts --------------------------------------------------------------------------------------------------------
+
+VERSION_AND_MODE = [(version, mode) for version in (2, 3) for mode in MODES[version]]
+
+
+@pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
+def test_a_tree_has_the_files_that_the_manifests_list(catalog: dk.Catalog, version: int, mode: Any) -> None:
+    table = deleted(catalog, mode, version)
+    said = drawings.file_tree(table, lang="en").text
+    names = Aliases(table)
+    for entry in entries(table):  # read with fastavro
+        name = names.of(entry["data_file"]["file_path"])
+        mine = entry["inherited"] == head_json(table)["sequence-number"]
+        here = ", removed" if entry["status"] == 2 else ", added" if mine else ""
+        assert re.search(
+            rf"^{name}, [\w ]+{here}: record_count {entry['data_file']['record_count']}$", said, re.MULTILINE
+        )
+    copied = mode == "copy-on-write"
+    assert ("applies to D1." in said) != copied
+    assert ("D1 (removed)" in said) == copied
+
+
+def test_a_tree_counts_what_it_leaves_out(catalog: dk.Catalog) -> None:
+    many = make(catalog, items(*((i, str(i), 1.0) for i in range(9))), partition_by=["category"])
+    said = drawings.file_tree(many, lang="en").text
+    assert "D6 and 3 more" in said
+    for number in range(10, 20):
+        dk.append(many, items((number, "x", 1.0)))
+    assert "Manifests not shown: 3" in drawings.file_tree(many, lang="en").text
+
+
+def test_a_tree_of_an_empty_table(catalog: dk.Catalog) -> None:
+    table = dk.create_table(catalog, "drawings.empty", pa.schema([("id", pa.int64())]))
+    assert "no snapshot yet" in drawings.file_tree(table, lang="en").text
+    assert "no data file" in drawings.sequence_axis(table, lang="en").text
+    dk.append(table, [{"id": 1}])
+    dk.delete(table, "id = 1", mode="copy-on-write")
+    assert "D1, data file, removed" in drawings.file_tree(table, lang="en").text
+    assert "Data files: 0, deletes: 0" in drawings.sequence_axis(table, lang="en").text
+
+
+def test_the_axis_says_which_delete_applies(everything: dk.Table) -> None:
+    svg = drawings.sequence_axis(everything, lang="en")
+    widget = dk.widgets.SequenceTimeline(everything, lang="en")
+    lines = {line["cells"][0]: line["cells"][2] for line in widget.page["blocks"][0]["lines"]}
+    for name, applying in lines.items():
+        none = f"No delete applies to data file {name}." in svg.text
+        assert none if applying == "-" else f"To data file {name} apply: {applying}" in svg.text
+    arrows = sum(len(applying.split()) for applying in lines.values() if applying != "-")
+    assert svg.markup.count('class="dkd-applies"') == arrows
+
+
+def test_the_parts_of_a_vector_are_its_bytes() -> None:
+    blob = encode_blob(PositionBitmap([1, 5, 2**32]))
+    svg = drawings.vector_bytes(blob, lang="en")
+    parts = [(int(a), int(b)) for a, b in re.findall(r"^Bytes (\d+)-(\d+):", svg.text, re.MULTILINE)]
+    assert [parts[0][0], parts[-1][1]] == [0, len(blob) - 1]
+    assert all(b + 1 == after for (_, b), (after, _) in pairwise(parts))
+    assert f"length: {len(blob) - 8}" in svg.text
+    shown = [text.text for text in parsed(svg.markup).iter(f"{NAMESPACE}text") if text.get("font-family")]
+    assert shown[:2] == [blob[:4].hex(" "), blob[4:8].hex(" ")]
+    damaged = blob[:-1] + bytes([blob[-1] ^ 1])
+    assert (
+        f"{int.from_bytes(damaged[-4:]):#010x} ≠ {int.from_bytes(blob[-4:]):#010x}"
+        in drawings.vector_bytes(damaged).text
+    )
+
+
+@pytest.mark.parametrize(
+    ("positions", "kind", "sizes"),
+    [
+        (range(0, 1_000, 100), "array", (20, 8_192, 42)),
+        (range(0, 65_536, 10), "bitmap", (13_108, 8_192, 26_218)),
+        (range(100), "run", (200, 8_192, 6)),
+        ([n for n in range(65_536) if n != 30_000], "run", (131_070, 8_192, 10)),
+        ([5], "array", (2, 8_192, 6)),
+    ],
+)
+def test_the_stored_form_of_a_container(positions: Any, kind: str, sizes: tuple[int, ...]) -> None:
+    said = drawings.roaring_container([p + 65_536 for p in positions], container=1, lang="en").text
+    for form, size in zip(("array", "bitmap", "run"), sizes, strict=True):
+        stored = ": the fewest, so this form is stored" if form == kind else ""
+        assert re.search(rf"^{form} container: .*; size in bytes: {size:,}{stored}$", said, re.MULTILINE)
+
+
+def test_what_a_loser_did(everything: dk.Table) -> None:
+    united = drawings.commit_race(everything, commit_of(everything, removed_delete_files=("V1",)), lang="en").text
+    assert "refused: current is S4; lost attempts: 1" in united
+    assert "unites its deletes with those of S4" in united
+    assert "asks to swap S3 for S4?" in united
+    assert "replans on S4" in drawings.commit_race(everything, commit_of(everything, plans=2), lang="en").text
+    assert "keeps its files, now on S4" in drawings.commit_race(everything, commit_of(everything), lang="en").text
+    assert "refused" not in drawings.commit_race(everything, commit_of(everything, attempts=1), lang="en").text
+    longer = drawings.commit_race(everything, commit_of(everything, attempts=3), base="S2", lang="en").text
+    assert "asks to swap S2 for S3, S4" in longer
+
+
+def test_the_windows_of_a_sink_are_those_of_the_recordings(windows: Any) -> None:
+    said = drawings.sink_windows(windows, lang="en").text.splitlines()[2:]
+    for line, (point, (stopped, _)) in zip(said, windows.items(), strict=True):
+        assert (f"Orphan files: {len(stopped.orphans)}." in line) == stopped.stopped
+        assert ("skipped" in line) == (point == "after-commit")
+        assert "WRONG" not in line
+
+
+def test_a_writer_without_markers_leaves_half_a_batch() -> None:
+    said = drawings.sink_windows(record_windows(checkpoint_check=False), lang="en").text
+    assert said.count("Half of the batch is in the table.") == 3
+    assert said.count("The rows are WRONG.") == 3
+
+
+def test_delta_and_iceberg_have_the_same_positions(bridge: tuple[Path, dk.Table]) -> None:
+    said = drawings.delta_beside_iceberg(*bridge, lang="en").text
+    assert "D1: numRecords 8; deletion vector: V1; the same positions." in said
+    assert "D2: numRecords 8; deletion vector: -; no vector." in said
+    assert "vector: -" in drawings.delta_beside_iceberg(*bridge, version=1, lang="en").text
+
+
+def test_what_does_not_exist_is_refused(everything: dk.Table) -> None:
+    with pytest.raises(NotFoundError, match="S99"):
+        drawings.file_tree(everything, after="S99")
+    with pytest.raises(NotFoundError, match="V9"):
+        drawings.vector_bytes(everything, delete_file="V9")
+    with pytest.raises(InvalidInputError, match="container"):
+        drawings.roaring_container([1], container=3)
+    with pytest.raises(InvalidInputError, match="S5"):
+        drawings.commit_race(everything, commit_of(everything), base="S5")
+    with pytest.raises(InvalidInputError, match="xx"):
+        drawings.file_tree(everything, lang="xx")
