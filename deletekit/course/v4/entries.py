@@ -33,7 +33,7 @@ class Status(IntEnum):
 
 
 class Content(IntEnum):
-    """`content_type` (field 134): two of its values, without those for equality deletes. No value is a position delete."""
+    """`content_type` (field 134), without the values for equality deletes. No value is a position delete."""
 
     DATA = 0
     DATA_MANIFEST = 3
