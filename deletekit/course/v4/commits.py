@@ -38,6 +38,7 @@ ASSUMPTIONS = (
     ("Those marks are Mumbling bitmaps.", "ours: the draft calls itself one for small, embedded vectors"),
     ("The first milestone of Java writes leaf manifests again instead.", "apache/iceberg#16694, June 2026"),
     ("Each commit writes a metadata JSON, in both trees. Its bytes are not counted.", "ours"),
+    ("One Puffin file holds all new vectors of a commit.", "ours: writers that work in parallel write more"),
     ("Manifests are not merged: no commit sees more of them than writers leave alone.", "ours"),
     ("Only values count, a number as Avro writes it; neither headers, schemas, nor compression.", "ours"),
 )

@@ -46,7 +46,7 @@ def test_other_deletes_are_refused(tmp_path: Path, format_version: int, mode: st
 
 
 def test_a_delete_is_two_states(tmp_path: Path) -> None:
-    plain, first, second = entries_of(made(tmp_path, 3, "deletion-vector"))
+    plain, first, _ = entries_of(made(tmp_path, 3, "deletion-vector"))
     assert first.deletion_vector is not None
     old, new = with_vector(plain, first.deletion_vector, 77)
     assert (old.tracking.status, old.deletion_vector, old.tracking.snapshot_id) == (Status.REPLACED, None, 77)
