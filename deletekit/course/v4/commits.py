@@ -245,7 +245,7 @@ def _reference(leaf: Leaf) -> TrackedFile:
 
 def _listed(manifest: list[ManifestEntry], snapshot: int) -> ManifestFile:
     """Return the row of a manifest in the manifest list."""
-    counts = {}
+    counts: dict[str, int] = {}
     for status in EntryStatus:
         rows = [entry.data_file.record_count for entry in manifest if entry.status == status]
         counts |= {f"{status.name.lower()}_files_count": len(rows), f"{status.name.lower()}_rows_count": sum(rows)}

@@ -127,13 +127,13 @@ def entries_of(table: Table) -> list[TrackedFile]:
 
 def tracked(entry: ManifestEntry, vector: ManifestEntry | None = None, *, location: str = "") -> TrackedFile:
     """Return an entry of format version 3, and that of its vector, as one. Paths below `location` become relative."""
-    file, beside = entry.data_file, vector and vector.data_file
+    file, beside = entry.data_file, vector.data_file if vector else None
     tracking = Tracking(
         status=Status(entry.status),
         snapshot_id=entry.snapshot_id,
         sequence_number=entry.sequence_number,
         file_sequence_number=entry.file_sequence_number,
-        dv_snapshot_id=vector and vector.snapshot_id,
+        dv_snapshot_id=vector.snapshot_id if vector else None,
         first_row_id=getattr(file, "first_row_id", None),
     )
     return TrackedFile(

@@ -75,9 +75,10 @@ def _encode_chunk(chunk: bytes) -> bytes:
     width, rest = min(_widths(above), key=lambda widths: _size(above, *widths))
     if width == 8:
         return bytes((8, 0, 0)) + chunk
-    (offsets,) = np.nonzero(above >> width)
+    upper = above >> np.uint8(width)
+    (offsets,) = np.nonzero(upper)
     header = bytes((width | rest << 4, len(offsets), least))
-    return header + pack(above, width) + offsets.astype(np.uint8).tobytes() + pack(above[offsets] >> width, rest)
+    return header + pack(above, width) + offsets.astype(np.uint8).tobytes() + pack(upper[offsets], rest)
 
 
 def _widths(values: _Bytes) -> Iterator[tuple[int, int]]:
