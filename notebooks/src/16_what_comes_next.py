@@ -276,7 +276,7 @@ show(
 check("16.7")
 
 # %% [markdown]
-# `reads` is how many files of the tree a reader opens afterwards. The compaction shows the best case: version 3 writes the manifest of a thousand entries again, and the draft marks ten of them in a bitmap of a few bytes. The delete that is spread over 500 files shows the worst. That is why the community also discusses *column files*, which would replace one column of a manifest, such as the one for vectors. The simulation has none.
+# The last two columns say how many files of the tree a reader opens afterwards. The compaction shows the best case: version 3 writes the manifest of a thousand entries again, and the draft marks ten of them in a bitmap of a few bytes. The delete that is spread over 500 files shows the worst. That is why the community also discusses *column files*, which would replace one column of a manifest, such as the one for vectors. The simulation has none.
 #
 # The first version of Java's code does not have marks either. It writes a manifest again when one of its entries changes. This is what the same commits take then:
 
@@ -333,7 +333,7 @@ with tempfile.TemporaryDirectory() as folder:
         show({"message": error.message, "field": error.field, "found": error.found, "expected": error.expected})
 
 # %% [markdown]
-# deletekit refuses it before it reads anything else. If it read such a table by the rules of version 3, it would look for delete manifests. There are none, so every deleted row would be back.
+# deletekit refuses it before it reads anything else. If it read such a table by the rules of version 3, it would look for the vectors in delete manifests. There are none in them, so every deleted row would be back.
 #
 # ## Key points
 #

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
+from typing import Any
 
 from deletekit.course.v4.entries import (
     Content,
@@ -29,17 +30,22 @@ from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 ASSUMPTIONS = (
     ("A root manifest takes the place of the manifest list.", "apache/iceberg#16025, open"),
     ("The root manifest may hold entries of data files itself.", "apache/iceberg#16025, open"),
-    ("New and changed entries go into the root manifest, until it has too many.", "dev@iceberg, July 2025, and ours"),
+    (
+        "New and changed entries go into the root manifest, until it has too many.",
+        "dev@iceberg, msg10649, 2025; and ours",
+    ),
     ("How many are too many: `most_in_root`. Then all of them move to one leaf manifest.", "ours"),
-    ("A vector is named in its data file's entry; no manifest has only deletes.", "dev@iceberg, February 2026"),
+    ("A vector is named in its data file's entry; no manifest has only vectors.", "dev@iceberg, msg12952, 2026"),
     ("The vector's bytes stay a blob in a Puffin file.", "DeletionVector.java"),
     ("A change of a vector writes the old entry as REPLACED and the new one as MODIFIED.", "EntryStatus.java"),
     ("Dead entries of a leaf manifest are marked in the root manifest; the leaf stays.", "ManifestInfo.java"),
     ("Those marks are Mumbling bitmaps.", "ours: the draft calls itself one for small, embedded vectors"),
     ("The first milestone of Java writes leaf manifests again instead.", "apache/iceberg#16694, June 2026"),
+    ("Each data file has bounds and counts of ten columns. Their ids are not in an entry.", "spec.md; ten is ours"),
+    ("There are no equality deletes, no column files, and leaf manifests are not merged.", "ours"),
     ("Each commit writes a metadata JSON, in both trees. Its bytes are not counted.", "ours"),
     ("One Puffin file holds all new vectors of a commit.", "ours: writers that work in parallel write more"),
-    ("Manifests are not merged: no commit sees more of them than writers leave alone.", "ours"),
+    ("Manifests of version 3 are not merged: it never has enough of them for that.", "ours"),
     ("Only values count, a number as Avro writes it; neither headers, schemas, nor compression.", "ours"),
 )
 """What the simulation takes for granted, and its source."""
@@ -245,7 +251,7 @@ def _reference(leaf: Leaf) -> TrackedFile:
 
 def _listed(manifest: list[ManifestEntry], snapshot: int) -> ManifestFile:
     """Return the row of a manifest in the manifest list."""
-    counts: dict[str, int] = {}
+    counts: dict[str, Any] = {}
     for status in EntryStatus:
         rows = [entry.data_file.record_count for entry in manifest if entry.status == status]
         counts |= {f"{status.name.lower()}_files_count": len(rows), f"{status.name.lower()}_rows_count": sum(rows)}
