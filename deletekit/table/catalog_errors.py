@@ -157,7 +157,8 @@ def _translated(error: Exception, name: str) -> DeletekitError:
 
 def _unknown_version(error: Exception) -> int | None:
     """Return the format version that pyiceberg's model of a table has no case for, if that is what is wrong."""
-    details = error.errors() if isinstance(error, UnexpectedAnswer) else []
+    model = error.__cause__ if isinstance(error, theirs.ValidationError) else error
+    details = model.errors() if isinstance(model, UnexpectedAnswer) else []
     tags = [d["ctx"]["tag"] for d in details if d["type"] == "union_tag_invalid" and "format" in str(d["ctx"])]
     return next((int(tag) for tag in tags if tag.isdecimal() and int(tag) > NEWEST), None)
 
