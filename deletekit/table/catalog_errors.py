@@ -25,6 +25,7 @@ from deletekit.errors import (
     storage_error,
 )
 from deletekit.table.back_off import BackOff
+from deletekit.table.format_version import NEWEST, later_version
 
 _ROLLED_BACK = {"40001", "40P01"}  # SQL states: serialisation failure, deadlock
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -144,13 +145,22 @@ def _translated(error: Exception, name: str) -> DeletekitError:
         return InvalidInputError("table exists already", kind="table-exists", found=name)
     if isinstance(error, NotImplementedError):
         return UnsupportedError("this catalog cannot do that", kind="catalog", field=name, found=_text(error))
-    if isinstance(
-        error, theirs.ValidationError | UnexpectedAnswer
-    ):  # format version 4, a type that pyiceberg does not know
+    if isinstance(error, theirs.ValidationError | UnexpectedAnswer):  # such as a type that pyiceberg does not know
+        version = _unknown_version(error)
+        if version is not None:
+            return later_version(version)
         return UnsupportedError("pyiceberg cannot read this table", kind="catalog", field=name, found=_text(error))
     if isinstance(error, ValueError):  # what a catalog does not support, such as nested namespaces
         return InvalidInputError("the catalog refused", kind="catalog-refused", field=name, found=_text(error))
     return _failed(error)
+
+
+def _unknown_version(error: Exception) -> int | None:
+    """Return the format version that pyiceberg's model of a table has no case for, if that is what is wrong."""
+    model = error.__cause__ if isinstance(error, theirs.ValidationError) else error
+    details = model.errors() if isinstance(model, UnexpectedAnswer) else []
+    tags = [d["ctx"]["tag"] for d in details if d["type"] == "union_tag_invalid" and "format" in str(d["ctx"])]
+    return next((int(tag) for tag in tags if tag.isdecimal() and int(tag) > NEWEST), None)
 
 
 def _lost_race(error: Exception) -> CommitConflictError | None:

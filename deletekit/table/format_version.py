@@ -7,7 +7,7 @@ Spec: "Format Versioning", https://iceberg.apache.org/spec/#format-versioning
 from dataclasses import dataclass
 from typing import Literal
 
-from deletekit.errors import InvalidInputError
+from deletekit.errors import InvalidInputError, UnsupportedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +85,9 @@ class FormatVersion:
 
 FORMAT_VERSIONS = (1, 2, 3)
 NEWEST = max(FORMAT_VERSIONS)
+
+
+def later_version(found: int) -> UnsupportedError:
+    """Return the refusal of a table whose format version is later than these, such as the drafts of version 4."""
+    message, expected = "table format version is not supported", "1, 2 or 3"
+    return UnsupportedError(message, kind="format-version", field="format-version", found=found, expected=expected)

@@ -22,7 +22,7 @@ from pyiceberg.types import NestedField
 from deletekit.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from deletekit.formats.compression import decompress, json_limit
 from deletekit.formats.reserved_fields import LINEAGE_NAMES
-from deletekit.table.format_version import FORMAT_VERSIONS, NEWEST, FormatVersion
+from deletekit.table.format_version import FORMAT_VERSIONS, NEWEST, FormatVersion, later_version
 from deletekit.table.locations import normalised, normalised_properties
 from deletekit.table.properties import check_properties
 from deletekit.table.types import schema_from_json, schema_to_json
@@ -260,12 +260,10 @@ def _bad(message: str, field: str | None = None, found: Any = None, expected: An
 
 
 def _check_version(version: Any) -> None:
-    expected = "1, 2 or 3"
     if isinstance(version, int) and version > NEWEST:
-        message = "table format version is not supported"
-        raise UnsupportedError(message, kind="format-version", field="format-version", found=version, expected=expected)
+        raise later_version(version)
     if version not in FORMAT_VERSIONS:
-        raise _bad("bad table metadata", "format-version", version, expected)
+        raise _bad("bad table metadata", "format-version", version, "1, 2 or 3")
 
 
 def serialise_metadata(metadata: TableMetadata) -> bytes:

@@ -183,7 +183,12 @@ def test_a_format_version_that_is_not_ours(sql_store: Store, version: str, error
 def test_a_table_that_pyiceberg_cannot_parse(metastore: dk.Catalog) -> None:
     table = dk.create_table(metastore, "n.t", SCHEMA)
     path = Path(table.metadata_location)
-    path.write_text(path.read_text().replace('"format-version":2', '"format-version":4'))
+    text = path.read_text()
+    path.write_text(text.replace('"format-version":2', '"format-version":4'))
+    with pytest.raises(dk.UnsupportedError) as caught:
+        dk.load_table(metastore, "n.t")
+    assert (caught.value.kind, caught.value.found) == ("format-version", 4)
+    path.write_text(text.replace('"type":"string"', '"type":"geo(1)"'))
     with pytest.raises(dk.UnsupportedError, match="pyiceberg cannot read this table"):
         dk.load_table(metastore, "n.t")
 
