@@ -15,7 +15,6 @@ from deletekit.course.exercise import Mistake
 from deletekit.course.exercises.all import EXERCISES
 from deletekit.course.tracks import TRACKS
 from deletekit.course.translations import LANGUAGES
-from deletekit.errors import InvalidInputError
 from tests.tools.lessons import NOTEBOOKS
 
 
