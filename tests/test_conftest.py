@@ -50,7 +50,7 @@ def test_second():
 @pytest.mark.slow
 @pytest.mark.first_tier
 def test_first_by_mark():
-    time.sleep(0.3)
+    time.sleep(3)
 
 @pytest.mark.long
 @pytest.mark.slow
@@ -133,13 +133,13 @@ def test_a_sample_of_the_cases_is_in_the_second_tier(tmp_path: Path) -> None:
 @pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
 def test_a_long_test_fails_the_first_tier(tmp_path: Path, workers: str) -> None:
     (tmp_path / "test_it.py").write_text(
-        TIERS.replace("def test_first():\n    pass", "def test_first():\n    time.sleep(0.3)")
+        TIERS.replace("def test_first():\n    pass", "def test_first():\n    time.sleep(3)")
     )
     (tmp_path / "conftest.py").write_text(TIER_FIXTURES)
     result = run_pytest(tmp_path, "-n", workers, "--tier=1", ci=True)
     assert result.returncode == 1
     assert "2 passed" in result.stdout
-    assert "0.3 s  test_it.py::test_first\n" in result.stdout
+    assert "3.0 s  test_it.py::test_first\n" in result.stdout
     assert "test_first_by_mark" not in result.stdout
 
 

@@ -175,7 +175,7 @@ def test_every_byte_of_a_puffin_that_java_wrote_once(corpus: list[Case]) -> None
                 assert sum(r.cardinality or 0 for r in mine) == int(blob["properties"]["cardinality"])
                 assert not bitmap_bytes(puffin, delete_file=str(number)).error
                 vectors += 1
-    assert vectors > 20
+    assert vectors > (20 if WHOLE else 10)
 
 
 LINEAGE = ["_row_id", "_last_updated_sequence_number"]
