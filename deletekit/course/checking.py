@@ -57,7 +57,9 @@ def check(exercise_id: str, answer: Any = _NO_ANSWER) -> Verdict:
     exercise = _find(exercise_id)
     if exercise is None:
         return _no_exercise(exercise_id)
-    verdict = judge(exercise, _predictions.get(exercise_id, ...) if answer is _NO_ANSWER else answer)
+    if answer is _NO_ANSWER and _predictions.get(exercise_id, ...) is ...:
+        return _no_prediction(exercise)
+    verdict = judge(exercise, _predictions[exercise_id] if answer is _NO_ANSWER else answer)
     if verdict.status in ("correct", "not-yet"):
         record(exercise_id, "correct" if verdict.status == "correct" else "tried")
     return verdict
@@ -166,6 +168,15 @@ def _details(say: Callable[[], str]) -> str:
         return _guarded(say)
     except NotThisKind:
         return ""
+
+
+def _no_prediction(exercise: Exercise) -> Verdict:
+    said = text(
+        '{id}: no prediction yet. Write one where predict("{id}", ...) stands, run that cell, and then this one; '
+        'hint("{id}") helps.',
+        id=exercise.id,
+    )
+    return Verdict(exercise=exercise.id, status="not-answered", said=f"… {said}")
 
 
 def _exercise_text(english: str) -> str:
