@@ -157,13 +157,13 @@ print("the same rows:", by_value == by_place)
 # %% [markdown]
 # A miss is a key that the table does not have. A complete index knows that, so there is nothing to delete.
 #
-# Now somebody else compacts the table. Every row moves to a file that the sink has not written. **13.4** How many data files does the sink read before its next batch?
+# Now somebody else compacts the table. Every row moves to a file that the sink has not written. **13.3** How many data files does the sink read before its next batch?
 
-# %% tags=["exercise"] exercise="13.4"
-predict("13.4", ...)
+# %% tags=["exercise"] exercise="13.3"
+predict("13.3", ...)
 
-# %% tags=["solution"] exercise="13.4"
-predict("13.4", 1)
+# %% tags=["solution"] exercise="13.3"
+predict("13.3", 1)
 
 # %%
 here.rewind("compact", indexed)
@@ -173,7 +173,7 @@ print("data files read:", third.read_files, "· hits:", third.hits)
 of_indexed.show(of_indexed.deletes(), "name", "data_file.referenced_data_file", "positions")
 
 # %%
-check("13.4")
+check("13.3")
 
 # %% [markdown]
 # If an index names a file that has left the table, it deletes nothing, or the wrong row. So an index must say which snapshot it describes, and it must follow every commit of every writer. The same holds for races and retries: a batch planned before the compaction and committed after it must look again.
@@ -182,13 +182,13 @@ check("13.4")
 #
 # One data file has 336,776 flights. 8,255 of them never took off. A stream deletes these month by month, in twelve batches of keys.
 #
-# **13.5** How many delete files are live at the end: with equality deletes only, and with the index? A deletion vector counts as a delete file. Answer with a dict whose keys are `"eq-only"` and `"auto"`.
+# **13.4** How many delete files are live at the end: with equality deletes only, and with the index? A deletion vector counts as a delete file. Answer with a dict whose keys are `"eq-only"` and `"auto"`.
 
-# %% tags=["exercise"] exercise="13.5"
-predict("13.5", ...)
+# %% tags=["exercise"] exercise="13.4"
+predict("13.4", ...)
 
-# %% tags=["solution"] exercise="13.5"
-predict("13.5", {"eq-only": 12, "auto": 1})
+# %% tags=["solution"] exercise="13.4"
+predict("13.4", {"eq-only": 12, "auto": 1})
 
 # %%
 import pyarrow as pa
@@ -210,7 +210,7 @@ for mode in ("eq-only", "auto"):
     print(f"{mode}: {len(live)} delete files, {dk.scan(tables[mode]).count():,} flights left")
 
 # %%
-check("13.5")
+check("13.4")
 
 # %% [markdown]
 # ## Equality in, vectors out
@@ -243,13 +243,13 @@ for branch in ("main", "ingestion"):
     print(f"{branch}: ids {sorted(dk.scan(staged, columns=['id'], ref=branch).to_arrow()['id'].to_pylist())}")
 
 # %% [markdown]
-# There are three batches, so three snapshots on the branch. **13.7** After one promotion, how many new snapshots does `main` have, and how many equality delete files? Answer with a dict whose keys are `"snapshots"` and `"equality"`.
+# There are three batches, so three snapshots on the branch. **13.5** After one promotion, how many new snapshots does `main` have, and how many equality delete files? Answer with a dict whose keys are `"snapshots"` and `"equality"`.
 
-# %% tags=["exercise"] exercise="13.7"
-predict("13.7", ...)
+# %% tags=["exercise"] exercise="13.5"
+predict("13.5", ...)
 
-# %% tags=["solution"] exercise="13.7"
-predict("13.7", {"snapshots": 1, "equality": 0})
+# %% tags=["solution"] exercise="13.5"
+predict("13.5", {"snapshots": 1, "equality": 0})
 
 # %%
 here.rewind("promote", staged)
@@ -260,7 +260,7 @@ print("rows that came:", promotion.added_rows, "· rows that went:", promotion.d
 of_staged.show(of_staged.deletes(), "name", "kind", "data_file.referenced_data_file", "positions")
 
 # %%
-check("13.7")
+check("13.5")
 
 # %% [markdown]
 # Look at the row ids on both branches. These data files store no row ids. A data file receives a number when it enters a branch, and its rows get their ids from that number. The same file has entered two branches. So if you follow rows by `_row_id`, stay on one branch.
@@ -277,13 +277,13 @@ for branch in ("ingestion", "main"):
 #
 # Here is such a loop around a plain append. The table has three rows, and two batches of three rows each will come. The writer dies once, after it commits batch 0 and before it notes it. Then it is started again.
 #
-# **13.8** How many rows are in the table at the end?
+# **13.6** How many rows are in the table at the end?
 
-# %% tags=["exercise"] exercise="13.8"
-predict("13.8", ...)
+# %% tags=["exercise"] exercise="13.6"
+predict("13.6", ...)
 
-# %% tags=["solution"] exercise="13.8"
-predict("13.8", 12)
+# %% tags=["solution"] exercise="13.6"
+predict("13.6", 12)
 
 
 # %%
@@ -313,7 +313,7 @@ run(append, noted)
 print("rows:", dk.scan(events).count())
 
 # %%
-check("13.8")
+check("13.6")
 
 # %% [markdown]
 # The other order, note first, then commit, is no better: the batch would be lost. You cannot write two logs at once, so one must contain what the other needs. The sink writes its name and the number of the batch into the summary of the snapshot. Then progress and rows are one commit, and cannot come apart.
@@ -364,13 +364,13 @@ drawings.sink_windows(record_windows(1))
 dk.widgets.StreamStepper(step=2, crash="after-commit", resumed=True, checkpoint_check=False)
 
 # %% [markdown]
-# **13.9** The crash may come in any of the four batches. For which of them is the table wrong after the restart? Answer with the set of their numbers.
+# **13.7** The crash may come in any of the four batches. For which of them is the table wrong after the restart? Answer with the set of their numbers.
 
-# %% tags=["exercise"] exercise="13.9"
-check("13.9", ...)
+# %% tags=["exercise"] exercise="13.7"
+check("13.7", ...)
 
 
-# %% tags=["solution"] exercise="13.9"
+# %% tags=["solution"] exercise="13.7"
 def rows_after(step, **crash):
     blocks = dk.widgets.StreamStepper(step=step, **crash).page["blocks"]
     (rows,) = [block for block in blocks if block["name"] == "rows"]
@@ -378,7 +378,7 @@ def rows_after(step, **crash):
 
 
 crash = {"crash": "after-commit", "resumed": True, "checkpoint_check": False}
-check("13.9", {step for step in range(1, 5) if rows_after(step, **crash) != rows_after(step)})
+check("13.7", {step for step in range(1, 5) if rows_after(step, **crash) != rows_after(step)})
 
 # %% [markdown]
 # Here are the same points as above, for the writer without markers and the first batch. One of them is enough to bring rows twice.

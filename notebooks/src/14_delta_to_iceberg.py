@@ -233,13 +233,13 @@ print("rows:", dk.scan(older).count())
 #
 # Compaction puts the 890 live rows into `file_d.parquet`. `file_a.parquet` leaves the table, and its vector goes with it. The actions say that no row has changed: `dataChange` is false.
 #
-# **14.6** How many delete files does the Iceberg table have then?
+# **14.5** How many delete files does the Iceberg table have then?
 
-# %% tags=["exercise"] exercise="14.6"
-predict("14.6", ...)
+# %% tags=["exercise"] exercise="14.5"
+predict("14.5", ...)
 
-# %% tags=["solution"] exercise="14.6"
-predict("14.6", 0)
+# %% tags=["solution"] exercise="14.5"
+predict("14.5", 0)
 
 # %%
 here.rewind("version 3", iceberg, root)
@@ -256,20 +256,20 @@ show(delta.log())
 print("operation:", synced.commit.operation, "· delete files:", len(names.deletes()))
 
 # %%
-check("14.6")
+check("14.5")
 
 # %% [markdown]
 # A delete file whose data file has left the table is called a dangling delete. It hides nothing, but every scan reads its entry. If a converter never removes its deletes, each compaction leaves one behind.
 #
 # ## RESTORE
 #
-# Version 4 takes the table back to version 1. The log removes `file_d.parquet`, and adds `file_a.parquet` with its first vector. **14.7** How many rows does the Iceberg table have?
+# Version 4 takes the table back to version 1. The log removes `file_d.parquet`, and adds `file_a.parquet` with its first vector. **14.6** How many rows does the Iceberg table have?
 
-# %% tags=["exercise"] exercise="14.7"
-predict("14.7", ...)
+# %% tags=["exercise"] exercise="14.6"
+predict("14.6", ...)
 
-# %% tags=["solution"] exercise="14.7"
-predict("14.7", 900)
+# %% tags=["solution"] exercise="14.6"
+predict("14.6", 900)
 
 # %%
 here.rewind("version 4", iceberg, root)
@@ -281,7 +281,7 @@ names.show(names.deletes(), "name", "kind", "data_file.record_count", "data_file
 print("rows:", dk.scan(iceberg).count())
 
 # %%
-check("14.7")
+check("14.6")
 
 # %% [markdown]
 # Vectors do not only grow. Here one came back. And if the data file is still live, a `RESTORE` makes its vector smaller. A converter that only adds deletes, and never removes one, hides rows that Delta has.
@@ -297,13 +297,13 @@ print("commits of another sync:", len(dk.sync_delta(root, here.catalog, "course.
 # %% [markdown]
 # A table at version 1 still needs the versions 2, 3 and 4. By default they become at most one commit, the difference between two states. Files that came and went in between need not even exist any more. With `commits="each"` every version becomes its own commit.
 #
-# **14.8** How many delete files does each way write for versions 2 to 4? Answer with a dict whose keys are `"coalesce"` and `"each"`. Version 1 has the vector `dv_1`, and so does version 4.
+# **14.7** How many delete files does each way write for versions 2 to 4? Answer with a dict whose keys are `"coalesce"` and `"each"`. Version 1 has the vector `dv_1`, and so does version 4.
 
-# %% tags=["exercise"] exercise="14.8"
-predict("14.8", ...)
+# %% tags=["exercise"] exercise="14.7"
+predict("14.7", ...)
 
-# %% tags=["solution"] exercise="14.8"
-predict("14.8", {"coalesce": 0, "each": 2})
+# %% tags=["solution"] exercise="14.7"
+predict("14.7", {"coalesce": 0, "each": 2})
 
 # %%
 here.rewind("two ways", "by_coalesce", "by_each")
@@ -314,7 +314,7 @@ for way in ("coalesce", "each"):
     print(f"{way}: {len(late.commits)} commits, {written} delete files, {dk.scan(late.table).count()} rows")
 
 # %%
-check("14.8")
+check("14.7")
 
 # %% [markdown]
 # The first table needed no commit at all. Its summary still says version 1. The next sync begins there, and finds again that nothing has changed.

@@ -221,15 +221,15 @@ for delete in names.deletes():
 # %% [markdown]
 # Two causes from the table above are at work, in two commits. Find them first: `dk.scan(flights, "dep_time is null", columns=["_file"])` says in which data file each cancelled flight is.
 #
-# **15.9** Repair the table: no cancelled flight, none of the carrier OO, no flight twice, and no other flight missing. How many rows does it have then? Work on `flights`, and answer with its count.
+# **15.7** Repair the table: no cancelled flight, none of the carrier OO, no flight twice, and no other flight missing. How many rows does it have then? Work on `flights`, and answer with its count.
 
-# %% tags=["exercise"] exercise="15.9"
-check("15.9", ...)
+# %% tags=["exercise"] exercise="15.7"
+check("15.7", ...)
 
-# %% tags=["solution"] exercise="15.9"
+# %% tags=["solution"] exercise="15.7"
 dk.rollback(flights, names.snapshot_id("S5"))
 dk.delete(flights, "dep_time is null")
-check("15.9", dk.scan(flights).count())
+check("15.7", dk.scan(flights).count())
 
 # %% [markdown]
 # ## Break it
