@@ -66,7 +66,7 @@ def test_a_prediction_of_another_kind_is_said_and_not_noted(tmp_path: Path) -> N
         (4.2, "04.2"),
         ("exercise 4-2", "04.2"),
         ("04.9", "04.5, 04.6, 04.7"),
-        ("99.9", "15.7, 15.8, 15.9"),
+        ("99.9", "16.5, 16.6, 16.7"),
     ],
 )
 def test_a_mistyped_id_gets_one_sentence_with_the_nearest_ones(
