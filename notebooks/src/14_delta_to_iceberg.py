@@ -67,7 +67,7 @@ delta.commit(0, delta.protocol, delta.table, delta.add("file_a.parquet"))
 show({**delta.protocol, **delta.table})
 
 # %% [markdown]
-# A file of vectors begins with one byte for the version of its form. Then, for each vector, come its length, the vector, and a checksum. The log has a descriptor: where the vector is, how long it is, and how many rows it deletes.
+# A file of vectors begins with one byte for the version of its format. Then, for each vector, come its length, the vector, and a checksum. The log has a descriptor: where the vector is, how long it is, and how many rows it deletes.
 
 # %%
 dv_1 = delta.write_vector("file_a_dv_1.bin", range(100))
@@ -216,7 +216,7 @@ drawings.delta_beside_iceberg(root, iceberg)
 #
 # ## Into format version 2
 #
-# A table of format version 2 has no deletion vectors, so each vector is decoded into a position delete file. At version 2 of Delta one file is live, with one line for each of the 110 deleted rows. The file of version 1 went with its vector.
+# A table of format version 2 has no deletion vectors, so each vector is decoded into a position delete file. At version 2 of Delta one position delete file is live, with one line for each of the 110 deleted rows. The file of version 1 went with its vector.
 
 # %%
 here.rewind("format version 2", "from_delta_v2")
