@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
@@ -85,6 +85,7 @@ RUNS = st.lists(st.tuples(st.integers(0, 20_000), st.integers(1, 600)), max_size
 )
 
 
+@settings(deadline=None)
 @given(st.one_of(WIDE, NARROW, RUNS))
 def test_what_is_encoded_is_decoded(positions: set[int]) -> None:
     data = encode(positions)
@@ -94,6 +95,7 @@ def test_what_is_encoded_is_decoded(positions: set[int]) -> None:
     assert (parts.cardinality, len(parts.containers)) == (len(positions), max(positions, default=-1) // 256 + 1)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 255), max_size=700).map(bytes))
 def test_bytes_are_the_same_behind_pfor(values: bytes) -> None:
     data = encode_bytes(values)
@@ -189,6 +191,7 @@ def test_damaged_bytes_give_a_set_or_a_format_error() -> None:
     assert refused > 1000
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_give_a_set_or_a_format_error(data: bytes) -> None:
     try:
