@@ -1,10 +1,11 @@
-"""Build the tables of the capstone, in which deleted rows came back: five small ones and a big one.
+"""Build the tables of the capstone, in which deleted rows came back, five small ones and a big one; list their history.
 
 Each has another cause, and every cause is a mistake of a real writer. deletekit's verbs do not make these mistakes, so
 the wrong commits are made here. Every reader accepts the tables. They are the same in every run.
 """
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import commit
+from deletekit.course.aliases import Aliases
 from deletekit.course.workplace import Lesson
 from deletekit.datasets import flights
 from deletekit.deletes.data_file_writer import write_data_files
@@ -25,6 +27,7 @@ from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.table import Table
 from deletekit.verbs.delete import delete, delete_keys
 from deletekit.verbs.refs import rollback
+from deletekit.verbs.scan import scan
 from deletekit.verbs.schema import upgrade_format_version
 
 _FLIGHT_COLUMNS = ("flight_id", "month", "day", "carrier", "origin", "dest", "dep_time")
@@ -57,6 +60,33 @@ def flights_on_tuesday(here: Lesson) -> Table:
     again = pc.and_(pc.equal(month, 2), pc.is_in(rows["day"], pa.array([8, 9], rows["day"].type)))
     here.append(table, rows.filter(again))
     return table
+
+
+def history(table: Table, where: str) -> list[dict[str, Any]]:
+    """Return a row for each snapshot, the oldest first, with the number of rows that a reader of it finds."""
+    names = Aliases(table)
+    snapshots = sorted(table.metadata.snapshots.values(), key=lambda snapshot: snapshot.sequence_number)
+    return [
+        {
+            "snapshot": names.of(snapshot.snapshot_id),
+            "parent": names.of(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id else None,
+            "operation": snapshot.operation,
+            where: scan(table, where, snapshot_id=snapshot.snapshot_id).count(),
+        }
+        for snapshot in snapshots
+    ]
+
+
+def live_deletes(table: Table) -> list[dict[str, Any]]:
+    """Return a row for each delete of the current snapshot, with the keys or the positions that it holds."""
+    names, found = Aliases(table), []
+    for live in names.deletes():
+        path = live["data_file"].get("referenced_data_file")
+        positions = live.get("positions") or next(iter(live.get("positions_by_file", {}).values()), None)
+        held = {"keys": live["rows"]} if "rows" in live else {"positions": positions}
+        of = {"referenced_data_file": names.of(path)} if path else {}
+        found.append({"name": live["name"], **held, **of, "sequence_number": live["sequence_number"]})
+    return found
 
 
 # --- one table for each cause -----------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyiceberg.schema import Schema
 
 from deletekit.course.closed_lesson import closed_text, say_before_cells
@@ -31,6 +32,8 @@ from deletekit.verbs.append import append, create_table, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from deletekit.stream.sink import Sink
 
 ENGINES = ("auto", "spark", "local")
 _ENGINE_VARIABLE = "DELETEKIT_COURSE_ENGINE"
@@ -144,6 +147,26 @@ class Lesson:
             return [row.asDict(recursive=True) for row in self.spark.sql(statement).collect()]
         finally:
             self.spark.sql(f"USE {before}")  # other code may use the session too
+
+    def stream(self, batches: Sequence[pa.Table], sink: Sink) -> list[str]:
+        """Bring batches to a sink by a query of Spark's Structured Streaming. Return what became of each.
+
+        Without Spark, the sink gets the batches directly.
+        """
+        self._check_open()
+        if self.spark is None:
+            return [progress.status for progress in sink.run(batches)]
+        folder = self.folder / "stream"
+        shutil.rmtree(folder, ignore_errors=True)
+        arrivals = folder / "arrivals"
+        arrivals.mkdir(parents=True)
+        for number, rows in enumerate(batches):
+            pq.write_table(rows, arrivals / f"{number}.parquet")
+        schema = self.spark.read.parquet(str(arrivals)).schema
+        stream = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(arrivals))
+        query = stream.writeStream.foreachBatch(sink.foreach_batch).trigger(availableNow=True)
+        query.option("checkpointLocation", str(folder / "checkpoint")).start().awaitTermination()
+        return [progress.status for progress in sink.recent_progress]
 
     def rewind(self, step: str, *what: Table | Path | str) -> None:
         """Remember tables as they are before a step; set them back to that when the cell of the step is run again.

@@ -112,19 +112,10 @@ show(
 )
 
 # %% [markdown]
-# **12.3** `position_deletes` has a row for every deleted position. How many rows does it have for `users`?
-
-# %% tags=["exercise"] exercise="12.3"
-predict("12.3", ...)
-
-# %% tags=["solution"] exercise="12.3"
-predict("12.3", 2)
+# `position_deletes` has a row for every deleted position. An equality delete has no position, so if you count deleted rows here, you miss it.
 
 # %%
 names.show(here.sql("SELECT file_path, pos, delete_file_path FROM course.users.position_deletes ORDER BY pos"))
-
-# %%
-check("12.3")
 
 # %% [markdown]
 # Spark does not say what hides a row. But it can show the hidden rows, with the same column as deletekit.
@@ -138,13 +129,13 @@ show(dk.scan(users, columns=["id", "_pos", "_deleted"]).to_arrow().sort_by("id")
 #
 # You can see how a statement will work without running it. `EXPLAIN` shows one of three nodes: `DeleteFromTable` only changes metadata and reads no row, `WriteDelta` writes deletes and new rows, `ReplaceData` rewrites whole files.
 #
-# `numbers` has two files, with ids 1 to 4 and 5 to 8, and all its modes are merge-on-read. `copied` has the same rows and no property. **12.4** Which node will each of the three statements have? Answer with a dict of names, with the keys `"one row"`, `"whole file"` and `"no property"`.
+# `numbers` has two files, with ids 1 to 4 and 5 to 8, and all its modes are merge-on-read. `copied` has the same rows and no property. **12.3** Which node will each of the three statements have? Answer with a dict of names, with the keys `"one row"`, `"whole file"` and `"no property"`.
 
-# %% tags=["exercise"] exercise="12.4"
-predict("12.4", ...)
+# %% tags=["exercise"] exercise="12.3"
+predict("12.3", ...)
 
-# %% tags=["solution"] exercise="12.4"
-predict("12.4", {"one row": "WriteDelta", "whole file": "DeleteFromTable", "no property": "ReplaceData"})
+# %% tags=["solution"] exercise="12.3"
+predict("12.3", {"one row": "WriteDelta", "whole file": "DeleteFromTable", "no property": "ReplaceData"})
 
 # %%
 parts = [pa.table({"id": pa.array(range(start, start + 4), pa.int32())}) for start in (1, 5)]
@@ -166,16 +157,16 @@ show(
 )
 
 # %%
-check("12.4")
+check("12.3")
 
 # %% [markdown]
-# `users` has only `write.delete.mode` set. **12.5** Now Spark runs `UPDATE users SET value = 250.0 WHERE id = 2`. How many data files and how many delete files does it add? Answer with a dict, such as `{"data": 2, "deletes": 2}`.
+# `users` has only `write.delete.mode` set. **12.4** Now Spark runs `UPDATE users SET value = 250.0 WHERE id = 2`. How many data files and how many delete files does it add? Answer with a dict, such as `{"data": 2, "deletes": 2}`.
 
-# %% tags=["exercise"] exercise="12.5"
-predict("12.5", ...)
+# %% tags=["exercise"] exercise="12.4"
+predict("12.4", ...)
 
-# %% tags=["solution"] exercise="12.5"
-predict("12.5", {"data": 1, "deletes": 0})
+# %% tags=["solution"] exercise="12.4"
+predict("12.4", {"data": 1, "deletes": 0})
 
 # %%
 here.rewind("update", users)
@@ -188,7 +179,7 @@ for counter in ("added-data-files", "deleted-data-files", "added-delete-files"):
 show([compare(users)])
 
 # %%
-check("12.5")
+check("12.4")
 
 # %% [markdown]
 # `SnapshotDiff` counts again what Spark's summary reports.
@@ -199,13 +190,13 @@ dk.widgets.SnapshotDiff(users)
 # %% [markdown]
 # ## From version 2 to version 3
 #
-# `grown` starts with format version 2. Spark deletes id 1, upgrades the table, and then deletes id 3. **12.6** Which positions will the deletion vector hold?
+# `grown` starts with format version 2. Spark deletes id 1, upgrades the table, and then deletes id 3. **12.5** Which positions will the deletion vector hold?
 
-# %% tags=["exercise"] exercise="12.6"
-predict("12.6", ...)
+# %% tags=["exercise"] exercise="12.5"
+predict("12.5", ...)
 
-# %% tags=["solution"] exercise="12.6"
-predict("12.6", {0, 2})
+# %% tags=["solution"] exercise="12.5"
+predict("12.5", {0, 2})
 
 # %%
 grown = here.table("grown", dk.datasets.users(), properties=MERGE_ON_READ)
@@ -219,7 +210,7 @@ of_grown.show(of_grown.deletes(), "name", "kind", "positions_by_file", "position
 show(here.sql("SELECT file_format, record_count, content_offset, content_size_in_bytes FROM course.grown.delete_files"))
 
 # %%
-check("12.6")
+check("12.5")
 
 # %% [markdown]
 # deletekit continues where Spark stopped: it deletes id 4, and its new vector includes Spark's. Then Spark merges: it updates id 2 and adds a new row.
@@ -242,13 +233,13 @@ of_grown.show(of_grown.deletes(), "name", "kind", "positions_by_file", "position
 show([compare(grown)])
 
 # %% [markdown]
-# Format version 3 has row lineage too, and both engines must agree on it. **12.7** Which `_row_id` does id 2 have after the merge? It was in row 1 of the first file, which was there before the upgrade.
+# Format version 3 has row lineage too, and both engines must agree on it. **12.6** Which `_row_id` does id 2 have after the merge? It was in row 1 of the first file, which was there before the upgrade.
 
-# %% tags=["exercise"] exercise="12.7"
-predict("12.7", ...)
+# %% tags=["exercise"] exercise="12.6"
+predict("12.6", ...)
 
-# %% tags=["solution"] exercise="12.7"
-predict("12.7", 1)
+# %% tags=["solution"] exercise="12.6"
+predict("12.6", 1)
 
 # %%
 LINEAGE = ["id", "value", "_row_id", "_last_updated_sequence_number"]
@@ -256,7 +247,7 @@ show(here.sql(f"SELECT {', '.join(LINEAGE)} FROM grown ORDER BY id"))
 show(dk.scan(grown, columns=LINEAGE).to_arrow().sort_by("id"))
 
 # %%
-check("12.7")
+check("12.6")
 
 # %% [markdown]
 # ## Break it
@@ -275,24 +266,16 @@ of_shared.show(of_shared.deletes(), "name", "data_file.referenced_data_file", "p
 print("rows:", dk.scan(shared).count())
 
 # %% [markdown]
-# Now the old snapshots expire, and this time we call Iceberg's Java library directly. It finds the entries that the expired snapshots removed, and removes their files. **12.8** Which data file can nobody read after that: `"D1"`, `"D2"` or `"D3"`?
+# Now the old snapshots expire, and this time we call Iceberg's Java library directly. It finds the entries that the expired snapshots removed, and removes their files. **12.7** Which data file can nobody read after that: `"D1"`, `"D2"` or `"D3"`?
 
-# %% tags=["exercise"] exercise="12.8"
-predict("12.8", ...)
+# %% tags=["exercise"] exercise="12.7"
+predict("12.7", ...)
 
-# %% tags=["solution"] exercise="12.8"
-predict("12.8", "D2")
+# %% tags=["solution"] exercise="12.7"
+predict("12.7", "D2")
 
 # %%
 import time
-
-
-def reading(where):
-    try:
-        return f"{dk.scan(shared, where).count()} rows"
-    except dk.DeletekitError as error:
-        return error.kind
-
 
 here.rewind("expire", shared)
 if here.spark:
@@ -301,11 +284,20 @@ if here.spark:
     java_table.expireSnapshots().expireOlderThan(int(time.time() * 1000) + 1000).retainLast(1).commit()
     shared.refresh()
 
+
+# %%
+def reading(where):
+    try:
+        return f"{dk.scan(shared, where).count()} rows"
+    except dk.DeletekitError as error:
+        return error.kind
+
+
 ids = {"D1": "id <= 4", "D2": "id > 4 and id <= 8", "D3": "id = 9"}
 show([{"file": name, "reading it": reading(where)} for name, where in ids.items()])
 
 # %%
-check("12.8")
+check("12.7")
 
 # %% [markdown]
 # The entry of `V1` was removed, so Java removed its file. That file also held `V2`, which is live. At least nobody gets a wrong answer: a reader that cannot open a delete must fail. If Java's library maintains your tables, let no two vectors share a file. `granularity="file"` writes one file for each.

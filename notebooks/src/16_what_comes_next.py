@@ -30,9 +30,9 @@
 #
 # A table of format version 3 has 1000 data files, and none of their rows is deleted. One commit now deletes a single row with a deletion vector. It writes a metadata JSON, and a Puffin file with the vector. What else does it write?
 #
-# In the drafts of version 4 the manifest list is gone. Its place is taken by a *root manifest*, which lists manifests and may also list data files itself. A vector is not listed in a delete manifest, but in the entry of its data file.
+# In the drafts of version 4 a *root manifest* replaces the manifest list. It lists manifests, and may also list data files itself. The drafts list a vector in the entry of its data file, not in a delete manifest.
 #
-# **16.1** How many files does the commit write, all of them together, in each of the two? Answer with a dict with the keys `"v3"` and `"v4"`.
+# **16.1** How many files does the commit write in all, in version 3 and in the drafts? Answer with a dict with the keys `"v3"` and `"v4"`.
 
 # %% tags=["exercise"] exercise="16.1"
 from deletekit.course import predict
@@ -76,7 +76,7 @@ check("16.1")
 #
 # ## Look inside: a Mumbling bitmap
 #
-# The data file's old entry may be in another manifest, which is not written again. So the root manifest has to say which entries of that manifest no longer count. It needs a small bitmap for that, inside its own row. The draft for it is called *Mumbling*.
+# The data file's old entry may be in another manifest, which is not written again. So the root manifest has to say which entries of that manifest no longer count. It needs a small bitmap for that, inside its own row. For such small sets there is the draft of a bitmap, called *Mumbling*. No source says yet that the root manifest uses it; that is our assumption.
 #
 # It has three parts: a header of six bytes, one *descriptor* for each container, and the containers. A container covers 256 positions. With up to 31 positions it is *sparse* and has one byte for each of them. With 32 or more it is *dense*: 256 bits, which are 32 bytes.
 #
@@ -125,7 +125,7 @@ show(
 #
 # In a dense container the first position is the **highest** bit of the first byte. A bitmap container of Roaring begins with the lowest bit.
 #
-# **16.3** A dense container begins with the bytes `00 40`. Which place in the container is the first that is set?
+# **16.3** A dense container begins with the bytes `00 40`. What is the first place that is set in it?
 
 # %% tags=["exercise"] exercise="16.3"
 check("16.3", ...)
@@ -145,21 +145,32 @@ check("16.4", ...)
 check("16.4", [6, 7, 8])
 
 # %% [markdown]
-# That is an example from the draft itself. Here are all five of them, decoded.
+# That is an example from the draft itself. Here are all of its chunks, decoded and encoded again.
 
 # %%
-from deletekit.course.v4.pfor import decode_bytes
+from deletekit.course.v4.examples import CHUNKS, CONTAINERS
+from deletekit.course.v4.pfor import decode_bytes, encode_bytes
 
-examples = [
-    ("00 00 00", 256),
-    ("00 00 05", 51),
-    ("80 02 00 04 07 FF FE", 8),
-    ("02 00 06 18", 3),
-    ("32 01 06 09 01 E0", 4),
-]
-for stored, count in examples:
-    values, _ = decode_bytes(bytes.fromhex(stored), count)
-    print(f"{stored:21}{count:4} values: {list(values[:8])}{' ...' if count > 8 else ''}")
+chunks = []
+for stored, values in CHUNKS:
+    decoded, _ = decode_bytes(bytes.fromhex(stored), len(values))
+    again = encode_bytes(decoded).hex(" ").upper()
+    chunks.append({"bytes": stored, "count": len(decoded), "first values": list(decoded[:8]), "encoded again": again})
+show(chunks)
+
+# %% [markdown]
+# And here are its containers. A descriptor of 32 stands for a dense one. The draft's own list of 31 positions runs from 0 to 31, which is one too many. Drafts have such mistakes, and somebody who tries the examples finds them.
+
+# %%
+from deletekit.course.v4.mumbling import decode_container, encode_container
+
+containers = []
+for descriptor, stored, places in CONTAINERS:
+    decoded = decode_container(descriptor, stored)
+    same = list(decoded) == list(places) and encode_container(decoded) == stored
+    row = {"descriptor": descriptor, "first bytes": stored[:6].hex(" "), "first places": list(decoded[:6])}
+    containers.append({**row, "positions": len(decoded), "the same both ways": same})
+show(containers)
 
 # %% [markdown]
 # ## Which one is smaller?
@@ -205,12 +216,13 @@ rows = dk.datasets.animals()
 animals = here.table("animals", rows.slice(0, 2), rows.slice(2), format_version=3)
 dk.delete(animals, "id = 2", mode="deletion-vector")
 names = Aliases(animals)
-for entry in [e for task in dk.scan(animals).plan() for e in (task.data, *task.deletes)]:
-    file = entry.data_file
-    shown = {"entry": names.of(file), "content": file.content.name, "records": file.record_count}
-    if file.content:
-        shown["of"] = names.of(file.referenced_data_file)
-    show(shown)
+found = []
+for task in dk.scan(animals).plan():
+    for entry in (task.data, *task.deletes):
+        file = entry.data_file
+        of = names.of(file.referenced_data_file) if file.content else None
+        found.append({"entry": names.of(file), "content": file.content.name, "records": file.record_count, "of": of})
+show(found)
 
 # %% [markdown]
 # In the draft it is one entry. Each data file has at most one vector, so there is room for exactly one.
@@ -221,19 +233,15 @@ from pathlib import Path
 from deletekit.course.v4.entries import entries_of, with_vector
 
 entries = {names.of(Path(e.location).name): e for e in entries_of(animals)}
+found = []
 for name, entry in sorted(entries.items()):
     vector = entry.deletion_vector
-    show(
-        {
-            "entry": name,
-            "content_type": entry.content_type.name,
-            "record_count": entry.record_count,
-            "deletion_vector": vector and {"offset": vector.offset, "cardinality": vector.cardinality},
-        }
-    )
+    row = {"entry": name, "content_type": entry.content_type.name, "record_count": entry.record_count}
+    found.append({**row, "deletion_vector": vector and {"offset": vector.offset, "cardinality": vector.cardinality}})
+show(found)
 
 # %% [markdown]
-# An entry that is changed appears twice in the snapshot of the change, so that a reader of changes can see both states. For that there are two new statuses beside `EXISTING`, `ADDED` and `DELETED`: they are `REPLACED` and `MODIFIED`.
+# An entry that changes appears twice in the snapshot of the change, so that a reader of changes can see both states. Beside `EXISTING`, `ADDED` and `DELETED` there are two new statuses for this: `REPLACED` and `MODIFIED`.
 #
 # **16.6** The data file `D2` gets its first vector. Which status has its entry without the vector, and which has the one with it? Answer with a dict with the keys `"without"` and `"with"`.
 
@@ -254,7 +262,7 @@ check("16.6")
 # %% [markdown]
 # ## What it costs
 #
-# Fewer files are not always fewer bytes. Think of what has to be written again: in version 3 the new vector has a small entry of its own. In the draft the entry of the data file is written again, with all its column bounds.
+# Fewer files are not always fewer bytes. Think of what a delete has to write. In version 3 the new vector gets a small entry of its own. In the draft the entry of the data file is written again, with all its column bounds.
 #
 # **16.7** Look at the commits `"append"`, `"delete"`, `"again"`, `"spread"` and `"compact"` above. For which of them does the draft write **more** bytes? Answer with a set of their names, such as `{"load"}`.
 
@@ -276,9 +284,9 @@ show(
 check("16.7")
 
 # %% [markdown]
-# The last two columns say how many files of the tree a reader opens afterwards. The compaction shows the best case: version 3 writes the manifest of a thousand entries again, and the draft marks ten of them in a bitmap of a few bytes. The delete that is spread over 500 files shows the worst. That is why the community also discusses *column files*, which would replace one column of a manifest, such as the one for vectors. The simulation has none.
+# The last two columns say how many files of the tree a reader opens afterwards. The compaction is the best case: version 3 writes the manifest of a thousand entries again, and the draft marks ten of them in a bitmap of a few bytes. The delete that is spread over 500 files is the worst case. That is why the community also discusses *column files*. They would replace one column of a manifest, such as the one for vectors. The simulation has none.
 #
-# The first version of Java's code does not have marks either. It writes a manifest again when one of its entries changes. This is what the same commits take then:
+# The first version of Java's code has no marks for dead entries either. It writes a manifest again when one of its entries changes. The same commits then take this:
 
 # %%
 first = simulate(commits.values(), V4Tree(most_in_root=0, marks_dead=False))
@@ -333,7 +341,7 @@ with tempfile.TemporaryDirectory() as folder:
         show({"message": error.message, "field": error.field, "found": error.found, "expected": error.expected})
 
 # %% [markdown]
-# deletekit refuses it before it reads anything else. If it read such a table by the rules of version 3, it would look for the vectors in delete manifests. There are none in them, so every deleted row would be back.
+# deletekit refuses it before it reads anything else. If it read such a table by the rules of version 3, it would look for the vectors in delete manifests. It would find none, and every deleted row would be back.
 #
 # ## Key points
 #
@@ -344,4 +352,7 @@ with tempfile.TemporaryDirectory() as folder:
 # - Fewer files are not fewer bytes: an entry that changes is written again with its [column bounds](https://iceberg.apache.org/spec/#content-stats).
 # - A reader that does not know a format version must refuse it, or deleted rows come back.
 #
-# Back to the [lessons of the course](00_start_here.ipynb)
+# This is the last lesson. Back to the [lessons of the course](00_start_here.ipynb)
+
+# %%
+here.close(...)

@@ -9,7 +9,7 @@ import pytest
 
 import deletekit as dk
 from deletekit.course import Aliases, Lesson, lesson
-from deletekit.course.incident import five_tables, flights_on_tuesday
+from deletekit.course.incident import five_tables, flights_on_tuesday, history, live_deletes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,6 +135,24 @@ def check_flights(here: Lesson) -> dk.Table:
     assert dk.scan(table).count() == len(rows) - gone + len(back) + sum(r["dep_time"] is not None for r in again)
     assert dk.verify(table).ok
     return table
+
+
+def test_the_history_and_the_deletes_are_listed(tables: dict[str, dk.Table]) -> None:
+    rows = history(tables["accounts"], "id = 3")
+    assert [(row["snapshot"], row["parent"], row["id = 3"]) for row in rows] == [
+        ("S1", None, 1),
+        ("S2", "S1", 1),
+        ("S3", "S2", 0),
+        ("S4", "S3", 0),
+        ("S5", "S2", 1),
+    ]
+    assert live_deletes(tables["accounts"]) == []
+    assert live_deletes(tables["baskets"]) == [{"name": "E1", "keys": [{"id": 3}, {"id": 6}], "sequence_number": 3}]
+    assert live_deletes(tables["events"]) == [
+        {"name": "P1", "positions": [2], "referenced_data_file": "D1", "sequence_number": 3},
+        {"name": "P2", "positions": [1], "referenced_data_file": "D2", "sequence_number": 3},
+        {"name": "V1", "positions": [3], "referenced_data_file": "D1", "sequence_number": 4},
+    ]
 
 
 def test_flights_come_back_for_two_reasons() -> None:

@@ -113,6 +113,17 @@ def test_without_spark_sql_says_what_it_passes_over(capsys: pytest.CaptureFixtur
     ]
 
 
+def test_batches_come_to_a_sink_once_however_often_the_cell_is_run() -> None:
+    here = lesson("13", engine="local")
+    before, *batches = [pa.table({"id": pa.array([n], pa.int64())}) for n in range(3)]
+    for _ in range(2):
+        table = here.table("arrivals", before)
+        with dk.stream.sink(table, "test", equality_fields=["id"], change_type=None) as sink:
+            assert here.stream(batches, sink) == ["committed", "committed"]
+            assert here.stream(batches, sink) == ["skipped", "skipped"]
+        assert sorted(dk.scan(table).to_arrow()["id"].to_pylist()) == [0, 1, 2]
+
+
 def test_a_table_needs_rows() -> None:
     with pytest.raises(InvalidInputError, match="needs rows"):
         lesson("06", engine="local").table("empty")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deletekit as dk
@@ -104,6 +104,7 @@ def histories(draw: st.DrawFn) -> list[Commit]:
     return commits
 
 
+@settings(deadline=None)
 @given(histories(), st.integers(0, 5), st.booleans())
 def test_any_history_leaves_the_same_table(commits: list[Commit], most_in_root: int, marks_dead: bool) -> None:
     three, four = V3Tree(), V4Tree(most_in_root, marks_dead)
