@@ -20,7 +20,7 @@ from tests.tools.lessons import NOTEBOOKS
 
 def test_a_verdict_is_one_line_and_facts_for_programs() -> None:
     verdict = check("00.2", {1, 3})
-    assert repr(verdict) == ("✗ 00.2: not yet. These are the ids that the delete asked for; which ones are left?")
+    assert repr(verdict) == "✗ 00.2: not yet. These are the ids that the delete named. Which ones are left?"
     bundle = verdict._repr_mimebundle_()
     assert bundle["text/plain"] == verdict.said
     assert bundle[CHECK_TYPE] == {"exercise": "00.2", "status": "not-yet", "mistake": 1}
