@@ -51,12 +51,19 @@ class Progress:
             for number, *counts in self.rows
         ]
         table = aligned([head, *shown])
-        on_track = [text("Your track: {track}.", track=self.track)] if self.track != WHOLE_COURSE else []
+        on_track = [self._on_track()] if self.track != WHOLE_COURSE else []
         return "\n".join([*table, "", *on_track, self._looked_at(), self._next()])
 
     def _open_of(self, lesson: str) -> list[str]:
         """Return the numbers of the exercises of a lesson that are open, without that of the lesson."""
         return [i.partition(".")[2] for i in self.still_open if i.partition(".")[0] == lesson]
+
+    def _on_track(self) -> str:
+        return text(
+            "Your track: {track}. Its next lesson is named below; the links at the end of lessons lead through the "
+            "whole course.",
+            track=self.track,
+        )
 
     def _looked_at(self) -> str:
         return text(

@@ -38,7 +38,7 @@ doctor()
 # %% [markdown]
 # ## A first table
 #
-# A lesson begins with `lesson(...)`, which opens an empty catalog for you. If Java is installed, PySpark builds the tables. If not, deletekit builds them and tells you so in one sentence. Every cell and every output is the same.
+# A lesson begins with `lesson(...)`, which opens an empty catalog for you. If Java is installed and the machine has enough memory, PySpark builds the tables. If not, deletekit builds them. Every cell and every output is the same.
 #
 # `users` is the table of the first lessons. It has four rows, and no column is ever null.
 
@@ -170,6 +170,10 @@ print("deleted rows that would be back:", sorted(set(without_deletes) - set(with
 # | [16](16_what_comes_next.ipynb) | drafts of format version 4 |
 #
 # `progress()` shows how far you are. Your progress is kept in a small file next to the notebooks, one for all languages. The lessons exist in English, Korean, Japanese, Chinese and Spanish. Open the folder of your language, or set the variable `DELETEKIT_LANG`. No lesson needs the network.
+#
+# `progress()` also names your next exercise and its lesson. If you started with `deletekit lab --track`, follow `progress()`: the link *Next* at the end of a lesson leads to the next lesson of the whole course, which may not be in your track.
+#
+# You may run every cell again. If a cell changes a table of an earlier cell, it begins with `here.rewind(...)`, which first sets the table back. The last cell of a lesson is `here.close(...)`. Run it as `here.close()` when you are done: it removes the tables of the lesson and frees its memory.
 
 # %% [markdown]
 # ## Key points

@@ -45,7 +45,7 @@ predict("01.1", 4)
 
 # %%
 import deletekit as dk
-from deletekit.course import Aliases, check, hint, lesson, show, solution
+from deletekit.course import Aliases, check, drawings, hint, lesson, show, solution
 
 here = lesson("01")
 users = here.table("users", dk.datasets.users())
@@ -72,6 +72,9 @@ show([{"file": name, "on the disk": number} for name, number in sorted(Counter(m
 
 # %%
 check("01.1")
+
+# %%
+drawings.file_tree(users, after="S1")
 
 # %% [markdown]
 # ## Look inside: the table metadata

@@ -44,7 +44,7 @@ predict("02.1", 2)
 
 # %%
 import deletekit as dk
-from deletekit.course import Aliases, check, hint, lesson, show, solution
+from deletekit.course import Aliases, check, drawings, hint, lesson, show, solution
 
 here = lesson("02")
 users = here.table("users", dk.datasets.users())
@@ -96,6 +96,12 @@ check("02.2", ...)
 check("02.2", {row["file"]: row["status"] for row in entries(users)})
 
 # %% [markdown]
+# The drawing shows what this snapshot shares with the one before it, what it adds and what it removes.
+
+# %%
+drawings.file_tree(users)
+
+# %% [markdown]
 # `SnapshotDiff` compares two snapshots: which files and rows came and went. It also shows the counters of the summary twice: as written, and as counted again by the widget.
 
 # %%
@@ -132,7 +138,7 @@ check("02.3", {"some": some.operation, "all": all_rows.operation})
 #
 # ## Row lineage
 #
-# In format version 3 every row has an identity: `_row_id`, and the sequence number of the commit that last changed it. Both follow from the place of the row until the row moves. A rewrite must keep them.
+# In format version 3 every row has an identity: `_row_id`, and the sequence number of the commit that last changed it. Both come from the place of the row in its file, until a rewrite moves the row. The rewrite must keep them.
 
 # %%
 people = here.table("people", dk.datasets.users(), format_version=3)

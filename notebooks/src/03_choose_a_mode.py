@@ -43,7 +43,7 @@ predict("03.1", {"data": 1, "deletes": 0})
 
 # %%
 import deletekit as dk
-from deletekit.course import Aliases, check, hint, lesson, show, solution
+from deletekit.course import Aliases, check, drawings, hint, lesson, show, solution
 
 here = lesson("03")
 
@@ -86,6 +86,42 @@ for version in (2, 3):
     table = here.table(f"version_{version}", dk.datasets.users(), format_version=version, properties=properties)
     (file,) = dk.delete(table, "id = 1").added_delete_files
     print(f"version {version}: {file.kind}")
+
+# %% [markdown]
+# ## The same delete in each mode
+#
+# Here id 1 is deleted from four equal tables, in four modes.
+
+# %%
+modes = {"copy-on-write": 3, "equality-delete": 3, "position-delete": 2, "deletion-vector": 3}
+users_in = {}
+for mode, version in modes.items():
+    users_in[mode] = here.table(f"users_{mode.replace('-', '_')}", dk.datasets.users(), format_version=version)
+    dk.delete(users_in[mode], "id = 1", mode=mode)
+
+# %% [markdown]
+# Copy-on-write: a new data file takes the place of the old one.
+
+# %%
+drawings.file_tree(users_in["copy-on-write"])
+
+# %% [markdown]
+# An equality delete: the data file stays, and a file of values applies to it.
+
+# %%
+drawings.file_tree(users_in["equality-delete"])
+
+# %% [markdown]
+# A position delete: a file of positions applies to the data file.
+
+# %%
+drawings.file_tree(users_in["position-delete"])
+
+# %% [markdown]
+# A deletion vector: a bitmap in a Puffin file applies to the data file.
+
+# %%
+drawings.file_tree(users_in["deletion-vector"])
 
 # %% [markdown]
 # **03.2** Which modes write a delete without reading any row first? Answer with a set of names from `"copy-on-write"`, `"equality-delete"`, `"position-delete"` and `"deletion-vector"`.
@@ -140,39 +176,23 @@ predict("03.4", ...)
 # %% tags=["solution"] exercise="03.4"
 predict("03.4", 20)
 
-
 # %%
-def twenty_files(name, version):
-    whole = pa.table({"id": pa.array(range(2000), pa.int64()), "file": [f"f{i // 100:02}" for i in range(2000)]})
-    return here.table(name, whole, format_version=version, partition_by=["file"])
-
-
-hit = pa.array(range(0, 2000, 100))
-where = f"id in ({', '.join(map(str, hit.to_pylist()))})"
+whole = pa.table({"id": pa.array(range(2000), pa.int64()), "file": [f"f{i // 100:02}" for i in range(2000)]})
 rows = []
-for mode, version in (("copy-on-write", 3), ("equality-delete", 3), ("position-delete", 2), ("deletion-vector", 3)):
-    table = twenty_files(f"cost_{mode.replace('-', '_')}", version)
-    commit = (
-        dk.delete_keys(table, pa.table({"id": hit}))
-        if mode == "equality-delete"
-        else dk.delete(table, where, mode=mode)
-    )
-    rows.append(
-        {
-            "mode": mode,
-            "data files written": len(commit.added_data_files),
-            "rows written again": sum(file.record_count for file in commit.added_data_files),
-            "deletes written": sum(file.record_count for file in commit.added_delete_files),
-            "rows left": dk.scan(table).count(),
-        }
-    )
+for mode, version in modes.items():
+    table = here.table(f"cost_{mode.replace('-', '_')}", whole, format_version=version, partition_by=["file"])
+    commit = dk.delete(table, f"id in {tuple(range(0, 2000, 100))}", mode=mode)
+    data, deletes = commit.added_data_files, commit.added_delete_files
+    again, noted = sum(f.record_count for f in data), sum(f.record_count for f in deletes)
+    cost = {"data files written": len(data), "rows written again": again, "deletes written": noted}
+    rows.append({"mode": mode, **cost, "rows left": dk.scan(table).count()})
 show(rows)
 
 # %%
 check("03.4")
 
 # %% [markdown]
-# All four leave the same rows. Copy-on-write wrote 1980 rows to lose 20. The others wrote 20 lines, and from now on every reader must apply them. By position that is cheap. By comparing values it is not.
+# All four leave the same rows. Copy-on-write wrote 1980 rows to lose 20. The others wrote 20 lines, and from now on every reader must apply them. Skipping positions is cheap. Comparing values is not.
 #
 # | mode | the writer | the reader | choose it when |
 # |---|---|---|---|

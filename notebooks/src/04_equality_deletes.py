@@ -48,7 +48,7 @@ predict("04.1", 0)
 from pathlib import Path
 
 import deletekit as dk
-from deletekit.course import Aliases, check, hint, lesson, show, solution
+from deletekit.course import Aliases, check, drawings, hint, lesson, show, solution
 
 here = lesson("04")
 users = here.table("users", dk.datasets.users())
@@ -112,6 +112,12 @@ names.show(
 import pyarrow.parquet as pq
 
 show(pq.read_table(names.path("E1"), partitioning=None))
+
+# %% [markdown]
+# The data file is the same as before. The new file `E1` applies to it.
+
+# %%
+drawings.file_tree(users)
 
 # %% [markdown]
 # **04.2** The upper bound of field 1 is `AwAAAA==` in base64. Which number is it?
@@ -189,7 +195,13 @@ deletes = {1: 3, 2: 5}
 check("04.4", {r["row"] for r in eight if not applies(deletes.get(r["id"], 0), r["sequence number"])})
 
 # %% [markdown]
-# `SequenceTimeline` draws the files of `users` at their sequence numbers, and shows which delete applies to which data file. First say which rows `E1` will hide at another number. Then move it there.
+# Here are the files of `users` on the axis of sequence numbers. An arrow leads from a delete to each data file that it applies to.
+
+# %%
+drawings.sequence_axis(users)
+
+# %% [markdown]
+# In `SequenceTimeline` you can move a delete to another sequence number. First say which rows `E1` will hide at another number. Then move it there.
 
 # %%
 dk.widgets.SequenceTimeline(users)
@@ -275,7 +287,7 @@ check("04.7")
 # %% [markdown]
 # ## Where a delete applies
 #
-# Take an equality delete in a partitioned table. Written with the table's partition spec, it applies to its own partition. Written with an unpartitioned spec, it is *global* and applies to all partitions. If the key says which partition the row is in, each partition gets its own file. If not, the delete has to be global.
+# An equality delete is written with a partition spec. With the spec of a partitioned table, it applies to one partition. With an unpartitioned spec, it is *global*: it applies to all partitions. If the key says which partition the row is in, each partition gets its own file. If not, the delete has to be global.
 
 # %%
 import pyarrow as pa

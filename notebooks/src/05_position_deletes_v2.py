@@ -46,7 +46,7 @@ predict("05.1", 150)
 import pyarrow as pa
 
 import deletekit as dk
-from deletekit.course import Aliases, check, hint, lesson, show, solution
+from deletekit.course import Aliases, check, drawings, hint, lesson, show, solution
 
 here = lesson("05")
 people = pa.table(
@@ -81,6 +81,12 @@ check("05.1")
 # %%
 (entry,) = dk.inspect(table)["manifests"][1]["entries"]
 names.show(entry, "status", "sequence_number", "data_file.content", "data_file.file_format", "data_file.record_count")
+
+# %% [markdown]
+# The data file has not changed. The new file `P1` says which of its rows are deleted.
+
+# %%
+drawings.file_tree(table)
 
 # %% [markdown]
 # A third column, `row`, may hold the deleted row itself. It was meant for tools that replay changes. Today almost no writer uses it, but a reader must accept it.
@@ -227,6 +233,9 @@ dk.rewrite_position_deletes(table)
 names = Aliases(table)
 names.show(names.deletes(), "name", "kind", "positions")
 print("rows left:", dk.scan(table).count())
+
+# %%
+drawings.file_tree(table)
 
 # %% [markdown]
 # ## Break it

@@ -46,7 +46,7 @@ predict("06.1", {0, 2})
 
 # %%
 import deletekit as dk
-from deletekit.course import Aliases, check, hint, lesson, show, solution
+from deletekit.course import Aliases, check, drawings, hint, lesson, show, solution
 
 here = lesson("06")
 users = here.table("users", dk.datasets.users(), format_version=3, properties={"write.delete.mode": "merge-on-read"})
@@ -88,6 +88,9 @@ names.show(
     "data_file.content_size_in_bytes",
     "data_file.record_count",
 )
+
+# %%
+drawings.file_tree(users)
 
 # %% [markdown]
 # `content` is 1, position deletes. For the manifest, a deletion vector is a position delete in another format. `file_format` tells them apart.
@@ -142,13 +145,10 @@ assert stored_crc == zlib.crc32(blob[4:-4])
 # %% [markdown]
 # You can read the Roaring bitmap too: a cookie (`3a 30`, no run containers), one container, its key 0, its cardinality minus one, its offset, and then the numbers 0 and 2 in two bytes each.
 #
-# **06.3** The blob has 44 bytes. How many of them are the vector, without length, magic and CRC?
+# The drawing has the same bytes, part by part.
 
-# %% tags=["exercise"] exercise="06.3"
-check("06.3", ...)
-
-# %% tags=["solution"] exercise="06.3"
-check("06.3", len(blob) - 4 - 4 - 4)
+# %%
+drawings.vector_bytes(users)
 
 # %% [markdown]
 # `BitmapBytes` shows every byte of the Puffin file and, above them, the positions as a map. Choose a position, add it or remove it, and see which bytes change. The file on the disk does not change.
@@ -157,18 +157,18 @@ check("06.3", len(blob) - 4 - 4 - 4)
 dk.widgets.BitmapBytes(users)
 
 # %% [markdown]
-# **06.4** Write a reader. It gets the bytes of a blob and returns the set of positions. Positions have 64 bits: a vector has one 32-bit bitmap for each upper half, which is called the key. The check uses vectors with one key and with several.
+# **06.3** Write a reader. It gets the bytes of a blob and returns the set of positions. Positions have 64 bits: a vector has one 32-bit bitmap for each upper half, which is called the key. The check uses vectors with one key and with several.
 
-# %% tags=["exercise"] exercise="06.4"
+# %% tags=["exercise"] exercise="06.3"
 from pyroaring import BitMap64
 
 
 def positions_of(blob): ...
 
 
-check("06.4", positions_of)
+check("06.3", positions_of)
 
-# %% tags=["solution"] exercise="06.4"
+# %% tags=["solution"] exercise="06.3"
 from pyroaring import BitMap64
 
 
@@ -176,7 +176,7 @@ def positions_of(blob):
     return set(BitMap64.deserialize(blob[8:-4]))
 
 
-check("06.4", positions_of)
+check("06.3", positions_of)
 
 # %% [markdown]
 # Now a library that knows nothing of Iceberg reads the vector, and we check the prediction.
@@ -209,13 +209,13 @@ dk.widgets.RowFate(users, row=0)
 # %% [markdown]
 # ## A second delete
 #
-# In a snapshot, a data file has at most one live vector. **06.5** Which positions will be in the vector after we delete id 4 too?
+# In a snapshot, a data file has at most one live vector. **06.4** Which positions will be in the vector after we delete id 4 too?
 
-# %% tags=["exercise"] exercise="06.5"
-predict("06.5", ...)
+# %% tags=["exercise"] exercise="06.4"
+predict("06.4", ...)
 
-# %% tags=["solution"] exercise="06.5"
-predict("06.5", {0, 2, 3})
+# %% tags=["solution"] exercise="06.4"
+predict("06.4", {0, 2, 3})
 
 # %%
 here.rewind("second delete", users)
@@ -225,11 +225,15 @@ for counter in ("added-dvs", "removed-dvs", "added-position-deletes", "removed-p
 names.show(names.deletes(), "name", "kind", "positions")
 
 # %%
-check("06.5")
+check("06.4")
 
 # %% [markdown]
 # The entry of `V1` is still there, with status 2, deleted, in the manifest of the snapshot that replaced it. A reader of the older snapshot finds it through the older manifest list.
-#
+
+# %%
+drawings.file_tree(users)
+
+# %% [markdown]
 # ## Many workers
 #
 # To find positions you must read: deletion vectors need a read before the write. Each worker takes its own data files, scans them, and writes their vectors. A coordinator collects the results and commits them in one snapshot.
@@ -245,13 +249,13 @@ for name, part in zip("ABC", parts):
     print(name, part["id"].to_pylist())
 
 # %% [markdown]
-# **06.6** Three workers delete ids 0, 6, 16 and 28. How many Puffin files do they write?
+# **06.5** Three workers delete ids 0, 6, 16 and 28. How many Puffin files do they write?
 
-# %% tags=["exercise"] exercise="06.6"
-predict("06.6", ...)
+# %% tags=["exercise"] exercise="06.5"
+predict("06.5", ...)
 
-# %% tags=["solution"] exercise="06.6"
-predict("06.6", 2)
+# %% tags=["solution"] exercise="06.5"
+predict("06.5", 2)
 
 # %%
 here.rewind("three tasks", numbers)
@@ -263,7 +267,7 @@ of_numbers.show(of_numbers.deletes(), "name", "data_file.referenced_data_file", 
 print("Puffin files:", len({file.file_path for file in commit.added_delete_files}), "in one commit")
 
 # %%
-check("06.6")
+check("06.5")
 
 # %% [markdown]
 # ## Positions 100, 150 and 200
@@ -300,13 +304,13 @@ of_upgraded.show(of_upgraded.deletes(), "name", "kind", "positions")
 # %% [markdown]
 # The vector holds 100 and 200, and the position delete file has left the table.
 #
-# **06.7** Another writer forgets this rule. It adds a vector that holds only {200}, and leaves the position delete file with 100 in the table. Which positions does a reader hide?
+# **06.6** Another writer forgets this rule. It adds a vector that holds only {200}, and leaves the position delete file with 100 in the table. Which positions does a reader hide?
 
-# %% tags=["exercise"] exercise="06.7"
-check("06.7", ...)
+# %% tags=["exercise"] exercise="06.6"
+check("06.6", ...)
 
-# %% tags=["solution"] exercise="06.7"
-check("06.7", {200})
+# %% tags=["solution"] exercise="06.6"
+check("06.6", {200})
 
 # %% [markdown]
 # Equality deletes are different. They are never merged into a vector, and still hide rows next to it.
@@ -326,12 +330,6 @@ from deletekit import FormatError
 from deletekit.formats.deletion_vector import decode_blob
 
 
-def flipped(at):
-    damaged = bytearray(blob)
-    damaged[at] ^= 1
-    return bytes(damaged)
-
-
 def kind_of(damaged, record_count=2):
     try:
         decode_blob(damaged, cardinality=record_count)
@@ -340,26 +338,29 @@ def kind_of(damaged, record_count=2):
     return "nothing found"
 
 
-show(
-    [
-        {"damage": "none", "found": kind_of(blob)},
-        {"damage": "a bit of the length", "found": kind_of(flipped(3))},
-        {"damage": "a bit of the magic", "found": kind_of(flipped(4))},
-        {"damage": "a bit of the bitmap", "found": kind_of(flipped(36))},
-        {"damage": "a bit of the CRC", "found": kind_of(flipped(43))},
-        {"damage": "the last byte is missing", "found": kind_of(blob[:-1])},
-        {"damage": "record_count says 3", "found": kind_of(blob, record_count=3)},
-    ]
-)
+def flipped(at):
+    return blob[:at] + bytes([blob[at] ^ 1]) + blob[at + 1 :]
+
+
+print("no damage:", kind_of(blob))
+print("the last byte is missing:", kind_of(blob[:-1]))
+print("record_count says 3:", kind_of(blob, record_count=3))
 
 # %% [markdown]
-# **06.8** Which kind of error finds a flipped bit in the magic, a flipped bit in the bitmap, and a wrong `record_count`? Answer with a dict whose keys are `"magic"`, `"bitmap"` and `"count"`.
+# `flipped` flips one bit of the byte at an offset. Here it damages the length, the magic, the bitmap and the CRC.
 
-# %% tags=["exercise"] exercise="06.8"
-check("06.8", ...)
+# %%
+for part, at in (("length", 3), ("magic", 4), ("bitmap", 36), ("CRC", 43)):
+    print(f"a bit of the {part}:", kind_of(flipped(at)))
 
-# %% tags=["solution"] exercise="06.8"
-check("06.8", {"magic": kind_of(flipped(4)), "bitmap": kind_of(flipped(36)), "count": kind_of(blob, record_count=3)})
+# %% [markdown]
+# **06.7** Which kind of error finds a flipped bit in the magic, a flipped bit in the bitmap, and a wrong `record_count`? Answer with a dict whose keys are `"magic"`, `"bitmap"` and `"count"`.
+
+# %% tags=["exercise"] exercise="06.7"
+check("06.7", ...)
+
+# %% tags=["solution"] exercise="06.7"
+check("06.7", {"magic": kind_of(flipped(4)), "bitmap": kind_of(flipped(36)), "count": kind_of(blob, record_count=3)})
 
 # %% [markdown]
 # ## Key points

@@ -20,7 +20,7 @@ from tests.tools.lessons import NOTEBOOKS
 
 def test_a_verdict_is_one_line_and_facts_for_programs() -> None:
     verdict = check("00.2", {1, 3})
-    assert repr(verdict) == ("✗ 00.2: not yet. These are the ids that the delete asked for; which ones are left?")
+    assert repr(verdict) == "✗ 00.2: not yet. These are the ids that the delete named. Which ones are left?"
     bundle = verdict._repr_mimebundle_()
     assert bundle["text/plain"] == verdict.said
     assert bundle[CHECK_TYPE] == {"exercise": "00.2", "status": "not-yet", "mistake": 1}
@@ -193,7 +193,7 @@ def test_a_track_orders_and_limits_what_progress_shows(tmp_path: Path) -> None:
     check("00.1", 2)
     check("15.1", 0)
     assert progress().rows[0] == ("00", 1, 1, 2)
-    assert "Your track: 90-minutes." in repr(progress()).splitlines()
+    assert any(line.startswith("Your track: 90-minutes. ") for line in repr(progress()).splitlines())
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -1,8 +1,9 @@
-"""Make the pictures of the widgets that README shows, anew: docs/pictures/*.png.
+"""Make the pictures that README shows: docs/pictures/*.
 
     python -m tests.tools.pictures
 
-Each shows a widget in JupyterLab, in its light theme. This needs Chromium.
+The drawing of a table is made by `deletekit.course.drawings`. Each other picture shows a widget in JupyterLab, in its
+light theme. These need Chromium.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import deletekit as dk
+from deletekit.course.drawings import Svg, file_tree
 from tests.course.widgets.browser import chromium, running
 from tests.course.widgets.lab import ROOT, Lab, Notebook
 from tests.course.widgets.scenes import delta_table, sample_table
@@ -22,6 +24,7 @@ from tests.tables import ITEMS, items, new_catalog
 PICTURES = ROOT / "docs" / "pictures"
 LARGEST_PICTURE = 80_000
 WIDTH, TALLEST = 960, 640
+DRAWING = PICTURES / "file_tree.svg"
 
 WIDGETS = {
     "table_tree": "w.TableTree(t, snapshot='S2', node='snapshots/S2/manifest-list/2/entries/V1')",
@@ -37,10 +40,11 @@ WIDGETS = {
 
 def main() -> None:
     """Write every picture."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    DRAWING.write_text(drawing().markup, encoding="utf-8")
     program = chromium()
     if program is None:
         sys.exit("Chromium is not installed")
-    PICTURES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with sample_table(folder / "sample") as table, Lab(folder) as lab, running(program) as browser:
@@ -55,6 +59,15 @@ def main() -> None:
             notebook.run_all()
             _take(notebook)
             notebook.close()
+
+
+def drawing() -> Svg:
+    """Draw the table of README's first example after its delete: what the deletion vector shares and adds."""
+    with tempfile.TemporaryDirectory() as folder, new_catalog(Path(folder)) as catalog:
+        users = dk.create_table(catalog, "demo.users", dk.datasets.users().schema, format_version=3)
+        dk.append(users, dk.datasets.users())
+        dk.delete(users, "id in (1, 3)", mode="deletion-vector")
+        return file_tree(users, lang="en")
 
 
 def _take(notebook: Notebook) -> None:

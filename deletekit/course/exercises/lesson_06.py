@@ -18,7 +18,7 @@ def _plain_numbers(blob: bytes) -> set[int]:
 
 
 FUNCTIONS = {
-    "06.4": Functions(
+    "06.3": Functions(
         cases=[
             (encode_blob(PositionBitmap(positions)),)
             for positions in ((0, 2), (100, 150, 200), range(1000), (7, 2**32 + 5))
