@@ -108,12 +108,13 @@ def records(path):
 metadata = json.loads(Path(orders.metadata_location).read_text(encoding="utf-8"))
 (snapshot,) = [s for s in metadata["snapshots"] if s["snapshot-id"] == metadata["current-snapshot-id"]]
 manifests = records(snapshot["manifest-list"])
-print(
-    "manifests of data files, by sequence number:", sorted(m["sequence_number"] for m in manifests if m["content"] == 0)
-)
-print("manifests of deletes, by sequence number:", sorted(m["sequence_number"] for m in manifests if m["content"] == 1))
+for content in (0, 1):
+    numbers = sorted(manifest["sequence_number"] for manifest in manifests if manifest["content"] == content)
+    print(f"manifests with content {content} have the sequence numbers {numbers}")
 
 # %% [markdown]
+# Content 0 is a manifest of data files, content 1 a manifest of deletes.
+#
 # In the manifests, two things are easy to forget. Entries with status 2 are not part of the snapshot. And a new entry has no sequence number of its own: it inherits that of its manifest.
 
 
