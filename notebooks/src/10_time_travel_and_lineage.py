@@ -72,6 +72,16 @@ print("now:", dk.scan(users).to_arrow()["id"].to_pylist())
 check("10.1")
 
 # %% [markdown]
+# **10.2** In which of the snapshots `S1`, `S2`, `S3` and `S4` did id 3 come back? Answer with its name, such as `"S1"`. `names.snapshot_id("S1")` is the id of a snapshot.
+
+# %% tags=["exercise"] exercise="10.2"
+check("10.2", ...)
+
+# %% tags=["solution"] exercise="10.2"
+found = [dk.scan(users, "id = 3", snapshot_id=names.snapshot_id(f"S{n}")).count() for n in (1, 2, 3, 4)]
+check("10.2", f"S{found.index(1, found.index(0)) + 1}")
+
+# %% [markdown]
 # ## Look inside
 #
 # A snapshot has one manifest list, and a reader finds everything there: data files and deletes. The list of `S1` was written before there was any delete.
@@ -110,13 +120,13 @@ for ref in ("main", "audit"):
 #
 # Now the schema changes: the table gets a column `city`. Neither the tag nor the branch has a new snapshot.
 #
-# **10.2** How many columns does a read of the tag `checked` have, and how many does a read of the branch `audit` have? Answer with a dict of numbers, with the keys `"tag"` and `"branch"`.
+# **10.3** How many columns does a read of the tag `checked` have, and how many does a read of the branch `audit` have? Answer with a dict of numbers, with the keys `"tag"` and `"branch"`.
 
-# %% tags=["exercise"] exercise="10.2"
-predict("10.2", ...)
+# %% tags=["exercise"] exercise="10.3"
+predict("10.3", ...)
 
-# %% tags=["solution"] exercise="10.2"
-predict("10.2", {"tag": 4, "branch": 5})
+# %% tags=["solution"] exercise="10.3"
+predict("10.3", {"tag": 4, "branch": 5})
 
 # %%
 here.rewind("column", users)
@@ -125,7 +135,7 @@ for ref in ("checked", "audit"):
     print(f"{ref}: {', '.join(dk.scan(users, ref=ref).columns)}")
 
 # %%
-check("10.2")
+check("10.3")
 
 # %% [markdown]
 # ## Publish, and take it back
@@ -142,20 +152,20 @@ dk.rollback(users, names.snapshot_id("S4"))
 print("taken back:", dk.scan(users).count(), "rows")
 
 # %% [markdown]
-# **10.3** `S5`, the snapshot of the branch, is no longer in the history of `main`. We read the table as of the time that we noted. How many rows do we get?
+# **10.4** `S5`, the snapshot of the branch, is no longer in the history of `main`. We read the table as of the time that we noted. How many rows do we get?
 
-# %% tags=["exercise"] exercise="10.3"
-predict("10.3", ...)
+# %% tags=["exercise"] exercise="10.4"
+predict("10.4", ...)
 
-# %% tags=["solution"] exercise="10.3"
-predict("10.3", 3)
+# %% tags=["solution"] exercise="10.4"
+predict("10.4", 3)
 
 # %%
 print(dk.scan(users, as_of=published).count(), "rows")
 names.show(users.metadata.raw["snapshot-log"], "snapshot-id")
 
 # %%
-check("10.3")
+check("10.4")
 
 # %% [markdown]
 # The log of the table metadata says which snapshot was current on `main`, and when. It keeps the detour too: `S4`, `S5`, and `S4` again.
@@ -169,13 +179,13 @@ LINEAGE = ["id", "value", "_row_id", "_last_updated_sequence_number"]
 show(dk.scan(users, columns=LINEAGE).to_arrow())
 
 # %% [markdown]
-# **10.4** We update the value of id 2 with copy-on-write. A new file replaces `D1`, and the next free row number is 6. Which `_row_id` will id 2 have?
+# **10.5** We update the value of id 2 with copy-on-write. A new file replaces `D1`, and the next free row number is 6. Which `_row_id` will id 2 have?
 
-# %% tags=["exercise"] exercise="10.4"
-predict("10.4", ...)
+# %% tags=["exercise"] exercise="10.5"
+predict("10.5", ...)
 
-# %% tags=["solution"] exercise="10.4"
-predict("10.4", 1)
+# %% tags=["solution"] exercise="10.5"
+predict("10.5", 1)
 
 # %%
 here.rewind("copy-on-write update", users)
@@ -183,7 +193,7 @@ dk.update(users, {"value": 250.0}, where="id = 2", mode="copy-on-write")
 show(dk.scan(users, columns=LINEAGE).to_arrow())
 
 # %%
-check("10.4")
+check("10.5")
 
 # %% [markdown]
 # Id 2 has a new sequence number and its old row number. Id 4 was only copied, and has kept both. Now they are stored, in two columns that the schema does not know. NULL means that nothing is stored: the changed row takes the sequence number of its new file.
@@ -194,14 +204,14 @@ import pyarrow.parquet as pq
 show(pq.read_table(names.path("D4"), columns=LINEAGE, partitioning=None))
 
 # %% [markdown]
-# **10.5** Which ids were inserted or changed after `S2`, which has sequence number 2? Answer with a set.
+# **10.6** Which ids were inserted or changed after `S2`, which has sequence number 2? Answer with a set.
 
-# %% tags=["exercise"] exercise="10.5"
-check("10.5", ...)
+# %% tags=["exercise"] exercise="10.6"
+check("10.6", ...)
 
-# %% tags=["solution"] exercise="10.5"
+# %% tags=["solution"] exercise="10.6"
 rows = dk.scan(users, columns=LINEAGE).to_arrow().to_pylist()
-check("10.5", {row["id"] for row in rows if row["_last_updated_sequence_number"] > 2})
+check("10.6", {row["id"] for row in rows if row["_last_updated_sequence_number"] > 2})
 
 # %% [markdown]
 # Such an answer does not include deleted rows. To find them, compare the row numbers of both snapshots.
@@ -217,14 +227,6 @@ show(dk.scan(users, "id = 2", columns=LINEAGE).to_arrow())
 
 # %% [markdown]
 # Now a branch: id 6 is appended to `ingestion`, and id 7 to `main` at the same time. So you can no longer fast-forward `main`. `cherry_pick` repeats on `main` what a snapshot of another branch did.
-#
-# **10.6** On `ingestion` and on `main` together, how many different row numbers will the row of id 6 have?
-
-# %% tags=["exercise"] exercise="10.6"
-predict("10.6", ...)
-
-# %% tags=["solution"] exercise="10.6"
-predict("10.6", 2)
 
 # %%
 here.rewind("cherry-pick", users)
@@ -236,9 +238,6 @@ dk.cherry_pick(users, appended.snapshot_id)
 for ref in ("ingestion", "main"):
     print(ref)
     show(dk.scan(users, "id = 6", columns=LINEAGE, ref=ref).to_arrow())
-
-# %%
-check("10.6")
 
 # %% [markdown]
 # It is the same data file, added by two commits. A data file gets its row numbers when a commit adds it, and this file was added twice. Remember this if you follow rows across branches by `_row_id`.
