@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
+from deletekit.errors import InvalidInputError
+
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
@@ -28,9 +30,19 @@ class Meanwhile:
     Attributes
     ----------
     tasks: how many tasks it has run.
+
+    Raises InvalidInputError if the commit is not a function: then the other writer has committed already.
     """
 
     def __init__(self, commit_of_another: Callable[[], object]) -> None:
+        if not callable(commit_of_another):
+            raise InvalidInputError(
+                "the commit of the other writer is not a function",
+                kind="meanwhile",
+                field="commit_of_another",
+                found=type(commit_of_another).__name__,
+                expected="lambda: dk.delete(other, ...)",
+            )
         self._others = [commit_of_another]
         self.tasks = 0
 

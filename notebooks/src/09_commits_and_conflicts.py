@@ -65,14 +65,14 @@ def rows(table):
 
 
 # %%
-table = here.table("numbers", ids(*range(10)), format_version=3, properties=MERGE_ON_READ)
-other = dk.load_table(here.catalog, table.name)
-commit = dk.delete(table, "id = 2", engine=Meanwhile(lambda: dk.delete(other, "id = 1")))
+numbers = here.table("numbers", ids(*range(10)), format_version=3, properties=MERGE_ON_READ)
+other = dk.load_table(here.catalog, numbers.name)
+second = dk.delete(numbers, "id = 2", engine=Meanwhile(lambda: dk.delete(other, "id = 1")))
 
-names = Aliases(table)
+names = Aliases(numbers)
 names.show(names.deletes(), "name", "kind", "positions")
-print("rows:", rows(table))
-print("attempts to commit:", commit.attempts, "- searches for rows:", commit.plans)
+print("rows:", rows(numbers))
+print("attempts to commit:", second.attempts, "- searches for rows:", second.plans)
 
 # %%
 check("09.1")
@@ -81,13 +81,13 @@ check("09.1")
 # The second writer lost the race and noticed. It did not search again. It merged its vector with the committed one, and committed the result in place of both.
 
 # %%
-drawings.commit_race(table, commit)
+drawings.commit_race(numbers, second)
 
 # %% [markdown]
 # `SnapshotDiff` shows what the second commit changed: one vector went, one came, and one more row is hidden.
 
 # %%
-dk.widgets.SnapshotDiff(table)
+dk.widgets.SnapshotDiff(numbers)
 
 # %% [markdown]
 # ## Look inside: the swap
@@ -146,7 +146,7 @@ check("09.2", exchanged)
 # Each attempt takes the next sequence number. When the second writer began, the last number was 1. Its first attempt would have got 2; its second attempt got 3. A manifest can still be used in the next attempt, because entries of added files have no number of their own: they inherit the number in the manifest list. That is why numbers are inherited.
 
 # %%
-print("sequence number:", commit.sequence_number)
+print("sequence number:", second.sequence_number)
 
 # %% [markdown]
 # ## Who can reuse a change?
