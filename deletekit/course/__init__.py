@@ -12,16 +12,19 @@ if TYPE_CHECKING:
     from deletekit.course.learner_record import progress
     from deletekit.course.machine_report import doctor
     from deletekit.course.printing import show
+    from deletekit.course.race import Meanwhile, outcome
     from deletekit.course.workplace import Lesson, lesson
 
 __all__ = [
     "Aliases",
     "Lesson",
+    "Meanwhile",
     "Verdict",
     "check",
     "doctor",
     "hint",
     "lesson",
+    "outcome",
     "predict",
     "progress",
     "show",
@@ -31,8 +34,10 @@ __all__ = [
 _MODULE_OF = {
     "Aliases": "aliases",
     "Lesson": "workplace",
+    "Meanwhile": "race",
     "doctor": "machine_report",
     "lesson": "workplace",
+    "outcome": "race",
     "progress": "learner_record",
     "show": "printing",
 }

@@ -15,13 +15,13 @@
 #
 # **25 minutes to read and run, 25 for the exercises.** Before it: [07 · Roaring bitmaps](07_roaring_bitmaps.ipynb).
 #
-# A snapshot may have every kind of delete at once, and the reader must combine them with the data files. Here is a table that has them all. You decide which delete applies to which file. Then a reader of sixty lines, which knows nothing of deletekit, reads the table.
+# A snapshot may have every kind of delete at once, and the reader must combine them with the data files. Here is a table that has them all. You decide which delete applies to which file. Then a reader of sixty lines reads the table without deletekit.
 #
 # You will be able to
 #
 # - follow a reader from the table metadata to the live rows
 # - decide whether a delete applies to a data file
-# - skip deletes that cannot concern a file, without opening them
+# - skip deletes that cannot hide a row of a file, without opening them
 # - say which rows a wrong reader loses or brings back, rule by rule
 
 # %% [markdown]
@@ -58,7 +58,7 @@ predict("08.1", 9)
 import pyarrow as pa
 
 import deletekit as dk
-from deletekit.course import Aliases, check, hint, lesson, show, solution
+from deletekit.course import Aliases, check, drawings, hint, lesson, show, solution
 
 here = lesson("08")
 
@@ -69,6 +69,12 @@ def of_shop(shop, ids):
 
 both = pa.concat_tables([of_shop("north", range(6)), of_shop("south", range(4, 10))])
 orders = here.table("orders", both, of_shop("north", [10, 11, 12]), partition_by=["shop"])
+
+# %% [markdown]
+# These are the first two commits. The deletes follow, one line for each:
+
+# %%
+here.rewind("deletes", orders)
 with dk.engine.local(threads=1):
     dk.delete(orders, "shop = 'north' and id in (1, 11)", mode="position-delete", granularity="partition")
 dk.update(orders, {"item": "coffee"}, where="shop = 'north' and id = 2", mode="equality-delete")
@@ -85,7 +91,7 @@ check("08.1")
 # %% [markdown]
 # ## Look inside: what the snapshot lists
 #
-# The reader begins as in lesson 01: table metadata, manifest list, manifests. Two things are easy to forget. Entries with status 2 are not part of the snapshot. And a new entry has no sequence number of its own: it inherits that of its manifest.
+# Now we write the first half of our reader. It begins as in lesson 01: table metadata, manifest list, manifests. Lists and manifests are Avro, which any Avro library reads.
 
 # %%
 import json
@@ -99,46 +105,42 @@ def records(path):
         return list(fastavro.reader(file))
 
 
-def kind(file):
-    if file["content"] == 0:
-        return "data"
-    if file["content"] == 2:
-        return "equality-delete"
-    return "deletion-vector" if file["file_format"].upper() == "PUFFIN" else "position-delete"
-
-
-def files_of(metadata):
-    (snapshot,) = [s for s in metadata["snapshots"] if s["snapshot-id"] == metadata["current-snapshot-id"]]
-    for manifest in records(snapshot["manifest-list"]):
-        for entry in records(manifest["manifest_path"]):
-            if entry["status"] == 2:
-                continue
-            number = entry["sequence_number"]
-            yield {
-                **entry["data_file"],
-                "kind": kind(entry["data_file"]),
-                "sequence_number": manifest["sequence_number"] if number is None else number,
-                "spec_id": manifest["partition_spec_id"],
-            }
-
-
 metadata = json.loads(Path(orders.metadata_location).read_text(encoding="utf-8"))
-files = list(files_of(metadata))
+(snapshot,) = [s for s in metadata["snapshots"] if s["snapshot-id"] == metadata["current-snapshot-id"]]
+manifests = records(snapshot["manifest-list"])
+for content in (0, 1):
+    numbers = sorted(manifest["sequence_number"] for manifest in manifests if manifest["content"] == content)
+    print(f"manifests with content {content} have the sequence numbers {numbers}")
+
+# %% [markdown]
+# Content 0 is a manifest of data files, content 1 a manifest of deletes.
+#
+# In the manifests, two things are easy to forget. Entries with status 2 are not part of the snapshot. And a new entry has no sequence number of its own: it inherits that of its manifest.
+
+
+# %%
+def kind(file):
+    if file["content"] == 1:
+        return "deletion-vector" if file["file_format"].upper() == "PUFFIN" else "position-delete"
+    return "equality-delete" if file["content"] == 2 else "data"
+
+
+def live_files(manifest):
+    for entry in records(manifest["manifest_path"]):
+        number = entry["sequence_number"]
+        file = {**entry["data_file"], "kind": kind(entry["data_file"]), "spec_id": manifest["partition_spec_id"]}
+        file["sequence_number"] = manifest["sequence_number"] if number is None else number
+        if entry["status"] != 2:
+            yield file
+
+
+files = [file for manifest in manifests for file in live_files(manifest)]
+
+# %%
 names = Aliases(orders)
-listed = [
-    {
-        "file": names.of(file["file_path"]),
-        "kind": file["kind"],
-        "sequence number": file["sequence_number"],
-        "spec_id": file["spec_id"],
-        "partition": file["partition"],
-        "referenced_data_file": names.of(file.get("referenced_data_file"))
-        if file.get("referenced_data_file")
-        else None,
-    }
-    for file in files
-]
-show(sorted(listed, key=lambda row: row["file"]))
+files.sort(key=lambda file: names.of(file["file_path"]))
+fields = ("file_path", "kind", "sequence_number", "spec_id", "partition", "referenced_data_file")
+show([{field: names.of(file.get(field)) for field in fields} for file in files])
 
 # %% [markdown]
 # `E2` has its own partition spec, which has no fields, so its partition is empty. deletekit added this spec to the table, because the other spec cannot hold a delete for all shops.
@@ -177,7 +179,7 @@ def applies(delete, data):
 check("08.2", applies)
 
 # %% [markdown]
-# There is one more rule. If a data file has a deletion vector, no position delete file counts for it. The vector already holds those positions.
+# There is one more rule. If a data file has a deletion vector, a reader ignores position delete files for it. The vector already holds those positions.
 #
 # **08.3** Which deletes must a reader apply to `D1`? Answer with a set of names from `"P1"`, `"E1"`, `"V1"` and `"E2"`.
 
@@ -188,7 +190,13 @@ check("08.3", ...)
 check("08.3", {"V1", "E1", "E2"})
 
 # %% [markdown]
-# `SequenceTimeline` draws an arrow from each delete to every data file that it applies to. Choose a data file to see only its deletes. There is no arrow from `E1` to `D3`, though number and place fit. You will see why below.
+# In the drawing, an arrow leads from each delete to every data file that it applies to. There is no arrow from `E1` to `D3`, though number and place fit. You will see why below.
+
+# %%
+drawings.sequence_axis(orders)
+
+# %% [markdown]
+# `SequenceTimeline` shows the same with more details. Choose a data file to see only its deletes.
 
 # %%
 dk.widgets.SequenceTimeline(orders, data_file="D1")
@@ -196,7 +204,7 @@ dk.widgets.SequenceTimeline(orders, data_file="D1")
 # %% [markdown]
 # ## Is this row hidden?
 #
-# The order of the checks does not matter: a row is hidden if any of these deletes hides it. But the position must be right. It counts all rows of the file, also those that a filter or another delete leaves out.
+# A row is hidden if any of these deletes hides it, in whatever order you check them. But the position must be right. It counts all rows of the file, even rows that a filter or another delete has already removed.
 #
 # **08.4** Write `is_hidden`. It gets the position of a row, the row as a dict, and the deletes that apply. A delete is a set of positions or a list of dicts. The dicts are the lines of an equality delete, each with the columns that it compares.
 
@@ -227,13 +235,12 @@ check("08.4", is_hidden)
 # %% [markdown]
 # ## A reader in sixty lines
 #
-# `files_of` above is the first half. This is the second half. Its rules are arguments, so that we can remove them later.
+# `live_files` above is the first half. Here is the second half, in four small steps. First, the positions in a vector. A reader checks length, magic, checksum and number of positions before it trusts them:
 
 # %%
 import struct
 import zlib
 
-import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 
@@ -249,6 +256,11 @@ def positions_in(vector):
     return found
 
 
+# %% [markdown]
+# Second, the rules of the table above. Each is a small function, so that we can replace one by a wrong one later:
+
+
+# %%
 def older(data, delete):
     return data["sequence_number"] < delete["sequence_number"]
 
@@ -265,53 +277,81 @@ def everywhere_or_here(data, delete):
     return delete["partition"] == {} or same_place(data, delete)
 
 
-def of_this_file(vector, data):
+def of_this_file(data, vector):
     return vector["referenced_data_file"] == data["file_path"]
 
 
-def read(files, equality_number=older, equality_scope=everywhere_or_here, wins_over_positions=of_this_file):
-    vectors = [f for f in files if f["kind"] == "deletion-vector"]
-    by_position = [f for f in files if f["kind"] == "position-delete"]
-    by_value = [f for f in files if f["kind"] == "equality-delete"]
+# %% [markdown]
+# Third, the positions that are hidden in a data file: by its vector or, without one, by position delete files.
+
+# %%
+import pyarrow.parquet as pq
+
+
+def of_kind(files, kind):
+    return [file for file in files if file["kind"] == kind]
+
+
+def lines_of(file):
+    return pq.read_table(file["file_path"], partitioning=None).to_pylist()
+
+
+def hidden_positions(data, files, vector_wins):
+    vectors = of_kind(files, "deletion-vector")
+    hidden = set()
+    for vector in vectors:
+        if of_this_file(data, vector) and not_newer(data, vector):
+            hidden |= positions_in(vector)
+    if any(vector_wins(data, vector) for vector in vectors):
+        return hidden
+    for delete in of_kind(files, "position-delete"):
+        if same_place(data, delete) and not_newer(data, delete):
+            hidden |= {line["pos"] for line in lines_of(delete) if line["file_path"] == data["file_path"]}
+    return hidden
+
+
+# %% [markdown]
+# Fourth, the keys of equality deletes, and the scan itself. A key hides a row if the row has all the values of the key.
+
+
+# %%
+def deleted_keys(data, files, number, scope):
+    deletes = of_kind(files, "equality-delete")
+    return [key for d in deletes if scope(data, d) and number(data, d) for key in lines_of(d)]
+
+
+def read(files, number=older, scope=everywhere_or_here, vector_wins=of_this_file):
     live = []
-    for data in (f for f in files if f["kind"] == "data"):
-        hidden = set()
-        for vector in vectors:
-            if of_this_file(vector, data) and not_newer(data, vector):
-                hidden |= positions_in(vector)
-        if not any(wins_over_positions(vector, data) for vector in vectors):
-            for delete in by_position:
-                if same_place(data, delete) and not_newer(data, delete):
-                    lines = pq.read_table(delete["file_path"], partitioning=None).to_pylist()
-                    hidden |= {line["pos"] for line in lines if line["file_path"] == data["file_path"]}
-        lines = []
-        for delete in by_value:
-            if equality_scope(data, delete) and equality_number(data, delete):
-                lines += pq.read_table(delete["file_path"], partitioning=None).to_pylist()
-        for position, row in enumerate(pq.read_table(data["file_path"], partitioning=None).to_pylist()):
-            by_key = any(all(row[column] == value for column, value in line.items()) for line in lines)
-            if position not in hidden and not by_key:
+    for data in of_kind(files, "data"):
+        hidden = hidden_positions(data, files, vector_wins)
+        keys = deleted_keys(data, files, number, scope)
+        for position, row in enumerate(lines_of(data)):
+            if position not in hidden and not any(key.items() <= row.items() for key in keys):
                 live.append((row["shop"], row["id"], row["item"]))
     return sorted(live)
 
 
-for row in read(files):
+mine = read(files)
+for row in mine:
     print(*row)
 
 # %% [markdown]
 # This reader finds columns by name, which is good enough until somebody renames one. It also assumes that an equality delete file has only the columns that it compares. A real reader uses field ids, and compares only the columns in `equality_ids`.
 #
-# Do other readers agree? The cell asks Spark, if it is there. PyIceberg does not support equality deletes and says so with an error. That is honest.
+# Do other readers agree? The cell asks deletekit, and Spark if it is there.
 
 # %%
-from pyiceberg.table import StaticTable
-
-mine = read(files)
 assert mine == [tuple(row.values()) for row in live.to_pylist()]
 if here.spark is not None:
     asked = here.spark.sql(f"SELECT shop, id, item FROM {here.catalog.name}.course.orders ORDER BY shop, id")
     assert mine == [tuple(row) for row in asked.collect()]
 print("readers agree:", len(mine), "rows")
+
+# %% [markdown]
+# PyIceberg does not support equality deletes and says so with an error. That is honest.
+
+# %%
+from pyiceberg.table import StaticTable
 
 try:
     print("PyIceberg:", StaticTable.from_metadata(orders.metadata_location).scan().to_arrow().num_rows, "rows")
@@ -330,24 +370,25 @@ check("08.5", {"shop", "id"})
 # %% [markdown]
 # ## Skip what cannot matter
 #
-# `E2` applies to all data files, but not every file can have its ids. The manifests hold the smallest and largest value of a column, for data files and for equality deletes. If the two ranges do not overlap, the reader need not open the delete.
+# `E2` applies to all data files, but not every file can have its ids. The manifests hold the smallest and largest value of a column, for data files and for equality deletes. If the two ranges do not overlap, the reader need not open the delete. The column `id` has field id 2.
+
 
 # %%
-bounds = []
-for file in files:
-    if file["kind"] in ("data", "equality-delete"):
-        lower, upper = ({b["key"]: b["value"] for b in file[which]}[2] for which in ("lower_bounds", "upper_bounds"))
-        bounds.append(
-            {
-                "file": names.of(file["file_path"]),
-                "smallest id": int.from_bytes(lower, "little", signed=True),
-                "largest id": int.from_bytes(upper, "little", signed=True),
-            }
-        )
-show(sorted(bounds, key=lambda row: row["file"]))
+def bound_of_id(file, which):
+    values = {bound["key"]: bound["value"] for bound in file[which]}
+    return int.from_bytes(values[2], "little", signed=True)
+
+
+show(
+    [
+        {"file": names.of(f["file_path"]), **{w: bound_of_id(f, w) for w in ("lower_bounds", "upper_bounds")}}
+        for f in files
+        if f["kind"] in ("data", "equality-delete")
+    ]
+)
 
 # %% [markdown]
-# `D4` need not be compared with `E2`. `D3` must be, because order 99 makes the range wide. And remember: NULL is in no range, and bounds may be missing, because not every writer stores them.
+# A reader can skip `E2` for `D4`, but not for `D3`: order 99 makes the range of `E2` wide. And remember: NULL is in no range, and bounds may be missing, because not every writer stores them.
 #
 # **08.6** Write `may_match` for one column. Both arguments are dicts. `lower` and `upper` are `None` if they are not known. `nulls` is `True` if the file may have a NULL in the column. Return whether the reader must open the delete for this data file.
 
@@ -398,24 +439,20 @@ check("08.7", {"D4"})
 
 
 # %%
-def numbers_not_inherited(file):
-    return {**file, "sequence_number": 0}
+def orders_in(rows):
+    return " ".join(f"{shop} {number}" for shop, number, _ in sorted(rows)) or "-"
 
 
 wrong = {
-    "equality deletes by <=": read(files, equality_number=not_newer),
-    "empty partition taken for a partition": read(files, equality_scope=same_place),
-    "any vector switches position deletes off": read(files, wins_over_positions=lambda vector, data: True),
-    "sequence numbers not inherited": read([numbers_not_inherited(file) for file in files]),
+    "equality deletes by <=": read(files, number=not_newer),
+    "empty partition taken for a partition": read(files, scope=same_place),
+    "any vector switches position deletes off": read(files, vector_wins=lambda data, vector: True),
+    "sequence numbers not inherited": read([{**file, "sequence_number": 0} for file in files]),
     "equality deletes left out": read([file for file in files if file["kind"] != "equality-delete"]),
 }
 show(
     [
-        {
-            "mistake": mistake,
-            "lost": " ".join(f"{shop} {number}" for shop, number, _ in sorted(set(mine) - set(found))) or "-",
-            "back": " ".join(f"{shop} {number}" for shop, number, _ in sorted(set(found) - set(mine))) or "-",
-        }
+        {"mistake": mistake, "lost": orders_in({*mine} - {*found}), "back": orders_in({*found} - {*mine})}
         for mistake, found in wrong.items()
     ]
 )

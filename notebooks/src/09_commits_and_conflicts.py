@@ -15,12 +15,12 @@
 #
 # **25 minutes to read and run, 25 for the exercises.** Before it: [08 · Readers](08_readers.ipynb).
 #
-# Writers take their time to write data files and deletes. None of it counts until the catalog swaps one metadata location for another. This lesson is about two writers who change the same rows and commit at the same time.
+# Writing data files and deletes takes time. None of it counts until the catalog swaps one metadata location for another. This lesson is about two writers who change the same rows and commit at the same time.
 #
 # You will be able to
 #
 # - say what a commit swaps, and why two writers cannot both win
-# - decide what to do after a lost race: commit the change as it is, unite it, or replan it
+# - decide what to do after a lost race: rebase the change, merge it, or replan it
 # - explain how two deletes of one data file end in one vector
 # - say why you cannot simply combine two commits into one
 
@@ -44,70 +44,50 @@ predict("09.1", {1, 2})
 # %% [markdown]
 # ## Run
 #
-# We want a race with the same result every time. So we need a slow writer: it has found its rows but not committed them when another writer commits. deletekit reads through an engine, which maps a function over the data files. This engine lets somebody else go first, once.
+# We want a race with the same result every time. So we need a slow writer: it has found its rows but not committed them when another writer commits. In deletekit an engine runs the work of a writer. `Meanwhile` is an engine that lets another writer commit once, before the slow one does.
 
 # %%
 import pyarrow as pa
 
 import deletekit as dk
-from deletekit.course import Aliases, check, hint, lesson, show, solution
+from deletekit.course import Aliases, Meanwhile, check, drawings, hint, lesson, outcome, show, solution
 
 here = lesson("09")
-
-
-class Slow:
-    def __init__(self, someone_else):
-        self.someone_else = someone_else
-
-    def map(self, work, data_files):
-        done = [work(data_file) for data_file in data_files]
-        if self.someone_else is not None:
-            self.someone_else()
-            self.someone_else = None
-        yield from done
+MERGE_ON_READ = {"write.delete.mode": "merge-on-read", "write.update.mode": "merge-on-read"}
 
 
 def ids(*numbers):
     return pa.table({"id": pa.array(numbers, pa.int32())})
 
 
-def race(name, ours, theirs, *parts):
-    properties = {
-        "write.delete.mode": "merge-on-read",
-        "write.update.mode": "merge-on-read",
-        "commit.retry.min-wait-ms": "1",
-    }
-    table = here.table(name, *parts, format_version=3, properties=properties)
-    their_view = dk.load_table(here.catalog, table.name)
-    return table, ours(table, Slow(lambda: theirs(their_view)))
-
-
 def rows(table):
     return sorted(dk.scan(table).to_arrow()["id"].to_pylist())
 
 
-table, commit = race(
-    "numbers",
-    lambda table, slow: dk.delete(table, "id = 2", engine=slow),
-    lambda table: dk.delete(table, "id = 1"),
-    ids(*range(10)),
-)
-names = Aliases(table)
+# %%
+numbers = here.table("numbers", ids(*range(10)), format_version=3, properties=MERGE_ON_READ)
+other = dk.load_table(here.catalog, numbers.name)
+second = dk.delete(numbers, "id = 2", engine=Meanwhile(lambda: dk.delete(other, "id = 1")))
+
+names = Aliases(numbers)
 names.show(names.deletes(), "name", "kind", "positions")
-print("rows:", rows(table))
-print("offered to the catalog:", commit.attempts, "times; rows searched:", commit.plans, "time")
+print("rows:", rows(numbers))
+print("attempts to commit:", second.attempts, "- searches for rows:", second.plans)
 
 # %%
 check("09.1")
 
 # %% [markdown]
-# The second writer lost the race, and noticed. It did not search again. It united its vector with the one already committed, and committed the result in place of both.
+# The second writer lost the race and noticed. It did not search again. It merged its vector with the committed one, and committed the result in place of both.
+
+# %%
+drawings.commit_race(numbers, second)
 
 # %% [markdown]
 # `SnapshotDiff` shows what the second commit changed: one vector went, one came, and one more row is hidden.
 
 # %%
-dk.widgets.SnapshotDiff(table)
+dk.widgets.SnapshotDiff(numbers)
 
 # %% [markdown]
 # ## Look inside: the swap
@@ -126,13 +106,9 @@ def catalog_row(connection):
     ).fetchone()
 
 
-def number_of(location):
-    return Path(location).name.split("-")[0]
-
-
-with closing(sqlite3.connect(here.folder / "catalog.db")) as connection:
-    now, before = catalog_row(connection)
-print("now:", number_of(now), " before:", number_of(before))
+with closing(sqlite3.connect(here.folder / "catalog.db")) as catalog:
+    now, before = (Path(location).name.split("-")[0] for location in catalog_row(catalog))
+print("now:", now, " before:", before)
 
 # %% [markdown]
 # A writer reads this location, writes a new metadata file, and asks the catalog: put my location in place of the one I read. If the catalog has another location by now, nothing happens, and the writer is told. Let us be two writers, on a copy of the catalog.
@@ -144,10 +120,7 @@ with closing(sqlite3.connect(here.folder / "catalog.db")) as kept, closing(sqlit
     read, _ = catalog_row(copy)
     for writer in ("first", "second"):
         changed = copy.execute(exchange, (f"{writer}.metadata.json", read)).rowcount
-        print(
-            f"{writer} writer: {changed} row changed; the catalog has",
-            catalog_row(copy)[0].replace(read, "what was read"),
-        )
+        print(f"{writer} writer: {changed} row changed; the catalog has {catalog_row(copy)[0]}")
 
 # %% [markdown]
 # This is called compare-and-swap. A REST catalog and Hive have other forms of it. Everything else is already on the disk, under names that nobody else uses: data files, deletes, manifests and the metadata file. A writer that is killed before the swap has changed nothing. It only leaves files that no snapshot lists.
@@ -173,12 +146,18 @@ check("09.2", exchanged)
 # Each attempt takes the next sequence number. When the second writer began, the last number was 1. Its first attempt would have got 2; its second attempt got 3. A manifest can still be used in the next attempt, because entries of added files have no number of their own: they inherit the number in the manifest list. That is why numbers are inherited.
 
 # %%
-print("sequence number:", commit.sequence_number)
+print("sequence number:", second.sequence_number)
 
 # %% [markdown]
 # ## Who can reuse a change?
 #
-# After a lost race, a writer looks at the new commits. Then it does one of three things. It commits its files **as they are** on the new head. It commits them **united** with the new deletes. Or it throws them away and plans again from the start (the output says **anew**). The last is always right. The first two save work, but are right only if nothing the plan depends on has changed.
+# After a lost race, a writer looks at the new commits. Then it does one of three things:
+#
+# - It **rebases**: it commits the files that it has, on the new head.
+# - It **merges**: it combines its vectors with the new ones of the same data files, and commits the result.
+# - It **replans**: it throws its files away and plans again from the start.
+#
+# Replanning is always right. The first two save work, but are right only if nothing the plan depends on has changed.
 #
 # Here are five races. The table has ids 0 to 4 in one data file and 5 to 9 in another.
 #
@@ -199,9 +178,17 @@ predict("09.3", ...)
 predict("09.3", {"new rows", "compacted", "update"})
 
 
+# %% [markdown]
+# Now we run the five races. `outcome` says what the writer did after it lost.
+
+
 # %%
 def delete(where):
-    return lambda table, slow=None: dk.delete(table, where, engine=slow)
+    return lambda table, engine=None: dk.delete(table, where, engine=engine)
+
+
+def update(table, engine):
+    return dk.update(table, {"id": 103}, where="id = 3", engine=engine)
 
 
 races = {
@@ -209,13 +196,16 @@ races = {
     "same file": (delete("id = 1"), delete("id = 2")),
     "new rows": (delete("id < 3"), lambda table: dk.append(table, ids(0, 1))),
     "compacted": (delete("id = 1"), lambda table: dk.compact(table, rewrite_all=True)),
-    "update": (lambda table, slow: dk.update(table, {"id": 103}, where="id = 3", engine=slow), delete("id = 3")),
+    "update": (update, delete("id = 3")),
 }
+
+# %%
 found = []
 for name, (ours, theirs) in races.items():
-    table, commit = race(name.replace(" ", "_"), ours, theirs, ids(*range(5)), ids(*range(5, 10)))
-    how = "anew" if commit.plans > 1 else "united" if commit.removed_delete_files else "as it is"
-    found.append({"race": name, "how": how, "attempts": commit.attempts, "rows": str(rows(table))})
+    table = here.table("race", ids(*range(5)), ids(*range(5, 10)), format_version=3, properties=MERGE_ON_READ)
+    other = dk.load_table(here.catalog, table.name)
+    commit = ours(table, Meanwhile(lambda: theirs(other)))
+    found.append({"race": name, "outcome": outcome(commit), "rows": str(rows(table))})
 show(found)
 
 # %%
@@ -226,9 +216,9 @@ check("09.3")
 # - `same file`: both only add positions. Both orders of the two deletes give the same result: their union.
 # - `new rows`: the delete was meant for all ids below 3, and here are two more of them. The new plan finds them too.
 # - `compacted`: the vector names a data file that is gone. Its positions mean nothing in the new one.
-# - `update`: we made the new version from a row that no longer exists. If we committed it as it is, a deleted row would come back.
+# - `update`: we made the new version from a row that no longer exists. If we committed that version, a deleted row would come back.
 #
-# An equality delete depends on nothing: no row was read for it. So it can always be committed as it is. It hides every row with a smaller sequence number, even rows committed after it was written. That is one more reason why streams like it.
+# An equality delete depends on nothing: no row was read for it. So it can always be rebased. It hides every row with a smaller sequence number, even rows committed after it was written. That is one more reason why streams like it.
 #
 # ## Isolation levels
 #
@@ -249,9 +239,9 @@ table = here.table(
     format_version=3,
     properties={"write.delete.mode": "merge-on-read", "write.delete.isolation-level": "snapshot"},
 )
-someone_else = dk.load_table(here.catalog, table.name)
-commit = dk.delete(table, "id < 3", engine=Slow(lambda: dk.append(someone_else, ids(0, 1))))
-print("rows:", rows(table), "plans:", commit.plans)
+other = dk.load_table(here.catalog, table.name)
+commit = dk.delete(table, "id < 3", engine=Meanwhile(lambda: dk.append(other, ids(0, 1))))
+print("rows:", rows(table), "-", outcome(commit))
 
 # %%
 check("09.4")
@@ -259,35 +249,22 @@ check("09.4")
 # %% [markdown]
 # ## Give up
 #
-# The table property `commit.retry.num-retries` says how often a writer tries again. We set it to 0: after one lost race, the writer gives up. Then two things matter: nothing has changed, and no file stays behind.
-
+# The table property `commit.retry.num-retries` says how often a writer tries again. We set it to 0: after one lost race, the writer gives up. Then two things matter: nothing has changed, and no file stays behind. `remove_orphan_files` counts the files that no snapshot lists.
 
 # %%
-def files_on_disk(folder):
-    return sorted(str(path) for path in folder.rglob("*.*") if path.is_file() and path.suffix != ".crc")
+from datetime import datetime, timedelta, timezone
 
-
-table = here.table(
-    "no_retry",
-    ids(*range(10)),
-    format_version=3,
-    properties={"write.delete.mode": "merge-on-read", "commit.retry.num-retries": "0"},
-)
-someone_else = dk.load_table(here.catalog, table.name)
-folder = here.folder / "course" / "no_retry"
-after_theirs = []
-
-
-def go_first():
-    dk.compact(someone_else, rewrite_all=True)
-    after_theirs.extend(files_on_disk(folder))
-
-
+properties = {"write.delete.mode": "merge-on-read", "commit.retry.num-retries": "0"}
+table = here.table("no_retry", ids(*range(10)), format_version=3, properties=properties)
+other = dk.load_table(here.catalog, table.name)
 try:
-    dk.delete(table, "id = 1", engine=Slow(go_first))
+    dk.delete(table, "id = 1", engine=Meanwhile(lambda: dk.compact(other, rewrite_all=True)))
 except dk.CommitConflictError as error:
     print("given up:", error.kind, "- to try again is safe:", error.retryable)
-print("files left behind:", len(set(files_on_disk(folder)) - set(after_theirs)))
+
+tomorrow = datetime.now(timezone.utc) + timedelta(days=1)
+left = dk.remove_orphan_files(table, older_than=tomorrow, force=True, dry_run=True)
+print("files left behind:", len(left.orphan_files))
 
 # %% [markdown]
 # Besides yes and no, a catalog can give a third answer: none, because the connection broke. Then the commit may or may not have happened. The writer must not delete its files, and must not try again before it has looked. deletekit raises `CommitStateUnknownError`.
@@ -341,15 +318,7 @@ check("09.5", vectors_of)
 # %% [markdown]
 # ## Two commits are not one
 #
-# A streaming writer has three changes of key 1: insert it with value `a`, delete it by an equality delete, insert it with value `b`. On the branch `stream` each change is its own commit. Somebody wants fewer commits, and puts exactly the same files on `main` in one commit.
-#
-# **09.6** How many rows with key 1 are on `main`?
-
-# %% tags=["exercise"] exercise="09.6"
-predict("09.6", ...)
-
-# %% tags=["solution"] exercise="09.6"
-predict("09.6", 2)
+# A streaming writer has three changes of key 1: insert it with value `a`, delete it by an equality delete, insert it with value `b`. On the branch `stream` each change is its own commit.
 
 
 # %%
@@ -364,42 +333,58 @@ deleted = dk.delete_keys(streamed, [{"id": 1}], ref="stream")
 again = dk.append(streamed, keyed(1, "b"), ref="stream")
 print("three commits:", dk.scan(streamed, "id = 1", ref="stream").to_arrow().to_pylist())
 
+# %% [markdown]
+# Somebody wants fewer commits, and puts exactly the same files on `main` in one commit.
+#
+# **09.6** How many rows with key 1 are on `main`?
+
+# %% tags=["exercise"] exercise="09.6"
+predict("09.6", ...)
+
+# %% tags=["solution"] exercise="09.6"
+predict("09.6", 2)
+
+# %%
+here.rewind("one commit", streamed)
 in_one = RowDelta(
     added_data_files=inserted.added_data_files + again.added_data_files,
     added_delete_files=deleted.added_delete_files,
 )
 commit_change(plan_change(streamed, lambda base: in_one))
 on_main = dk.scan(streamed, "id = 1").to_arrow().sort_by("value").to_pylist()
-print("one commit:   ", on_main)
+print("one commit:", on_main)
 
 # %%
 check("09.6")
 
 # %% [markdown]
-# In one commit all files have one sequence number, and an equality delete applies only to smaller ones. The value `a` was deleted on the branch, but is live on `main`. To combine several commits into one, you must first work out what is left of each key. `dk.stream.promote` does that.
+# All files of a commit have the same sequence number, and an equality delete applies only to files with a smaller one. The value `a` was deleted on the branch, but is live on `main`. To combine several commits into one, you must first work out what is left of each key. `dk.stream.promote` does that.
 #
 # ## Break it
 #
-# What if a writer skips all of this and commits its vector next to the existing one? deletekit refuses to write such a table, so we forge one. We write the delete manifest of one branch into the manifest list of another.
+# What if a writer skips all of this and commits its vector next to the existing one? deletekit refuses to write such a table, so we forge one. First we delete two rows of one data file, each on its own branch:
 
 # %%
-import fastavro
-
 forged = here.table("forged", ids(*range(10)), format_version=3)
 dk.create_branch(forged, "other")
 dk.delete(forged, "id = 2", mode="deletion-vector", ref="other")
 dk.delete(forged, "id = 1", mode="deletion-vector")
+for ref in ("main", "other"):
+    print(f"{ref}:", dk.scan(forged, ref=ref).to_arrow()["id"].to_pylist())
+
+# %% [markdown]
+# `L3` is the manifest list of `main`, `L2` that of the other branch. We write the delete manifest of `L2` into `L3`.
+
+# %%
+import fastavro
+
+here.rewind("forge", forged)
 names = Aliases(forged)
-
-
-def manifest_list(alias):
-    with open(names.path(alias), "rb") as file:
-        reader = fastavro.reader(file)
-        return reader.writer_schema, list(reader)
-
-
-schema, of_main = manifest_list("L3")
-of_other = [manifest for manifest in manifest_list("L2")[1] if manifest["content"] == 1]
+with open(names.path("L2"), "rb") as file:
+    of_other = [manifest for manifest in fastavro.reader(file) if manifest["content"] == 1]
+with open(names.path("L3"), "rb") as file:
+    reader = fastavro.reader(file)
+    schema, of_main = reader.writer_schema, list(reader)
 with open(names.path("L3"), "wb") as file:
     fastavro.writer(file, schema, of_main + of_other)
 
@@ -407,7 +392,8 @@ try:
     dk.scan(forged).to_arrow()
 except dk.FormatError as error:
     print("a reader refuses:", error.kind)
-print("verify finds:", sorted({finding.kind for finding in dk.verify(forged).findings if finding.severity == "error"}))
+errors = [finding.kind for finding in dk.verify(forged).findings if finding.severity == "error"]
+print("verify finds:", sorted(set(errors)))
 
 # %% [markdown]
 # A reader that takes the first vector brings id 2 back. One that takes the last brings id 1 back. And nobody promises the order of manifests. `repair` does what the writer should have done.
@@ -434,7 +420,7 @@ check("09.7", {1, 2} | {2, 3} | {9})
 # - A commit is one swap of a location, compare-and-swap. All files are written before it: [optimistic concurrency](https://iceberg.apache.org/spec/#optimistic-concurrency).
 # - The loser may reuse its files only if nothing they depend on has changed: [commit conflict resolution and retry](https://iceberg.apache.org/spec/#commit-conflict-resolution-and-retry).
 # - Deletes by position depend on their data file, deletes by value on nothing. New versions of rows depend on the old ones.
-# - One data file has one vector, so the second writer unites the two: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
+# - One data file has one vector, so the second writer merges the two: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
 # - Sequence numbers are the order of the changes. If you put files of two commits into one, they lose this order: [sequence numbers](https://iceberg.apache.org/spec/#sequence-numbers).
 #
 # Next: [10 · Time travel and lineage](10_time_travel_and_lineage.ipynb)

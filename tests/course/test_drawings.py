@@ -93,7 +93,7 @@ def draw(everything: dk.Table, bridge: tuple[Path, dk.Table], windows: Any) -> A
             "bytes": drawings.vector_bytes(everything, lang=lang),
             "damaged": drawings.vector_bytes(blob[:-1] + bytes([blob[-1] ^ 1]), lang=lang),
             "container": drawings.roaring_container(range(0, 9_000, 3), lang=lang),
-            "united": drawings.commit_race(everything, commit_of(everything, removed_delete_files=("V1",)), lang=lang),
+            "merged": drawings.commit_race(everything, commit_of(everything, removed_delete_files=("V1",)), lang=lang),
             "replanned": drawings.commit_race(everything, commit_of(everything, plans=2), lang=lang),
             "rebased": drawings.commit_race(everything, commit_of(everything), lang=lang),
             "no race": drawings.commit_race(everything, commit_of(everything, attempts=1), lang=lang),
@@ -319,10 +319,10 @@ def test_the_stored_form_of_a_container(positions: Any, kind: str, sizes: tuple[
 
 
 def test_what_a_loser_did(everything: dk.Table) -> None:
-    united = drawings.commit_race(everything, commit_of(everything, removed_delete_files=("V1",)), lang="en").text
-    assert "refused: current is S4; lost attempts: 1" in united
-    assert "unites its deletes with those of S4" in united
-    assert "asks to swap S3 for S4?" in united
+    merged = drawings.commit_race(everything, commit_of(everything, removed_delete_files=("V1",)), lang="en").text
+    assert "refused: current is S4; lost attempts: 1" in merged
+    assert "merges its deletes with those of S4" in merged
+    assert "asks to swap S3 for S4?" in merged
     assert "replans on S4" in drawings.commit_race(everything, commit_of(everything, plans=2), lang="en").text
     assert "keeps its files, now on S4" in drawings.commit_race(everything, commit_of(everything), lang="en").text
     assert "refused" not in drawings.commit_race(everything, commit_of(everything, attempts=1), lang="en").text

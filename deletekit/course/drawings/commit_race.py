@@ -1,29 +1,17 @@
 """A race of two writers for one catalog: both read a snapshot, one swaps first, the other must look again."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from deletekit.course.aliases import alias_number
 from deletekit.course.drawings.svg import GAP, LONGEST, Box, Canvas, Mark, Svg, label, wrapped
+from deletekit.course.race import Committed, outcome
 from deletekit.course.translations import Messages
 from deletekit.course.views.table_view import as_table_view
 from deletekit.errors import InvalidInputError
 from deletekit.safe_text import brief
 
 _DOWN = 26.0
-
-
-class Committed(Protocol):
-    """What a verb that writes returns, as far as it is drawn."""
-
-    @property
-    def snapshot_id(self) -> int | None: ...
-    @property
-    def attempts(self) -> int: ...
-    @property
-    def plans(self) -> int: ...
-    @property
-    def removed_delete_files(self) -> Sequence[Any]: ...
 
 
 def commit_race(table: Any, commit: Committed, *, base: str | None = None, lang: str | None = None) -> Svg:
@@ -47,8 +35,7 @@ def commit_race(table: Any, commit: Committed, *, base: str | None = None, lang:
     canvas = Canvas(say("draw-race-title", table=brief(view.name, LONGEST)), say.lang)
     landed = landed if commit.attempts > 1 else []
     lost = max(commit.attempts - 1, 0)
-    how = "replanned" if commit.plans > 1 else "united" if commit.removed_delete_files else "rebased"
-    steps = [*_other(say, begun, landed), *_ours(say, begun, landed, ours, how, lost)]
+    steps = [*_other(say, begun, landed), *_ours(say, begun, landed, ours, outcome(commit), lost)]
     _draw(canvas, say, steps)
     facts = [f"{say('draw-race-' + step.lane)}: {step.words}" for step in steps]
     return canvas.finish([*facts, say("draw-race-counts", attempts=commit.attempts, plans=commit.plans)])

@@ -43,7 +43,7 @@ FUNCTIONS = {
             ([("A", set()), ("A", {4})],),
         ],
         by_name={
-            "united": lambda reports: _with_empty_ones(_filled(reports)),
+            "merged": lambda reports: _with_empty_ones(_filled(reports)),
             "with_empty_ones": _with_empty_ones,
             "last_wins": dict,
             "last_full_wins": lambda reports: dict(_filled(reports)),
