@@ -56,8 +56,7 @@ def test_messages_are_translated(lang: str) -> None:
 
 
 def test_every_message_is_used() -> None:
-    modules = [*(COURSE / "views").glob("*.py"), *(COURSE / "drawings").glob("*.py")]
-    sources = "\n".join(p.read_text(encoding="utf-8") for p in modules)
+    sources = "\n".join(p.read_text(encoding="utf-8") for p in COURSE.rglob("*.py"))
     scripts = (COURSE / "widgets" / "static").glob("*.js")
     sources += "\n".join(p.read_text(encoding="utf-8") for p in scripts)
     prefixes = ("title-", "kind-", "reason-", "spared-", "because-", "rule-", "containers-", "crash-", "workshop-")
