@@ -1,4 +1,4 @@
-"""Say what `dk.explain` found in the learner's language. The sentences are the library's; the catalogs translate them."""
+"""Say what `dk.explain` found in the learner's language: the library has the sentences, the catalogs translate them."""
 
 from deletekit.course.printing import notebook_shell
 from deletekit.course.translations import language, text

@@ -38,24 +38,19 @@ def show_rows(names: Sequence[str], rows: Sequence[Mapping[str, Any]], total: in
     said = aligned([names, *([row.get(name) for name in names] for row in rows)])
     if total > len(rows):
         said.append(f"... {total - len(rows):,} more")
-    publish("\n".join(said), _rows_html(names, rows, total))
+    publish("\n".join(said), _rows_html(names, rows, total) if names else "")
 
 
 def show_records(value: Any) -> None:
     """Show a value line by line; a notebook shows a record, or a list of records, as a table if it is small enough."""
-    said = "\n".join(lines(value))
-    records = [value] if isinstance(value, Mapping) else value
-    if not isinstance(records, list) or not records or not all(isinstance(record, Mapping) for record in records):
-        publish(said)
-        return
-    flat = [dict(_fields(record)) for record in records]
+    records = [value] if isinstance(value, Mapping) else value if isinstance(value, list) else []
+    flat = [dict(_fields(record)) for record in records if isinstance(record, Mapping)]
     names = list(dict.fromkeys(name for record in flat for name in record))
-    if len(flat) > _MOST_ROWS or any(len(cell(inner)) > _LONGEST_CELL for record in flat for inner in record.values()):
-        publish(said)
-    elif isinstance(value, Mapping) or len(names) > max(_MOST_COLUMNS, len(flat)):
-        publish(said, _fields_html(names, flat))
-    else:
-        publish(said, _rows_html(names, flat, len(flat)))
+    html = ""
+    if names and len(flat) == len(records) <= _MOST_ROWS and _longest(flat) <= _LONGEST_CELL:
+        beside = isinstance(value, Mapping) or len(names) > max(_MOST_COLUMNS, len(flat))
+        html = _fields_html(names, flat) if beside else _rows_html(names, flat, len(flat))
+    publish("\n".join(lines(value)), html)
 
 
 def publish(said: str, html: str = "") -> None:
@@ -142,6 +137,10 @@ def _fields_html(names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> 
     numbered = [str(i) for i, _ in enumerate(records, 1)] if len(records) > 1 else [say("meaning")]
     shown = [[name, *(cell(record[name]) if name in record else "" for record in records)] for name in names]
     return html_table([say("field"), *numbered], shown, caption=caption, lang=say.lang)
+
+
+def _longest(records: Iterable[Mapping[str, Any]]) -> int:
+    return max(len(cell(value)) for record in records for value in record.values())
 
 
 def _fields(record: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -20,7 +20,7 @@ def catalog_file(language: str) -> Path:
 
 
 def interface_texts() -> list[str]:
-    """List what the course says around exercises: literals given to `text(...)`, kinds of answers, `dk.explain`'s words."""
+    """List what the course says around exercises: literals in `text(...)`, kinds of answers, the words of `explain`."""
     found = []
     for file in sorted(COURSE.glob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
