@@ -187,7 +187,7 @@ def test_a_notebook_shows_the_same_as_a_table(catalog: dk.Catalog) -> None:
 
 
 def test_another_language_says_every_sentence(catalog: dk.Catalog) -> None:
-    """Whatever is said goes through the one who translates: with each sentence in capitals no small letter is left."""
+    """Whatever is said goes through the one who translates: here it marks the values, and nothing is left unmarked."""
     table = make(catalog, FIVE, FIVE[:1], format_version=2, partition_by=["category"])
     dk.delete(table, "id = 1", mode="position-delete")
     dk.delete(table, "id = 2", mode="equality-delete")
