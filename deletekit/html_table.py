@@ -5,6 +5,8 @@ from html import escape
 
 from deletekit.safe_text import plain
 
+# Words of Korean stay whole; long ones are broken rather than cut.
+_PLACE = "overflow-x:auto;word-break:keep-all;overflow-wrap:break-word"
 _NARROW = 40
 """Characters across that fit a telephone. What is wider scrolls, and the keyboard must reach it for that."""
 
@@ -27,10 +29,10 @@ def html_table(
     current: the number of the row that is selected.
     lang: the language of the caption and the columns.
     """
-    place = 'class="wide" style="overflow-x:auto"' + (f' lang="{safe_html(lang)}"' if lang else "")
+    place = f'class="wide" style="{_PLACE}"' + (f' lang="{safe_html(lang)}"' if lang else "")
     if max((sum(len(str(cell)) for cell in row) for row in (columns, *rows)), default=0) > _NARROW:
         place += f' tabindex="0" role="group" aria-label="{safe_html(caption)}"'
-    title = f'<caption style="text-align:left">{safe_html(caption)}</caption>'
+    title = f'<caption style="{_style(caption)}">{safe_html(caption)}</caption>'
     names = "".join(_cell("th", name, i in numbers, ' scope="col"') for i, name in enumerate(columns))
     head = f"<thead><tr>{names}</tr></thead>" if names else ""
     body = "".join(_row(row, numbers, chosen=i == current) for i, row in enumerate(rows))
@@ -59,8 +61,14 @@ def _row(cells: Sequence[object], numbers: Collection[int], *, chosen: bool) -> 
 def _cell(tag: str, text: object, is_number: bool, more: str = "") -> str:
     if not str(text):
         return "<td></td>"
-    side = 'class="number" style="text-align:right"' if is_number else 'style="text-align:left"'
-    return f"<{tag} {side}{more}>{safe_html(text)}</{tag}>"
+    name = 'class="number" ' if is_number else ""
+    return f'<{tag} {name}style="{_style(text if tag == "th" else None, is_number)}"{more}>{safe_html(text)}</{tag}>'
+
+
+def _style(name: object, is_number: bool = False) -> str:
+    """Return the style of a cell, or of a name: a short one stays on one line."""
+    whole = ";white-space:nowrap" if name is not None and len(str(name)) <= _NARROW else ""
+    return f"text-align:{'right' if is_number else 'left'}{whole}"
 
 
 def _is_number(value: object) -> bool:

@@ -221,8 +221,8 @@ class _Layout:
         else:
             self.take(4, "cookie", f"{cookie & 0xFFFF}")
             self.take(4, "container count", str(len(held)))
-        some = ", ".join([f"{c.key}: {c.cardinality}" for c in held[:4]] + ["…"] * (len(held) > 4))
-        self.take(4 * len(held), "keys and cardinalities", some, counted=len(held))
+        some = ", ".join([f"{c.key}: {c.cardinality} \u2212 1" for c in held[:4]] + ["…"] * (len(held) > 4))
+        self.take(4 * len(held), "keys and cardinalities", some, counted=len(held) if len(held) > 4 else None)
         if held:
             self.take(max(held[0].offset - self.at, 0), "offsets", counted=len(held))
         for c in held:
