@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from deletekit.course.printing import lines
+from deletekit.course.explanations import translated
+from deletekit.course.printing import publish, show_records
 from deletekit.deletes.which_apply import referenced_path
 from deletekit.errors import DeletekitError, NotFoundError
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
@@ -23,6 +24,7 @@ from deletekit.formats.manifest_list import ManifestFile
 from deletekit.table.metadata import Snapshot
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
+from deletekit.verbs.explain import Explanation
 from deletekit.verbs.inspect import inspect, to_json
 
 MOST_ORDERED = 1_000
@@ -81,16 +83,18 @@ class Aliases:
         return sorted(found, key=lambda delete: (len(delete["name"]), delete["name"]))
 
     def show(self, value: Any, *fields: str) -> None:
-        """Print a value with every path and id in it by its name; `fields` chooses what is shown of records.
+        """Show a value with every path and id in it by its name; `fields` chooses what is shown of records.
 
         A field of a field is `data_file.content`.
         """
         self._look_inside()
-        if hasattr(value, "to_text"):
-            value = value.to_text()
-        elif is_dataclass(value):
+        if isinstance(value, Explanation):
+            said = translated(value)
+            publish(self._in_text(said["text/plain"]), self._in_text(said["text/html"]))
+            return
+        if is_dataclass(value):
             value = to_json(value)
-        print("\n".join(lines(self._named(_choose(value, fields)))))  # noqa: T201  # printing is what it is for
+        show_records(self._named(_choose(value, fields)))
 
     # --- what the views ask ---
 

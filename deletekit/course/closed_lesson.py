@@ -1,10 +1,10 @@
 """Say in a notebook what to do when a cell is run after its lesson was closed."""
 
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from deletekit.course.printing import notebook_shell
 from deletekit.course.translations import text
 
 _EVENT = "pre_run_cell"
@@ -21,8 +21,7 @@ def say_before_cells(sentence: str | None) -> None:
 
     Nothing is printed outside of IPython.
     """
-    notebooks = sys.modules.get("IPython")  # a notebook has imported it
-    shell: Any = notebooks.get_ipython() if notebooks else None
+    shell = notebook_shell()
     if shell is None:
         return
     while _said:

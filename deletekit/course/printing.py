@@ -1,9 +1,11 @@
-"""Print values in lessons: as lines that are the same on every machine, without addresses, times or paths.
+"""Show values in lessons: as lines that are the same on every machine, without addresses, times or paths.
 
-Columns have the width that a terminal gives them, for Korean and Japanese too.
+Columns have the width that a terminal gives them, for Korean and Japanese too. A notebook shows rows and records as an
+HTML table, with the same lines beside it; elsewhere the lines are printed.
 """
 
 import base64
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from typing import Any
@@ -11,19 +13,59 @@ from typing import Any
 import pyarrow as pa
 from rich.cells import cell_len
 
+from deletekit.course.translations import Messages
+from deletekit.html_table import html_table, number_columns
+
 _MOST_ROWS = 40
+_MOST_COLUMNS = 8
+"""Columns from which records stand side by side: a table that is high is read more easily than one that is wide."""
+_LONGEST_CELL = 200
+"""Characters of a value in a table; records with longer ones stay lines."""
 
 
 def show(value: Any) -> None:
-    """Print rows (a pyarrow Table, or a list of dicts with the same keys) in columns, anything else line by line."""
+    """Show rows (a pyarrow Table, or a list of dicts with the same keys) in columns, anything else line by line."""
     if isinstance(value, pa.Table):
-        names, rows = value.column_names, value.slice(0, _MOST_ROWS).to_pylist()
-        _print_rows(names, rows, len(value))
+        show_rows(value.column_names, value.slice(0, _MOST_ROWS).to_pylist(), len(value))
     elif isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
-        names = list(dict.fromkeys(name for row in value for name in row))
-        _print_rows(names, value[:_MOST_ROWS], len(value))
+        show_rows(list(dict.fromkeys(name for row in value for name in row)), value[:_MOST_ROWS], len(value))
     else:
-        print("\n".join(lines(value)))  # noqa: T201
+        show_records(value)
+
+
+def show_rows(names: Sequence[str], rows: Sequence[Mapping[str, Any]], total: int) -> None:
+    """Show rows in columns; `total` counts those that are left out too."""
+    said = aligned([names, *([row.get(name) for name in names] for row in rows)])
+    if total > len(rows):
+        said.append(f"... {total - len(rows):,} more")
+    publish("\n".join(said), _rows_html(names, rows, total) if names else "")
+
+
+def show_records(value: Any) -> None:
+    """Show a value line by line; a notebook shows a record, or a list of records, as a table if it is small enough."""
+    records = [value] if isinstance(value, Mapping) else value if isinstance(value, list) else []
+    flat = [dict(_fields(record)) for record in records if isinstance(record, Mapping)]
+    names = list(dict.fromkeys(name for record in flat for name in record))
+    html = ""
+    if names and len(flat) == len(records) <= _MOST_ROWS and _longest(flat) <= _LONGEST_CELL:
+        beside = isinstance(value, Mapping) or len(names) > max(_MOST_COLUMNS, len(flat))
+        html = _fields_html(names, flat) if beside else _rows_html(names, flat, len(flat))
+    publish("\n".join(lines(value)), html)
+
+
+def publish(said: str, html: str = "") -> None:
+    """Show a text, in a notebook as HTML if there is some, and print it elsewhere."""
+    shell = notebook_shell()
+    if shell is None or not html:
+        print(said)  # noqa: T201
+    else:
+        shell.display_pub.publish({"text/plain": said, "text/html": html})
+
+
+def notebook_shell() -> Any:
+    """Return the shell that runs the cells of a notebook; None outside of IPython."""
+    notebooks = sys.modules.get("IPython")  # a notebook has imported it
+    return notebooks.get_ipython() if notebooks else None
 
 
 def lines(value: Any, depth: int = 0) -> Iterator[str]:
@@ -78,10 +120,36 @@ def cell(value: Any) -> str:
     return " ".join(str(value).split())
 
 
-def _print_rows(names: Sequence[str], rows: Sequence[Mapping[str, Any]], total: int) -> None:
-    print("\n".join(aligned([names, *([row.get(name) for name in names] for row in rows)])))  # noqa: T201
+def _rows_html(names: Sequence[str], rows: Sequence[Mapping[str, Any]], total: int) -> str:
+    say = Messages()
+    caption = say("table-size", rows=f"{total:,}", columns=f"{len(names):,}")
     if total > len(rows):
-        print(f"... {total - len(rows):,} more")  # noqa: T201
+        caption = say("page-shown", first="1", last=f"{len(rows):,}", total=f"{total:,}")
+    numbers = number_columns([row.get(name) for name in names] for row in rows)
+    shown = [[cell(row[name]) if name in row else "" for name in names] for row in rows]
+    return html_table(names, shown, caption=caption, numbers=numbers, lang=say.lang)
+
+
+def _fields_html(names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> str:
+    """Show each record in a column, each of its fields in a row."""
+    say = Messages()
+    caption = say("table-fields", fields=f"{len(names):,}")
+    numbered = [str(i) for i, _ in enumerate(records, 1)] if len(records) > 1 else [say("meaning")]
+    shown = [[name, *(cell(record[name]) if name in record else "" for record in records)] for name in names]
+    return html_table([say("field"), *numbered], shown, caption=caption, lang=say.lang)
+
+
+def _longest(records: Iterable[Mapping[str, Any]]) -> int:
+    return max(len(cell(value)) for record in records for value in record.values())
+
+
+def _fields(record: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each field of a record, and of the records in it by its path, as `data_file.content`."""
+    for name, value in record.items():
+        if isinstance(value, Mapping) and value:
+            yield from _fields(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 def _padded(shown: str, width: int, *, right: bool) -> str:

@@ -22,6 +22,7 @@ from pyiceberg.schema import Schema
 
 from deletekit.course.closed_lesson import closed_text, say_before_cells
 from deletekit.course.diagnosis.environment import machine_memory
+from deletekit.course.explanations import translate_in_notebook
 from deletekit.course.rewinding import NAMESPACE, Rewinder
 from deletekit.course.translations import text
 from deletekit.errors import InvalidInputError, NotFoundError
@@ -254,6 +255,7 @@ def lesson(number: str, *, engine: str | None = None, needs_spark: bool = False)
     if chosen == "auto" and not needs_spark and machine_memory() < _SPARK_NEEDS:
         chosen = "local"
     say_before_cells(None)
+    translate_in_notebook()
     # Spark resolves links in a path, such as that of macOS's temporary folder.
     folder = Path(tempfile.mkdtemp(prefix=f"deletekit-lesson-{number}-")).resolve()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

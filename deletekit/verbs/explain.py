@@ -6,7 +6,7 @@ It only reads. Each verdict comes from applying each delete file on its own, not
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -24,24 +24,50 @@ from deletekit.errors import UNREADABLE, DeletekitError
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
+from deletekit.html_table import html_table, number_columns, safe_html
+from deletekit.safe_text import literal
 from deletekit.table.column_names import as_names
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
+from deletekit.verbs.shared.explain_sentences import SENTENCES, Say
 from deletekit.verbs.shared.read_options import resolve_snapshot, select_field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HidingDelete:
-    """One delete file that hides a row, and the rule by which it does."""
+    """One delete file that has the position or key of a row, and the rule by which it hides the row or does not.
+
+    Attributes
+    ----------
+    scope: what it covers: one `file`, a `partition` or the whole `table`.
+    key, dropped: the columns of an equality delete, and those of them that the schema has no more.
+    """
 
     kind: str
     file_path: str
     sequence_number: int
-    rule: str
+    data_sequence_number: int
+    applies: bool
+    scope: Literal["file", "partition", "table"]
+    rule: str = ""
+    key: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
     equality_ids: tuple[int, ...] | None = None
     content_offset: int | None = None
     content_size_in_bytes: int | None = None
+
+    def rule_in(self, say: Say) -> str:
+        """Return the rule as `say` says it."""
+        sentence = self.kind if self.kind == "deletion-vector" else f"{self.kind}-{self.scope}"
+        key = (say(SENTENCES["dropped"], column=c) if c in self.dropped else c for c in self.key)
+        return say(
+            SENTENCES[sentence if self.applies else "too-old"],
+            file=_name(self.file_path),
+            key=", ".join(key),
+            data=self.data_sequence_number,
+            delete=self.sequence_number,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,17 +103,23 @@ class RowVersion:
         return bool(self.unread) and not self.hidden_by
 
     @property
+    def state(self) -> Literal["live", "hidden", "unknown"]:
+        return "unknown" if self.unknown else "live" if self.live else "hidden"
+
+    @property
     def verdict(self) -> str:
         """One sentence: live or hidden, by what, and the sequence numbers that decide."""
-        where = f"row {self.position} of {_name(self.data_file)} (written at sequence {self.sequence_number})"
-        if self.hidden_by:
-            return f"{where} is hidden: " + "; ".join(d.rule for d in self.hidden_by)
-        if self.unread:
-            names = "; ".join(f"{_name(u.file_path)} cannot be read" for u in self.unread)
-            return f"{where} may be live or hidden: {names}"
-        if self.spared_by:
-            return f"{where} is live, although its key is deleted: " + "; ".join(d.rule for d in self.spared_by)
-        return f"{where} is live: no delete applies to it"
+        return self.verdict_in(str.format)
+
+    def verdict_in(self, say: Say) -> str:
+        """Return the verdict as `say` says it."""
+        why = [delete.rule_in(say) for delete in self.hidden_by or self.spared_by]
+        sentence = "row-hidden" if self.hidden_by else "row-spared" if why else "row-live"
+        if self.unknown:
+            why = [say(SENTENCES["unread-delete"], file=_name(u.file_path)) for u in self.unread]
+            sentence = "row-unknown"
+        where = {"position": self.position, "file": _name(self.data_file), "sequence": self.sequence_number}
+        return say(SENTENCES[sentence], **where, why="; ".join(why))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,19 +148,33 @@ class Explanation:
     def hidden(self) -> tuple[RowVersion, ...]:
         return tuple(v for v in self.versions if v.hidden_by)
 
-    def to_text(self) -> str:
-        """Each version in two lines: its values, and its verdict."""
-        unread = [f"cannot be read: {u.file_path}: {u.error}" for u in self.unread]
-        if not self.versions:
-            return "\n".join([f"{self.table}: no version of such a row in snapshot {self.snapshot_id}", *unread])
-        counts = f"{len(self.live)} live, {len(self.hidden)} hidden"
-        unknown = len(self.versions) - len(self.live) - len(self.hidden)
-        lines = [f"{self.table}, snapshot {self.snapshot_id}: {counts}" + (f", {unknown} unknown" if unknown else "")]
+    def to_text(self, say: Say = str.format) -> str:
+        """Each version in two lines: its values, and its verdict. `say` may say it in another language."""
+        lines = [self._headline(say)]
         for version in self.versions:
-            word = "UNKNOWN" if version.unknown else "live  " if version.live else "HIDDEN"
-            lines.append(f"{word} {version.row}")
-            lines.append(f"       {version.verdict}")
-        return "\n".join([*lines, *unread])
+            lines.append(f"{say(SENTENCES[version.state]):6} {version.row}")
+            lines.append(f"       {version.verdict_in(say)}")
+        return "\n".join([*lines, *self._unread_in(say)])
+
+    def to_html(self, say: Say = str.format, lang: str = "en") -> str:
+        """Return the same as a table. `say` may say it in another language, whose code is `lang`."""
+        caption = self._headline(say)
+        unread = "".join(f"<p>{safe_html(line)}</p>" for line in self._unread_in(say))
+        if not self.versions:
+            return f'<p lang="{safe_html(lang)}">{safe_html(caption)}</p>{unread}'
+        columns = [say(SENTENCES["verdict"]), *self.versions[0].row, say(SENTENCES["why"])]
+        rows = [[say(SENTENCES[v.state]), *map(literal, v.row.values()), v.verdict_in(say)] for v in self.versions]
+        numbers = [i + 1 for i in number_columns(list(v.row.values()) for v in self.versions)]
+        return html_table(columns, rows, caption=caption, numbers=numbers, lang=lang) + unread
+
+    def _headline(self, say: Say) -> str:
+        counts = {"live": len(self.live), "hidden": len(self.hidden)}
+        unknown = len(self) - len(self.live) - len(self.hidden)
+        sentence = "counts-unknown" if unknown else "counts" if self.versions else "none"
+        return say(SENTENCES[sentence], table=self.table, snapshot=self.snapshot_id, unknown=unknown, **counts)
+
+    def _unread_in(self, say: Say) -> list[str]:
+        return [say(SENTENCES["unread"], file=u.file_path, error=u.error) for u in self.unread]
 
     def to_arrow(self) -> pa.Table:
         """One line per version and delete that hides it (one line for a live row), with both sequence numbers.
@@ -140,6 +186,9 @@ class Explanation:
 
     def __str__(self) -> str:
         return self.to_text()
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": self.to_text(), "text/html": self.to_html()}
 
 
 _SCHEMA = pa.schema(
@@ -291,31 +340,30 @@ def _describe(entry: ManifestEntry, data: ManifestEntry, metadata: TableMetadata
     """Return a delete with the rule by which it hides rows, or does not."""
     delete = entry.data_file
     assert isinstance(delete, DeleteFile)
-    file, seq, data_seq = _name(delete.file_path), entry.sequence_number or 0, data.sequence_number or 0
+    scope: Literal["file", "partition", "table"] = "file"
     if delete.kind == "equality-delete":
-        names = ", ".join(_column(metadata, i) for i in delete.equality_ids or ())
-        scope = "the whole table" if is_global(metadata.specs[delete.spec_id]) else "its partition"
-        rule = f"equality delete {file} holds its {names} and covers {scope}, and {data_seq} < {seq}"
-        if not hides:
-            rule = f"equality delete {file} holds its {names}, but does not apply: {data_seq} < {seq} is false"
-    elif delete.is_deletion_vector:
-        rule = f"the deletion vector of its data file, in {file}, has its position, and {data_seq} <= {seq}"
-    else:
-        scope = "names its data file" if referenced_path(delete) else "of its partition names its data file"
-        rule = f"position delete {file} {scope} and position, and {data_seq} <= {seq}"
-    return HidingDelete(
+        scope = "table" if is_global(metadata.specs[delete.spec_id]) else "partition"
+    elif not referenced_path(delete):
+        scope = "partition"
+    ids = delete.equality_ids or ()
+    found = HidingDelete(
         kind=delete.kind,
         file_path=delete.file_path,
-        sequence_number=seq,
-        rule=rule,
+        sequence_number=entry.sequence_number or 0,
+        data_sequence_number=data.sequence_number or 0,
+        applies=hides,
+        scope=scope,
+        key=tuple(_column(metadata, i) for i in ids),
+        dropped=tuple(_column(metadata, i) for i in ids if not metadata.schema.find_column_name(i)),
         equality_ids=delete.equality_ids,
         content_offset=delete.content_offset,
         content_size_in_bytes=delete.content_size_in_bytes,
     )
+    return replace(found, rule=found.rule_in(str.format))
 
 
 def _column(metadata: TableMetadata, field_id: int) -> str:
-    return metadata.schema.find_column_name(field_id) or f"{metadata.all_fields[field_id].name} (dropped)"
+    return metadata.schema.find_column_name(field_id) or metadata.all_fields[field_id].name
 
 
 def _name(path: str) -> str:

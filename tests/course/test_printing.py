@@ -1,12 +1,49 @@
-"""Rows stand in columns, whatever language is in them, and records in lines."""
+"""Rows stand in columns, whatever language is in them, and records in lines. A notebook has tables beside the text."""
 
 from __future__ import annotations
+
+import re
+from typing import Any
+from xml.etree import ElementTree as ET
 
 import pyarrow as pa
 import pytest
 from rich.cells import cell_len
 
-from deletekit.course import doctor, show
+from deletekit.course import doctor, printing, show
+from deletekit.course.translations import LANGUAGES
+
+RECORD = {"status": 1, "data_file": {"content": 0, "equality_ids": [1, 2], "lower_bounds": [{"key": 1, "value": b"a"}]}}
+RECORDS = [{"content": n, "manifest_path": f"M{n}", "inner": {"rows": n * 2}} for n in range(3)]
+WIDE = [{f"field-{i}": n * i for i in range(12)} for n in range(2)]
+SHOWN: list[Any] = [
+    [{"이름": "김", "n": 7}, {"이름": "Alice", "n": None}],
+    pa.table({"id": range(100)}),
+    pa.table({"id": pa.array([], pa.int64())}),
+    RECORD,
+    RECORDS,
+    WIDE,
+    [{"": "before", "n": 1}],
+]
+LINES: list[Any] = ["one\ntwo", 7, [1, 2], {}, [{}], {"a": "x" * 500}, [RECORD, "text"]]
+
+
+@pytest.fixture
+def published(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
+    """What a notebook is given."""
+    found: list[dict[str, str]] = []
+
+    class Shell:
+        class display_pub:  # noqa: N801  # IPython's name
+            publish = found.append
+
+    monkeypatch.setattr(printing, "notebook_shell", Shell)
+    return found
+
+
+def table_of(html: str) -> list[list[str]]:
+    rows = ET.fromstring(html).iter("tr")  # noqa: S314  # it is ours
+    return [["".join(cell.itertext()) for cell in row] for row in rows]
 
 
 def shown(value: object, capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -52,3 +89,67 @@ def test_the_doctor_says_that_all_is_here(java: str, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == "Everything that the course needs is here.\n"
     doctor(details=True)
     assert "pyarrow" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("value", SHOWN)
+def test_a_notebook_shows_a_table_beside_the_same_text(
+    value: Any, capsys: pytest.CaptureFixture[str], published: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    show(value)
+    (shown,) = published
+    assert capsys.readouterr().out == ""
+    monkeypatch.setattr(printing, "notebook_shell", lambda: None)
+    show(value)
+    assert capsys.readouterr().out == shown["text/plain"] + "\n"
+    cells = {cell for row in table_of(shown["text/html"])[1:] for cell in row if cell}
+    assert all(cell.split(".")[-1] in shown["text/plain"] for cell in cells if "{" not in cell)
+
+
+@pytest.mark.parametrize("value", LINES)
+def test_what_is_no_table_is_printed(
+    value: Any, capsys: pytest.CaptureFixture[str], published: list[dict[str, str]]
+) -> None:
+    show(value)
+    assert published == []
+    assert capsys.readouterr().out
+
+
+def test_the_table_of_rows_and_of_records(published: list[dict[str, str]]) -> None:
+    for value in ([{"a": 1, "b": None}, {"a": 2}], RECORD, RECORDS, WIDE):
+        printing.show_records(value)
+    missing, record, records, wide = (table_of(data["text/html"]) for data in published)
+    assert missing == [["a", "b"], ["1", "NULL"], ["2", ""]], "a field that a record has not is empty"
+    assert record[1:] == [
+        ["status", "1"],
+        ["data_file.content", "0"],
+        ["data_file.equality_ids", "[1, 2]"],
+        ["data_file.lower_bounds", "[{key: 1, value: YQ==}]"],
+    ]
+    assert records[:2] == [["content", "manifest_path", "inner.rows"], ["0", "M0", "0"]]
+    assert (len(wide), wide[3]) == (13, ["field-2", "0", "2"]), "many fields stand below each other"
+
+
+def test_rows_that_are_left_out_are_counted(published: list[dict[str, str]]) -> None:
+    show(pa.table({"id": range(1234)}))
+    html = published[0]["text/html"]
+    assert "showing 1-40 of 1,234" in html
+    assert len(table_of(html)) == 41
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_caption_is_in_the_learners_language(
+    lang: str, published: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DELETEKIT_LANG", lang)
+    show([{"a": 1}, {"a": 2}])
+    caption = re.findall("<caption[^>]*>(.*)</caption>", published[0]["text/html"])
+    assert [("Rows" in said, "2" in said) for said in caption] == [(lang == "en", True)]
+    assert f'lang="{lang}"' in published[0]["text/html"]
+
+
+def test_a_value_is_never_markup(published: list[dict[str, str]]) -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    show([{evil: evil}])
+    show({evil: {evil: evil}})
+    assert [evil, evil] == [row[0] for row in table_of(published[0]["text/html"])]
+    assert not any("<img" in data["text/html"] for data in published)

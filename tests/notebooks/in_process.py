@@ -7,11 +7,12 @@ import io
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import nbformat
 from nbformat import NotebookNode
 
-from deletekit.course import checking
+from deletekit.course import checking, printing
 from deletekit.course.checking import CHECK_TYPE, Verdict
 from tests.notebooks.lesson_runs import all_right
 from tests.tools.build_notebooks import notebook_file
@@ -20,16 +21,32 @@ from tests.tools.lessons import learner, read_source, solved
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a cell printed, and the value of its last expression."""
+    """What a cell printed and showed, in order, and the value of its last expression."""
 
-    printed: str
+    shown: list[str]
     value: Any
 
     @property
     def texts(self) -> list[str]:
-        """What it printed, and its value as text and as HTML."""
-        shown = [] if self.value is None else [repr(self.value)]
-        return [*([self.printed] if self.printed else []), *shown, *_html(self.value)]
+        """What it printed and showed, and its value as text and as HTML."""
+        return [*self.shown, *([] if self.value is None else [repr(self.value)]), *_html(self.value)]
+
+
+class Screen:
+    """Stand in for the shell of a notebook: keep what a cell prints, and what it publishes as text and HTML."""
+
+    def __init__(self) -> None:
+        self.display_pub = self
+        self.printed = io.StringIO()
+        self._shown: list[str] = []
+
+    def publish(self, data: dict[str, str]) -> None:
+        self._shown = [*self.shown(), data["text/plain"], data["text/html"]]
+        self.printed.seek(0)
+        self.printed.truncate()
+
+    def shown(self) -> list[str]:
+        return [*self._shown, *filter(None, [self.printed.getvalue()])]
 
 
 def blank_gives_what_is_committed(language: str, name: str) -> None:
@@ -65,13 +82,13 @@ def new_kernel() -> dict[str, Any]:
 def run_cell(code: str, names: dict[str, Any]) -> Ran:
     body = ast.parse(code).body
     last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
-    printed = io.StringIO()
+    screen = Screen()
     value = None
-    with redirect_stdout(printed):
+    with redirect_stdout(screen.printed), mock.patch.object(printing, "notebook_shell", return_value=screen):
         exec(compile(ast.Module(body, []), "cell", "exec"), names)  # noqa: S102 - our own lesson
         if isinstance(last, ast.Expr):
             value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)  # noqa: S307 - our own lesson
-    return Ran(printed.getvalue(), value)
+    return Ran(screen.shown(), value)
 
 
 def _html(value: Any) -> list[str]:

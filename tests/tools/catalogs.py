@@ -8,6 +8,7 @@ from pathlib import Path
 from deletekit.course.answer_kinds import ANSWER_KINDS
 from deletekit.course.exercises.all import EXERCISES
 from deletekit.course.function_answers import function
+from deletekit.verbs.shared.explain_sentences import SENTENCES
 from tests.tools import translation
 from tests.tools.lessons import ROOT, lesson_names, read_source
 
@@ -19,7 +20,7 @@ def catalog_file(language: str) -> Path:
 
 
 def interface_texts() -> list[str]:
-    """List what the course says around exercises: every literal given to `text(...)`, and the kinds of answers."""
+    """List what the course says around exercises: literals in `text(...)`, kinds of answers, the words of `explain`."""
     found = []
     for file in sorted(COURSE.glob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -28,7 +29,7 @@ def interface_texts() -> list[str]:
                 if isinstance(argument, ast.Constant):
                     found.append(str(argument.value))
     kinds = [kind.description for kind in (*ANSWER_KINDS.values(), function())]
-    return list(dict.fromkeys([*found, *kinds]))
+    return list(dict.fromkeys([*found, *kinds, *SENTENCES.values()]))
 
 
 def exercise_texts() -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
+from deletekit.verbs.shared.explain_sentences import SENTENCES
 from tests.storage import stored_at
 from tests.tables import (
     VERSION_AND_MODE,
@@ -166,6 +168,63 @@ def test_text(catalog: dk.Catalog) -> None:
     assert "no delete applies to it" in text
     assert "no version of such a row" in str(dk.explain(table, "id = 99"))
     assert len(dk.explain(make(catalog), "true")) == 0
+
+
+def test_a_notebook_shows_the_same_as_a_table(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE)
+    dk.delete(table, "id = 1", mode="equality-delete")
+    found = dk.explain(table, "id < 3", columns=["id", "category"])
+    shown = found._repr_mimebundle_(include=None)
+    assert shown["text/plain"] == str(found)
+    rows = [["".join(cell.itertext()) for cell in row] for row in ET.fromstring(shown["text/html"]).iter("tr")]  # noqa: S314
+    assert rows[0] == ["verdict", "id", "category", "why"]
+    assert [row[:3] for row in rows[1:]] == [["HIDDEN", "1", "'a'"], ["live", "2", "NULL"]]
+    assert [row[3] for row in rows[1:]] == [version.verdict for version in found]
+    assert str(found).splitlines()[0] in shown["text/html"]
+    none = dk.explain(table, "id = 99").to_html()
+    assert "no version of such a row" in none
+    assert "<table" not in none
+
+
+def test_another_language_says_every_sentence(catalog: dk.Catalog) -> None:
+    """Whatever is said goes through the one who translates: here it marks the values, and nothing is left unmarked."""
+    table = make(catalog, FIVE, FIVE[:1], format_version=2, partition_by=["category"])
+    dk.delete(table, "id = 1", mode="position-delete")
+    dk.delete(table, "id = 2", mode="equality-delete")
+    dk.delete_keys(table, [{"id": 3}])
+    dk.append(table, FIVE[2:3])
+    dk.delete_keys(table, [{"category": "a"}])
+    dk.drop_column(table, "id")
+    said: set[str] = set()
+
+    def say(sentence: str, **values: object) -> str:
+        said.add(sentence)
+        return sentence.replace("}", "}§").replace("{", "§{").format(**values)
+
+    found = dk.explain(table, "true", columns=["value"])
+    for shown in (found.to_text(say), found.to_html(say, "x")):
+        assert str(found).splitlines()[0] not in shown
+        assert not any(version.verdict in shown for version in found)
+    assert {"equality delete {file} holds its {key}, but does not apply: {data} < {delete} is false"} < said
+    assert SENTENCES["dropped"] in said
+    assert found.to_text() == found.to_text(str.format) == str(found)
+
+
+def test_what_hides_a_row_is_known_without_reading_its_sentence(catalog: dk.Catalog) -> None:
+    table = make(catalog, FIVE, partition_by=["category"])
+    dk.delete(table, "id = 1", mode="position-delete")
+    dk.delete_keys(table, [{"id": 1}])
+    dk.delete_keys(table, [{"id": 1, "category": "a"}])
+    dk.append(table, FIVE[:1])
+    old, new = dk.explain(table, "id = 1")
+    assert {(d.kind, d.scope, d.key) for d in old.hidden_by} == {
+        ("position-delete", "file", ()),
+        ("equality-delete", "table", ("id",)),
+        ("equality-delete", "partition", ("id", "category")),
+    }
+    assert {d.data_sequence_number for d in old.hidden_by} == {old.sequence_number}
+    assert [d.applies for d in (*old.hidden_by, *new.spared_by)].count(False) == len(new.spared_by) > 0
+    assert all(d.rule == d.rule_in(str.format) for d in (*old.hidden_by, *new.spared_by))
 
 
 @pytest.mark.parametrize("threads", [1, 4])

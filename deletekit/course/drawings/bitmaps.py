@@ -1,6 +1,5 @@
 """The bytes of a deletion vector, part by part, and one container of it in the three forms that it could have."""
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,6 +8,7 @@ import numpy as np
 from deletekit.course.drawings.svg import GAP, PAD, Canvas, Label, Svg, label, wrapped
 from deletekit.course.translations import Messages
 from deletekit.course.views.byte_layout import ByteRange, blob_layout
+from deletekit.course.views.byte_words import field_name, value_text
 from deletekit.course.views.table_view import as_table_view, delete_of
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
@@ -124,25 +124,21 @@ def _part(say: Messages, part: ByteRange, blob: bytes) -> Label:
     data = blob[part.start : part.stop]
     hexes = data[:_SHOWN_BYTES].hex(" ") + (" …" if len(data) > _SHOWN_BYTES else "")
     fill = "data" if part.field in _CONTAINERS else _FILLS.get(part.field, "plain")
-    lines = (_field(say, part), f"{part.start:,}-{part.stop - 1:,}", hexes, _value(say, part))
+    lines = (field_name(say, part.field), f"{part.start:,}-{part.stop - 1:,}", hexes, _value(say, part))
     return label(*lines, fill="bad" if part.is_wrong else fill, mark="wrong" if part.is_wrong else "", mono=2)
 
 
 def _fact(say: Messages, part: ByteRange, blob: bytes) -> str:
     value = _value(say, part) or blob[part.start : part.stop][:_SHOWN_BYTES].hex(" ")
-    return say("byte-is", first=f"{part.start:,}", last=f"{part.stop - 1:,}", field=_field(say, part), value=value)
-
-
-def _field(say: Messages, part: ByteRange) -> str:
-    return say("byte-" + part.field.replace(" ", "-"))
+    return say(
+        "byte-is", first=f"{part.start:,}", last=f"{part.stop - 1:,}", field=field_name(say, part.field), value=value
+    )
 
 
 def _value(say: Messages, part: ByteRange) -> str:
-    """Return what bytes mean, without the English words of the layout; a wrong value is beside the right one."""
-    if part.cardinality is not None and part.first_position is not None:
-        first, last = f"{part.first_position:,}", f"{part.first_position + 0xFFFF:,}"
-        return say("container-holds", count=f"{part.cardinality:,}", first=first, last=last)
-    numbers = re.findall(r"0x[0-9a-f]+|\d+", part.value)
+    """Return what bytes mean, as short as it can be; a wrong value is beside the right one."""
     if part.is_wrong:
-        return " ≠ ".join(numbers)
-    return numbers[0] if part.field in _WITH_VALUE else ""
+        return f"{part.value} ≠ {part.computed}"
+    if part.cardinality is not None:
+        return value_text(say, part)
+    return part.value if part.field in _WITH_VALUE else ""

@@ -15,6 +15,7 @@ from typing import Any
 from deletekit.course.translations import Messages
 from deletekit.course.views import page
 from deletekit.course.views.byte_layout import ByteRange, blob_layout, layout
+from deletekit.course.views.byte_words import field_name, part_name, value_text
 from deletekit.course.views.page import Block, Cells, Control, Facts, Grid, Mark, Page
 from deletekit.course.views.table_view import TableView, as_table_view, delete_of
 from deletekit.delta.deletion_vector import decode_body
@@ -176,28 +177,18 @@ def _bytes(
     lines = []
     for r in ranges:
         start = f"{r.start:,}" if known is None or r.start <= known else _MASK
-        length, value, some = f"{r.length:,}", _value(messages, r), page.first_bytes(data, r.start, r.length)
+        length, value, some = f"{r.length:,}", value_text(messages, r), page.first_bytes(data, r.start, r.length)
         if known is not None and r.field == "payload":
             length = _MASK
         elif known is not None and r.field == "payload size":
             value, some = _MASK, _MASK
         mark: Mark = "wrong" if r.is_wrong else "unused" if r.field == "unused" else ""
-        lines.append(page.line(r.start, start, length, r.part, r.field, value, some, mark=mark))
+        names = part_name(messages, r.part), field_name(messages, r.field)
+        lines.append(page.line(r.start, start, length, *names, value, some, mark=mark))
     columns = (*map(messages, ("offset", "length", "part", "field", "meaning")), "hex")
     figure = {"lengths": [r.length for r in ranges], "fields": [r.field for r in ranges]}
     more |= {"select": "byte", "selected": selected.start if selected else None, "numbers": (0, 1), "figure": figure}
     return page.grid("bytes", messages("ranges-caption"), columns, lines, **more)
-
-
-def _value(messages: Messages, found: ByteRange) -> str:
-    if found.first_position is None or found.cardinality is None:
-        return found.value
-    return messages(
-        "container-holds",
-        count=f"{found.cardinality:,}",
-        first=f"{found.first_position:,}",
-        last=f"{found.first_position + 65_535:,}",
-    )
 
 
 def _sentence(
@@ -209,8 +200,8 @@ def _sentence(
         said.append(messages(key, position=f"{position:,}", name=shown.name))
     if selected is not None:
         last = f"{selected.stop - 1:,}"
-        meaning = _value(messages, selected) or "-"
-        said.append(messages("byte-is", first=f"{selected.start:,}", last=last, field=selected.field, value=meaning))
+        field, meaning = field_name(messages, selected.field), value_text(messages, selected) or "-"
+        said.append(messages("byte-is", first=f"{selected.start:,}", last=last, field=field, value=meaning))
     if said:
         return " ".join(said)
     if shown.problem is not None:

@@ -35,7 +35,9 @@ class ByteRange:
     ----------
     part: which part of the file they belong to: `file`, `footer`, or the number of a blob as `blob 0`.
     field: what they are, in the specifications' words: `magic`, `length`, `array container`, ...
-    value: their meaning, for people; empty if that is the positions themselves.
+    value: the number or the text that they store, in no language.
+    computed: of a length or a checksum that is wrong, what it should be.
+    counted: how many blobs, containers or run containers they are about.
     first_position, cardinality: of a container: the lowest position it could hold, and how many it holds.
     """
 
@@ -44,6 +46,8 @@ class ByteRange:
     part: str
     field: str
     value: str = ""
+    computed: str = ""
+    counted: int | None = None
     first_position: int | None = None
     cardinality: int | None = None
 
@@ -55,7 +59,7 @@ class ByteRange:
     @property
     def is_wrong(self) -> bool:
         """Whether a stored length or checksum is not that of the bytes."""
-        return self.field in ("crc", "length") and ", but " in self.value
+        return bool(self.computed)
 
 
 def layout(data: bytes) -> tuple[ByteRange, ...]:
@@ -86,7 +90,7 @@ def puffin_layout(data: bytes) -> tuple[ByteRange, ...]:
     out.part = "footer"
     size, flags = struct.unpack_from("<iI", data, len(data) - FOOTER_TAIL_BYTES)
     out.take(4, "magic", PUFFIN_MAGIC.decode())
-    out.take(size, "payload", f"{len(metadata.blobs)} blobs")
+    out.take(size, "payload", counted=len(metadata.blobs))
     out.take(4, "payload size", str(size))
     out.take(4, "flags", f"{flags:#010x}")
     out.take(4, "magic", PUFFIN_MAGIC.decode())
@@ -141,10 +145,10 @@ class _Layout:
             raise FormatError("parts do not fill the file", kind="byte-layout", found=self.at, expected=len(self._view))
         return tuple(self._ranges)
 
-    def take(self, length: int, field: str, value: str = "", **positions: int) -> None:
-        """Take bytes with one meaning."""
+    def take(self, length: int, field: str, value: str = "", **more: Any) -> None:
+        """Take bytes with one meaning; `more` are the other attributes of their range."""
         if length:
-            self._ranges.append(ByteRange(self.at, length, self.part, field, value, **positions))
+            self._ranges.append(ByteRange(self.at, length, self.part, field, value, **more))
         if len(self._ranges) > MOST_RANGES:
             where = f"{self.part}, byte {self.at:,}: {field}"
             raise UnsupportedError(
@@ -166,7 +170,7 @@ class _Layout:
             )
         crc = start + length - 4
         said = int.from_bytes(self._view[start : start + 4])
-        self.take(4, "length", f"{said}" + ("" if said == length - 8 else f", but there are {length - 8}"))
+        self.take(4, "length", str(said), computed="" if said == length - 8 else str(length - 8))
         magic = bytes(self._view[self.at : self.at + 4])
         if magic not in (VECTOR_MAGIC, NATIVE_MAGIC, NATIVE_MAGIC[::-1]):
             raise self.wrong("not a deletion vector", "deletion-vector-magic", "magic", magic.hex(), VECTOR_MAGIC.hex())
@@ -177,8 +181,7 @@ class _Layout:
             self._native(crc, "<" if magic == NATIVE_MAGIC else ">")
         self.unused_to(crc, f"{self.part}: crc")
         stored, computed = int.from_bytes(self._view[crc : crc + 4]), zlib.crc32(self._view[start + 4 : crc])
-        verdict = "" if stored == computed else f", but the bytes give {computed:#010x}"
-        self.take(4, "crc", f"{stored:#010x}{verdict}")
+        self.take(4, "crc", f"{stored:#010x}", computed="" if stored == computed else f"{computed:#010x}")
 
     def _vector(self, stop: int) -> None:
         """Take the count of bitmaps, then key and bitmap of each."""
@@ -212,22 +215,21 @@ class _Layout:
             where = f"{self.part}, bitmap at byte {self.at:,}: {e.field}"
             raise FormatError(e.message, kind=e.kind, field=where, found=e.found, expected=e.expected) from e
         cookie = struct.unpack_from("<I", self._view, self.at)[0]
-        count = f"{len(held)} containers"
         if cookie & 0xFFFF == RUN_COOKIE:
-            self.take(4, "cookie", f"{RUN_COOKIE}, {count}")
-            self.take((len(held) + 7) // 8, "run flags", f"{sum(c.kind == 'run' for c in held)} runs")
+            self.take(4, "cookie", str(RUN_COOKIE), counted=len(held))
+            self.take((len(held) + 7) // 8, "run flags", counted=sum(c.kind == "run" for c in held))
         else:
             self.take(4, "cookie", f"{cookie & 0xFFFF}")
             self.take(4, "container count", str(len(held)))
-        some = ", ".join(f"{c.key}: {c.cardinality}" for c in held[:4])
-        self.take(4 * len(held), "keys and cardinalities", some + (f", ... ({count})" if len(held) > 4 else ""))
+        some = ", ".join([f"{c.key}: {c.cardinality} \u2212 1" for c in held[:4]] + ["…"] * (len(held) > 4))
+        self.take(4 * len(held), "keys and cardinalities", some, counted=len(held) if len(held) > 4 else None)
         if held:
-            self.take(max(held[0].offset - self.at, 0), "offsets", count)
+            self.take(max(held[0].offset - self.at, 0), "offsets", counted=len(held))
         for c in held:
             if c.offset != self.at:
                 raise _overlap(f"{self.part}: {c.kind} container", c.offset, self.at)
-            positions = {"first_position": key << 32 | c.key << 16, "cardinality": c.cardinality}
-            self.take(c.length, f"{c.kind} container", str(c.cardinality), **positions)
+            first = key << 32 | c.key << 16
+            self.take(c.length, f"{c.kind} container", first_position=first, cardinality=c.cardinality)
 
     def wrong(
         self, message: str, kind: str, field: str, found: Any, expected: Any = None, at: int | None = None

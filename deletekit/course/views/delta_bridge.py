@@ -6,6 +6,7 @@ from typing import Any
 from deletekit.course.translations import Messages
 from deletekit.course.views import page
 from deletekit.course.views.byte_layout import ByteRange
+from deletekit.course.views.byte_words import field_name
 from deletekit.course.views.delta_view import (
     DeltaAction,
     DeltaVersion,
@@ -203,7 +204,7 @@ def _bytes(messages: Messages, name: str, pair: VectorPair, start: int) -> Grid:
         damaged = part.delta is not None and part.delta.is_wrong
         wrong = damaged or (bool(pair.iceberg.ranges) and not same)
         places = (*_place(pair.delta, part.delta), *_place(pair.iceberg, part.iceberg))
-        lines.append(page.line(key, part.field, *places, verdict, mark="wrong" if wrong else ""))
+        lines.append(page.line(key, field_name(messages, part.field), *places, verdict, mark="wrong" if wrong else ""))
     offset, length = messages("offset"), messages("length")
     columns = [messages("field"), f"Delta: {offset}", length, "hex", f"Iceberg: {offset}", length, "hex"]
     columns.append(messages("verdict"))

@@ -4,9 +4,10 @@ Every text goes through `_t`: what a table holds must never become markup.
 """
 
 from collections.abc import Iterator, Sequence
-from html import escape
 
 from deletekit.course.views.page import Block, Cells, Facts, Grid, Node, Page, Tree
+from deletekit.html_table import html_table
+from deletekit.html_table import safe_html as _t
 
 # Nothing is loaded and nothing runs.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -77,23 +78,15 @@ def _block(block: Block) -> Iterator[str]:
         yield f"<p><strong>{_t(block.caption)}</strong></p>"
         yield from _tree(block)
     elif isinstance(block, Facts):
-        rows = "".join(f'<tr><th scope="row">{_t(n)}</th><td>{_t(v)}</td></tr>' for n, v in block.items)
-        yield f'<div class="wide"><table><caption>{_t(block.caption)}</caption><tbody>{rows}</tbody></table></div>'
+        yield html_table((), block.items, caption=block.caption)
     else:
         yield from _cells(block)
 
 
 def _grid(grid: Grid) -> Iterator[str]:
-    head = "".join(f'<th scope="col">{_t(name)}</th>' for name in grid.columns)
-    yield f'<div class="wide"><table><caption>{_t(grid.caption)}</caption><thead><tr>{head}</tr></thead><tbody>'
-    for line in grid.lines:
-        chosen = ' aria-current="true"' if grid.select and line.key == grid.selected else ""
-        first, *rest = map(_t, line.cells)
-        cells = (
-            f'<td class="number">{c}</td>' if i in grid.numbers else f"<td>{c}</td>" for i, c in enumerate(rest, 1)
-        )
-        yield f'<tr{chosen}><th scope="row">{first}</th>{"".join(cells)}</tr>'
-    yield "</tbody></table></div>"
+    chosen = (i for i, line in enumerate(grid.lines) if grid.select and line.key == grid.selected)
+    rows = [line.cells for line in grid.lines]
+    yield html_table(grid.columns, rows, caption=grid.caption, numbers=grid.numbers, current=next(chosen, None))
     if grid.shown:
         yield f"<p>{_t(grid.shown)}</p>"
 
@@ -132,7 +125,3 @@ def _cells(block: Cells) -> Iterator[str]:
     )
     yield f'<div class="wide"><table><caption>{_t(block.caption)}</caption><tbody>{rows}</tbody></table></div>'
     yield f"<p>{_t(block.legend)}</p>"
-
-
-def _t(text: object) -> str:
-    return escape(str(text), quote=True)

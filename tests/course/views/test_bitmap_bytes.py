@@ -194,7 +194,7 @@ def test_a_wrong_checksum_is_shown_with_its_bytes(tmp_path: Path) -> None:
     assert items_["file"].endswith(path.name)
     assert items_["kind"] == "deletion-vector-crc"
     (wrong,) = [line.cells for line in grid(page).lines if line.mark == "wrong"]
-    assert wrong[3] == "crc"
+    assert wrong[3] == "CRC checksum"
     assert "but the bytes give" in wrong[4]
 
 
@@ -203,7 +203,7 @@ def test_a_length_that_is_not_the_blobs_is_marked() -> None:
     blob[3] ^= 1
     page = bitmap_bytes(puffin(footer((4, len(blob))), bytes(blob)))
     (wrong,) = [line.cells for line in grid(page).lines if line.mark == "wrong"]
-    assert (wrong[3], wrong[4]) == ("length", f"{len(SMALL) ^ 1}, but there are {len(SMALL)}")
+    assert (wrong[3], wrong[4]) == ("length", f"{len(SMALL) ^ 1}, but the bytes give {len(SMALL)}")
 
 
 @pytest.mark.parametrize("order", ["<", ">"])

@@ -102,7 +102,9 @@ def test_every_byte_of_a_delta_file_once() -> None:
 def test_a_wrong_checksum_is_shown_not_refused() -> None:
     blob = bytearray(frame(portable(BitMap([1, 3]))))
     blob[-1] ^= 1
-    assert "but the bytes give" in blob_layout(bytes(blob))[-1].value
+    crc = blob_layout(bytes(blob))[-1]
+    assert (crc.is_wrong, crc.value) == (True, f"0x{blob[-4:].hex()}")
+    assert crc.computed == f"{zlib.crc32(blob[4:-4]):#010x}"
 
 
 def test_blobs_that_overlap_are_refused() -> None:
