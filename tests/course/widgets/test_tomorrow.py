@@ -1,0 +1,180 @@
+"""A notebook of yesterday: its widgets show the pages that it saved, until they are live again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nbformat
+import pytest
+
+from tests.course.widgets.scenes import sample_table
+
+pytest.importorskip("playwright", reason="playwright is not installed: pip install 'deletekit[test]'")
+pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: pip install 'deletekit[course]'")
+
+from nbconvert import HTMLExporter
+
+from tests.course.widgets.lab import Lab, Notebook
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = [
+    pytest.mark.slow,
+    # Playwright and jupyter_client leave sockets and loops to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.xdist_group("browser"),
+]
+
+OUTPUTS = ".jp-OutputArea-output:visible"
+TITLES = ["Table tree", "Row fate"]
+CELLS = ["import deletekit as dk", "tree = dk.widgets.TableTree(t)\ntree", "fate = dk.widgets.RowFate(t)\nfate"]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with Lab(tmp_path_factory.mktemp("lab")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def yesterday(browser: Browser, lab: Lab) -> Iterator[Path]:
+    """Give a notebook that ran, was saved, and lost its kernel."""
+    with sample_table(lab.folder / "sample") as table:
+        cells = [f"{CELLS[0]}\nt = dk.from_metadata({table.metadata_location!r})", *CELLS[1:]]
+        with closing(Notebook(browser, lab, lab.notebook("yesterday", cells))) as notebook:
+            notebook.run_all()
+            live(notebook.page)
+            save(notebook, file := lab.folder / "work" / "yesterday.ipynb")
+        yield file
+
+
+def live(page: Page) -> None:
+    """Wait until both widgets are live, and nothing else is shown."""
+    page.wait_for_function("() => document.querySelectorAll('.deletekit .dk-code').length === 2", timeout=60_000)
+    page.wait_for_function(f"() => document.querySelectorAll('{shown('section')}').length === 0")
+    assert page.locator(OUTPUTS).count() == 2
+
+
+def static(page: Page) -> None:
+    """Wait until both saved pages are shown, and nothing else."""
+    page.wait_for_function(f"() => document.querySelectorAll('{shown('section')}').length === 2")
+    # Upstream looks two seconds for a model before it gives up.
+    page.wait_for_timeout(3000)
+    texts = page.locator(OUTPUTS).all_inner_texts()
+    assert [text.split("\n")[0] for text in map(str.strip, texts)] == TITLES
+    assert all("sample" in text or "D1" in text for text in texts)
+    assert "model not found" not in "".join(texts)
+    assert page.locator(".deletekit:visible").count() == 0
+
+
+def shown(what: str) -> str:
+    return f".jp-OutputArea-output:not(.lm-mod-hidden) {what}"
+
+
+def save(notebook: Notebook, file: Path) -> None:
+    notebook.command("docmanager:save")
+    for _ in range(100):
+        if "execute_result" in file.read_text():
+            return
+        notebook.page.wait_for_timeout(100)
+    raise AssertionError(file.read_text())
+
+
+@pytest.mark.first_tier
+def test_saved_pages_are_shown_until_the_cells_run_again(browser: Browser, lab: Lab, yesterday: Path) -> None:
+    with closing(Notebook(browser, lab, lab.address(yesterday.name))) as notebook:
+        page = notebook.page
+        static(page)
+        notebook.run("import deletekit")  # the new kernel is used, for other things
+        static(page)
+        notebook.run_all()
+        live(page)
+
+
+def test_a_page_that_is_loaded_again_is_live(browser: Browser, lab: Lab, yesterday: Path) -> None:
+    with closing(Notebook(browser, lab, lab.address(yesterday.name))) as notebook:
+        notebook.run_all()
+        live(notebook.page)
+        save(notebook, yesterday)
+        notebook.page.reload()
+        live(notebook.page)
+        notebook.run("fate.row = 1")
+        notebook.page.wait_for_function("() => /row=1/.test(document.querySelectorAll('.deletekit .dk-code')[1].textContent)")
+        notebook.page.locator(".deletekit [role=treeitem]").first.click()
+        notebook.until("len(tree.node) > 0", expected=True)
+
+
+@pytest.mark.parametrize("end", ["restart", "shutdown"])
+def test_a_kernel_ends_below_an_open_page(browser: Browser, lab: Lab, yesterday: Path, end: str) -> None:
+    with closing(Notebook(browser, lab, lab.address(yesterday.name))) as notebook:
+        notebook.run_all()
+        live(notebook.page)
+        kernel = "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel"
+        notebook.page.evaluate(f"() => {{ {kernel}.{end}() }}")
+        static(notebook.page)
+        if end == "restart":
+            notebook.run_all()
+            live(notebook.page)
+
+
+def test_without_a_kernel(browser: Browser, lab: Lab, yesterday: Path) -> None:
+    page = browser.new_page()
+    page.route(re.compile(r"/api/(sessions|kernels)\b"), lambda route: route.abort())
+    page.goto(lab.address(yesterday.name))
+    static(page)
+    page.close()
+
+
+def test_a_notebook_that_is_not_trusted(browser: Browser, lab: Lab, yesterday: Path) -> None:
+    book = nbformat.read(yesterday, as_version=4)
+    book.cells[0].source += "  # somebody else wrote this"
+    nbformat.write(book, yesterday.with_stem("foreign"))
+    with closing(Notebook(browser, lab, lab.address("foreign.ipynb"))) as notebook:
+        trusted = "() => window.jupyterapp.shell.currentWidget.content.model.cells.get(1).trusted"
+        assert notebook.page.evaluate(trusted) is False
+        static(notebook.page)
+
+
+def test_two_notebooks_in_one_page(browser: Browser, lab: Lab, yesterday: Path) -> None:
+    other = yesterday.with_stem("other")
+    other.write_bytes(yesterday.read_bytes())
+    address = lab.address(yesterday.name).replace("/doc/tree/", "/lab/tree/")
+    with closing(Notebook(browser, lab, address)) as notebook:
+        static(notebook.page)
+        notebook.command("docmanager:open", path=other.name)
+        notebook.page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.context?.path === 'other.ipynb'")
+        static(notebook.page)
+        notebook.page.wait_for_function(
+            "() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'", timeout=60_000
+        )
+        notebook.run_all()
+        live(notebook.page)
+        notebook.command("docmanager:open", path=yesterday.name)
+        static(notebook.page)
+
+
+def test_other_readers_take_the_html(yesterday: Path) -> None:
+    """GitHub and nbviewer know `text/html`; so does nbconvert, if the notebook has no state of widgets."""
+    book = nbformat.read(yesterday, as_version=4)
+    nbformat.validate(book)
+    pages = [output.data["text/html"] for cell in book.cells for output in cell.outputs if "data" in output]
+    assert len(pages) == len(TITLES)
+    text, _ = HTMLExporter().from_filename(str(yesterday))
+    assert all(page in text for page in pages)
+    # With a state nbconvert takes the widgets, which a script from the network is to draw, unless it is told not to.
+    views = [output.data["application/vnd.jupyter.widget-view+json"] for cell in book.cells[1:] for output in cell.outputs]
+    state = {view["model_id"]: {"model_name": "AnyModel", "model_module": "anywidget", "state": {}} for view in views}
+    kind = "application/vnd.jupyter.widget-state+json"
+    book.metadata["widgets"] = {kind: {"version_major": 2, "version_minor": 0, "state": state}}
+    file = yesterday.with_stem("with-state")
+    nbformat.write(book, file)
+    first = ["text/html", "image/svg+xml", "image/png", "text/plain"]
+    text, _ = HTMLExporter(display_data_priority=first).from_filename(str(file))
+    print(json.dumps([page in text for page in pages]))
+    assert all(page in text for page in pages)
