@@ -31,7 +31,10 @@ Resets = Mapping[str, Mapping[str, Any]]
 """Traits that lose their meaning when another trait changes, and what they become: a row, in another file."""
 
 SAVED_PAGE = "application/x-deletekit-widget+json"
-"""In an output, it asks our extension of JupyterLab to show the HTML as long as the widget is not live."""
+"""In an output, it asks our extension of JupyterLab (`labextensions/`) to show the HTML until the widget is live.
+
+Its name has no `vnd.`: VS Code tries types of vendors before HTML.
+"""
 
 _STATIC = files("deletekit.course.widgets").joinpath("static")
 _SHARED_IMPORT = 'import { show } from "./shared.js";\n'

@@ -192,10 +192,15 @@ def contents(wheel: Path) -> dict[str, bytes]:
 
 
 def test_the_wheel_carries_the_course(build_backend: None, tmp_path: Path) -> None:
-    there = set(contents(own_wheel(tmp_path)))
+    wheel = own_wheel(tmp_path)
+    there = set(contents(wheel))
     wanted = {f"deletekit/_notebooks/{code}/{name}.ipynb" for code in LANGUAGES for name in lesson_names()}
     assert wanted <= there
     assert {"deletekit/course/workshop/install.py", "deletekit/course/locale/workshop.json"} <= there
+    # pip copies this into share/jupyter of the environment, where JupyterLab looks.
+    extension = next(name for name in there if name.endswith(".data/data/share/jupyter/labextensions/deletekit/package.json"))
+    script = json.loads(contents(wheel)[extension])["jupyterlab"]["_build"]["load"]
+    assert extension.replace("package.json", script) in there
 
 
 def test_what_fails_leaves_nothing(build_backend: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
