@@ -54,8 +54,8 @@ def yesterday(browser: Browser, lab: Lab) -> Iterator[Path]:
         with closing(Notebook(browser, lab, lab.notebook("yesterday", cells))) as notebook:
             notebook.run_all()
             live(notebook.page)
-            save(notebook, file := lab.folder / "work" / "yesterday.ipynb")
-        yield file
+            save(notebook)
+        yield lab.folder / "work" / "yesterday.ipynb"
 
 
 def live(page: Page) -> None:
@@ -75,13 +75,8 @@ def static(page: Page) -> None:
     assert page.locator(".deletekit:visible").count() == 0
 
 
-def save(notebook: Notebook, file: Path) -> None:
-    notebook.command("docmanager:save")
-    for _ in range(100):
-        if "execute_result" in file.read_text():
-            return
-        notebook.page.wait_for_timeout(100)
-    raise AssertionError(file.read_text())
+def save(notebook: Notebook) -> None:
+    notebook.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.save().then(() => null)")
 
 
 @pytest.mark.first_tier
@@ -99,11 +94,13 @@ def test_a_page_that_is_loaded_again_is_live(browser: Browser, lab: Lab, yesterd
     with closing(Notebook(browser, lab, lab.address(yesterday.name))) as notebook:
         notebook.run_all()
         live(notebook.page)
-        save(notebook, yesterday)
+        save(notebook)
         notebook.page.reload()
         live(notebook.page)
         notebook.run("fate.row = 1")
-        notebook.page.wait_for_function("() => /row=1/.test(document.querySelectorAll('.deletekit .dk-code')[1].textContent)")
+        notebook.page.wait_for_function(
+            "() => /row=1/.test(document.querySelectorAll('.deletekit .dk-code')[1].textContent)"
+        )
         notebook.page.locator(".deletekit [role=treeitem]").first.click()
         notebook.until("len(tree.node) > 0", expected=True)
 
@@ -173,7 +170,7 @@ def test_other_readers_take_the_html(browser: Browser, yesterday: Path) -> None:
 
 
 def converted(browser: Browser, book: nbformat.NotebookNode, exporter: HTMLExporter) -> list[str]:
-    """Return the titles of the widgets in a notebook that is converted to HTML, as a browser without network shows it."""
+    """Return the titles of the widgets in a converted notebook, as a browser without a network shows it."""
     page = browser.new_page()
     page.route(re.compile("^http"), lambda route: route.abort())
     page.set_content(exporter.from_notebook_node(book)[0])

@@ -198,7 +198,8 @@ def test_the_wheel_carries_the_course(build_backend: None, tmp_path: Path) -> No
     assert wanted <= there
     assert {"deletekit/course/workshop/install.py", "deletekit/course/locale/workshop.json"} <= there
     # pip copies this into share/jupyter of the environment, where JupyterLab looks.
-    extension = next(name for name in there if name.endswith(".data/data/share/jupyter/labextensions/deletekit/package.json"))
+    place = ".data/data/share/jupyter/labextensions/deletekit/package.json"
+    (extension,) = (name for name in there if name.endswith(place))
     script = json.loads(contents(wheel)[extension])["jupyterlab"]["_build"]["load"]
     assert extension.replace("package.json", script) in there
 
