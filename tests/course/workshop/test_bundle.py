@@ -186,6 +186,12 @@ def test_an_installation_makes_the_wheel_it_came_from(bundle: Path, installed: P
     subprocess.run(list(map(str, check)), check=True, capture_output=True)
 
 
+def test_jupyterlab_finds_the_extension(installed: Path, tmp_path: Path) -> None:
+    command = [installed / "venv" / "bin" / "jupyter", "labextension", "list"]
+    done = subprocess.run(command, env=learner(tmp_path), capture_output=True, text=True, check=True)
+    assert re.search(r"^ *deletekit v\S+ .*enabled.*OK", done.stdout + done.stderr, re.MULTILINE)
+
+
 def contents(wheel: Path) -> dict[str, bytes]:
     with zipfile.ZipFile(wheel) as archive:
         return {name: archive.read(name) for name in archive.namelist() if not name.endswith("/RECORD")}
