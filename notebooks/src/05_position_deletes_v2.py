@@ -15,7 +15,7 @@
 #
 # **25 minutes to read and run, 20 for the exercises.** Before it: [04 · Equality deletes](04_equality_deletes.ipynb).
 #
-# A position delete file names deleted rows by their data file and their position in it. It is an ordinary table with two columns. We call its rows lines. In format version 3, deletion vectors replace it. Old files stay valid, so you will meet them for years.
+# A position delete file names deleted rows by their data file and their position in it. It is an ordinary table with two columns. We call its rows lines. In format version 3, deletion vectors replace such files. Old files stay valid, so you will meet them for years.
 #
 # You will be able to
 #

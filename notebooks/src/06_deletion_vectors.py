@@ -15,7 +15,7 @@
 #
 # **30 minutes to read and run, 30 for the exercises.** Before it: [05 · Position deletes of format version 2](05_position_deletes_v2.ipynb).
 #
-# A deletion vector (DV) is the set of deleted row positions of one data file, stored as a compressed bitmap in a Puffin file. Puffin is Iceberg's file format for pieces of bytes, called blobs. It is new in format version 3, and it replaces the position delete files of version 2.
+# A deletion vector (DV) is the set of deleted row positions of one data file, stored as a compressed bitmap in a Puffin file. It is new in format version 3, and it replaces the position delete files of version 2. Puffin is Iceberg's file format for pieces of bytes, called blobs.
 #
 # You will be able to
 #
