@@ -118,10 +118,7 @@ def judge(exercise: Exercise, answer: Any) -> Verdict:
     except NotThisKind as e:
         return _other_kind(exercise, e)
     if value is ...:
-        said = text(
-            '{id}: not answered yet. Put your answer where ... stands, here or above, and run it; hint("{id}") helps.',
-            id=exercise.id,
-        )
+        said = text('{id}: not answered yet. Put your answer where ... stands; hint("{id}") helps.', id=exercise.id)
         return Verdict(exercise=exercise.id, status="not-answered", said=f"… {said}")
     if known == 0:
         said = f"✓ {text('{id}: correct.', id=exercise.id)} {_exercise_text(exercise.why)}"
