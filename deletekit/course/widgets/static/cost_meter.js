@@ -17,7 +17,7 @@ function costs(block, context) {
     }),
   ]);
   const drawing = svg("svg", { width: 820, height, viewBox: `0 0 820 ${height}`, "aria-hidden": "true" }, ...parts);
-  return el("div", {}, el("div", { class: "dk-figure" }, drawing), context.plain(block));
+  return el("div", { class: "dk-together" }, el("div", { class: "dk-block dk-wide dk-figure" }, drawing), context.plain(block));
 }
 
 export default show({ costs });

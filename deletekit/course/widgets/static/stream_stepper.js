@@ -7,7 +7,9 @@ function changes(block, context) {
     const mark = block.lines.find((line) => line.cells[0] === batch).mark;
     return el("span", { class: `dk-step ${{ live: "dk-done", wrong: "dk-stopped" }[mark] ?? ""}` }, batch);
   });
-  return el("div", {}, el("div", { class: "dk-steps", "aria-hidden": "true" }, ...steps), context.plain(block));
+  const drawn = context.plain(block);
+  drawn.firstChild.after(el("div", { class: "dk-steps", "aria-hidden": "true" }, ...steps));
+  return drawn;
 }
 
 export default show({ changes });
