@@ -38,7 +38,7 @@ function files(block, context) {
   const drawing = svg("svg", { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, "aria-hidden": "true" }, ...parts);
   drawing.style.maxWidth = "none";
   const note = arrows.length ? el("div", { class: "dk-note", "aria-hidden": "true" }, arrow) : null;
-  const figure = el("div", { class: "dk-block dk-wide" }, el("div", { class: "dk-figure" }, drawing), note);
+  const figure = el("div", { class: "dk-block dk-wide" }, el("div", { class: "dk-figure", tabindex: "0", role: "group", "aria-label": block.caption }, drawing), note);
   return el("div", { class: "dk-together" }, figure, context.plain(block));
 }
 

@@ -20,6 +20,16 @@ function svg(tag, attributes = {}, ...children) {
   return made;
 }
 
+/** Scroll a list so that its chosen line is seen, and nothing else. */
+function reveal(list) {
+  const line = list.querySelector("[aria-selected=true]")?.getBoundingClientRect();
+  if (!line) return;
+  const seen = list.getBoundingClientRect();
+  const top = seen.top + (list.querySelector("thead")?.offsetHeight ?? 0);
+  if (line.top < top) list.scrollTop -= top - line.top;
+  else if (line.bottom > seen.bottom) list.scrollTop += line.bottom - seen.bottom;
+}
+
 /** Put the focus on one of several elements, and make it the one that Tab comes to. */
 function focusOn(elements, target) {
   for (const element of elements) element.tabIndex = element === target ? 0 : -1;
@@ -263,6 +273,7 @@ export function show(figures = {}) {
     render({ model, el: place }) {
       const root = el("div", { class: "deletekit", role: "group", "data-lm-suppress-shortcuts": "true" });
       const content = el("div");
+      const chosen = new Map();
       const spoken = el("p", { class: "dk-sentence", role: "status", "aria-live": "polite" });
       const context = {
         page: {},
@@ -290,7 +301,13 @@ export function show(figures = {}) {
           el("div", { class: "dk-blocks" }, ...blocks),
           ...(page.code ? [code(page)] : []),
         );
-        for (const list of lists()) [list.scrollLeft, list.scrollTop] = places.get(list.getAttribute("data-scroll")) ?? [0, 0];
+        for (const list of lists()) {
+          const name = list.getAttribute("data-scroll");
+          [list.scrollLeft, list.scrollTop] = places.get(name) ?? [0, 0];
+          const selected = page.blocks.find((block) => block.name === name)?.selected;
+          if (chosen.get(name) !== selected) reveal(list);
+          chosen.set(name, selected);
+        }
         const again = held === null ? null : [...content.querySelectorAll("[data-key]")].find((e) => e.getAttribute("data-key") === held);
         if (again) {
           const group = again.closest("[role=grid], [role=tree]");
@@ -309,8 +326,18 @@ export function show(figures = {}) {
         draw();
       };
       changed();
+      // What was drawn while nothing of it was seen, in another tab or before the first layout, could not scroll.
+      let wide = 0;
+      const watch = new ResizeObserver(([{ contentRect }]) => {
+        if (!wide && contentRect.width) content.querySelectorAll("[data-scroll]").forEach(reveal);
+        wide = contentRect.width;
+      });
+      watch.observe(root);
       model.on("change:page", changed);
-      return () => model.off("change:page", changed);
+      return () => {
+        watch.disconnect();
+        model.off("change:page", changed);
+      };
     },
   };
 }
