@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import wraps
 from inspect import signature
-from itertools import zip_longest
 from typing import Any, Literal, ParamSpec, Self
 
 from deletekit.course.translations import Messages
@@ -31,7 +30,7 @@ Mark = Literal["", "live", "hidden", "added", "removed", "wrong", "unused"]
 
 
 class Varying(str):
-    """A text that differs from run to run: `shown` in text and HTML, which notebooks keep, and `live` in a live widget."""
+    """A text that differs from run to run: a live widget shows `live`. Text and HTML, which are kept, show this."""
 
     live: str
 
@@ -214,10 +213,10 @@ class Page:
 
     def of(self, *names: str | None) -> Self:
         """Return the page with the reader's names for what it shows; None for what has no name."""
-        known = tuple(own or word for own, word in zip_longest(names, self.source))[: len(self.source)]
-        strange = ", ".join(known[i] for i in range(len(known)) if names[i : i + 1] in ((), (None,)))
-        note = self.words["code-note"].replace("{source}", strange) if strange and self.arguments is not None else ""
-        return replace(self, source=known, note=note)
+        own = dict(zip(self.source, names, strict=False))
+        strange = ", ".join(word for word in self.source if not own.get(word))
+        note = self.words["code-note"].replace("{source}", strange) if strange and self.code else ""
+        return replace(self, source=tuple(own.get(word) or word for word in self.source), note=note)
 
     def block(self, name: str) -> Block:
         """Return the block of this name. Raises KeyError."""
