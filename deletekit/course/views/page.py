@@ -32,6 +32,7 @@ Mark = Literal["", "live", "hidden", "added", "removed", "wrong", "unused"]
 class Varying(str):
     """A text that differs from run to run: a live widget shows `live`. Text and HTML, which are kept, show this."""
 
+    __slots__ = ("live",)
     live: str
 
     def __new__(cls, live: str, shown: str = _VARIES) -> Self:

@@ -31,9 +31,7 @@ LONGEST_SHOWN = 1_000
 
 _SNAPSHOT_IDS = re.compile("((parent|current|source)-)?snapshot-id|(added_)?snapshot_id")
 _PATHS = frozenset(("file_path", "referenced_data_file"))
-_VARYING = frozenset(
-    ["timestamp-ms", "last-updated-ms", "table-uuid", "location", "metadata-file", "manifest_path"]
-)
+_VARYING = frozenset(["timestamp-ms", "last-updated-ms", "table-uuid", "location", "metadata-file", "manifest_path"])
 _SIZES = re.compile("manifest_length|file_size_in_bytes|.*files-size")
 _MASK = "…"
 _STATUS_MARKS: dict[EntryStatus, Mark] = {EntryStatus.ADDED: "added", EntryStatus.DELETED: "removed"}

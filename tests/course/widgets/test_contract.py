@@ -110,8 +110,7 @@ def test_text_html_and_widget_show_the_same_facts(name: str, table: dk.Table) ->
             assert squeezed(fact).strip() in text
             assert squeezed(fact).strip() in html
             if not re.fullmatch(r"[.+#]+|[\d,]+", fact):  # the widget draws the cells of a map
-                fact = live(fact)
-                assert squeezed(json.dumps(fact, ensure_ascii=False)[1:-1].replace('\\"', '"')).strip() in data
+                assert squeezed(json.dumps(live(fact), ensure_ascii=False)[1:-1].replace('\\"', '"')).strip() in data
 
 
 def test_a_live_widget_differs_from_what_notebooks_keep_only_by_sizes(name: str, table: dk.Table) -> None:

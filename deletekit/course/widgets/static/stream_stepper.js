@@ -12,4 +12,11 @@ function changes(block, context) {
   return drawn;
 }
 
-export default show({ changes });
+/** The calls stand beside the changes: what is too wide there scrolls. */
+function calls(block, context) {
+  const drawn = context.plain(block);
+  drawn.classList.add("dk-half");
+  return drawn;
+}
+
+export default show({ changes, calls });
