@@ -184,7 +184,8 @@ def name_of(thing: Any) -> str | None:
         frame = frame.f_back
     found = {**frame.f_globals, **frame.f_locals} if frame is not None else {}
     known = [(n, v) for n, v in found.items() if n.isidentifier() and not n.startswith("_") and n != "Out"]
-    inside = ((f"{n}[{k!r}]", v) for n, d in known if isinstance(d, dict) for k, v in d.items() if isinstance(k, str))
+    dicts = ((n, list(d.items())) for n, d in known if type(d) is dict)
+    inside = ((f"{n}[{k!r}]", value) for n, items in dicts for k, value in items if type(k) is str)
     return next((n for n, value in chain(known, inside) if value is thing), None)
 
 

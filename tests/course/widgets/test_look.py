@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,8 +18,6 @@ from tests.course.widgets.scenes import SCENES, sample_table
 pytest.importorskip("playwright", reason="playwright is not installed: pip install 'deletekit[test]'")
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from playwright.sync_api import Browser, Locator, Page
 
 pytestmark = [
@@ -61,6 +60,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dk.Table]:
 def show(browser: Browser) -> Iterator[Show]:
     """Give what draws a widget's page as a notebook does; what it sets is in `window.set`."""
     page: Page = browser.new_page()
+    page.set_default_timeout(5_000)
 
     def drawn(widget: PageWidget, width: int = 1024, *, dark: bool = False) -> Locator:
         page.set_viewport_size({"width": width, "height": 900})
@@ -70,7 +70,7 @@ def show(browser: Browser) -> Iterator[Show]:
         page.set_content(f"""<!DOCTYPE html><meta charset="utf-8"><style>{widget._css}</style>
             <body data-jp-theme-light="{str(not dark).lower()}" style="--jp-layout-color1: {theme}"><div></div>
             <script type="module">{script}
-            const model = {{ get: () => {data}, set() {{}}, save_changes() {{}}, on() {{}}, off() {{}} }};
+            const model = {{ get: () => ({data}), set() {{}}, save_changes() {{}}, on() {{}}, off() {{}} }};
             widget.render({{ model, el: document.querySelector("div") }});</script>""")
         return page.locator(".deletekit")
 
@@ -175,8 +175,7 @@ class TestTheReadersNames:
     def test_without_a_name_it_says_so(self, tmp_path: Path) -> None:
         with sample_table(tmp_path) as made:
             place = made.metadata_location
-        widget = dk.widgets.RowFate(str(place) + "")
-        del place
+        widget = dk.widgets.RowFate(Path(place))
         assert widget.page["code"].startswith("dk.widgets.RowFate(table, ")
         for said in (widget.page["note"], str(widget), widget.to_html()):
             assert "Write the name of your own variable in place of table." in said
