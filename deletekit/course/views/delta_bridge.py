@@ -205,8 +205,8 @@ def _bytes(messages: Messages, name: str, pair: VectorPair, start: int) -> Grid:
         cells = (left[0], right[0], _both(left[1], right[1]), _both(left[2], right[2]))
         lines.append(page.line(key, part.field, *cells, verdict, mark="wrong" if wrong else ""))
     offset = messages("offset")
-    columns = (messages("field"), f"Delta: {offset}", f"Iceberg: {offset}", messages("length"), "hex")
-    columns = (*columns, messages("verdict"))
+    columns = [messages("field"), f"Delta: {offset}", f"Iceberg: {offset}", messages("length"), "hex"]
+    columns.append(messages("verdict"))
     return page.grid("bytes", messages("delta-bytes", vector=name), columns, lines, numbers=(1, 2, 3), **more)
 
 

@@ -130,7 +130,7 @@ def test_the_selectors_show_which_snapshots_are_compared(show: Show, table: dk.T
 def test_fills_are_told_apart(show: Show, table: dk.Table, dark: bool) -> None:
     root = show(SCENES["BitmapBytes"].make(table), dark=dark)
     for forced, wanted in (("none", "backgroundColor"), ("active", "background")):
-        root.page.emulate_media(forced_colors=forced)
+        root.page.emulate_media(forced_colors=forced)  # type: ignore[arg-type]  # they are two of its literals
         looks = [
             root.evaluate(
                 """(root, [form, wanted]) => {
