@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 
 from deletekit.course.translations import LANGUAGES
 from tests.tools import catalogs as course_catalogs
-from tests.tools import translation
+from tests.tools import instructor, translation
 from tests.tools.build_notebooks import report_missing
 from tests.tools.catalogs import catalog_file as course_catalog
 from tests.tools.lessons import lesson_names, read_source
@@ -21,6 +21,7 @@ from tests.tools.translation import blocks, catalog_file, english_blocks, glossa
 TRANSLATED = [name for name in LANGUAGES if name != "en"]
 FILES = [(language, catalog_file(language, name)) for language in TRANSLATED for name in lesson_names()]
 FILES += [(language, course_catalog(language)) for language in TRANSLATED]
+FILES += [(language, catalog_file(language, instructor.CATALOG)) for language in instructor.page_languages()]
 catalogs = pytest.mark.parametrize(("language", "file"), FILES, ids=lambda v: v if isinstance(v, str) else v.stem)
 
 
@@ -158,3 +159,5 @@ def test_what_is_missing_is_counted(
     assert report_missing(["ko"]) == 1
     assert capsys.readouterr().out == "ko: 3 texts are not translated (course 2, 00_start_here 1)\n"
     assert course_catalogs.missing("ko") == {"course": course[:2], "00_start_here": [catalog[0].msgid]}
+    merge_catalog(tmp_path / "ko" / "instructor.po", instructor.page_texts()[1:], "ko")
+    assert course_catalogs.missing("ko")["instructor"] == instructor.page_texts(), "pages have a catalog now"
