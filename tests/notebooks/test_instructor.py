@@ -1,4 +1,4 @@
-"""The instructor's pages: every lesson has one, as generated and translated, and what people wrote names what there is."""
+"""The instructor's pages: every lesson has one, as generated and translated; what people wrote names what there is."""
 
 from __future__ import annotations
 
