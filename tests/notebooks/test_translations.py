@@ -100,7 +100,8 @@ def test_what_is_glued_is_found() -> None:
     for wrong in ("`x`를", "`x` 를", "{file}가", 'hint("06.2")를', "print(widget)으로", "{n}을(를)", "**벡터** 는"):
         assert GLUED.search(wrong) or ALONE.search(wrong), wrong
     for right in ("`x` 파일을", "동등 삭제(equality delete)는", "`S2`에서", "`main`의", "`replace`입니다", "{n}개를"):
-        assert not (GLUED.search(right) or ALONE.search(right)), right
+        assert not GLUED.search(right), right
+        assert not ALONE.search(right), right
 
 
 @pytest.mark.parametrize("file", [file for language, file in FILES if language == "zh-CN"], ids=lambda f: f.stem)
