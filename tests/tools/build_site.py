@@ -89,7 +89,7 @@ def _build(language: str, folder: Path) -> str:
 
 
 def _write_words(language: str, folder: Path) -> None:
-    """Write the words of the theme where Sphinx looks for them: a .po file for its templates, a .js file for its scripts."""
+    """Write the words of the theme where Sphinx looks for them: a .po file for templates, a .js file for scripts."""
     words = _texts()[language]["theme"]
     place = folder / _SPHINX.get(language, language) / "LC_MESSAGES"
     place.mkdir(parents=True)
