@@ -26,7 +26,7 @@ nav, footer { display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; justify-content
 pre { white-space: pre-wrap; padding: .5rem; margin: .5rem 0; border-left: 3px solid GrayText; }
 .highlight pre { background: #fff; color: #212121; border-left: 3px solid #1565c0; }
 main .jp-RenderedHTML section ul { list-style: none; padding-left: 1.2rem; }
-.jp-InputPrompt, .jp-OutputPrompt, .jp-Collapser, .anchor-link { display: none; }
+.prompt, .jp-InputPrompt, .jp-OutputPrompt, .jp-Collapser, .anchor-link { display: none; }
 table { border-collapse: collapse; display: block; overflow-x: auto; }
 td, th { border: 1px solid GrayText; padding: .2rem .6rem; text-align: left; }
 """
