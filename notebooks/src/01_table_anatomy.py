@@ -15,7 +15,7 @@
 #
 # **20 minutes to read and run, 15 for the exercises.** Before it: [00 · Start here](00_start_here.ipynb).
 #
-# An Iceberg table has four kinds of files, and each names the next: table metadata, manifest list, manifest, data file. None of them ever changes. In this lesson you open all four by hand.
+# An Iceberg table without deletes has four kinds of files, and each names the next: table metadata, manifest list, manifest, data file. None of them ever changes. In this lesson you open all four by hand.
 #
 # You will be able to
 #
@@ -96,7 +96,7 @@ names.show(metadata["schemas"][0]["fields"], "id", "name", "type", "required")
 # %% [markdown]
 # Every column has a **field id**. Files use this number to name a column, never its name. So you can rename a column at any time.
 #
-# The table metadata also lists the **snapshots**. A snapshot is the state of the table after one commit. Its **sequence number** is the number of that commit: each commit of the table gets the next one.
+# The table metadata also lists the **snapshots**. A snapshot is the state of the table after one commit. Its **sequence number** is the number of that commit: each commit of the table gets the next one. In the names of Iceberg, such as `added-records`, a record is a row.
 
 # %%
 names.show(
@@ -121,7 +121,7 @@ check("01.2", "table metadata")
 # %% [markdown]
 # ## Look inside: the manifest list
 #
-# Each snapshot has one manifest list, in Avro. Each record names one manifest. `content` says what is in that manifest: 0 is data files, 1 is deletes.
+# Each snapshot has one manifest list, in Avro. Each Avro record in it names one manifest. `content` says what is in that manifest: 0 is data files, 1 is deletes. Deletes are files that say which rows no longer count.
 
 # %%
 import fastavro
@@ -137,7 +137,7 @@ names.show(records("L1"), "manifest_path", "content", "sequence_number", "added_
 # %% [markdown]
 # ## Look inside: the manifest
 #
-# A manifest is also Avro. It has one record for each file, called an entry. `status` 1 is added. The sequence number of a new entry is NULL: when the manifest was written, another writer could still commit first and take the number. A reader takes the number from the manifest list.
+# A manifest is also Avro. It has one Avro record for each file, called an entry. `status` 1 is added. `data_file.content` 0 is a data file, and `record_count` is the number of its rows. The sequence number of a new entry is NULL: when the manifest was written, another writer could still commit first and take the number. A reader takes the number from the manifest list.
 
 # %%
 names.show(
@@ -219,7 +219,7 @@ holds = [a for a in ("D1", "D2", "D3") if 7 in pq.read_table(names.path(a), part
 check("01.4", holds[0])
 
 # %% [markdown]
-# **01.5** `L3` is the manifest list of the third snapshot. How many manifests does it name?
+# **01.5** `L3` is the manifest list of the third snapshot. How many manifests does it name? `records("L3")` works for this table too.
 
 # %% tags=["exercise"] exercise="01.5"
 check("01.5", ...)
@@ -236,7 +236,7 @@ for alias in ("S1", "S2", "S3"):
     print(alias, sorted(ids))
 
 # %% [markdown]
-# `TableTree` shows the whole path in one place: the table metadata, every snapshot, its manifest list, the manifests, and an entry for each file. It opens at the sequence number of `D3`. The manifest holds NULL there; the tree shows the number that a reader takes from the manifest list. Open any part with the mouse or the arrow keys.
+# `TableTree` shows the whole path in one place: the table metadata, every snapshot, its manifest list, the manifests, and an entry for each file. When it opens, the sequence number of `D3` is selected. The manifest holds NULL there; the tree shows the number that a reader takes from the manifest list. Open any part with the mouse or the arrow keys.
 
 # %%
 dk.widgets.TableTree(numbers, node="snapshots/S3/manifest-list/1/entries/D3/sequence_number")
@@ -244,7 +244,7 @@ dk.widgets.TableTree(numbers, node="snapshots/S3/manifest-list/1/entries/D3/sequ
 # %% [markdown]
 # ## Break it
 #
-# Let us read the table and forget the first manifest of the list. There is no error: no other file says that rows are missing. Only the manifest list makes a snapshot complete. A delete is safe only because it is listed there too.
+# Let us read the table and forget the first manifest of the list. There is no error: only the manifest list says which manifests a snapshot has. The summary of the snapshot counts its rows, but our reader does not compare. A delete is safe only because it is listed there too.
 
 # %%
 listed = [record["manifest_path"] for record in records("L3")]

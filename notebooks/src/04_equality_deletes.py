@@ -67,7 +67,7 @@ check("04.1")
 # %% [markdown]
 # ## Look inside
 #
-# The table metadata now has two snapshots. One added four rows. The other added one delete file, which is an equality delete file, with two equality deletes: its keys.
+# The table metadata now has two snapshots. One added four rows. The other added one delete file, an equality delete file with two keys. `added-equality-deletes` counts the keys. In these lessons, an equality delete is the file.
 
 # %%
 names.show(
@@ -138,7 +138,7 @@ drawings.file_tree(users)
 #
 # An update is a delete and an insert. One commit writes both, so they have the same sequence number. The new row has exactly the key that the delete names. What keeps it alive?
 #
-# We take a new table. Sequence number 1 is its append. Number 2 goes to a commit on another branch, `elsewhere`, which readers of the table do not see. All branches share one count, so the update gets 3.
+# We take a new table. Sequence number 1 is its append. Number 2 goes to a commit on another branch, `elsewhere`, which readers of the table do not see. All branches share one count, so the update gets 3. A reader of one branch may see gaps between the numbers.
 
 # %%
 users = here.table("users_updated", dk.datasets.users())
@@ -207,7 +207,7 @@ deletes = {1: 3, 2: 5}
 check("04.4", {r["row"] for r in eight if not applies(deletes.get(r["id"], 0), r["sequence number"])})
 
 # %% [markdown]
-# Here are the files of `users` on the axis of sequence numbers. An arrow leads from a delete to each data file that it applies to.
+# Here are the files of the table `users_updated` on the axis of sequence numbers. An arrow leads from a delete to each data file that it applies to.
 
 # %%
 drawings.sequence_axis(users)
@@ -237,7 +237,7 @@ names.show(names.deletes(), "name", "data_file.equality_ids", "rows")
 print("left:", dk.scan(animals).to_arrow()["name"].to_pylist())
 
 # %% [markdown]
-# Now two columns: `id = 4 AND category IS NULL`. **04.5** Which of the four ids are left? Answer with a set.
+# Now two columns: `id = 4 AND category IS NULL`. We take a new table with all four animals. **04.5** Which of the four ids are left? Answer with a set.
 
 # %% tags=["exercise"] exercise="04.5"
 predict("04.5", ...)
@@ -256,7 +256,7 @@ print("left:", sorted(dk.scan(two_columns).to_arrow()["id"].to_pylist()))
 check("04.5")
 
 # %% [markdown]
-# **04.6** We delete with the category alone, `category IS NULL`. Which ids are left? Answer with a set.
+# **04.6** Again we take a new table with all four animals. We delete with the category alone, `category IS NULL`. Which ids are left? Answer with a set.
 
 # %% tags=["exercise"] exercise="04.6"
 predict("04.6", ...)
@@ -297,6 +297,8 @@ show(marked)
 check("04.7")
 
 # %% [markdown]
+# A rename changes the name of a column, but not its field id. `equality_ids` holds the field id, so the delete still hides id 3.
+#
 # ## Where a delete applies
 #
 # A **partition spec** says which columns divide a table into partitions, here `shop`. A delete file has a spec too. With the spec of a partitioned table, it applies to one partition. With an unpartitioned spec, it is *global*: it applies to all partitions, and `explain` says "covers the whole table". If the key says which partition the row is in, each partition gets its own file. If not, the delete has to be global.

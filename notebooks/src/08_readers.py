@@ -192,7 +192,7 @@ check("08.3", ...)
 check("08.3", {"V1", "E1", "E2"})
 
 # %% [markdown]
-# In the drawing, an arrow leads from each delete to every data file for which a reader must open it. By the rules, `E1` also applies to `D3`, and `E2` to `D4`. You will see below why these two arrows are missing.
+# In the drawing, an arrow leads from each delete to every data file for which a reader must open it. By the rules, `E1` also applies to `D3`, and `E2` to `D4`. You will see below why these two arrows are missing. When the drawing says that a delete applies, it means that a reader must open it.
 
 # %%
 drawings.sequence_axis(orders)
@@ -392,7 +392,7 @@ show(
 # %% [markdown]
 # So a reader can skip `E1` for `D3`, and `E2` for `D4`: these are the two missing arrows. It cannot skip `E2` for `D3`, because order 99 makes the range of `E2` wide. And remember: NULL is in no range, and bounds may be missing, because not every writer stores them.
 #
-# **08.6** Write `may_match` for one column. Both arguments are dicts. `lower` and `upper` are `None` if they are not known. `nulls` is `True` if the file may have a NULL in the column. Return whether the reader must open the delete for this data file.
+# **08.6** Write `may_match` for one column. Both arguments are dicts; for `E2` it is `{"lower": 4, "upper": 99, "nulls": False}`. A bound that is not known is `None`: any value is possible on that side. `nulls` is `True` if the file may have a NULL in the column. Return whether the reader must open the delete for this data file.
 
 
 # %% tags=["exercise"] exercise="08.6"
@@ -424,9 +424,9 @@ for counter in ("total-records", "total-position-deletes", "total-equality-delet
 print("rows:", len(mine))
 
 # %% [markdown]
-# 16 is too many, and 16 - 4 - 4 is too few. Order 1 is counted twice, in `P1` and in `V1`. One line of `E2` hides an order in each shop, and another line hides none. The totals of deletes count lines, not rows.
+# 16 is too many, and 16 - 4 - 4 is too few. Order 1 is counted twice, in `P1` and in `V1`. One key of `E2` hides an order in each shop, and another key hides none. The totals of deletes count positions and keys, not rows.
 #
-# **08.7** For which data files do the manifests and their bounds alone prove that `record_count` is the number of live rows? Answer with a set of names.
+# If no delete can hide a row of a data file, its `record_count` is the number of its live rows. **08.7** For which data files do you know this without opening a delete, from the manifests and their bounds alone? Answer with a set of names.
 
 # %% tags=["exercise"] exercise="08.7"
 check("08.7", ...)

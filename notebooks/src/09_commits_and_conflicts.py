@@ -78,7 +78,7 @@ print("attempts to commit:", second.attempts, "- plans:", second.plans)
 check("09.1")
 
 # %% [markdown]
-# A writer first *plans* its change: it searches for the rows. The second writer planned once. It lost the race and noticed, but did not search again. It merged its vector with the committed one, and committed the result in place of both.
+# A writer first *plans* its change: it searches for the rows. The second writer planned once. It lost the race and noticed, but did not search again. It merged its vector with the committed one, and committed the result in place of the committed one.
 
 # %%
 drawings.commit_race(numbers, second)
@@ -114,12 +114,12 @@ print("now:", now, " before:", before)
 # A writer reads this location, writes a new metadata file, and asks the catalog: put my location in place of the one I read. If the catalog has another location by now, nothing happens, and the writer is told. Let us be two writers, on a copy of the catalog.
 
 # %%
-exchange = "UPDATE iceberg_tables SET metadata_location = ? WHERE table_name = 'numbers' AND metadata_location = ?"
+swap = "UPDATE iceberg_tables SET metadata_location = ? WHERE table_name = 'numbers' AND metadata_location = ?"
 with closing(sqlite3.connect(here.folder / "catalog.db")) as kept, closing(sqlite3.connect(":memory:")) as copy:
     kept.backup(copy)
     read, _ = catalog_row(copy)
     for writer in ("first", "second"):
-        changed = copy.execute(exchange, (f"{writer}.metadata.json", read)).rowcount
+        changed = copy.execute(swap, (f"{writer}.metadata.json", read)).rowcount
         print(f"{writer} writer: {changed} row changed; the catalog has {catalog_row(copy)[0]}")
 
 # %% [markdown]
@@ -129,18 +129,18 @@ with closing(sqlite3.connect(here.folder / "catalog.db")) as kept, closing(sqlit
 
 
 # %% tags=["exercise"] exercise="09.2"
-def exchanged(there, read, new): ...
+def swapped(there, read, new): ...
 
 
-check("09.2", exchanged)
+check("09.2", swapped)
 
 
 # %% tags=["solution"] exercise="09.2"
-def exchanged(there, read, new):
+def swapped(there, read, new):
     return new if there == read else there
 
 
-check("09.2", exchanged)
+check("09.2", swapped)
 
 # %% [markdown]
 # Each attempt takes the next sequence number. When the second writer began, the last number was 1. Its first attempt would have got 2; its second attempt got 3. A manifest can still be used in the next attempt, because entries of added files have no number of their own: they inherit the number in the manifest list. That is why numbers are inherited.
@@ -222,7 +222,7 @@ check("09.3")
 #
 # ## Isolation levels
 #
-# `write.delete.isolation-level` says how careful a delete has to be. Updates and merges have such a property too. The default is `serializable`: the result must be the same as if the commits ran one after the other. The other level is called `snapshot`: the delete is only about rows of the snapshot that it has read. New rows from other commits are then no reason to replan.
+# `write.delete.isolation-level` says how careful a delete has to be. `UPDATE` and `MERGE` have such a property too. The default is `serializable`: the result must be the same as if the commits ran one after the other. The other level is called `snapshot`: the delete is only about rows of the snapshot that it has read. New rows from other commits are then no reason to replan.
 #
 # **09.4** We run the race `new rows` again, with isolation level `snapshot`. The table has ids 0 to 9, we delete ids below 3, and meanwhile ids 0 and 1 are appended. Which ids are in the table afterwards? Answer with a set.
 
@@ -267,7 +267,7 @@ left = dk.remove_orphan_files(table, older_than=tomorrow, force=True, dry_run=Tr
 print("files left behind:", len(left.orphan_files))
 
 # %% [markdown]
-# Besides yes and no, a catalog can give a third answer: none, because the connection broke. Then the commit may or may not have happened. The writer must not delete its files, and must not try again before it has looked in the table whether its commit is there. deletekit raises `CommitStateUnknownError`.
+# A catalog answers yes or no. But if the connection breaks, the writer gets no answer. Then the commit may or may not have happened. The writer must not delete its files, and must not try again before it has looked in the table whether its commit is there. deletekit raises `CommitStateUnknownError`.
 #
 # ## Workers and a coordinator
 #
@@ -293,7 +293,7 @@ except dk.InvalidInputError as error:
 # %% [markdown]
 # A data file may have only one vector, so the coordinator must combine the reports.
 #
-# **09.5** Write the work of the coordinator. Your function gets a list of reports. Each report is a tuple: the name of a data file, and the set of positions that a worker found in it. Return a dict of the vectors to write, from the name of a data file to the set of positions. These are examples of reports:
+# **09.5** Write the work of the coordinator. Your function gets a list of reports. Each report is a tuple: the name of a data file, and the set of positions that a worker found in it. Return a dict of the vectors to write, from the name of a data file to the set of positions. From the reports below, your function makes `{"A": {0, 2, 7}, "B": {5, 9}}`:
 
 # %%
 reports = [("A", {0, 2}), ("B", {5, 9}), ("A", {7}), ("C", set())]

@@ -157,7 +157,7 @@ by_value, by_place = (sorted(dk.scan(t).to_arrow().to_pylist(), key=lambda r: r[
 print("the same rows:", by_value == by_place)
 
 # %% [markdown]
-# There is no equality delete. A hit is a key that the index finds in the table, and a miss is a key that the table does not have. Batch 0 has three keys: 1 and 3 are hits, 5 is a miss. A complete index knows a miss, so there is nothing to delete. To fill the index the sink read `D1` once; it already knows the rows that it writes itself.
+# There is no equality delete. A hit is a key that the index finds in the table, and a miss is a key that the table does not have. Batch 0 has three keys: 1 and 3 are hits, 5 is a miss. The index knows every key of the table, so for a miss there is nothing to delete. To fill the index the sink read `D1` once; it already knows the rows that it writes itself.
 #
 # Now somebody else compacts the table. Every row moves to a file that the sink has not written. **13.3** How many data files does the sink read before its next batch?
 
@@ -265,7 +265,7 @@ of_staged.show(of_staged.deletes(), "name", "kind", "data_file.referenced_data_f
 check("13.5")
 
 # %% [markdown]
-# The three rows that went are ids 1, 2 and 3 of `D1`. The position in `V2` is an older row of id 5, which came and went on the branch: `main` never had it.
+# The three rows that went are ids 1, 2 and 3 of `D1`. The position in `V2` is an older row of id 5, which came and went on the branch: readers of `main` never saw it.
 #
 # A promotion gives new row ids ([02](02_copy_on_write.ipynb)) to the rows that came. Compare both branches.
 
@@ -275,7 +275,7 @@ for branch in ("ingestion", "main"):
     print(f"{branch}: row ids", {row["id"]: row["_row_id"] for row in rows})
 
 # %% [markdown]
-# These data files store no row ids. A data file receives a number when it enters a branch, and its rows get their ids from that number. The same three files entered two branches: on `ingestion` their rows got 4 to 7, on `main` 8 to 11. Id 4 was there before, and keeps 3. So if you follow rows by `_row_id`, stay on one branch.
+# These data files store no row ids. A data file receives a number when it enters a branch, and its rows get their ids from that number. The same three files entered two branches: on `ingestion` their rows got 4 to 7, on `main` 8 to 11. The promotion adds the newest file first, so on `main` id 6 has the smallest of these numbers, 8. The hidden row of id 5 has 4 on `ingestion` and 10 on `main`. Id 4 was there before, and keeps 3. So if you follow rows by `_row_id`, stay on one branch.
 
 # %% [markdown]
 # ## Exactly once
@@ -355,7 +355,7 @@ of_marked.show(
 )
 
 # %% [markdown]
-# A writer can also die at other points. The drawing shows each of them: what the table has then, and what the next start does with the batch.
+# A writer can also die at other points. The drawing shows each of them: what the table has then, and what the next start does with the batch. `record_windows(1)` sends one batch, and stops the writer at each point.
 
 # %%
 from deletekit.course.recordings.stream_steps import record_windows
@@ -367,9 +367,9 @@ drawings.sink_windows(record_windows(1))
 #
 # If every change is an upsert, applying a batch twice does no harm: the second time, the batch replaces its own rows. So a writer without markers may look right for a long time.
 #
-# Below, such a writer applies a stream of four batches, `batch_id` 0 to 3. It appends every row that is inserted or updated. If a batch has updates or deletes, an earlier commit deletes their keys by value, so such a batch makes two snapshots.
+# Below, such a writer applies a stream of four batches, `batch_id` 0 to 3. For each key of a batch it appends at most one row: the last state of the key, if it was not deleted. If a batch has updates or deletes, an earlier commit deletes their keys by value, so such a batch makes two snapshots. For example, if a batch inserts id 4 and then updates it, the first commit deletes key 4, and the second one appends only the updated row.
 #
-# The argument `step` says how many batches come. In the last of them the writer died after the commit, and started again. With `step=2` that is the batch with `batch_id` 1. Move the crash: change `step` in the cell, or use the controls in a live notebook.
+# The argument `step` says how many batches come. In the last of them the writer died after the commit, and started again. With `step=2` that is the batch with `batch_id` 1. `checkpoint_check=False` is the writer without markers. Move the crash: change `step` in the cell, or use the controls in a live notebook.
 
 # %%
 dk.widgets.StreamStepper(step=2, crash="after-commit", resumed=True, checkpoint_check=False)
@@ -392,7 +392,7 @@ crash = {"crash": "after-commit", "resumed": True, "checkpoint_check": False}
 check("13.7", {step for step in range(1, 5) if rows_after(step, **crash) != rows_after(step)})
 
 # %% [markdown]
-# Here are the same points as above, for the writer without markers and the first batch. One of them is enough to bring rows twice.
+# Here are four of the five points above, for the writer without markers and the first batch. The lost answer is left out: without a marker, the writer cannot find its commit. One of the four points is enough to bring rows twice.
 
 # %%
 drawings.sink_windows(record_windows(1, checkpoint_check=False))
