@@ -27,7 +27,7 @@ from deletekit.course.views.snapshot_diff import snapshot_diff
 from deletekit.course.views.stream_stepper import StreamRecord, stream_stepper
 from deletekit.course.views.table_tree import table_tree
 from deletekit.course.views.table_view import as_table_view
-from deletekit.course.widgets.base import PageWidget, Resets
+from deletekit.course.widgets.base import SAVED_PAGE, PageWidget, Resets
 from deletekit.errors import DeletekitError
 from deletekit.public import public
 from deletekit.table.table import Table
@@ -285,6 +285,7 @@ class Explorer(VBox):  # type: ignore[misc]  # ipywidgets has no types
         data = dict(made[0] if isinstance(made, tuple) else made or {})
         data["text/plain"] = repr(self)
         data["text/html"] = "\n".join(page_html(w.shown) for w in self.widgets)
+        data[SAVED_PAGE] = {}
         return data, {}
 
     def _chosen(self, change: Any) -> None:

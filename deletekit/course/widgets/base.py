@@ -30,6 +30,12 @@ except ImportError as e:
 Resets = Mapping[str, Mapping[str, Any]]
 """Traits that lose their meaning when another trait changes, and what they become: a row, in another file."""
 
+SAVED_PAGE = "application/x-deletekit-widget+json"
+"""In an output, it asks our extension of JupyterLab (`labextensions/`) to show the HTML until the widget is live.
+
+Its name has no `vnd.`: VS Code tries types of vendors before HTML.
+"""
+
 _STATIC = files("deletekit.course.widgets").joinpath("static")
 _SHARED_IMPORT = 'import { show } from "./shared.js";\n'
 
@@ -126,6 +132,7 @@ class PageWidget(anywidget.AnyWidget):
         data, metadata = made if made is not None else ({}, {})
         data["text/plain"] = short_page_text(self.shown)
         data["text/html"] = page_html(self.shown)
+        data[SAVED_PAGE] = {}
         return data, metadata
 
     def _changed(self, change: Any) -> None:

@@ -186,16 +186,28 @@ def test_an_installation_makes_the_wheel_it_came_from(bundle: Path, installed: P
     subprocess.run(list(map(str, check)), check=True, capture_output=True)
 
 
+def test_jupyterlab_finds_the_extension(installed: Path, tmp_path: Path) -> None:
+    command = [installed / "venv" / "bin" / "jupyter", "labextension", "list"]
+    done = subprocess.run(command, env=learner(tmp_path), capture_output=True, text=True, check=True)
+    assert re.search(r"^ *deletekit v\S+ .*enabled.*OK", done.stdout + done.stderr, re.MULTILINE)
+
+
 def contents(wheel: Path) -> dict[str, bytes]:
     with zipfile.ZipFile(wheel) as archive:
         return {name: archive.read(name) for name in archive.namelist() if not name.endswith("/RECORD")}
 
 
 def test_the_wheel_carries_the_course(build_backend: None, tmp_path: Path) -> None:
-    there = set(contents(own_wheel(tmp_path)))
+    wheel = own_wheel(tmp_path)
+    there = set(contents(wheel))
     wanted = {f"deletekit/_notebooks/{code}/{name}.ipynb" for code in LANGUAGES for name in lesson_names()}
     assert wanted <= there
     assert {"deletekit/course/workshop/install.py", "deletekit/course/locale/workshop.json"} <= there
+    # pip copies this into share/jupyter of the environment, where JupyterLab looks.
+    place = ".data/data/share/jupyter/labextensions/deletekit/package.json"
+    (extension,) = (name for name in there if name.endswith(place))
+    script = json.loads(contents(wheel)[extension])["jupyterlab"]["_build"]["load"]
+    assert extension.replace("package.json", script) in there
 
 
 def test_what_fails_leaves_nothing(build_backend: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
