@@ -40,7 +40,7 @@ def html_table(
 
 
 def number_columns(rows: Iterable[Sequence[object]]) -> list[int]:
-    """Return the columns whose values are numbers, but for those that are missing."""
+    """Return the columns whose values are numbers; None may be among them."""
     columns = [[value for value in column if value is not None] for column in zip(*rows, strict=True)]
     return [i for i, column in enumerate(columns) if column and all(map(_is_number, column))]
 

@@ -25,6 +25,7 @@ html_title = "deletekit"
 html_static_path = ["static"]
 html_favicon = "static/icon.svg"  # browsers ask for one, and a site without it logs an error
 html_css_files = ["site.css"]
+html_js_files = ["scroll.js"]
 html_copy_source = False
 html_show_sphinx = False
 html_use_index = False

@@ -20,7 +20,7 @@
 # You will be able to
 #
 # - follow a reader from the table metadata to a row
-# - say which file holds the snapshots, and which ones hold the statistics
+# - say which file lists the snapshots, and which one holds the bounds of the columns
 # - predict what a commit writes, and what it does not touch
 
 # %% [markdown]
@@ -41,7 +41,7 @@ predict("01.1", 4)
 # %% [markdown]
 # ## Run
 #
-# A new table is one file, its first table metadata. The append adds more files.
+# A new table is one file, its first table metadata. The append adds more files. We count all files of the table by their kind.
 
 # %%
 import deletekit as dk
@@ -68,10 +68,13 @@ files = [p for p in (here.folder / "course" / "users").rglob("*.*") if p.is_file
 show([{"file": name, "on the disk": number} for name, number in sorted(Counter(map(kind, files)).items())])
 
 # %% [markdown]
-# There are two table metadata files: one of the empty table and one of the append.
+# There are two table metadata files: one of the empty table and one of the append. Only the second one is new.
 
 # %%
 check("01.1")
+
+# %% [markdown]
+# Here are the other three. `S1` is the snapshot, `L1` its manifest list, `M1` the manifest, `D1` the data file. The lessons show these short names in place of the long ones in the files.
 
 # %%
 drawings.file_tree(users, after="S1")
@@ -79,7 +82,7 @@ drawings.file_tree(users, after="S1")
 # %% [markdown]
 # ## Look inside: the table metadata
 #
-# It is JSON. For each table the catalog keeps only the location of this file. A commit is the moment when the catalog swaps this location for the next one.
+# It is JSON. The **catalog** is the list of the tables. For each table it keeps only the location of this file. A commit is the moment when the catalog swaps this location for the next one.
 
 # %%
 import json
@@ -92,6 +95,8 @@ names.show(metadata["schemas"][0]["fields"], "id", "name", "type", "required")
 
 # %% [markdown]
 # Every column has a **field id**. Files use this number to name a column, never its name. So you can rename a column at any time.
+#
+# The table metadata also lists the **snapshots**. A snapshot is the state of the table after one commit. Its **sequence number** is the number of that commit: each commit of the table gets the next one.
 
 # %%
 names.show(
@@ -116,7 +121,7 @@ check("01.2", "table metadata")
 # %% [markdown]
 # ## Look inside: the manifest list
 #
-# Each snapshot has one, in Avro. Each record names one manifest. `content` says what is in that manifest: 0 is data files, 1 is deletes.
+# Each snapshot has one manifest list, in Avro. Each record names one manifest. `content` says what is in that manifest: 0 is data files, 1 is deletes.
 
 # %%
 import fastavro
@@ -132,7 +137,7 @@ names.show(records("L1"), "manifest_path", "content", "sequence_number", "added_
 # %% [markdown]
 # ## Look inside: the manifest
 #
-# A manifest is also Avro. It has one record for each file, called an entry. `status` 1 is added. The sequence number of a new entry is NULL: when the manifest was written, nobody knew whether the commit would win, or which number it would get. A reader takes the number from the manifest list.
+# A manifest is also Avro. It has one record for each file, called an entry. `status` 1 is added. The sequence number of a new entry is NULL: when the manifest was written, another writer could still commit first and take the number. A reader takes the number from the manifest list.
 
 # %%
 names.show(
@@ -146,6 +151,9 @@ names.show(
     "data_file.record_count",
 )
 
+# %% [markdown]
+# An entry stores the smallest and the largest value of each column, its **bounds**, by field id, as bytes. With them a reader can skip files that cannot hold the rows it looks for.
+
 # %%
 bounds = records("M1")[0]["data_file"]
 for which in ("lower_bounds", "upper_bounds"):
@@ -153,9 +161,7 @@ for which in ("lower_bounds", "upper_bounds"):
     print(which, "of field 1:", stored[1].hex(" "))
 
 # %% [markdown]
-# An entry stores the smallest and the largest value of each column, by field id, as bytes. With these bounds a reader can skip files that cannot hold the rows it looks for.
-#
-# **01.3** Write a function that turns a bound of an `int` column into a number. The check tries several bounds, one of them negative.
+# **01.3** Write a function. It gets a bound of an `int` column as bytes and returns the number. The output above shows the order of the bytes. The check tries several bounds, one of them negative.
 
 
 # %% tags=["exercise"] exercise="01.3"
@@ -186,7 +192,7 @@ show([{"column": field.name, "field id": int(field.metadata[b"PARQUET:field_id"]
 # %% [markdown]
 # ## Three commits
 #
-# A second table gets its rows in three commits.
+# A second table gets its rows in three commits, four rows in each. We look at the bounds of `id` in the three data files.
 
 # %%
 import pyarrow as pa
@@ -230,15 +236,15 @@ for alias in ("S1", "S2", "S3"):
     print(alias, sorted(ids))
 
 # %% [markdown]
-# `TableTree` shows the whole path in one place: the table metadata, every snapshot, its manifest list, the manifests, and an entry for each file. The names are those stored in the files. Open any part with the mouse or the arrow keys.
+# `TableTree` shows the whole path in one place: the table metadata, every snapshot, its manifest list, the manifests, and an entry for each file. It opens at the sequence number of `D3`. The manifest holds NULL there; the tree shows the number that a reader takes from the manifest list. Open any part with the mouse or the arrow keys.
 
 # %%
-dk.widgets.TableTree(numbers, node="snapshots/S3/manifest-list/1/entries/D3/status")
+dk.widgets.TableTree(numbers, node="snapshots/S3/manifest-list/1/entries/D3/sequence_number")
 
 # %% [markdown]
 # ## Break it
 #
-# Let us read the table and forget one manifest. There is no error: no other file says that rows are missing. Only the manifest list makes a snapshot complete. A delete is safe only because it is listed there too.
+# Let us read the table and forget the first manifest of the list. There is no error: no other file says that rows are missing. Only the manifest list makes a snapshot complete. A delete is safe only because it is listed there too.
 
 # %%
 listed = [record["manifest_path"] for record in records("L3")]

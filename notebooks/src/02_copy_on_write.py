@@ -41,6 +41,8 @@ predict("02.1", 2)
 
 # %% [markdown]
 # ## Run
+#
+# `delete` returns the commit. It knows which files it added and removed.
 
 # %%
 import deletekit as dk
@@ -134,7 +136,7 @@ check("02.3", ...)
 check("02.3", {"some": some.operation, "all": all_rows.operation})
 
 # %% [markdown]
-# Sometimes the statistics in the manifest show that a delete hits every row of a file, for example a whole partition. Then the file is not even read. In every mode such a delete writes only metadata. No delete is cheaper.
+# Sometimes the bounds in the manifest show that a delete hits every row of a file, for example a whole partition. Then the file is not even read. In every mode such a delete writes only metadata. No delete is cheaper.
 #
 # ## Row lineage
 #
@@ -180,12 +182,12 @@ check("02.5", ...)
 check("02.5", sum(file.record_count for file in commit.added_data_files))
 
 # %% [markdown]
-# The same delete as a position delete writes one line. Copying is costly if you delete often and read rarely; it pays off the other way round. [Lesson 03](03_choose_a_mode.ipynb) compares the two.
+# The same delete as a position delete writes one position. Copying is costly if you delete often and read rarely; it pays off the other way round. [Lesson 03](03_choose_a_mode.ipynb) compares the two.
 
 # %%
 again = here.table("again", pa.table({"id": pa.array(range(1000), pa.int64())}))
 commit = dk.delete(again, "id = 500", mode="position-delete")
-print("lines written:", sum(file.record_count for file in commit.added_delete_files))
+print("positions written:", sum(file.record_count for file in commit.added_delete_files))
 
 # %% [markdown]
 # ## Break it

@@ -15,7 +15,7 @@
 #
 # **30 minutes to read and run, 30 for the exercises.** Before it: [03 · Choose a mode](03_choose_a_mode.ipynb).
 #
-# An equality delete says "rows with these values are deleted", and readers have to find those rows. The writer reads nothing, which is why streaming writers like it. But it makes every later read more expensive.
+# An equality delete says "rows with these values are deleted", and readers have to find those rows. The values for one row, such as id 1, are called a **key**. The writer reads nothing, which is why streaming writers like it. But it makes every later read more expensive.
 #
 # You will be able to
 #
@@ -42,7 +42,7 @@ predict("04.1", 0)
 # %% [markdown]
 # ## Run
 #
-# `delete_keys` takes the values themselves. It reads no data file. To prove it, we move the only data file away while it works.
+# `delete_keys` takes the keys themselves. It reads no data file. To prove it, we move the only data file away while it works.
 
 # %%
 from pathlib import Path
@@ -67,7 +67,7 @@ check("04.1")
 # %% [markdown]
 # ## Look inside
 #
-# The table metadata now has two snapshots: one added four rows, and one deleted rows.
+# The table metadata now has two snapshots. One added four rows. The other added one delete file, which is an equality delete file, with two equality deletes: its keys.
 
 # %%
 names.show(
@@ -91,7 +91,7 @@ inside = dk.inspect(users)
 names.show(inside["manifest-list"], "content", "manifest_path", "added_rows_count")
 
 # %% [markdown]
-# This is the entry in the delete manifest. Here `content` has another meaning than in the manifest list: 0 is data, 1 position deletes, 2 equality deletes. `equality_ids` are the field ids of the columns to compare.
+# This is the entry in the delete manifest. Here `content` has another meaning than in the manifest list: 0 is data, 1 position deletes (lesson 05), 2 equality deletes. `equality_ids` are the field ids of the columns to compare. In the bounds, `key` is a field id too, and the value is the bytes in base64.
 
 # %%
 (entry,) = inside["manifests"][1]["entries"]
@@ -108,19 +108,8 @@ names.show(
     "data_file.upper_bounds",
 )
 
-# %%
-import pyarrow.parquet as pq
-
-show(pq.read_table(names.path("E1"), partitioning=None))
-
 # %% [markdown]
-# The data file is the same as before. The new file `E1` applies to it.
-
-# %%
-drawings.file_tree(users)
-
-# %% [markdown]
-# **04.2** The upper bound of field 1 is `AwAAAA==` in base64. Which number is it?
+# **04.2** The upper bound of field 1 is `AwAAAA==`. Which number is it?
 
 # %% tags=["exercise"] exercise="04.2"
 check("04.2", ...)
@@ -131,11 +120,25 @@ import base64
 check("04.2", int.from_bytes(base64.b64decode("AwAAAA=="), "little"))
 
 # %% [markdown]
+# The delete file itself holds one key in each row:
+
+# %%
+import pyarrow.parquet as pq
+
+show(pq.read_table(names.path("E1"), partitioning=None))
+
+# %% [markdown]
+# The data file is the same as before. The new file `E1` applies to it, and readers hide the rows that have one of its keys.
+
+# %%
+drawings.file_tree(users)
+
+# %% [markdown]
 # ## Updates and sequence numbers
 #
 # An update is a delete and an insert. One commit writes both, so they have the same sequence number. The new row has exactly the key that the delete names. What keeps it alive?
 #
-# We take a new table. Sequence number 1 is its append. Number 2 goes to a commit on a branch, so the update gets 3.
+# We take a new table. Sequence number 1 is its append. Number 2 goes to a commit on another branch, `elsewhere`, which readers of the table do not see. All branches share one count, so the update gets 3.
 
 # %%
 users = here.table("users_updated", dk.datasets.users())
@@ -145,6 +148,9 @@ dk.append(users, dk.datasets.users(), ref="elsewhere")
 
 update = dk.update(users, {"value": 999.0}, where="id = 1", mode="equality-delete")
 print("sequence number of the update:", update.sequence_number)
+
+# %% [markdown]
+# These are the files that a reader of the table finds. The data file of the branch is not among them.
 
 # %%
 rows = []
@@ -156,11 +162,14 @@ for manifest in dk.inspect(users)["manifests"]:
         rows.append({"sequence number": entry["sequence_number"], "file type": kind, "ids": str(content)})
 show(sorted(rows, key=lambda row: (row["sequence number"], row["file type"] == "data file")))
 
+# %% [markdown]
+# Id 1 is in two data files. `explain` says which of the two rows is live, and why.
+
 # %%
 names.show(dk.explain(users, "id = 1", columns=["id", "value"]))
 
 # %% [markdown]
-# **04.3** Write the rule. You get the sequence number of an equality delete and that of a data file. Does the delete apply to the data file?
+# **04.3** Write the rule. You get the sequence number of an equality delete and that of a data file. Does the delete apply to the data file? Return `True` or `False`.
 
 
 # %% tags=["exercise"] exercise="04.3"
@@ -178,7 +187,7 @@ def applies(delete, data):
 check("04.3", applies)
 
 # %% [markdown]
-# **04.4** There are eight rows, each in its own data file, and two equality deletes. `E1` has sequence number 3 and holds id 1; `E2` has sequence number 5 and holds id 2. Which rows are live? Answer with the set of their numbers.
+# Here are eight rows, each in its own data file.
 
 # %%
 eight = [
@@ -186,6 +195,9 @@ eight = [
     for row, (key, number) in enumerate([(1, 1), (1, 3), (1, 4), (2, 1), (2, 4), (2, 5), (3, 1), (2, 6)])
 ]
 show(eight)
+
+# %% [markdown]
+# **04.4** There are two equality deletes. `E1` has sequence number 3 and holds id 1; `E2` has sequence number 5 and holds id 2. Which rows are live? Answer with a set of values of `row`.
 
 # %% tags=["exercise"] exercise="04.4"
 check("04.4", ...)
@@ -201,7 +213,7 @@ check("04.4", {r["row"] for r in eight if not applies(deletes.get(r["id"], 0), r
 drawings.sequence_axis(users)
 
 # %% [markdown]
-# In `SequenceTimeline` you can move a delete to another sequence number. First say which rows `E1` will hide at another number. Then move it there.
+# In `SequenceTimeline` you can move a delete to another sequence number. First say which rows `E1` will hide at another number. Then choose it, and the number, in the widget.
 
 # %%
 dk.widgets.SequenceTimeline(users)
@@ -215,7 +227,7 @@ dk.widgets.SequenceTimeline(users)
 show(dk.datasets.animals())
 
 # %% [markdown]
-# One value is enough to delete id 3: `equality_ids` [1], and the value 3.
+# `delete` with `mode="equality-delete"` takes the key from the filter. One value is enough to delete id 3: `equality_ids` [1], and the value 3.
 
 # %%
 animals = here.table("animals", dk.datasets.animals())
@@ -225,7 +237,7 @@ names.show(names.deletes(), "name", "data_file.equality_ids", "rows")
 print("left:", dk.scan(animals).to_arrow()["name"].to_pylist())
 
 # %% [markdown]
-# Now two columns: `id = 4 AND category IS NULL`. **04.5** Which of the four ids are left?
+# Now two columns: `id = 4 AND category IS NULL`. **04.5** Which of the four ids are left? Answer with a set.
 
 # %% tags=["exercise"] exercise="04.5"
 predict("04.5", ...)
@@ -244,7 +256,7 @@ print("left:", sorted(dk.scan(two_columns).to_arrow()["id"].to_pylist()))
 check("04.5")
 
 # %% [markdown]
-# **04.6** And with the category alone, `category IS NULL`?
+# **04.6** We delete with the category alone, `category IS NULL`. Which ids are left? Answer with a set.
 
 # %% tags=["exercise"] exercise="04.6"
 predict("04.6", ...)
@@ -263,11 +275,11 @@ print("left:", sorted(dk.scan(no_category).to_arrow()["id"].to_pylist()))
 check("04.6")
 
 # %% [markdown]
-# One line of the delete file, `NULL`, hides two rows. It would hide such rows in any number of data files.
+# One key of the delete file, `NULL`, hides two rows. It would hide such rows in any number of data files.
 #
 # ## Columns change, deletes stay
 #
-# **04.7** We rename the column `id` of `animals` to `animal`. Id 3 was deleted above. How many rows are hidden after the rename?
+# **04.7** We rename the column `id` of `animals` to `animal`. Id 3 was deleted above. How many rows are hidden after the rename? The column `_deleted` shows it: with it, a scan also returns the hidden rows.
 
 # %% tags=["exercise"] exercise="04.7"
 predict("04.7", ...)
@@ -287,7 +299,7 @@ check("04.7")
 # %% [markdown]
 # ## Where a delete applies
 #
-# An equality delete is written with a partition spec. With the spec of a partitioned table, it applies to one partition. With an unpartitioned spec, it is *global*: it applies to all partitions. If the key says which partition the row is in, each partition gets its own file. If not, the delete has to be global.
+# A **partition spec** says which columns divide a table into partitions, here `shop`. A delete file has a spec too. With the spec of a partitioned table, it applies to one partition. With an unpartitioned spec, it is *global*: it applies to all partitions, and `explain` says "covers the whole table". If the key says which partition the row is in, each partition gets its own file. If not, the delete has to be global.
 
 # %%
 import pyarrow as pa
@@ -334,7 +346,7 @@ dk.widgets.RowFate(users, data_file="D3", row=0, sequence_rule=False)
 #
 # - An equality delete holds values of the columns in `equality_ids`, and its writer reads no row: [equality delete files](https://iceberg.apache.org/spec/#equality-delete-files).
 # - It applies to data files with a **smaller** sequence number, in its partition or, under an unpartitioned spec, everywhere: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
-# - NULL matches NULL, AND joins the columns of a line, and columns are known by field id.
+# - NULL matches NULL, AND joins the columns of a key, and columns are known by field id.
 # - The reader pays: it must compare every row of every older file. At some point you should turn these deletes into deletion vectors, or rewrite the files.
 #
 # Next: [05 · Position deletes of format version 2](05_position_deletes_v2.ipynb)

@@ -15,7 +15,7 @@
 #
 # **25 minutes to read and run, 20 for the exercises.** Before it: [04 · Equality deletes](04_equality_deletes.ipynb).
 #
-# A position delete file names deleted rows by their data file and their position in it. It is an ordinary table with two columns. In format version 3, deletion vectors replace it. Old files stay valid, so you will meet them for years.
+# A position delete file names deleted rows by their data file and their position in it. It is an ordinary table with two columns. We call its rows lines. In format version 3, deletion vectors replace such files. Old files stay valid, so you will meet them for years.
 #
 # You will be able to
 #
@@ -41,6 +41,8 @@ predict("05.1", 150)
 
 # %% [markdown]
 # ## Run
+#
+# We delete Alice and two more rows, at positions 100 and 200.
 
 # %%
 import pyarrow as pa
@@ -76,7 +78,7 @@ show([{"column": f.name, "field id": int(f.metadata[b"PARQUET:field_id"])} for f
 check("05.1")
 
 # %% [markdown]
-# Its manifest entry has `content` 1. The entry of a deletion vector always names one data file. Here that is not certain: a position delete file can be about one data file or about many.
+# Its manifest entry has `content` 1. The entry does not have to name a data file: a position delete file can be about one data file or about many.
 
 # %%
 (entry,) = dk.inspect(table)["manifests"][1]["entries"]
@@ -103,7 +105,7 @@ names.show(line)
 #
 # Lines are sorted by `file_path`, and then by `pos`. So a reader can read a data file and its deletes side by side, from top to bottom. It need not hold all deletes in memory.
 #
-# **05.2** A writer has found these positions. Put them in the order in which they must be written, each one once.
+# **05.2** A writer has found these positions. Put them in the order in which they must be written, each one once. Answer with a list of pairs.
 
 # %%
 found = [("a.parquet", 36), ("b.parquet", 9), ("a.parquet", 35), ("b.parquet", 7), ("a.parquet", 36)]
@@ -115,7 +117,7 @@ check("05.2", ...)
 check("05.2", sorted(set(found)))
 
 # %% [markdown]
-# Here are the same four in a real table of two data files, in one position delete file:
+# Here are the same four in a real table of two data files. One thread and `granularity="partition"` write them into one position delete file.
 
 # %%
 forty = pa.table({"id": pa.array(range(40), pa.int32())})
@@ -181,7 +183,7 @@ check("05.3")
 # %% [markdown]
 # ## A reader
 #
-# **05.4** Write the core of a reader. It gets the rows of a data file, the path of the file, and pairs (path, position). The pairs come from all position delete files that may concern the file. It returns the live rows, in order.
+# **05.4** Write the core of a reader. It gets the rows of a data file, the path of the file, and pairs (path, position). The pairs come from all position delete files that may concern the file. It returns the list of the live rows, in order.
 
 
 # %% tags=["exercise"] exercise="05.4"
@@ -225,7 +227,7 @@ except dk.InvalidInputError as error:
     print("refused:", error.kind)
 
 # %% [markdown]
-# The next delete moves their positions into a deletion vector. `rewrite_position_deletes` does this without deleting anything.
+# The next delete moves their positions into a deletion vector (lesson 06). `rewrite_position_deletes` does this without deleting anything.
 
 # %%
 here.rewind("rewrite", table)

@@ -15,7 +15,7 @@
 #
 # **30 minutes to read and run, 30 for the exercises.** Before it: [05 · Position deletes of format version 2](05_position_deletes_v2.ipynb).
 #
-# A deletion vector (DV) is the set of deleted row positions of one data file, stored as a compressed bitmap in a Puffin file. It is new in format version 3, and it replaces the position delete files of version 2.
+# A deletion vector (DV) is the set of deleted row positions of one data file, stored as a compressed bitmap in a Puffin file. It is new in format version 3, and it replaces the position delete files of version 2. Puffin is Iceberg's file format for pieces of bytes, called blobs.
 #
 # You will be able to
 #
@@ -29,7 +29,7 @@
 #
 # The table is `users`, with format version 3. One data file has ids 1, 2, 3 and 4, in this order. The table asks for merge-on-read, so a delete does not rewrite the data file.
 #
-# **06.1** We delete ids 1 and 3. Which positions will the vector hold?
+# **06.1** We delete ids 1 and 3. Which positions will the vector hold? Answer with a set.
 
 # %% tags=["exercise"] exercise="06.1"
 from deletekit.course import predict
@@ -89,6 +89,9 @@ names.show(
     "data_file.record_count",
 )
 
+# %% [markdown]
+# Both snapshots in one drawing:
+
 # %%
 drawings.file_tree(users)
 
@@ -119,7 +122,7 @@ check("06.2", ...)
 check("06.2", puffin[:4].decode())
 
 # %% [markdown]
-# Now field by field. The blob uses two byte orders: the frame around the vector is big-endian, the vector itself little-endian.
+# Now field by field. The magic is a fixed sign of the format, and the CRC is a checksum. The blob uses two byte orders: the frame around the vector is big-endian, the vector itself little-endian.
 
 # %%
 import struct
@@ -194,7 +197,7 @@ check("06.1")
 # 2. For a Puffin entry it reads exactly `content_size_in_bytes` bytes at `content_offset`, and decodes the bitmap. It does not need the footer of the file.
 # 3. It reads `referenced_data_file` and leaves out the rows whose position is in the bitmap.
 #
-# The column `_deleted` marks live and deleted rows side by side, and `explain` says which rule hid a row.
+# The column `_pos` is the position of a row, `_deleted` marks live and deleted rows side by side, and `explain` says which rule hid a row.
 
 # %%
 show(dk.scan(users, columns=["id", "_pos", "_deleted"]).to_arrow())
@@ -209,7 +212,7 @@ dk.widgets.RowFate(users, row=0)
 # %% [markdown]
 # ## A second delete
 #
-# In a snapshot, a data file has at most one live vector. **06.4** Which positions will be in the vector after we delete id 4 too?
+# In a snapshot, a data file has at most one live vector. **06.4** Which positions will be in the vector after we delete id 4 too? Answer with a set.
 
 # %% tags=["exercise"] exercise="06.4"
 predict("06.4", ...)
@@ -249,7 +252,7 @@ for name, part in zip("ABC", parts):
     print(name, part["id"].to_pylist())
 
 # %% [markdown]
-# **06.5** Three workers delete ids 0, 6, 16 and 28. How many Puffin files do they write?
+# **06.5** Three workers (`threads=3`) delete ids 0, 6, 16 and 28. How many Puffin files do they write?
 
 # %% tags=["exercise"] exercise="06.5"
 predict("06.5", ...)
@@ -304,7 +307,7 @@ of_upgraded.show(of_upgraded.deletes(), "name", "kind", "positions")
 # %% [markdown]
 # The vector holds 100 and 200, and the position delete file has left the table.
 #
-# **06.6** Another writer forgets this rule. It adds a vector that holds only {200}, and leaves the position delete file with 100 in the table. Which positions does a reader hide?
+# **06.6** Another writer forgets this rule. It adds a vector that holds only {200}, and leaves the position delete file with 100 in the table. Which positions does a reader hide? Answer with a set.
 
 # %% tags=["exercise"] exercise="06.6"
 check("06.6", ...)

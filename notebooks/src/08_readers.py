@@ -71,7 +71,7 @@ both = pa.concat_tables([of_shop("north", range(6)), of_shop("south", range(4, 1
 orders = here.table("orders", both, of_shop("north", [10, 11, 12]), partition_by=["shop"])
 
 # %% [markdown]
-# These are the first two commits. The deletes follow, one line for each:
+# These are the first two commits. Now the deletes. One thread and `granularity="partition"` write the positions of both data files into one position delete file, `P1`:
 
 # %%
 here.rewind("deletes", orders)
@@ -115,7 +115,7 @@ for content in (0, 1):
 # %% [markdown]
 # Content 0 is a manifest of data files, content 1 a manifest of deletes.
 #
-# In the manifests, two things are easy to forget. Entries with status 2 are not part of the snapshot. And a new entry has no sequence number of its own: it inherits that of its manifest.
+# In the manifests, two things are easy to forget. Entries with status 2, deleted, are not part of the snapshot. And a new entry has no sequence number of its own: it inherits the one that the manifest list has for its manifest. The second cell lists the live files.
 
 
 # %%
@@ -154,7 +154,9 @@ show([{field: names.of(file.get(field)) for field in fields} for file in files])
 # | equality delete, with a partition | data file < delete | same spec and same partition |
 # | equality delete, under a spec without fields | data file < delete | all of the table |
 #
-# **08.2** Write the rule. Both arguments are dicts, as in the list above. A delete has `kind`, `sequence_number`, `spec_id`, `partition` and `referenced_data_file`, which may be `None`. A data file has `file_path`, `sequence_number`, `spec_id` and `partition`. A spec without fields makes the partition `{}`.
+# Spec and partition together are the *place* of a file.
+#
+# **08.2** Write the rule: return whether the delete applies to the data file. Both arguments are dicts, as in the list above. A delete has `kind`, `sequence_number`, `spec_id`, `partition` and `referenced_data_file`, which may be `None`. A data file has `file_path`, `sequence_number`, `spec_id` and `partition`. A spec without fields makes the partition `{}`.
 
 
 # %% tags=["exercise"] exercise="08.2"
@@ -190,7 +192,7 @@ check("08.3", ...)
 check("08.3", {"V1", "E1", "E2"})
 
 # %% [markdown]
-# In the drawing, an arrow leads from each delete to every data file that it applies to. There is no arrow from `E1` to `D3`, though number and place fit. You will see why below.
+# In the drawing, an arrow leads from each delete to every data file for which a reader must open it. By the rules, `E1` also applies to `D3`, and `E2` to `D4`. You will see below why these two arrows are missing.
 
 # %%
 drawings.sequence_axis(orders)
@@ -206,7 +208,7 @@ dk.widgets.SequenceTimeline(orders, data_file="D1")
 #
 # A row is hidden if any of these deletes hides it, in whatever order you check them. But the position must be right. It counts all rows of the file, even rows that a filter or another delete has already removed.
 #
-# **08.4** Write `is_hidden`. It gets the position of a row, the row as a dict, and the deletes that apply. A delete is a set of positions or a list of dicts. The dicts are the lines of an equality delete, each with the columns that it compares.
+# **08.4** Write `is_hidden`. It gets the position of a row, the row as a dict, and a list of the deletes that apply. It returns `True` or `False`. A delete is a set of positions or a list of dicts. The dicts are the lines of an equality delete, each with the columns that it compares. For example, these are the deletes of `D1`:
 
 # %%
 deletes_of_one_file = [{1, 3}, [{"shop": "north", "id": 2}], [{"id": 4}, {"id": 7}, {"id": 99}]]
@@ -338,7 +340,7 @@ for row in mine:
 # %% [markdown]
 # This reader finds columns by name, which is good enough until somebody renames one. It also assumes that an equality delete file has only the columns that it compares. A real reader uses field ids, and compares only the columns in `equality_ids`.
 #
-# Do other readers agree? The cell asks deletekit, and Spark if it is there.
+# Do other readers agree? The cell asks deletekit, and Spark if it is installed.
 
 # %%
 assert mine == [tuple(row.values()) for row in live.to_pylist()]
@@ -359,7 +361,7 @@ except ValueError as error:
     print("PyIceberg refuses:", "equality deletes" in str(error))
 
 # %% [markdown]
-# **08.5** A query selects only the column `item`. To know which rows of `D1` are hidden, a reader needs other columns too. Which ones? Answer with a set of names.
+# **08.5** A query selects only the column `item`. To know which rows of `D1` are hidden, a reader must compare the values of other columns. Which ones? Answer with a set of names.
 
 # %% tags=["exercise"] exercise="08.5"
 check("08.5", ...)
@@ -388,7 +390,7 @@ show(
 )
 
 # %% [markdown]
-# A reader can skip `E2` for `D4`, but not for `D3`: order 99 makes the range of `E2` wide. And remember: NULL is in no range, and bounds may be missing, because not every writer stores them.
+# So a reader can skip `E1` for `D3`, and `E2` for `D4`: these are the two missing arrows. It cannot skip `E2` for `D3`, because order 99 makes the range of `E2` wide. And remember: NULL is in no range, and bounds may be missing, because not every writer stores them.
 #
 # **08.6** Write `may_match` for one column. Both arguments are dicts. `lower` and `upper` are `None` if they are not known. `nulls` is `True` if the file may have a NULL in the column. Return whether the reader must open the delete for this data file.
 
@@ -424,7 +426,7 @@ print("rows:", len(mine))
 # %% [markdown]
 # 16 is too many, and 16 - 4 - 4 is too few. Order 1 is counted twice, in `P1` and in `V1`. One line of `E2` hides an order in each shop, and another line hides none. The totals of deletes count lines, not rows.
 #
-# **08.7** For which data files do the manifests alone prove that `record_count` is the number of live rows? Answer with a set of names.
+# **08.7** For which data files do the manifests and their bounds alone prove that `record_count` is the number of live rows? Answer with a set of names.
 
 # %% tags=["exercise"] exercise="08.7"
 check("08.7", ...)
@@ -445,10 +447,10 @@ def orders_in(rows):
 
 wrong = {
     "equality deletes by <=": read(files, number=not_newer),
-    "empty partition taken for a partition": read(files, scope=same_place),
+    "equality deletes only in their own place": read(files, scope=same_place),
     "any vector switches position deletes off": read(files, vector_wins=lambda data, vector: True),
     "sequence numbers not inherited": read([{**file, "sequence_number": 0} for file in files]),
-    "equality deletes left out": read([file for file in files if file["kind"] != "equality-delete"]),
+    "equality deletes ignored": read([file for file in files if file["kind"] != "equality-delete"]),
 }
 show(
     [
@@ -458,7 +460,9 @@ show(
 )
 
 # %% [markdown]
-# In `RowFate` you can switch rules off yourself. Here the rule of sequence numbers is off, and the new version of order 2 is lost.
+# With the first mistake the new version of order 2 is lost. With the last two the old version comes back. These two give the same rows: no data file is older than a delete with the number 0, so no equality delete applies.
+#
+# In `RowFate` you can switch rules off yourself. Here the first mistake is switched on: equality deletes go by `<=`. The other deletes keep their rule, so `P1` does not apply. The table of deletes goes by the rules alone, without bounds, so `E2` applies.
 
 # %%
 dk.widgets.RowFate(orders, data_file="D4", row=0, sequence_rule=False)

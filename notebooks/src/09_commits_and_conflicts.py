@@ -29,7 +29,7 @@
 #
 # A table of format version 3 has ids 0 to 9 in one data file. Two writers read it at the same time. The first one deletes id 1 with a deletion vector and commits. Meanwhile the second one has found id 2 and written its vector, and now commits too.
 #
-# **09.1** After both commits, which positions are in the live vector?
+# **09.1** After both commits, which positions are in the live vector? Answer with a set of numbers.
 
 # %% tags=["exercise"] exercise="09.1"
 from deletekit.course import predict
@@ -72,13 +72,13 @@ second = dk.delete(numbers, "id = 2", engine=Meanwhile(lambda: dk.delete(other, 
 names = Aliases(numbers)
 names.show(names.deletes(), "name", "kind", "positions")
 print("rows:", rows(numbers))
-print("attempts to commit:", second.attempts, "- searches for rows:", second.plans)
+print("attempts to commit:", second.attempts, "- plans:", second.plans)
 
 # %%
 check("09.1")
 
 # %% [markdown]
-# The second writer lost the race and noticed. It did not search again. It merged its vector with the committed one, and committed the result in place of both.
+# A writer first *plans* its change: it searches for the rows. The second writer planned once. It lost the race and noticed, but did not search again. It merged its vector with the committed one, and committed the result in place of both.
 
 # %%
 drawings.commit_race(numbers, second)
@@ -92,7 +92,7 @@ dk.widgets.SnapshotDiff(numbers)
 # %% [markdown]
 # ## Look inside: the swap
 #
-# The catalog of this lesson is a SQLite file. It has one row for each table, and the important value in it is one location.
+# The catalog of this lesson is a SQLite file. It has one row for each table, and the important value in it is the location of the current metadata file. The cell prints the number at the beginning of that file's name, and that of the file before.
 
 # %%
 import sqlite3
@@ -153,11 +153,11 @@ print("sequence number:", second.sequence_number)
 #
 # After a lost race, a writer looks at the new commits. Then it does one of three things:
 #
-# - It **rebases**: it commits the files that it has, on the new head.
+# - It **rebases**: it commits the files that it has, on top of the newest snapshot, the *head*.
 # - It **merges**: it combines its vectors with the new ones of the same data files, and commits the result.
 # - It **replans**: it throws its files away and plans again from the start.
 #
-# Replanning is always right. The first two save work, but are right only if nothing the plan depends on has changed.
+# Replanning is always right. The first two save work, but are right only if a new plan would find the same rows in the same data files.
 #
 # Here are five races. The table has ids 0 to 4 in one data file and 5 to 9 in another.
 #
@@ -179,7 +179,7 @@ predict("09.3", {"new rows", "compacted", "update"})
 
 
 # %% [markdown]
-# Now we run the five races. `outcome` says what the writer did after it lost.
+# Now we run the five races. Each entry of `races` has two functions: our change, and that of somebody else. `outcome` says what the writer did after it lost.
 
 
 # %%
@@ -222,9 +222,9 @@ check("09.3")
 #
 # ## Isolation levels
 #
-# `write.delete.isolation-level` says how careful a delete has to be. Updates and merges have such a property too. The default is `serializable`: the result must be the same as if the commits ran one after the other. With `snapshot`, new rows from other commits are no reason to replan.
+# `write.delete.isolation-level` says how careful a delete has to be. Updates and merges have such a property too. The default is `serializable`: the result must be the same as if the commits ran one after the other. The other level is called `snapshot`: the delete is only about rows of the snapshot that it has read. New rows from other commits are then no reason to replan.
 #
-# **09.4** We run the race `new rows` again, with isolation level `snapshot`. The table has ids 0 to 9, we delete ids below 3, and meanwhile ids 0 and 1 are appended. Which ids are in the table afterwards?
+# **09.4** We run the race `new rows` again, with isolation level `snapshot`. The table has ids 0 to 9, we delete ids below 3, and meanwhile ids 0 and 1 are appended. Which ids are in the table afterwards? Answer with a set.
 
 # %% tags=["exercise"] exercise="09.4"
 predict("09.4", ...)
@@ -249,7 +249,7 @@ check("09.4")
 # %% [markdown]
 # ## Give up
 #
-# The table property `commit.retry.num-retries` says how often a writer tries again. We set it to 0: after one lost race, the writer gives up. Then two things matter: nothing has changed, and no file stays behind. `remove_orphan_files` counts the files that no snapshot lists.
+# The table property `commit.retry.num-retries` says how often a writer tries again. We set it to 0: after one lost race, the writer gives up. Here it loses to a compaction, which removes its data file. Then two things matter: nothing has changed, and no file stays behind. `remove_orphan_files` with `dry_run=True` only counts the files that no snapshot lists. The date of tomorrow makes it count new files too.
 
 # %%
 from datetime import datetime, timedelta, timezone
@@ -267,11 +267,11 @@ left = dk.remove_orphan_files(table, older_than=tomorrow, force=True, dry_run=Tr
 print("files left behind:", len(left.orphan_files))
 
 # %% [markdown]
-# Besides yes and no, a catalog can give a third answer: none, because the connection broke. Then the commit may or may not have happened. The writer must not delete its files, and must not try again before it has looked. deletekit raises `CommitStateUnknownError`.
+# Besides yes and no, a catalog can give a third answer: none, because the connection broke. Then the commit may or may not have happened. The writer must not delete its files, and must not try again before it has looked in the table whether its commit is there. deletekit raises `CommitStateUnknownError`.
 #
 # ## Workers and a coordinator
 #
-# Within one job you need no race. Workers search and report, and a coordinator commits once. But two workers may get parts of the same data file, and then each writes its own vector for it. Here we make the two vectors on branches, and ask `commit_change` to commit both. All verbs of deletekit use this function.
+# Within one job you need no race. Workers search and report, and a coordinator commits once. But two workers may get parts of the same data file, and then each writes its own vector for it. Here two branches play the workers, and each gets one vector. A `RowDelta` lists the files that a commit adds and removes. `commit_change` commits it, as it does for `dk.delete` and `dk.update`.
 
 # %%
 from deletekit.commit.swap import commit as commit_change
@@ -291,7 +291,9 @@ except dk.InvalidInputError as error:
     print("refused:", error.kind)
 
 # %% [markdown]
-# **09.5** Write the work of the coordinator. Your function gets a list of reports. Each report is a tuple: the name of a data file, and the set of positions that a worker found in it. Return a dict of the vectors to write, from the name of a data file to the positions.
+# A data file may have only one vector, so the coordinator must combine the reports.
+#
+# **09.5** Write the work of the coordinator. Your function gets a list of reports. Each report is a tuple: the name of a data file, and the set of positions that a worker found in it. Return a dict of the vectors to write, from the name of a data file to the set of positions. These are examples of reports:
 
 # %%
 reports = [("A", {0, 2}), ("B", {5, 9}), ("A", {7}), ("C", set())]
@@ -316,9 +318,9 @@ def vectors_of(reports):
 check("09.5", vectors_of)
 
 # %% [markdown]
-# ## Two commits are not one
+# ## Three commits are not one
 #
-# A streaming writer has three changes of key 1: insert it with value `a`, delete it by an equality delete, insert it with value `b`. On the branch `stream` each change is its own commit.
+# A streaming writer has three changes of key 1: insert it with value `a`, delete it by an equality delete, insert it with value `b`. Before them the table has one row, with key 0. On the branch `stream` each change is its own commit.
 
 
 # %%
@@ -373,7 +375,7 @@ for ref in ("main", "other"):
     print(f"{ref}:", dk.scan(forged, ref=ref).to_arrow()["id"].to_pylist())
 
 # %% [markdown]
-# `L3` is the manifest list of `main`, `L2` that of the other branch. We write the delete manifest of `L2` into `L3`.
+# `L3` is the manifest list of `main`, `L2` that of the other branch. We write the delete manifest of `L2` into `L3`. Then we ask a reader, and `dk.verify`, which checks the table for such faults.
 
 # %%
 import fastavro
@@ -406,7 +408,7 @@ names.show(names.deletes(), "kind", "positions")
 print("rows:", rows(forged))
 
 # %% [markdown]
-# **09.7** Three writers have each added their own vector for the same data file: {1, 2}, {2, 3} and {9}. All three deletes should count. Which positions does a repair put into the one vector?
+# **09.7** Three writers have each added their own vector for the same data file: {1, 2}, {2, 3} and {9}. All three deletes should count. Which positions does a repair put into the one vector? Answer with a set of numbers.
 
 # %% tags=["exercise"] exercise="09.7"
 check("09.7", ...)

@@ -94,7 +94,7 @@ for name in ("S1", "S2"):
 # %% [markdown]
 # The manifest with `content` 1 leads to the vector. Of these two lists, only that of `S2` names it. `D1` itself knows nothing of it. That is why time travel needs no undo: nothing has changed the older files.
 #
-# `SnapshotDiff` compares any two snapshots, not only neighbours. It shows which files and rows came and went between them.
+# `SnapshotDiff` compares any two snapshots, not only neighbours. It shows which files and rows came and went between them. Only its counters are those of one commit, here `S4`.
 
 # %%
 dk.widgets.SnapshotDiff(users, before="S2", after="S4")
@@ -226,6 +226,8 @@ dk.update(users, {"value": 260.0}, where="id = 2", mode="equality-delete")
 show(dk.scan(users, "id = 2", columns=LINEAGE).to_arrow())
 
 # %% [markdown]
+# For lineage this is a new row. Its number is 8, because the rewritten file had 6 and 7 reserved for its two rows.
+#
 # Now a branch: id 6 is appended to `ingestion`, and id 7 to `main` at the same time. So you can no longer fast-forward `main`. `cherry_pick` repeats on `main` what a snapshot of another branch did.
 
 # %%
@@ -244,7 +246,7 @@ for ref in ("ingestion", "main"):
 #
 # ## Break it
 #
-# Time travel ends when snapshots expire. The table now has ten snapshots. `main` is at `S10`, the branch `audit` at `S5`, `ingestion` at `S8`, and the tag `checked` at `S4`.
+# Time travel to a snapshot ends when it expires: `expire_snapshots` removes it from the table metadata. The table now has ten snapshots. `main` is at `S10`, the branch `audit` at `S5`, `ingestion` at `S8`, and the tag `checked` at `S4`.
 #
 # **10.7** We expire everything that may expire, and keep one snapshot of each branch. Which snapshots can you still read? Answer with a set of names.
 

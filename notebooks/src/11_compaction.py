@@ -164,7 +164,7 @@ check("11.3")
 # %% [markdown]
 # The row with id 7 was read before the delete, and so it was written into the new file. The new file has the number 6, the equality delete 7, and 6 < 7: the delete applies. With the number 8 the row would come back.
 #
-# This does not help with a delete by position: its positions are those of the old file. If somebody deletes rows of a file by position meanwhile, that file must be read again.
+# This does not help with a delete by position: its positions are those of the old file. If somebody deletes rows of a file by position meanwhile, compaction must rewrite the group of that file again.
 
 # %%
 by_position, engine = compact_while("by_position", lambda other: dk.delete(other, "id = 7", mode="deletion-vector"))
@@ -175,7 +175,7 @@ print(dk.scan(by_position).count(), "rows; groups of files rewritten:", engine.t
 #
 # A delete that applies to no live data file is called *dangling*. Every scan must look at its entry, and its file stays on the disk with all its values. `readings` has one.
 #
-# **11.4** Write the rule for equality deletes. You get the sequence number of the delete, and a list with the numbers of the live data files in its scope. Does the delete dangle?
+# **11.4** Write the rule for equality deletes. You get the sequence number of the delete, and a list with the numbers of the live data files in its *scope*: its partition, or the table if it has none. Return whether the delete dangles.
 
 
 # %% tags=["exercise"] exercise="11.4"
@@ -191,6 +191,9 @@ def dangles(delete, data):
 
 
 check("11.4", dangles)
+
+# %% [markdown]
+# `remove_dangling_deletes` follows this rule. It removes the delete of `readings`. It keeps that of `racing`, which still hides id 7:
 
 # %%
 here.rewind("dangling deletes", readings, racing)
@@ -319,7 +322,7 @@ for ref in ("main", "report"):
 print(where_is(members, "zoe@example.org"))
 
 # %% [markdown]
-# It does not drop the tag by itself, because somebody put it there. Once you have decided to drop it:
+# It does not drop the tag by itself, because somebody put it there. Once you have decided to drop it, `unreferenced=True` lets `erase` expire the snapshot too, which no branch or tag leads to any more:
 
 # %%
 here.rewind("drop the tag", members)

@@ -19,7 +19,7 @@
 #
 # You will be able to
 #
-# - predict which deletes Flink's sink writes for a checkpoint
+# - predict which deletes Flink's sink writes
 # - say what an index changes, and which changes it must follow
 # - turn equality deletes into deletion vectors, in place or on the way from one branch to another
 # - find the crash that writes rows twice, and say where to keep progress
@@ -27,11 +27,13 @@
 # %% [markdown]
 # ## Predict
 #
+# A *sink* is the part of a stream that writes to a table. Flink's sink collects changes, and commits them at every *checkpoint*: a moment, once a minute for example, when the whole stream saves its progress. The changes between two checkpoints are a *batch*.
+#
 # `users` has the ids 1, 2, 3 and 4. Between two checkpoints a stream sends four changes, in this order: insert 5, update 5, update 1, delete 3. Flink's sink writes them in upsert mode.
 #
 # In upsert mode, every incoming row may replace a row with the same key. So the writer deletes the key first, and then writes the row.
 #
-# **13.1** The writer has not read the table. Which ids will its equality delete file hold?
+# **13.1** The writer has not read the table. Which ids will its equality delete file hold? Answer with a set.
 
 # %% tags=["exercise"] exercise="13.1"
 from deletekit.course import predict
@@ -46,7 +48,7 @@ predict("13.1", {1, 3, 5})
 # %% [markdown]
 # ## Run
 #
-# These are the four changes. A change is a row with one more column, `_change_type`. To delete a row, its key is enough.
+# These are the four changes. A change is a row with one more column, `_change_type`: `INSERT`, `UPDATE_BEFORE` (the old row), `UPDATE_AFTER` (the new row) or `DELETE`. In upsert mode an insert and an update do the same, so `put` writes `UPDATE_AFTER` for both. To delete a row, its key is enough.
 
 # %%
 from datetime import datetime
@@ -81,7 +83,7 @@ show(dk.scan(users, columns=["id", "value"]).to_arrow())
 # %% [markdown]
 # ## Look inside
 #
-# One commit brought three files: a data file with every incoming row, an equality delete file, and a deletion vector.
+# One commit brought three files: the data file `D2` with every incoming row, an equality delete file, and a deletion vector. These are the two deletes.
 
 # %%
 names.show(names.deletes(), "name", "kind", "rows", "positions", "sequence_number")
@@ -92,13 +94,13 @@ check("13.1")
 # %% [markdown]
 # Why is there a vector? The writer keeps a map in memory, from each key to the place of the row that it wrote last: id 5 is row 0 of `D2`. When id 5 comes again, the writer knows the place and deletes that row by position. A key that is not in the map gets an equality delete.
 #
-# Data file and deletes have the same sequence number, 2. The equality delete hides rows with a **smaller** number, so it does not touch `D2`. The vector hides rows with a smaller **or equal** number, so it can apply to `D2`. One commit can hold all this only because both rules exist.
+# Data file and deletes have the same sequence number, 2. The equality delete hides rows with a **smaller** number, so it does not touch `D2`. The vector hides rows with a smaller **or equal** number, so it can apply to `D2`. One commit can hold all this only because both rules exist. `explain` shows both of them for the two rows with id 5.
 
 # %%
 names.show(dk.explain(users, "id = 5", columns=["id", "value"]))
 
 # %% [markdown]
-# **13.2** Write the writer as a function. It gets the changes of one checkpoint: `("+", key)` puts a row, and `("-", key)` deletes a key. It returns a dict of two sets: the keys that get an equality delete, and the positions that it deletes in its own data file. Every `"+"` first deletes its key, and then writes one row.
+# **13.2** Write the writer as a function. It gets the changes of one checkpoint: `("+", key)` puts a row, and `("-", key)` deletes a key. It returns a dict of two sets: `"equality"`, the keys that get an equality delete, and `"positions"`, the positions that it deletes in its own data file. Every `"+"` first deletes its key, and then writes one row.
 
 
 # %% tags=["exercise"] exercise="13.2"
@@ -141,7 +143,7 @@ names.show(names.deletes(), "name", "kind", "rows", "positions", "sequence_numbe
 #
 # ## With an index
 #
-# An index knows where each key of the *table* is. A sink with an index deletes directly by position. This is the mode `auto`: the same changes, and no equality delete.
+# An index knows where each key of the *table* is. A sink with an index deletes directly by position. This is the mode `auto`, the default. It gets the same two batches.
 
 # %%
 indexed = here.table("indexed", dk.datasets.users(), format_version=3)
@@ -155,7 +157,7 @@ by_value, by_place = (sorted(dk.scan(t).to_arrow().to_pylist(), key=lambda r: r[
 print("the same rows:", by_value == by_place)
 
 # %% [markdown]
-# A miss is a key that the table does not have. A complete index knows that, so there is nothing to delete.
+# There is no equality delete. A hit is a key that the index finds in the table, and a miss is a key that the table does not have. Batch 0 has three keys: 1 and 3 are hits, 5 is a miss. A complete index knows a miss, so there is nothing to delete. To fill the index the sink read `D1` once; it already knows the rows that it writes itself.
 #
 # Now somebody else compacts the table. Every row moves to a file that the sink has not written. **13.3** How many data files does the sink read before its next batch?
 
@@ -182,7 +184,7 @@ check("13.3")
 #
 # One data file has 336,776 flights. 8,255 of them never took off. A stream deletes these month by month, in twelve batches of keys.
 #
-# **13.4** How many delete files are live at the end: with equality deletes only, and with the index? A deletion vector counts as a delete file. Answer with a dict whose keys are `"eq-only"` and `"auto"`.
+# **13.4** How many delete files are live at the end: with equality deletes only (mode `eq-only`), and with the index? A deletion vector counts as a delete file. Answer with a dict whose keys are `"eq-only"` and `"auto"`.
 
 # %% tags=["exercise"] exercise="13.4"
 predict("13.4", ...)
@@ -204,8 +206,8 @@ print("keys in each batch:", [len(batch) for batch in batches])
 tables = {}
 for mode in ("eq-only", "auto"):
     tables[mode] = here.table(f"flights_{mode[:2]}", flights, format_version=3)
-    with dk.stream.sink(tables[mode], "cancelled", equality_fields=["flight_id"], mode=mode) as of_flights:
-        list(of_flights.run(batches))
+    with dk.stream.sink(tables[mode], "cancelled", equality_fields=["flight_id"], mode=mode) as by_month:
+        list(by_month.run(batches))
     live = Aliases(tables[mode]).deletes()
     print(f"{mode}: {len(live)} delete files, {dk.scan(tables[mode]).count():,} flights left")
 
@@ -263,7 +265,9 @@ of_staged.show(of_staged.deletes(), "name", "kind", "data_file.referenced_data_f
 check("13.5")
 
 # %% [markdown]
-# Look at the row ids on both branches. These data files store no row ids. A data file receives a number when it enters a branch, and its rows get their ids from that number. The same file has entered two branches. So if you follow rows by `_row_id`, stay on one branch.
+# The three rows that went are ids 1, 2 and 3 of `D1`. The position in `V2` is an older row of id 5, which came and went on the branch: `main` never had it.
+#
+# A promotion gives new row ids ([02](02_copy_on_write.ipynb)) to the rows that came. Compare both branches.
 
 # %%
 for branch in ("ingestion", "main"):
@@ -271,11 +275,14 @@ for branch in ("ingestion", "main"):
     print(f"{branch}: row ids", {row["id"]: row["_row_id"] for row in rows})
 
 # %% [markdown]
+# These data files store no row ids. A data file receives a number when it enters a branch, and its rows get their ids from that number. The same three files entered two branches: on `ingestion` their rows got 4 to 7, on `main` 8 to 11. Id 4 was there before, and keeps 3. So if you follow rows by `_row_id`, stay on one branch.
+
+# %% [markdown]
 # ## Exactly once
 #
 # A stream has two logs. The source notes which batches are done; the table has its snapshots. A batch is first committed to the table, and then noted. Between the two, the writer may die.
 #
-# Here is such a loop around a plain append. The table has three rows, and two batches of three rows each will come. The writer dies once, after it commits batch 0 and before it notes it. Then it is started again.
+# Below, `run` is such a loop, and `append` writes a batch with a plain append. The table has three rows, and two batches of three rows each will come. The writer dies once, after it commits batch 0 and before it notes it. Then it is started again.
 #
 # **13.6** How many rows are in the table at the end?
 
@@ -316,7 +323,9 @@ print("rows:", dk.scan(events).count())
 check("13.6")
 
 # %% [markdown]
-# The other order, note first, then commit, is no better: the batch would be lost. You cannot write two logs at once, so one must contain what the other needs. The sink writes its name and the number of the batch into the summary of the snapshot. Then progress and rows are one commit, and cannot come apart.
+# The other order, note first, then commit, is no better: the batch would be lost. You cannot write two logs at once, so one must contain what the other needs. The sink writes a *marker* into the summary of the snapshot: its name and the number of the batch. Then progress and rows are one commit, and cannot come apart.
+#
+# Here the same loop writes with a sink. `change_type=None` says that all rows are inserts, so they need no change type.
 
 # %%
 marked = here.table("marked", before)
@@ -358,13 +367,15 @@ drawings.sink_windows(record_windows(1))
 #
 # If every change is an upsert, applying a batch twice does no harm: the second time, the batch replaces its own rows. So a writer without markers may look right for a long time.
 #
-# Below is a stream of four batches. The writer died after a commit and started again, and it does not check which batch was the last. Step through it: in a live notebook with the controls, here and elsewhere with the argument `step`.
+# Below, such a writer applies a stream of four batches, `batch_id` 0 to 3. It appends every row that is inserted or updated. If a batch has updates or deletes, an earlier commit deletes their keys by value, so such a batch makes two snapshots.
+#
+# The argument `step` says how many batches come. In the last of them the writer died after the commit, and started again. With `step=2` that is the batch with `batch_id` 1. Move the crash: change `step` in the cell, or use the controls in a live notebook.
 
 # %%
 dk.widgets.StreamStepper(step=2, crash="after-commit", resumed=True, checkpoint_check=False)
 
 # %% [markdown]
-# **13.7** The crash may come in any of the four batches. For which of them is the table wrong after the restart? Answer with the set of their numbers.
+# **13.7** For which values of `step`, from 1 to 4, is the table wrong after the restart? Answer with a set.
 
 # %% tags=["exercise"] exercise="13.7"
 check("13.7", ...)
@@ -389,7 +400,7 @@ drawings.sink_windows(record_windows(1, checkpoint_check=False))
 # %% [markdown]
 # ## From Spark
 #
-# Structured Streaming delivers numbered micro-batches. A query keeps its numbers and its id in its checkpoint folder, so `sink.foreach_batch` can recognize a repeated batch. This is the query:
+# Structured Streaming delivers numbered micro-batches. A query notes its numbers and its id in a folder, which Spark calls the checkpoint, so `sink.foreach_batch` can recognize a repeated batch. This is the query:
 #
 # ```python
 # query = stream.writeStream.foreachBatch(sink.foreach_batch)

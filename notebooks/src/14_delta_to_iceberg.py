@@ -21,7 +21,7 @@
 #
 # - read a Delta log, and say which files and vectors a version has
 # - turn a Delta vector into an Iceberg vector, byte by byte
-# - predict what a second delete, an OPTIMIZE and a RESTORE do to the Iceberg table
+# - predict what a second delete, a compaction (OPTIMIZE) and a return to an older version (RESTORE) do to the Iceberg table
 # - say what a converter must check, and what it must refuse
 
 # %% [markdown]
@@ -67,7 +67,7 @@ delta.commit(0, delta.protocol, delta.table, delta.add("file_a.parquet"))
 show({**delta.protocol, **delta.table})
 
 # %% [markdown]
-# A file of vectors begins with one byte for the version of its format. Then, for each vector, come its length, the vector, and a checksum. The log has a descriptor: where the vector is, how long it is, and how many rows it deletes.
+# A file of vectors begins with one byte for the version of its format. Then, for each vector, come its length, the vector, and a checksum. The log has a descriptor: where the vector is (`p` means a path), how long it is, and how many rows it deletes.
 
 # %%
 dv_1 = delta.write_vector("file_a_dv_1.bin", range(100))
@@ -96,7 +96,7 @@ check("14.1")
 #
 # ## Look inside: the log
 #
-# This is the log so far. You will see it again below, with a second delete and a compaction.
+# This is the log so far: `AddFile` is an `add`, `RemoveFile` is a `remove`, and `DV Path` is the file of the vector. You will see it again below, with a second delete and a compaction.
 
 # %%
 show(delta.log())
@@ -109,7 +109,7 @@ show(delta.log())
 # - a `remove` may name a file that is not there (any more); ignore it
 # - an `add` of a file that is already live adds no second copy of its rows
 #
-# **14.2** Write the reader of a log. It gets a list of versions. Each version is a list of `(kind, path, vector)`. It returns a dict of the live files, each with its vector or `None`.
+# **14.2** Write the reader of a log. It gets a list of versions. Each version is a list of `(kind, path, vector)`, where `kind` is `"add"` or `"remove"`. It returns a dict from the path of each live file to its vector, or to `None`.
 
 
 # %% tags=["exercise"] exercise="14.2"
@@ -145,9 +145,9 @@ fields = ("content_offset", "content_size_in_bytes", "record_count", "referenced
 names.show(names.deletes(), "name", "kind", *(f"data_file.{field}" for field in fields))
 
 # %% [markdown]
-# `sizeInBytes` counts the magic and the bitmap. `content_size_in_bytes` also counts the length before them and the checksum after them, four bytes each.
+# `sizeInBytes` counts the magic and the bitmap. `content_size_in_bytes` also counts the length before them and the checksum after them, four bytes each. The offsets differ too: Delta's file begins with one byte of version, and Iceberg's with the four bytes `PFA1`.
 #
-# **14.3** Write the conversion. The function gets what Delta counts, magic and bitmap, and returns the bytes of Iceberg's blob.
+# **14.3** Write the conversion. The function gets what Delta counts, magic and bitmap, and returns the bytes of Iceberg's blob. Its frame is as in [06](06_deletion_vectors.ipynb).
 
 
 # %% tags=["exercise"] exercise="14.3"
@@ -174,6 +174,9 @@ entry = names.file("V1")
 puffin = Path(entry.file_path).read_bytes()
 blob = puffin[entry.content_offset : entry.content_offset + entry.content_size_in_bytes]
 print("the same bytes:", blob == (root / "file_a_dv_1.bin").read_bytes()[1:])
+
+# %% [markdown]
+# The widget compares both sides: actions and entries, positions and bytes.
 
 # %%
 dk.widgets.DeltaBridge(root, version=1)
@@ -259,7 +262,7 @@ print("operation:", synced.commit.operation, "· delete files:", len(names.delet
 check("14.5")
 
 # %% [markdown]
-# A delete file whose data file has left the table is called a dangling delete. It hides nothing, but every scan reads its entry. If a converter never removes its deletes, each compaction leaves one behind.
+# No row has changed, so the commit is a `replace`. A delete file whose data file has left the table is called a dangling delete. It hides nothing, but every scan reads its entry. If a converter never removes its deletes, each compaction leaves one behind.
 #
 # ## RESTORE
 #
@@ -295,7 +298,7 @@ print("delta-version:", iceberg.current_snapshot.summary["deletekit.delta-versio
 print("commits of another sync:", len(dk.sync_delta(root, here.catalog, "course.from_delta").commits))
 
 # %% [markdown]
-# A table at version 1 still needs the versions 2, 3 and 4. By default they become at most one commit, the difference between two states. Files that came and went in between need not even exist any more. With `commits="each"` every version becomes its own commit.
+# A table at version 1 still needs the versions 2, 3 and 4. By default (`commits="coalesce"`) they become at most one commit, the difference between two states. Files that came and went in between need not even exist any more. With `commits="each"` every version becomes its own commit.
 #
 # **14.7** How many delete files does each way write for versions 2 to 4? Answer with a dict whose keys are `"coalesce"` and `"each"`. Version 1 has the vector `dv_1`, and so does version 4.
 
@@ -405,7 +408,7 @@ print("delta-version:", version, "· rows:", dk.scan(iceberg).count())
 # %% [markdown]
 # The sync found each damage before it committed anything, and the table is still at version 5.
 #
-# One danger is in no byte. Delta's VACUUM deletes every file in the table's folder that is older than a week and not in the log. Iceberg's metadata would be such files. VACUUM skips a folder whose name begins with `_`, so only such a folder may hold the Iceberg table.
+# One danger is in no byte. Delta's VACUUM deletes every file in the table's folder that is older than a week and not in the log. Iceberg's metadata would be such files. VACUUM skips a folder whose name begins with `_`, so only such a folder may hold the Iceberg table. We give version 6 a harmless content, and try three folders.
 
 # %%
 here.rewind("places", "in_metadata", "in_vectors", "in_iceberg", root)

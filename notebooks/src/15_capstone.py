@@ -66,7 +66,7 @@ for name, table in tables.items():
 check("15.1")
 
 # %% [markdown]
-# There are two warnings, which you should remember, and no error. No file says what a table should hold. So a check of the files cannot know that a row should be gone.
+# There is no error. Remember the two warnings: a dangling delete hides no row of the table. No file says what a table should hold. So a check of the files cannot know that a row should be gone.
 #
 # ## The causes
 #
@@ -100,7 +100,7 @@ def look(name):
 look("accounts")
 
 # %% [markdown]
-# **15.2** What is the cause? Answer with the code, as a text.
+# **15.2** What is the cause? Answer with its code from the table of causes, as a text. Do the same in 15.3 to 15.6.
 
 # %% tags=["exercise"] exercise="15.2"
 check("15.2", ...)
@@ -151,7 +151,7 @@ check("15.4", "rewritten-as-new")
 look("devices")
 
 # %% [markdown]
-# The widget shows what came and went between two snapshots: files, deletes and rows. On Tuesday somebody deleted id 4.
+# The widget shows what came and went between two snapshots: files, deletes and rows. The counters of the summary follow, and all of them agree. On Tuesday somebody deleted id 4.
 
 # %%
 dk.widgets.SnapshotDiff(tables["devices"], before="S3", after="S4")

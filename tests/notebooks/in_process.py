@@ -12,6 +12,7 @@ from unittest import mock
 import nbformat
 from nbformat import NotebookNode
 
+import deletekit.course.workplace  # noqa: F401  # modules that ask for the shell take the real one
 from deletekit.course import checking, printing
 from deletekit.course.checking import CHECK_TYPE, Verdict
 from tests.notebooks.lesson_runs import all_right

@@ -1,14 +1,16 @@
-"""The instructor's pages: every lesson has one, as generated, and what people wrote on it names what there is."""
+"""The instructor's pages: every lesson has one, as generated and translated; what people wrote names what there is."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from deletekit.course.exercises.all import EXERCISES
 from deletekit.course.tracks import TRACKS, plan_of
-from tests.tools.instructor import PAGES, block, instructor_pages, page_of, sections, shown
+from tests.tools import catalogs
+from tests.tools.instructor import PAGES, block, instructor_pages, page_languages, page_of, sections, shown
 from tests.tools.lessons import lesson_names, read_source
 
 lessons = pytest.mark.parametrize("name", lesson_names())
@@ -57,11 +59,41 @@ def test_exercises_that_are_named_exist() -> None:
     there = {name[:2] for name in lesson_names()}
     named = {
         f"{file.name}: {exercise}"
-        for file in PAGES.glob("*.md")
+        for file in PAGES.rglob("*.md")
         for exercise in re.findall(r"\b([01]\d\.\d+)\b", file.read_text(encoding="utf-8"))
         if exercise[:2] in there and exercise not in EXERCISES
     }
     assert named == set()
+
+
+@pytest.mark.parametrize("language", page_languages())
+def test_a_translated_page_says_what_the_english_one_does(language: str) -> None:
+    made = instructor_pages()
+    lacking = {text for texts in catalogs.missing(language).values() for text in texts}
+    for english in (PAGES / "README.md", *map(page_of, lesson_names())):
+        text = made.get(english) or english.read_text(encoding="utf-8")
+        said = made[PAGES / language / english.name]
+        for kept in (r"\b\d\d\.\d+\b", r"^\| *\d+ \|", r"^#+ ", r"^\d\. ", r"^\|.*\|$"):
+            found = [len(re.findall(kept, page, re.MULTILINE)) for page in (text, said)]
+            assert found[0] == found[1], (english.name, kept)
+        prose = re.sub(r"`[^`\n]*`|\]\([^)]*\)|<!--.*?-->", " ", said)
+        left = [line for line in prose.split("\n") if re.search(r"(?:\b[A-Za-z]{2,}\b[ ,]+){4}", line)]
+        known = {re.sub(r"`[^`]*`|\]\([^)]*\)", " ", line) for block in lacking for line in block.split("\n")}
+        unexplained = [line for line in left if not any(text.lstrip("# ") in line for text in known if text)]
+        assert unexplained == [], english.name
+
+
+@pytest.mark.parametrize("language", ["en", *page_languages()])
+def test_links_of_pages_lead_somewhere(language: str) -> None:
+    folder = PAGES if language == "en" else PAGES / language
+    for file in folder.glob("*.md"):
+        links = re.findall(r"\]\(([^)#]+)", file.read_text(encoding="utf-8"))
+        assert [link for link in links if "://" not in link and not _is_there(file.parent / link)] == [], file.name
+
+
+def _is_there(target: Path) -> bool:
+    # A lesson may have its page before it is built.
+    return target.is_file() or (target.suffix == ".ipynb" and target.stem in lesson_names())
 
 
 def test_answers_are_written_in_one_way_only() -> None:

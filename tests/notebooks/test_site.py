@@ -1,4 +1,4 @@
-"""The site: built without a warning, links lead somewhere, nothing is asked of others, search knows five languages."""
+"""The site: built without a warning, links lead somewhere, five languages in all that is said, axe is content."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from urllib.parse import unquote, urldefrag
 import pytest
 
 from deletekit.course.translations import LANGUAGES
-from tests.course.widgets.browser import chromium
+from tests.course.widgets.browser import axe_findings
 from tests.tools.build_site import build_site
 from tests.tools.lessons import lesson_names
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("site")]
 
 
 class Found(NamedTuple):
-    """What a page has: `ids`, where its links and its parts lead, its images, headings and language."""
+    """What a page has: `ids`, where links and parts lead, images, headings, language, and the words of the theme."""
 
     ids: set[str]
     links: list[str]
@@ -34,6 +34,7 @@ class Found(NamedTuple):
     images: list[dict[str, str | None]]
     headings: list[int]
     language: list[str | None]
+    words: set[str]
 
 
 class Reader(HTMLParser):
@@ -41,10 +42,15 @@ class Reader(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found = Found(set(), [], [], [], [], [])
+        self.found = Found(set(), [], [], [], [], [], set())
+        self._within: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = dict(attrs)
+        # Headings of lessons stand in the lists of links.
+        if tag in ("article", "script", "style") or (tag == "a" and "reference" in (values.get("class") or "")):
+            self._within.append(tag)
+        self.found.words.update(filter(None, (values.get(name) for name in ("aria-label", "title", "placeholder"))))
         if values.get("id"):
             self.found.ids.add(str(values["id"]))
         if tag == "html":
@@ -59,6 +65,14 @@ class Reader(HTMLParser):
             self.found.images.append(values)
         if re.fullmatch("h[1-6]", tag):
             self.found.headings.append(int(tag[1]))
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._within and tag == self._within[-1]:
+            self._within.pop()
+
+    def handle_data(self, data: str) -> None:
+        if data.strip() and not self._within:
+            self.found.words.add(" ".join(data.split()))
 
 
 def read(page: Path) -> Found:
@@ -124,10 +138,21 @@ def test_nothing_comes_from_elsewhere(site: Path, pages: dict[Path, Found]) -> N
 def test_pictures_have_words_and_headings_skip_no_level(pages: dict[Path, Found]) -> None:
     assert [(page.name, image) for page, found in pages.items() for image in found.images if not image.get("alt")] == []
     for page, found in pages.items():
-        # The heading of the page of search results comes with them.
-        assert found.headings.count(1) == (page.name != "search.html"), page
+        assert found.headings.count(1) == 1, page
         steps = zip(found.headings, found.headings[1:], strict=False)
         assert all(after <= before + 1 for before, after in steps), (page, found.headings)
+
+
+# What is the same in every language.
+NAMES = {"deletekit", "Furo", *LANGUAGES.values()}
+
+
+@pytest.mark.parametrize("language", [language for language in LANGUAGES if language != "en"])
+def test_no_word_of_the_theme_is_english(language: str, site: Path, pages: dict[Path, Found]) -> None:
+    for name in ("index", "search", "00_start_here", "06_deletion_vectors"):
+        english, said = (pages[site / code / f"{name}.html"].words for code in ("en", language))
+        assert said & english <= NAMES, name
+    assert {"Next", "Search", "Skip to content"} <= pages[site / "en" / "00_start_here.html"].words
 
 
 # --- in a browser -----------------------------------------------------------------------------------------------------
@@ -150,22 +175,6 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Give the system's Chromium."""
-    api = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is not installed: pip install 'deletekit[test]'"
-    )
-    program = chromium()
-    if program is None:
-        pytest.skip("Chromium is not installed (Debian's package chromium)")
-    options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=options)
-        yield started
-        started.close()
 
 
 # A word, also within another as Korean and Chinese have it, and a lesson that must be found by it.
@@ -192,6 +201,9 @@ def test_search_and_pages_in_a_browser(language: str, browser: Browser, address:
     page.fill(".sidebar-search", word)
     page.press(".sidebar-search", "Enter")
     page.wait_for_selector(f"#search-results a[href*='{lesson}']")
+    page.wait_for_function("document.querySelector('.search-summary').innerText")
+    said = page.inner_text("#search-results h2") + page.inner_text(".search-summary")
+    assert (language == "en") == ("Search" in said), said
     page.goto(f"{address}/{language}/00_start_here.html")
     other = "ko" if language == "en" else "en"
     page.click(f".languages a[lang='{other}']")
@@ -199,6 +211,20 @@ def test_search_and_pages_in_a_browser(language: str, browser: Browser, address:
     page.close()
     assert [url for url in asked if not url.startswith((address, "data:"))] == []
     assert errors == []
+
+
+# Each kind of page, and lessons with much on them.
+LOOKED_AT = (
+    "index.html", "ko/index.html", "ko/search.html?q=벡터",
+    "ko/06_deletion_vectors.html", "en/13_streaming_deletes.html",
+    "es/08_readers.html",
+)  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("page", LOOKED_AT)
+def test_axe_finds_nothing(page: str, browser: Browser, address: str) -> None:
+    assert axe_findings(browser, f"{address}/{page}") == []
 
 
 def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -12,15 +13,16 @@ from markdown_it import MarkdownIt
 
 from deletekit.course.translations import LANGUAGES
 from tests.tools import catalogs as course_catalogs
-from tests.tools import translation
+from tests.tools import instructor, translation
 from tests.tools.build_notebooks import report_missing
 from tests.tools.catalogs import catalog_file as course_catalog
-from tests.tools.lessons import lesson_names, read_source
+from tests.tools.lessons import NOTEBOOKS, lesson_names, read_source
 from tests.tools.translation import blocks, catalog_file, english_blocks, glossary, merge_catalog, prose, translate
 
 TRANSLATED = [name for name in LANGUAGES if name != "en"]
 FILES = [(language, catalog_file(language, name)) for language in TRANSLATED for name in lesson_names()]
 FILES += [(language, course_catalog(language)) for language in TRANSLATED]
+FILES += [(language, catalog_file(language, instructor.CATALOG)) for language in instructor.page_languages()]
 catalogs = pytest.mark.parametrize(("language", "file"), FILES, ids=lambda v: v if isinstance(v, str) else v.stem)
 
 
@@ -73,14 +75,33 @@ def test_bold_text_is_bold(language: str, file: Path) -> None:
     assert wrong == []
 
 
-PARTICLES = "을를이가은는와과"
+PARTICLES = "(?:[을를이가은는와과로]|으로)"
+# Which of 을 and 를 it is depends on how the thing before it is read aloud: code, a value, or a call of a function.
+GLUED = re.compile(
+    rf"(?:[`}}]|[a-z_]\([^()]*\)){PARTICLES}(?![가-힣])|[을은이과]\([를는가와]\)|[를는가와]\([을은이과]\)"
+)
+# A particle alone, after code or markup: a space too many.
+ALONE = re.compile(r"[`*)\]}] (?:을|를|은|는|가|와|과|의|에|에서|으로|로)(?![가-힣])")
+KOREAN_JSON = [*course_catalog("ko").parent.glob("*.json"), NOTEBOOKS / "site" / "texts.json"]
 
 
 @pytest.mark.parametrize("file", [file for language, file in FILES if language == "ko"], ids=lambda f: f.stem)
 def test_no_korean_particle_is_glued_to_what_changes(file: Path) -> None:
-    # Which of 을 and 를 it is depends on how the thing before it is read aloud.
-    glued = re.compile(rf"[`}}][{PARTICLES}](?![가-힣])|[을은이과]\([를는가와]\)|[를는가와]\([을은이과]\)")
-    assert [e.msgstr for e in finished(file) if glued.search(e.msgstr)] == []
+    assert [e.msgstr for e in finished(file) if GLUED.search(e.msgstr) or ALONE.search(e.msgstr)] == []
+
+
+@pytest.mark.parametrize("file", KOREAN_JSON, ids=lambda f: f.stem)
+def test_no_korean_particle_is_glued_in_other_texts(file: Path) -> None:
+    said = json.dumps(json.loads(file.read_text(encoding="utf-8"))["ko"], ensure_ascii=False, indent=1).split("\n")
+    assert [line for line in said if GLUED.search(line) or ALONE.search(line)] == []
+
+
+def test_what_is_glued_is_found() -> None:
+    for wrong in ("`x`를", "`x` 를", "{file}가", 'hint("06.2")를', "print(widget)으로", "{n}을(를)", "**벡터** 는"):
+        assert GLUED.search(wrong) or ALONE.search(wrong), wrong
+    for right in ("`x` 파일을", "동등 삭제(equality delete)는", "`S2`에서", "`main`의", "`replace`입니다", "{n}개를"):
+        assert not GLUED.search(right), right
+        assert not ALONE.search(right), right
 
 
 @pytest.mark.parametrize("file", [file for language, file in FILES if language == "zh-CN"], ids=lambda f: f.stem)
@@ -158,3 +179,5 @@ def test_what_is_missing_is_counted(
     assert report_missing(["ko"]) == 1
     assert capsys.readouterr().out == "ko: 3 texts are not translated (course 2, 00_start_here 1)\n"
     assert course_catalogs.missing("ko") == {"course": course[:2], "00_start_here": [catalog[0].msgid]}
+    merge_catalog(tmp_path / "ko" / "instructor.po", instructor.page_texts()[1:], "ko")
+    assert course_catalogs.missing("ko")["instructor"] == instructor.page_texts(), "pages have a catalog now"

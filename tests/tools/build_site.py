@@ -13,6 +13,9 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
+
+import polib
 
 from deletekit.course.translations import LANGUAGES
 from tests.tools.lessons import NOTEBOOKS, ROOT
@@ -20,6 +23,9 @@ from tests.tools.lessons import NOTEBOOKS, ROOT
 SETTINGS = NOTEBOOKS / "site"
 # What Sphinx calls the languages.
 _SPHINX = {"zh-CN": "zh_CN"}
+# What Sphinx's search says: one message with two forms.
+_FOUND_ONE = "Search finished, found one page matching the search query."
+_FOUND_MANY = "Search finished, found ${resultCount} pages matching the search query."
 _FRONT = """\
 <!DOCTYPE html>
 <html lang="en">
@@ -29,6 +35,7 @@ _FRONT = """\
 <title>deletekit: the course</title>
 <style>
 :root {{ color-scheme: light dark; }}
+body {{ background: Canvas; color: CanvasText; }}
 body {{ max-width: 40rem; margin: 10vh auto; padding: 1rem; font-family: system-ui, sans-serif; line-height: 1.8; }}
 </style>
 </head>
@@ -55,7 +62,7 @@ def build_site(folder: Path, languages: tuple[str, ...] = tuple(LANGUAGES)) -> N
     with ThreadPoolExecutor(2) as pool:
         for language in pool.map(lambda code: _build(code, folder), languages):
             print(f"{folder / language}", flush=True)
-    texts = json.loads((SETTINGS / "texts.json").read_text(encoding="utf-8"))
+    texts = _texts()
     items = "".join(
         f'<li lang="{code}"><a href="{code}/index.html">{LANGUAGES[code]}</a>: {texts[code]["title"]}</li>\n'
         for code in languages
@@ -68,7 +75,9 @@ def _build(language: str, folder: Path) -> str:
         source = Path(temporary, "source")
         shutil.copytree(NOTEBOOKS / language, source, ignore=lambda _, names: {n for n in names if n[-6:] != ".ipynb"})
         (source / "index.md").write_text(_index(language), encoding="utf-8")
+        _write_words(language, Path(temporary, "locale"))
         settings = [f"language={_SPHINX.get(language, language)}", f"html_context.course_language={language}"]
+        settings.append(f"locale_dirs={Path(temporary, 'locale')}")
         options = [word for setting in settings for word in ("-D", setting)]
         command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", str(SETTINGS), *options]
         places = [str(source), str(folder / language), "-d", str(Path(temporary, "doctrees"))]
@@ -79,9 +88,29 @@ def _build(language: str, folder: Path) -> str:
     return language
 
 
+def _write_words(language: str, folder: Path) -> None:
+    """Write the words of the theme where Sphinx looks for them: a .po file for templates, a .js file for scripts."""
+    words = _texts()[language]["theme"]
+    place = folder / _SPHINX.get(language, language) / "LC_MESSAGES"
+    place.mkdir(parents=True)
+    catalog = polib.POFile()
+    catalog.metadata = {"Content-Type": "text/plain; charset=UTF-8"}
+    catalog.extend(polib.POEntry(msgid=english, msgstr=said) for english, said in words.items())
+    catalog.save(str(place / "sphinx.po"))
+    if words:
+        forms = {_FOUND_ONE: [words[_FOUND_ONE], words[_FOUND_MANY]]}
+        known = {"locale": language, "plural_expr": "n == 1 ? 0 : 1", "messages": {**words, **forms}}
+        (place / "sphinx.js").write_text(f"Documentation.addTranslations({json.dumps(known)});\n", encoding="utf-8")
+
+
+def _texts() -> dict[str, Any]:
+    texts: dict[str, Any] = json.loads((SETTINGS / "texts.json").read_text(encoding="utf-8"))
+    return texts
+
+
 def _index(language: str) -> str:
     """Give a language's first page: what the course is, and its lessons."""
-    text = json.loads((SETTINGS / "texts.json").read_text(encoding="utf-8"))[language]
+    text = _texts()[language]
     lessons = "\n".join(sorted(file.stem for file in (NOTEBOOKS / language).glob("*.ipynb")))
     tree = f"```{{toctree}}\n:caption: {text['lessons']}\n:maxdepth: 1\n\n{lessons}\n```\n"
     return f"# {text['title']}\n\n{text['lead']}\n\n{text['draft']}\n\n{tree}"

@@ -1,4 +1,4 @@
-"""The catalogs of `deletekit.course`: which texts they can have, found in the code itself, and which they lack."""
+"""The catalogs of `deletekit.course` and of the instructor's pages: which texts they can have, and which they lack."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from deletekit.course.answer_kinds import ANSWER_KINDS
 from deletekit.course.exercises.all import EXERCISES
 from deletekit.course.function_answers import function
 from deletekit.verbs.shared.explain_sentences import SENTENCES
-from tests.tools import translation
+from tests.tools import instructor, translation
 from tests.tools.lessons import ROOT, lesson_names, read_source
 
 COURSE = ROOT / "deletekit" / "course"
@@ -44,6 +44,9 @@ def update(languages: list[str]) -> None:
     """Bring the catalogs to the texts of the code."""
     for language in languages:
         translation.merge_catalog(catalog_file(language), course_texts(), language)
+    for language in instructor.page_languages():
+        file = translation.catalog_file(language, instructor.CATALOG)
+        translation.merge_catalog(file, instructor.page_texts(), language)
 
 
 def course_texts() -> list[str]:
@@ -52,7 +55,7 @@ def course_texts() -> list[str]:
 
 
 def missing(language: str) -> dict[str, list[str]]:
-    """List the English texts that a language lacks: those of the course (`course`), and of each lesson by its name."""
+    """List the English texts that a language lacks: of the course (`course`), the instructor's pages, each lesson."""
     wanted = {
         "course": (catalog_file(language), course_texts()),
         **{
@@ -60,6 +63,9 @@ def missing(language: str) -> dict[str, list[str]]:
             for name in lesson_names()
         },
     }
+    if language in instructor.page_languages():
+        file = translation.catalog_file(language, instructor.CATALOG)
+        wanted[instructor.CATALOG] = (file, instructor.page_texts())
     lacking = {}
     for name, (file, texts) in wanted.items():
         translated = translation.translations(file)

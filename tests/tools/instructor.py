@@ -1,11 +1,13 @@
-"""What a page of notebooks/instructor says that the lesson knows: the clock, and what is usually answered wrongly.
+"""The pages of notebooks/instructor: what the lesson knows (clock and usual wrong answers), and their translations.
 
-It is made from the source and the exercises. What a person has written on the page stays.
+An English page keeps what a person has written on it. Languages with a catalog `instructor.po` have pages in a folder,
+which are made whole; headings, hints and lessons on them are those of the other catalogs.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
@@ -15,15 +17,30 @@ from nbformat import NotebookNode
 
 from deletekit.course.exercise import Exercise, Mistake
 from deletekit.course.exercises.all import EXERCISES
+from deletekit.course.translations import LANGUAGES
+from deletekit.course.translations import translations as course_translations
 from tests.tools.lessons import NOTEBOOKS, lesson_names, read_source
+from tests.tools.translation import FRESHNESS, UNREVIEWED, blocks, catalog_file, reviewer, translations
 
 PAGES = NOTEBOOKS / "instructor"
+CATALOG = "instructor"
 _BLOCK = re.compile(
     r"(?<=<!-- lesson: python -m tests.tools.build_notebooks -->\n).*?(?=<!-- end of lesson -->)", re.DOTALL
 )
+_MARKED = re.compile(r"<!-- lesson: python -m tests.tools.build_notebooks -->\n.*?<!-- end of lesson -->\n", re.DOTALL)
+_MADE = "<!-- Made by python -m tests.tools.build_notebooks from the English page and notebooks/i18n. -->"
 # How long a section takes: a cell is run and looked at, prose is read aloud.
 _CODE_CELL = 1.0
 _WORDS = 80
+
+
+# What is generated in English, and translated with the pages.
+LESSON = "[The lesson]({link}): {teach} minutes to teach, {exercise} for the exercises."
+CLOCK = "| minute | part | exercises |"
+MISTAKES = "| exercise | usual wrong answer | what helps |"
+OBJECTIVES, END, FUNCTION = "Objectives", "end", "a function: {names}"
+
+Say = Callable[[str], str]
 
 
 class Section(NamedTuple):
@@ -35,12 +52,31 @@ class Section(NamedTuple):
 
 
 def instructor_pages() -> dict[Path, str]:
-    """Give every page of a lesson that there is, with what is generated on it."""
-    return {page_of(name): _BLOCK.sub(lambda _, n=name: block(n), _page(name)) for name in lesson_names()}
+    """Give every page, with what is generated on it: each lesson's, and the first one's translations too."""
+    english = {page_of(name): _BLOCK.sub(lambda _, n=name: block(n), _page(name)) for name in lesson_names()}
+    first = PAGES / "README.md"
+    texts = {first: first.read_text(encoding="utf-8"), **english}
+    return english | {
+        PAGES / language / file.name: _translated(file.stem, text, language)
+        for language in page_languages()
+        for file, text in texts.items()
+    }
 
 
 def page_of(name: str) -> Path:
     return PAGES / f"{name}.md"
+
+
+def page_languages() -> list[str]:
+    """List the languages into which the pages are translated."""
+    return [language for language in LANGUAGES if catalog_file(language, CATALOG).is_file()]
+
+
+def page_texts() -> list[str]:
+    """List what the catalog of the pages has to translate, once, in order."""
+    written = [unit for name in ("README", *lesson_names()) for unit in _written(_page(name))]
+    names = [name for e in EXERCISES.values() for mistake in e.mistakes for name in _function_names(e, mistake)]
+    return list(dict.fromkeys([LESSON, CLOCK, MISTAKES, OBJECTIVES, END, FUNCTION, *written, *names]))
 
 
 def _page(name: str) -> str:
@@ -54,17 +90,52 @@ def _page(name: str) -> str:
     return f"# Teaching {title[1]}\n\n{marks}\n\n{parts}"
 
 
-def block(name: str) -> str:
+def _written(page: str) -> list[str]:
+    """List the paragraphs and the numbered items that a person wrote."""
+    return [unit for paragraph in blocks(_MARKED.sub("", page)) for unit in _units(paragraph)]
+
+
+def _units(paragraph: str) -> list[str]:
+    return re.split(r"\n(?=\d+\. )", paragraph)
+
+
+def _translated(name: str, page: str, language: str) -> str:
+    """Give a page in a language; what is not translated stays English, and is counted below the title."""
+    translated = translations(catalog_file(language, CATALOG))
+    written = _written(page)
+    done = sum(unit in translated for unit in written)
+    review = reviewer(language, CATALOG) or UNREVIEWED[language]
+    line = FRESHNESS[language].format(done=done, total=len(written), review=review)
+    known = {**course_translations(language), **_headings(language, name), **translated}
+
+    def say(text: str) -> str:
+        return known.get(text, text)
+
+    def paragraphs(markdown: str) -> list[str]:
+        return ["\n".join(map(say, _units(paragraph))) for paragraph in blocks(markdown)]
+
+    before, *after = _MARKED.split(page)
+    title, *rest = paragraphs(before)
+    generated = block(name, language, say).strip() if after else ""
+    text = "\n\n".join(filter(None, [title, line, *rest, generated, *paragraphs("".join(after))]))
+    return f"{_MADE}\n\n{text}\n".replace("](../", "](../../")
+
+
+def block(name: str, language: str = "en", say: Say = str) -> str:
     """Give the generated part of a lesson's page."""
     source = read_source(name)
     minutes = source.metadata["deletekit"]["minutes"]
-    return (
-        f"\n[The lesson](../en/{name}.ipynb): {minutes['teach']} minutes to teach, {minutes['exercise']} for the "
-        f"exercises.\n\n{clock(source)}\n{mistakes(name[:2])}\n"
-    )
+    lesson = say(LESSON).format(link=f"../{language}/{name}.ipynb", **minutes)
+    return f"\n{lesson}\n\n{clock(source, say)}\n{mistakes(name[:2], say)}\n"
 
 
-def clock(source: NotebookNode) -> str:
+def _headings(language: str, name: str) -> dict[str, str]:
+    """Give the translations of a lesson's headings."""
+    found = translations(catalog_file(language, name))
+    return {e.split("\n")[0][3:]: said.split("\n")[0][3:] for e, said in found.items() if e.startswith("## ")}
+
+
+def clock(source: NotebookNode, say: Say = str) -> str:
     """Give a table of the sections, with the minute at which each begins and the exercises in it."""
     parts = sections(source)
     minutes = source.metadata["deletekit"]["minutes"]
@@ -72,15 +143,15 @@ def clock(source: NotebookNode) -> str:
     each = minutes["exercise"] / max(1, sum(len(part.exercises) for part in parts))
     lengths = [part.weight * teaching + len(part.exercises) * each for part in parts]
     starts = [0.0, *accumulate(lengths)]
-    lines = ["| minute | part | exercises |", "|---|---|---|"]
+    lines = [say(CLOCK), "|---|---|---|"]
     for start, part in zip(starts, parts, strict=False):
-        lines.append(f"| {round(start)} | {part.heading} | {', '.join(part.exercises)} |")
-    return "\n".join([*lines, f"| {round(starts[-1])} | end | |", ""])
+        lines.append(f"| {round(start)} | {say(part.heading)} | {', '.join(part.exercises)} |")
+    return "\n".join([*lines, f"| {round(starts[-1])} | {say(END)} | |", ""])
 
 
 def sections(source: NotebookNode) -> list[Section]:
     """List the parts of a lesson; the first one is what stands above the first heading."""
-    found: list[tuple[str, list[NotebookNode]]] = [("Objectives", [])]
+    found: list[tuple[str, list[NotebookNode]]] = [(OBJECTIVES, [])]
     for cell in source.cells:
         heading = re.search(r"^## (.+)$", cell.source, re.MULTILINE) if cell.cell_type == "markdown" else None
         if heading:
@@ -99,22 +170,25 @@ def _exercises(cells: list[NotebookNode]) -> tuple[str, ...]:
     return tuple(sorted({cell.metadata["exercise"] for cell in cells if "exercise" in cell.metadata}))
 
 
-def mistakes(lesson: str) -> str:
+def mistakes(lesson: str, say: Say = str) -> str:
     """Give a table of the wrong answers that checks know, with what helps."""
-    lines = ["| exercise | usual wrong answer | what helps |", "|---|---|---|"]
+    lines = [say(MISTAKES), "|---|---|---|"]
     for exercise in sorted((e for e in EXERCISES.values() if e.lesson == lesson), key=lambda e: e.id):
         for mistake in exercise.mistakes:
-            wrong = next((shown(a) for a in mistake.answers if not callable(a)), None) or _functions(exercise, mistake)
-            lines.append(f"| {exercise.id} | {wrong} | {_cell(mistake.hint)} |")
+            names = ", ".join(map(say, _function_names(exercise, mistake)))
+            value = next((answer for answer in mistake.answers if not callable(answer)), None)
+            wrong = say(FUNCTION).format(names=names) if names else shown(value)
+            lines.append(f"| {exercise.id} | {wrong} | {_cell(say(mistake.hint))} |")
     return "\n".join([*lines, ""])
 
 
-def _functions(exercise: Exercise, mistake: Mistake) -> str:
-    """Name the functions that show a mistake, by the names that the exercise has for them."""
+def _function_names(exercise: Exercise, mistake: Mistake) -> list[str]:
+    """Name the functions that show a mistake, as the exercise does; none if values show it."""
+    if not all(map(callable, mistake.answers)):
+        return []
     module = import_module(f"deletekit.course.exercises.lesson_{exercise.lesson}")
     by_name = module.FUNCTIONS[exercise.id].by_name
-    names = [name.replace("_", " ") for name, function in by_name.items() if function in mistake.answers]
-    return f"a function: {', '.join(names)}"
+    return [name.replace("_", " ") for name, function in by_name.items() if function in mistake.answers]
 
 
 def shown(answer: Any) -> str:

@@ -2,7 +2,7 @@
 
 The bytes are laid out before anything is decoded, so the bytes of a vector that cannot be decoded are shown too. Edits
 change a copy in memory; the bytes shown for it are those of a new deletion vector. A table's Puffin file has paths in
-its footer: what depends on their length is shown as `…`, and in full with `raw`.
+its footer: what depends on their length is shown as `…`, and in full with `raw` and in a live widget.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ZOOMS = (1, 16, 256, 4_096, 65_536, 1 << 20, 1 << 24)
 MOST_EDITS = 10_000
 LARGEST_FILE = 1 << 28
 _FILES_LOOKED_AT = 2_000
-_MASK = "…"
+_SIGNS = {"none": ".", "some": "+", "all": "#"}
 
 
 @page.view_page(ignored={"start": "byte"})
@@ -77,7 +77,7 @@ def bitmap_bytes(
     )
     footer = _footer_payload(edited)
     known = None if raw else footer
-    size = f"{len(edited.data):,}" if known is None else _MASK
+    size = f"{len(edited.data):,}" if known is None else page.Varying(f"{len(edited.data):,}")
     blocks: list[Block] = [_facts(messages, shown, edited, size)]
     if shown.problem is not None:
         blocks.insert(0, page.error_facts(shown.problem, messages, shown.location))
@@ -88,7 +88,7 @@ def bitmap_bytes(
     controls += [page.check("raw", messages("raw"), raw)] if footer is not None else []
     return Page(
         sentence=_sentence(messages, edited, selected, position, size),
-        source=shown.source,
+        source=(shown.source,),
         state={"delete_file": shown.name, "start": first},
         blocks=blocks,
         controls=controls,
@@ -158,6 +158,7 @@ def _map(messages: Messages, bitmap: PositionBitmap, position: int | None, zoom:
         select="position",
         selected=position,
         legend=messages("map-legend", step=f"{step:,}"),
+        meanings=tuple((sign, messages(f"map-{name}")) for name, sign in _SIGNS.items() if step > 1 or sign != "+"),
         labels=tuple(
             messages("map-cell", first=f"{at:,}", last=f"{stop - 1:,}", count=f"{n:,}")
             for (at, stop), n in zip(cells, counts, strict=True)
@@ -176,17 +177,20 @@ def _bytes(
     """Show some byte ranges; offsets and sizes after `known` are hidden."""
     lines = []
     for r in ranges:
-        start = f"{r.start:,}" if known is None or r.start <= known else _MASK
-        length, value, some = f"{r.length:,}", value_text(messages, r), page.first_bytes(data, r.start, r.length)
+        start, length, value = f"{r.start:,}", f"{r.length:,}", value_text(messages, r)
+        some = page.first_bytes(data, r.start, r.length)
+        if known is not None and r.start > known:
+            start = page.Varying(start)
         if known is not None and r.field == "payload":
-            length = _MASK
+            length = page.Varying(length)
         elif known is not None and r.field == "payload size":
-            value, some = _MASK, _MASK
+            value, some = page.Varying(value), page.Varying(some)
         mark: Mark = "wrong" if r.is_wrong else "unused" if r.field == "unused" else ""
         names = part_name(messages, r.part), field_name(messages, r.field)
         lines.append(page.line(r.start, start, length, *names, value, some, mark=mark))
     columns = (*map(messages, ("offset", "length", "part", "field", "meaning")), "hex")
-    figure = {"lengths": [r.length for r in ranges], "fields": [r.field for r in ranges]}
+    kinds = [r.field if r.field.endswith("container") else r.part.partition(" ")[0] for r in ranges]
+    figure = {"lengths": [r.length for r in ranges], "kinds": kinds}
     more |= {"select": "byte", "selected": selected.start if selected else None, "numbers": (0, 1), "figure": figure}
     return page.grid("bytes", messages("ranges-caption"), columns, lines, **more)
 
@@ -206,7 +210,9 @@ def _sentence(
         return " ".join(said)
     if shown.problem is not None:
         return page.error_sentence(shown.problem, messages, shown.location)
-    return messages("bytes-summary", name=shown.name, bytes=size, count=f"{len(shown.bitmap or ()):,}")
+    count = f"{len(shown.bitmap or ()):,}"
+    live, kept = (messages("bytes-summary", name=shown.name, bytes=b, count=count) for b in (page.live(size), size))
+    return page.Varying(live, kept)
 
 
 def _controls(

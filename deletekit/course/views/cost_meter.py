@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from deletekit.course.translations import Messages
 from deletekit.course.views import page
@@ -57,17 +58,17 @@ def cost_meter(
     messages = Messages(lang)
     least = min(costs, key=lambda c: c.bytes_written)
     most = max(costs, key=lambda c: c.bytes_written)
-    sentence = messages(
+    say = partial(
+        messages,
         "cost-sentence",
         percent=percent,
         rows=f"{rows:,}",
         files=files,
         least=least.mode,
-        least_bytes=_about(least.bytes_written),
         most=most.mode,
-        most_bytes=_about(most.bytes_written),
     )
-    columns = ["mode", "v", *map(messages, ("files-written", "bytes-written", "files-read", "bytes-read"))]
+    a, b = _about(least.bytes_written), _about(most.bytes_written)
+    columns = ["mode", "format-version", *map(messages, ("files-written", "bytes-written", "files-read", "bytes-read"))]
     columns += map(messages, ("seconds-delete", "seconds-read") if times else ())
     lines = (page.line(c.mode, *_cells(c, times=times)) for c in costs)
     figure = {
@@ -77,8 +78,8 @@ def cost_meter(
     }
     numbers = tuple(range(1, len(columns)))
     return Page(
-        sentence=sentence,
-        source="",
+        sentence=page.Varying(*(say(least_bytes=a, most_bytes=b) for a, b in ((a.live, b.live), (a, b)))),
+        source=(),
         blocks=[page.grid("costs", messages("cost-caption"), columns, lines, numbers=numbers, figure=figure)],
         controls=[
             page.number("rows", messages("rows"), rows, MOST_ROWS, 1),
@@ -95,9 +96,9 @@ def _cells(cost: ModeCost, *, times: bool) -> tuple[object, ...]:
     return (cost.mode, cost.format_version, cost.files_written, written, cost.files_read, read, *seconds)
 
 
-def _about(count: int) -> str:
+def _about(count: int) -> page.Varying:
     """Round a number of bytes to its first digits: file names are in them, so some bytes differ every time."""
     if count < 10:
-        return str(count)
+        return page.Varying(str(count), str(count))
     step = 10 ** (int(math.log10(count)) - (count >= _MANY))
-    return f"~{round(count / step) * step:,}"
+    return page.Varying(f"{count:,}", f"~{round(count / step) * step:,}")

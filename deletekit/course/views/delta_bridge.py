@@ -20,6 +20,7 @@ from deletekit.course.views.delta_view import (
     vector_pair,
 )
 from deletekit.course.views.page import Block, Facts, Grid, Line, Mark, Page
+from deletekit.delta.actions import AddFile
 from deletekit.delta.paths import plain_path
 from deletekit.errors import DeletekitError, NotFoundError
 from deletekit.formats.content_file import ManifestEntry
@@ -28,6 +29,7 @@ from deletekit.safe_text import brief
 
 _ENTRIES = 25
 _LONGEST_DETAIL = 1_000
+_DESCRIPTOR = {"storageType": "storage_type", "sizeInBytes": "size_in_bytes"}
 
 
 @page.view_page()
@@ -68,12 +70,12 @@ def delta_bridge(
     if isinstance(shown.following, Following):
         blocks += [_entries(messages, shown, shown.following, entry_start), _counters(messages, shown, shown.following)]
     if pair is not None and name is not None:
-        blocks.append(_vector(messages, name, pair))
+        blocks.append(_vector(messages, name, shown.adds[name], pair))
         if pair.delta.ranges or pair.iceberg.ranges:
             blocks.append(_bytes(messages, name, pair, part_start))
     return Page(
         sentence=_sentence(messages, shown, name, pair, problems),
-        source="path" if source.table is None else "path, table",
+        source=("path",) if source.table is None else ("path", "table"),
         state={"vector": name},
         blocks=blocks,
         controls=[
@@ -100,28 +102,24 @@ def _sentence(
 def _actions(messages: Messages, shown: DeltaVersion, start: int) -> Grid:
     first, stop, more = page.paging(messages, "start", start, len(shown.actions))
     lines = (_action(shown, number, a) for number, a in enumerate(shown.actions[first:stop], first))
-    columns = [messages("version"), messages("action"), "path", "deletionVector", "storageType", "offset"]
-    columns += ["sizeInBytes", "cardinality", "numRecords"]
-    return page.grid("actions", messages("delta-actions"), columns, lines, numbers=(0, 5, 6, 7, 8), **more)
+    columns = (messages("delta-version"), messages("action"), "path", "deletionVector", "cardinality", "numRecords")
+    return page.grid("actions", messages("delta-actions"), columns, lines, numbers=(0, 4, 5), **more)
 
 
 def _action(shown: DeltaVersion, key: int, action: DeltaAction) -> Line:
     mark: Mark = "live" if action.live else "removed" if action.action == "remove" else ""
     if not action.path:
         detail = brief(action.detail or "-", _LONGEST_DETAIL)
-        return page.line(key, action.version, action.action, detail, *(None,) * 6, mark=mark)
+        return page.line(key, action.version, action.action, detail, None, None, None, mark=mark)
     descriptor = action.add.deletion_vector if action.add is not None else None
-    facts: tuple[object, ...] = (None,) * 4
-    if descriptor is not None:
-        facts = (descriptor.storage_type, descriptor.offset, descriptor.size_in_bytes, descriptor.cardinality)
     name, vector = shown.file(action.path), shown.vector(action.path, action.vector_id)
+    deleted = descriptor.cardinality if descriptor is not None else None
     records = action.add.num_records if action.add is not None else None
-    return page.line(key, action.version, action.action, name, vector, *facts, records, mark=mark)
+    return page.line(key, action.version, action.action, name, vector, deleted, records, mark=mark)
 
 
 def _entries(messages: Messages, shown: DeltaVersion, following: Following, start: int) -> Grid:
-    columns = [messages("file"), "content", "file_format", "referenced_data_file", "content_offset"]
-    columns += ["content_size_in_bytes", "record_count", "sequence_number"]
+    columns = (messages("file"), "content", "referenced_data_file", "record_count", "sequence_number")
     lines: list[Line] = []
     more: dict[str, Any] = {}
     if following.snapshot is not None:
@@ -129,7 +127,7 @@ def _entries(messages: Messages, shown: DeltaVersion, following: Following, star
         first, stop, more = page.paging(messages, "entry_start", start, len(live), _ENTRIES)
         for entry in live[first:stop]:
             lines += _entry(shown, following, entry)
-    return page.grid("entries", messages("delta-entries"), columns, lines, numbers=(4, 5, 6, 7), **more)
+    return page.grid("entries", messages("delta-entries"), columns, lines, numbers=(3, 4), **more)
 
 
 def _entry(shown: DeltaVersion, following: Following, entry: ManifestEntry) -> Iterator[Line]:
@@ -139,7 +137,7 @@ def _entry(shown: DeltaVersion, following: Following, entry: ManifestEntry) -> I
     name = shown.file(add.path) if add is not None else following.view.shown_path(file.file_path)
     records = add.num_records if add is not None else None
     wrong = add is None or (records is not None and records != file.record_count)
-    cells = (name, "0 DATA", file.file_format, None, None, None, file.record_count, entry.sequence_number or 0)
+    cells = (name, "0 DATA", None, file.record_count, entry.sequence_number or 0)
     yield page.line(name, *cells, mark="wrong" if wrong else "live")
     vector = shown.vector(add.path, add.vector_id) if add is not None else "-"
     deletes = deletes_of(following, entry)
@@ -147,8 +145,7 @@ def _entry(shown: DeltaVersion, following: Following, entry: ManifestEntry) -> I
         own = vector if len(deletes) == 1 and add is not None and delete.record_count == add.deleted else "?"
         yield page.line(
             f"{name}:{i}",
-            *(own, f"{int(delete.content)} {delete.content.name}", delete.file_format, name),
-            *(delete.content_offset, delete.content_size_in_bytes, delete.record_count, None),
+            *(own, f"{int(delete.content)} {delete.content.name}", name, delete.record_count, None),
             mark="wrong" if own == "?" else "hidden",
         )
 
@@ -183,13 +180,15 @@ def _count(following: Following, content: ManifestContent) -> tuple[int, int]:
     return files, sum(int(c.record_count[c.is_live].sum()) for c in columns)
 
 
-def _vector(messages: Messages, name: str, pair: VectorPair) -> Facts:
+def _vector(messages: Messages, name: str, add: AddFile, pair: VectorPair) -> Facts:
     sides = (("Delta", pair.delta.positions), ("Iceberg", pair.iceberg.positions))
     counts = ((f"{side}: {messages('positions')}", "-" if p is None else f"{len(p):,}") for side, p in sides)
+    descriptor = add.deletion_vector
+    stored = ((f"Delta: {key}", str(getattr(descriptor, name))) for key, name in _DESCRIPTOR.items() if descriptor)
     return Facts(
         name="vector",
         caption=messages("delta-positions", vector=name),
-        items=(*counts, (messages("verdict"), messages(_verdict(pair.same_positions)))),
+        items=(*counts, *stored, (messages("verdict"), messages(_verdict(pair.same_positions)))),
         mark="wrong" if pair.same_positions is False else "",
     )
 
@@ -203,12 +202,20 @@ def _bytes(messages: Messages, name: str, pair: VectorPair, start: int) -> Grid:
         verdict = messages(_verdict(same if part.delta and part.iceberg else None))
         damaged = part.delta is not None and part.delta.is_wrong
         wrong = damaged or (bool(pair.iceberg.ranges) and not same)
-        places = (*_place(pair.delta, part.delta), *_place(pair.iceberg, part.iceberg))
-        lines.append(page.line(key, field_name(messages, part.field), *places, verdict, mark="wrong" if wrong else ""))
-    offset, length = messages("offset"), messages("length")
-    columns = [messages("field"), f"Delta: {offset}", length, "hex", f"Iceberg: {offset}", length, "hex"]
+        left, right = _place(pair.delta, part.delta), _place(pair.iceberg, part.iceberg)
+        cells = (left[0], right[0], _both(left[1], right[1]), _both(left[2], right[2]))
+        lines.append(page.line(key, field_name(messages, part.field), *cells, verdict, mark="wrong" if wrong else ""))
+    offset = messages("offset")
+    columns = [messages("field"), f"Delta: {offset}", f"Iceberg: {offset}", messages("length"), "hex"]
     columns.append(messages("verdict"))
-    return page.grid("bytes", messages("delta-bytes", vector=name), columns, lines, numbers=(1, 2, 4, 5), **more)
+    return page.grid("bytes", messages("delta-bytes", vector=name), columns, lines, numbers=(1, 2, 3), **more)
+
+
+def _both(delta: str | None, iceberg: str | None) -> str | None:
+    """Return what both sides have, or what each has."""
+    if delta is None or iceberg is None or delta == iceberg:
+        return delta or iceberg
+    return f"Delta: {delta}, Iceberg: {iceberg}"
 
 
 def _place(side: Side, found: ByteRange | None) -> tuple[str | None, str | None, str | None]:

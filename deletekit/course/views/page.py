@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import wraps
 from inspect import signature
-from typing import Any, Literal, ParamSpec
+from typing import Any, Literal, ParamSpec, Self
 
 from deletekit.course.translations import Messages
 from deletekit.errors import DeletekitError
@@ -20,12 +20,26 @@ MOST_OPTIONS = 200
 
 _LONGEST = 400
 _HEX_BYTES = 12
-_WORDS = ("more-lines", "previous", "next", "code", "copy", "copied", "loading", "error-title", "state")
+_WORDS = ("more-lines", "previous", "next", "code", "copy", "copied", "loading", "error-title", "state", "code-note")
+_VARIES = "…"
 
 P = ParamSpec("P")
 
 Mark = Literal["", "live", "hidden", "added", "removed", "wrong", "unused"]
 """How a line is drawn. Its cells say what it means too, because not everybody sees colours."""
+
+
+class Varying(str):
+    """A text that differs from run to run: a live widget shows `live`. Text and HTML, which are kept, show this."""
+
+    __slots__ = ("live",)
+    live: str
+
+    def __new__(cls, live: str, shown: str = _VARIES) -> Self:
+        """Make it."""
+        made = super().__new__(cls, shown)
+        made.live = live
+        return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +125,7 @@ class Cells:
     first: the first position of the first cell; `width` cells are in a line.
     counts: positions of the set in each cell; the last cell may stand for fewer positions than the others.
     limit: the first position after the last row.
+    meanings: the signs of `signs`, and what each means.
     """
 
     name: str
@@ -123,6 +138,7 @@ class Cells:
     select: str
     selected: int | None
     legend: str
+    meanings: tuple[tuple[str, str], ...]
     labels: tuple[str, ...]
 
     def signs(self) -> str:
@@ -170,8 +186,9 @@ class Page:
     ----------
     view: the view's name, as `RowFate`.
     sentence: what is selected and what that means, in one sentence; screen readers read it aloud.
-    source: what stands first in `code`: `table`, `path`, or nothing.
-    code: the line of Python that makes this page again.
+    source: what stands first in `code`: `table`, or `path` and `table`, or the names that the reader has for them.
+    arguments: what else stands in `code`; None for a page that has no code.
+    note: what the words in `source` stand for, if they are not the reader's names.
     state: the traits that the view chose a value for.
     words: what a widget's own buttons are called.
     """
@@ -180,13 +197,27 @@ class Page:
     title: str = ""
     sentence: str
     lang: str = ""
-    source: str = "table"
-    code: str = ""
+    source: Sequence[str] = ("table",)
+    arguments: str | None = None
+    note: str = ""
     blocks: Sequence[Block] = ()
     controls: Sequence[Control] = ()
     error: bool = False
     state: Mapping[str, Any] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def code(self) -> str:
+        """The line of Python that makes this page again."""
+        words = ", ".join(filter(None, [*self.source, self.arguments]))
+        return "" if self.arguments is None else f"dk.widgets.{self.view}({words})"
+
+    def of(self, *names: str | None) -> Self:
+        """Return the page with the reader's names for what it shows; None for what has no name."""
+        own = dict(zip(self.source, names, strict=False))
+        strange = ", ".join(word for word in self.source if not own.get(word))
+        note = self.words["code-note"].replace("{source}", strange) if strange and self.code else ""
+        return replace(self, source=tuple(own.get(word) or word for word in self.source), note=note)
 
     def block(self, name: str) -> Block:
         """Return the block of this name. Raises KeyError."""
@@ -194,10 +225,11 @@ class Page:
 
     def to_json(self) -> dict[str, Any]:
         """Return the page as the widgets' JavaScript reads it."""
-        raw = asdict(replace(self, blocks=(), state={}))
+        raw = asdict(replace(self, blocks=(), state={})) | {"code": self.code}
         raw["blocks"] = [{"type": type(b).__name__.lower(), **asdict(b)} for b in self.blocks]
-        del raw["state"], raw["source"]
-        return raw
+        del raw["state"], raw["source"], raw["arguments"]
+        seen: dict[str, Any] = _live(raw)
+        return seen
 
 
 # --- builders ---------------------------------------------------------------------------------------------------------
@@ -223,9 +255,7 @@ def view_page(ignored: Mapping[str, str] | None = None) -> Callable[[Callable[P,
                 state[name] = state[name] if state[other] is None else defaults[name]
             state = {name: tuple(value) if isinstance(value, list) else value for name, value in state.items()}
             given = [f"{name}={value!r}" for name, value in state.items() if value != defaults[name]]
-            words = ", ".join([made.source, *given] if made.source else given)
-            name = view_name(view)
-            return replace(_titled(made, name, messages), code=f"dk.widgets.{name}({words})")
+            return replace(_titled(made, view_name(view), messages), arguments=", ".join(given)).of()
 
         return complete
 
@@ -249,7 +279,8 @@ def grid(name: str, caption: str, columns: Iterable[str], lines: Iterable[Line],
 
 def line(key: str | int, *cells: object, mark: Mark = "") -> Line:
     """Make a line of a grid; a cell that is None is shown as `-`."""
-    return Line(key=key, cells=tuple("-" if cell is None else str(cell) for cell in cells), mark=mark)
+    shown = ("-" if cell is None else cell if isinstance(cell, str) else str(cell) for cell in cells)
+    return Line(key=key, cells=tuple(shown), mark=mark)
 
 
 def check(trait: str, label: str, value: bool) -> Control:  # it is the control's value
@@ -260,6 +291,11 @@ def check(trait: str, label: str, value: bool) -> Control:  # it is the control'
 def number(trait: str, label: str, value: int | None, maximum: int, minimum: int = 0) -> Control:
     """Make a control for a number."""
     return Control(kind="number", trait=trait, label=label, value=value, minimum=minimum, maximum=maximum)
+
+
+def live(text: str) -> str:
+    """Return what a live widget shows of a text."""
+    return text.live if isinstance(text, Varying) else text
 
 
 def button(trait: str, label: str, value: Any, *, disabled: bool = False) -> Control:
@@ -325,6 +361,15 @@ def error_facts(error: Exception, messages: Messages, location: str = "", name: 
     values = ((attribute, getattr(error, attribute)) for attribute in attributes)
     items = tuple((attribute, _shown(value, location)) for attribute, value in values if value is not None)
     return Facts(name=name, caption=messages("error-title"), items=items, mark="wrong")
+
+
+def _live(value: Any) -> Any:
+    """Return a value of JSON with what a live widget shows."""
+    if isinstance(value, Mapping):
+        return {key: _live(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_live(v) for v in value]
+    return live(value) if isinstance(value, str) else value
 
 
 def _shown(value: Any, location: str) -> str:

@@ -16,7 +16,7 @@ _STYLE = """
 @media (prefers-color-scheme: dark) {
   :root { --line: #8a8a8a; --soft: #23282f; --head: #9cc4f5; --back: #14171a; --text: #e8e8e8; } }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 0 auto; padding: 1rem 1.5rem 4rem;
-  background: var(--back); color: var(--text); word-break: keep-all; overflow-wrap: anywhere; }
+  background: var(--back); color: var(--text); word-break: keep-all; overflow-wrap: break-word; }
 h1, h2, h3 { color: var(--head); line-height: 1.2; } a { color: var(--head); }
 section { border-top: 2px solid var(--line); margin-top: 2rem; }
 div.wide { overflow-x: auto; }
@@ -68,6 +68,8 @@ def _section(page: Page, heading: str, anchor: str = "") -> Iterator[str]:
         yield from _block(block)
     if page.code:
         yield f"<pre><code>{_t(page.code)}</code></pre>"
+    if page.note:
+        yield f"<p>{_t(page.note)}</p>"
     yield "</section>"
 
 
@@ -124,4 +126,5 @@ def _cells(block: Cells) -> Iterator[str]:
         for first, signs in block.lines()
     )
     yield f'<div class="wide"><table><caption>{_t(block.caption)}</caption><tbody>{rows}</tbody></table></div>'
-    yield f"<p>{_t(block.legend)}</p>"
+    meanings = "".join(f"<li><code>{_t(sign)}</code> {_t(meaning)}</li>" for sign, meaning in block.meanings)
+    yield f"<p>{_t(block.legend)}</p><ul>{meanings}</ul>"

@@ -34,6 +34,8 @@ def _lines(page: Page) -> Iterator[str]:
     if page.code:
         yield ""
         yield f">>> {page.code}"
+    if page.note:
+        yield page.note
 
 
 def _block(block: Block) -> Iterator[str]:
@@ -74,6 +76,8 @@ def _cells(block: Cells) -> Iterator[str]:
     for first, signs in lines:
         yield f"  {first:>{width},}  {signs}"
     yield f"  {block.legend}"
+    for sign, meaning in block.meanings:
+        yield f"  {sign}  {meaning}"
 
 
 def _padded(text: str, width: int, *, right: bool = False) -> str:

@@ -106,6 +106,9 @@ class _Timeline:
         figure = {
             "points": [{"name": name(e), "at": e.sequence_number or 0, "row": row} for e, row in rows],
             "arrows": [arrow for arrow in arrows if arrow[0] in shown],
+            "lanes": {row: say("kind-data-file" if row == "data" else f"kind-{row}") for _, row in rows},
+            "axis": say("draw-axis"),
+            "arrow": say("timeline-arrow"),
         }
         columns = (say("file"), "sequence_number", say("timeline-applying"))
         lines = (page.line(name(e), name(e), e.sequence_number or 0, applying[name(e)] or None) for e in entries)

@@ -54,8 +54,13 @@ def snapshot_diff(
     messages = Messages(lang)
     new = view.snapshot(after)
     old = view.snapshot(before) if before else _parent(view, new)
-    names = [None, *(view.aliases.snapshot_name(s.snapshot_id) for s in view.aliases.snapshots[-page.MOST_OPTIONS :])]
-    controls = [page.select(t, messages(t), chosen, names) for t, chosen in (("before", before), ("after", after))]
+    names = [view.aliases.snapshot_name(s.snapshot_id) for s in view.aliases.snapshots[-page.MOST_OPTIONS :]]
+    usual = {"before": messages("diff-parent", snapshot=_name(view, _parent(view, new)))}
+    usual["after"] = messages("diff-current", snapshot=_name(view, view.snapshot(None)))
+    controls = [
+        page.select(trait, messages(trait), chosen, [None, *names], [usual[trait], *names])
+        for trait, chosen in (("before", before), ("after", after))
+    ]
     if new is None:
         return Page(sentence=messages("diff-nothing", table=view.name), controls=controls)
     change = _Change(view, old, new)
@@ -176,7 +181,9 @@ def _counters(messages: Messages, view: TableView, snapshot: Snapshot) -> Grid:
         written = brief(snapshot.summary.get(name, "-"))
         same = written == str(number)
         verdict = messages("same") if same else messages("missing" if written == "-" else "different")
-        shown = ("…", "…") if name.endswith("files-size") and same else (written, number)
+        shown: tuple[object, ...] = (written, number)
+        if name.endswith("files-size") and same:
+            shown = (page.Varying(written), page.Varying(written))
         lines.append(page.line(name, name, *shown, verdict, mark="" if same or written == "-" else "wrong"))
     caption = messages("diff-counters", snapshot=_name(view, snapshot))
     columns = map(messages, ("counter", "written", "recomputed", "verdict"))

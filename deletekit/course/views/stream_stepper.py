@@ -27,6 +27,7 @@ _COUNTERS = (
     "added-position-delete-files",
     "added-dvs",
 )
+"""Counters of a snapshot's summary; those are shown that one of the calls has counted."""
 
 
 # --- what a stream consists of: the batches, the calls on the sink, and the table they leave --------------------------
@@ -146,7 +147,7 @@ def stream_stepper(
     state = {"mode": mode, "format_version": format_version, "crash": crash, "checkpoint_check": checkpoint_check}
     return Page(
         sentence=_sentence(messages, record, view, step, crash),
-        source="",
+        source=(),
         blocks=[
             _changes(messages, record, step),
             _calls(messages, record, view),
@@ -189,22 +190,22 @@ def _changes(messages: Messages, record: StreamRecord, step: int) -> Grid:
 
 def _calls(messages: Messages, record: StreamRecord, view: TableView) -> Grid:
     lines = []
+    summaries = [call.snapshot.summary if call.snapshot else {} for call in record.calls]
+    counters = [name for name in _COUNTERS if any(summary.get(name, "0") != "0" for summary in summaries)]
     for key, call in enumerate(record.calls):
         done, snapshot = call.progress, call.snapshot
         status = messages("stream-stopped") if call.stopped else getattr(done, "status", None)
         cells = (
             *(call.process, call.name, call.batch_id, status),
-            *(getattr(done, name, None) for name in ("hits", "misses")),
             view.aliases.snapshot_name(snapshot.snapshot_id) if snapshot else None,
-            *(snapshot.summary.get(name, "0") if snapshot else None for name in _COUNTERS),
-            *(getattr(done, name, None) for name in ("read_files", "index_rows", "index_bytes")),
+            *(snapshot.summary.get(name, "0") if snapshot else None for name in counters),
         )
         lines.append(page.line(key, *cells, mark="wrong" if call.stopped else "added" if snapshot else ""))
     columns = (
-        *(messages("stream-process"), messages("stream-call"), "batch_id", "status", "hits", "misses"),
-        *(messages("snapshot"), *_COUNTERS, "read_files", "index_rows", "index_bytes"),
+        *(messages("stream-process"), messages("stream-call"), "batch_id", "status"),
+        *(messages("snapshot"), *counters),
     )
-    numbers = (0, 2, 4, 5, *range(7, len(columns)))
+    numbers = (0, 2, *range(5, len(columns)))
     return page.grid("calls", messages("stream-calls"), columns, lines, numbers=numbers)
 
 

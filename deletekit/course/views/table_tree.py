@@ -1,7 +1,7 @@
 """TableTree: metadata, refs and snapshots, each down to manifests, entries and files, by their names in the files.
 
 Ids, paths, times and sizes that differ from one run or engine to the next are shown by alias or as `…`, and in full
-with `raw`. Selecting such a line shows its value in full too.
+with `raw`. Selecting such a line shows its value in full too. A live widget shows sizes.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ LONGEST_SHOWN = 1_000
 
 _SNAPSHOT_IDS = re.compile("((parent|current|source)-)?snapshot-id|(added_)?snapshot_id")
 _PATHS = frozenset(("file_path", "referenced_data_file"))
-_VARYING = frozenset(
-    ["timestamp-ms", "last-updated-ms", "table-uuid", "manifest_length", "location", "metadata-file", "manifest_path"]
-)
+_VARYING = frozenset(["timestamp-ms", "last-updated-ms", "table-uuid", "location", "metadata-file", "manifest_path"])
+_SIZES = re.compile("manifest_length|file_size_in_bytes|.*files-size")
 _MASK = "…"
 _STATUS_MARKS: dict[EntryStatus, Mark] = {EntryStatus.ADDED: "added", EntryStatus.DELETED: "removed"}
 
@@ -151,7 +150,7 @@ def _visible(items: Items, expanded: frozenset[str], prefix: str = "", level: in
             key=key,
             level=level,
             label=brief(item.label),
-            value=brief(item.value, LONGEST_SHOWN),
+            value=item.value if isinstance(item.value, page.Varying) else brief(item.value, LONGEST_SHOWN),
             mark=item.mark,
             expandable=item.children is not None,
             expanded=opened,
@@ -243,7 +242,7 @@ class _Roots:
 
     def _without_sizes(self, file: dict[str, Any], *, bounds: bool) -> dict[str, Any]:
         """Hide the sizes, which the Parquet writer decides, and a position delete's bounds, which are paths."""
-        varying = {"file_size_in_bytes", "column_sizes", "split_offsets"}
+        varying = {"column_sizes", "split_offsets"}
         varying |= {"lower_bounds", "upper_bounds"} if bounds else set()
         return file if self._raw else {k: _MASK if k in varying else v for k, v in file.items()}
 
@@ -273,4 +272,6 @@ class _Roots:
             return self._view.aliases.snapshot_name(value if isinstance(value, int) else None)
         if field in _PATHS:
             return self._view.aliases.data_file(str(value)) or _MASK
-        return _MASK if field in _VARYING or field.endswith("files-size") else full
+        if _SIZES.fullmatch(field):
+            return page.Varying(full)
+        return _MASK if field in _VARYING else full

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import traitlets
-from ipywidgets import VBox
+from ipywidgets import Tab
 
 from deletekit.course.recordings.costs import measure_costs
 from deletekit.course.recordings.stream_steps import record_stream
@@ -27,7 +27,7 @@ from deletekit.course.views.snapshot_diff import snapshot_diff
 from deletekit.course.views.stream_stepper import StreamRecord, stream_stepper
 from deletekit.course.views.table_tree import table_tree
 from deletekit.course.views.table_view import as_table_view
-from deletekit.course.widgets.base import PageWidget, Resets
+from deletekit.course.widgets.base import SAVED_PAGE, PageWidget, Resets, name_of
 from deletekit.errors import DeletekitError
 from deletekit.public import public
 from deletekit.table.table import Table
@@ -57,10 +57,12 @@ class TableWidget(PageWidget):
     Parameters
     ----------
     table: a deletekit or pyiceberg table, or the path of a metadata file or table directory.
+    name: what the line of Python that is shown calls the table; None is the name that the caller's code has for it.
     """
 
-    def __init__(self, table: Any, **state: Any) -> None:
+    def __init__(self, table: Any, *, name: str | None = None, **state: Any) -> None:
         self._source = table
+        self._own = (name or name_of(table),)
         super().__init__(**state)
 
     def _sources(self) -> tuple[Any, ...]:
@@ -227,6 +229,7 @@ class DeltaBridge(PageWidget, view=delta_bridge):
     def __init__(self, path: str | Path, table: Any = None, **state: Any) -> None:
         self._source: Any = path
         self._table = table
+        self._own = (name_of(path), None if table is None else name_of(table))
         super().__init__(**state)
 
     def _sources(self) -> tuple[Any, ...]:
@@ -242,8 +245,8 @@ class DeltaBridge(PageWidget, view=delta_bridge):
 # --- all widgets of a table -------------------------------------------------------------------------------------------
 
 
-class Explorer(VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """The widgets of one table, one below the other.
+class Explorer(Tab):  # type: ignore[misc]  # ipywidgets has no types
+    """The widgets of one table, one to be seen at a time.
 
     Attributes
     ----------
@@ -252,12 +255,13 @@ class Explorer(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def __init__(self, table: Any, lang: str | None = None, **state: Any) -> None:
         view = as_table_view(table)
+        name = name_of(table)
         self._source = view
-        self.tree = TableTree(view, lang=lang, **state)
-        self.rows = RowFate(view, lang=lang, **state)
-        self.bytes = BitmapBytes(view, lang=lang, **state)
-        self.diff = SnapshotDiff(view, lang=lang)
-        self.timeline = SequenceTimeline(view, lang=lang, **state)
+        self.tree = TableTree(view, name=name, lang=lang, **state)
+        self.rows = RowFate(view, name=name, lang=lang, **state)
+        self.bytes = BitmapBytes(view, name=name, lang=lang, **state)
+        self.diff = SnapshotDiff(view, name=name, lang=lang)
+        self.timeline = SequenceTimeline(view, name=name, lang=lang, **state)
         self._links = [
             *(traitlets.link((self.tree, "snapshot"), (w, "snapshot")) for w in (self.rows, self.bytes, self.timeline)),
             traitlets.link((self.tree, "snapshot"), (self.diff, "after")),
@@ -265,7 +269,8 @@ class Explorer(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.tree.observe(self._chosen, "node")
         self.rows.observe(self._row, ["data_file", "row"])
         self.timeline.observe(self._file, "data_file")
-        super().__init__([self.tree, self.rows, self.bytes, self.diff, self.timeline])
+        super().__init__(self.widgets, titles=[w.shown.title for w in self.widgets], selected_index=0)
+        self.add_class("dk-explore")
 
     def to_html(self) -> str:
         """Return the widgets' present pages as one HTML document that loads nothing."""
@@ -285,6 +290,7 @@ class Explorer(VBox):  # type: ignore[misc]  # ipywidgets has no types
         data = dict(made[0] if isinstance(made, tuple) else made or {})
         data["text/plain"] = repr(self)
         data["text/html"] = "\n".join(page_html(w.shown) for w in self.widgets)
+        data[SAVED_PAGE] = {}
         return data, {}
 
     def _chosen(self, change: Any) -> None:

@@ -6,11 +6,12 @@ both sides and linked. Every error is shown inside the widget.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
-from inspect import signature
+from inspect import currentframe, signature
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
 
 from deletekit.course.translations import Messages
@@ -29,6 +30,12 @@ except ImportError as e:
 
 Resets = Mapping[str, Mapping[str, Any]]
 """Traits that lose their meaning when another trait changes, and what they become: a row, in another file."""
+
+SAVED_PAGE = "application/x-deletekit-widget+json"
+"""In an output, it asks our extension of JupyterLab (`labextensions/`) to show the HTML until the widget is live.
+
+Its name has no `vnd.`: VS Code tries types of vendors before HTML.
+"""
 
 _STATIC = files("deletekit.course.widgets").joinpath("static")
 _SHARED_IMPORT = 'import { show } from "./shared.js";\n'
@@ -63,6 +70,8 @@ class PageWidget(anywidget.AnyWidget):
     _make_page: ClassVar[Callable[..., Page]]
     module: ClassVar[str]
     resets: ClassVar[Resets] = {}
+    _own: Sequence[str | None] = ()
+    """The reader's names for what the widget was given."""
 
     page = traitlets.Dict(read_only=True).tag(sync=True)
     lang = traitlets.Unicode(allow_none=True, default_value=None).tag(sync=True, state=True)
@@ -94,7 +103,7 @@ class PageWidget(anywidget.AnyWidget):
 
     def view(self) -> Page:
         """Make the page of the present state. What this raises is shown."""
-        return self._make_page(*self._sources(), **self._state())
+        return self._make_page(*self._sources(), **self._state()).of(*self._own)
 
     def _sources(self) -> tuple[Any, ...]:
         """Return the view's positional arguments: the table or record to show."""
@@ -126,6 +135,7 @@ class PageWidget(anywidget.AnyWidget):
         data, metadata = made if made is not None else ({}, {})
         data["text/plain"] = short_page_text(self.shown)
         data["text/html"] = page_html(self.shown)
+        data[SAVED_PAGE] = {}
         return data, metadata
 
     def _changed(self, change: Any) -> None:
@@ -172,6 +182,18 @@ class PageWidget(anywidget.AnyWidget):
     def _location(self) -> str:
         """Return the table's location, which messages leave out."""
         return ""
+
+
+def name_of(thing: Any) -> str | None:
+    """Return the name of a thing in the code that called deletekit: `users`, or `tables['contacts']`."""
+    frame = currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "deletekit":
+        frame = frame.f_back
+    found = {**frame.f_globals, **frame.f_locals} if frame is not None else {}
+    known = [(n, v) for n, v in found.items() if n.isidentifier() and not n.startswith("_") and n != "Out"]
+    dicts = ((n, list(d.items())) for n, d in known if type(d) is dict)
+    inside = ((f"{n}[{k!r}]", value) for n, items in dicts for k, value in items if type(k) is str)
+    return next((n for n, value in chain(known, inside) if value is thing), None)
 
 
 def _traits(view: Callable[..., Page]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from deletekit import datasets
 from deletekit.course.lab import copy_unrun, lessons_folder
 from deletekit.course.translations import LANGUAGES
-from deletekit.course.workshop.pages import start_here, write_pages
+from deletekit.course.workshop.pages import start_here, write_instructor_pages, write_pages
 from deletekit.course.workshop.target import Target
 from deletekit.course.workshop.wheels import collect_wheels, own_wheel
 from deletekit.errors import InvalidInputError
@@ -108,6 +108,7 @@ def _fill(work: Path, targets: Sequence[Target], spark: bool, report: Callable[[
     for name in ("animals", "flights", "users"):
         shutil.copy(datasets.path(name), work / "data")
     titles = write_pages(work / "html")
+    write_instructor_pages(work / "html" / "instructor")
     (work / "START_HERE.html").write_text(start_here(first_releases, titles, spark=spark), encoding="utf-8")
     shutil.copy(_INSTALLER, work / "install.py")
     machines = [[target.platform, target.python, first] for target, first in first_releases.items()]

@@ -38,7 +38,10 @@ def own_wheel(folder: Path) -> Path:
 
 
 def _packed(installed: Distribution, folder: Path) -> Path:
-    """Write a wheel of an installed package: without the files that pip added, with a new RECORD."""
+    """Write a wheel of an installed package: without the files that pip added, with a new RECORD.
+
+    pip puts data of the wheel into `share` of the environment; programs beside it are its own.
+    """
     own = f"{installed.name}-{installed.version}.dist-info"
     made_by_pip = {f"{own}/{name}" for name in ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json")}
     wheel = folder / f"{installed.name}-{installed.version}-py3-none-any.whl"
@@ -46,7 +49,11 @@ def _packed(installed: Distribution, folder: Path) -> Path:
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(installed.files or (), key=str):
             name = file.as_posix()
-            if name.startswith("..") or name in made_by_pip or name.endswith(".pyc"):
+            if name.startswith(".."):
+                name = f"{installed.name}-{installed.version}.data/data/{name.lstrip('./')}"
+                if "/data/share/" not in name:
+                    continue
+            if name in made_by_pip or name.endswith(".pyc"):
                 continue
             content = Path(str(file.locate())).read_bytes()
             digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()

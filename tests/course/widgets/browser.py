@@ -32,6 +32,23 @@ def running(program: str) -> Iterator[Browser]:
         started.close()
 
 
+def axe_findings(browser: Browser, address: str) -> list[str]:
+    """What axe says of a page on a phone, a tablet and a desk, light and dark; and how much wider it is than these."""
+    from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415  # an extra
+
+    found = []
+    for width in (390, 1024, 1400):
+        for theme in ("light", "dark"):
+            page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)
+            page.goto(address, wait_until="networkidle")
+            for rule in Axe().run(page).response["violations"]:
+                found += [f"{width} {theme} {rule['id']}: {node['html'][:200]}" for node in rule["nodes"]]
+            wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            found += [f"{width} {theme}: {wide} pixels too wide"] if wide > 0 else []
+            page.close()
+    return found
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Give the system's Chromium."""

@@ -19,6 +19,7 @@ from jupyter_client import BlockingKernelClient
 from playwright.sync_api import Browser, Page
 
 ROOT = Path(__file__).parents[3]
+EXTENSIONS = ROOT / "deletekit" / "course" / "widgets" / "labextensions"
 # Nothing but the notebook: no news, no update check, and every cell in the page, seen or not.
 SETTINGS = {
     "@jupyterlab/apputils-extension/notification.jupyterlab-settings": {"fetchNews": "false", "checkForUpdates": False},
@@ -56,6 +57,7 @@ class Lab:
             "PYTHONWARNINGS": "default",
         }
         options = [f"--port={self.port}", "--ip=127.0.0.1", "--no-browser", "--allow-root", "--IdentityProvider.token="]
+        options += [f"--LabApp.extra_labextensions_path={EXTENSIONS}"]  # where a wheel puts it, JupyterLab looks anyway
         options += [f"--ServerApp.root_dir={self.folder / 'work'}", "--LabApp.expose_app_in_browser=True"]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(

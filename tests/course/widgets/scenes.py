@@ -35,6 +35,21 @@ def sample_table(folder: Path, version: int = 3) -> Iterator[dk.Table]:
 
 
 @contextmanager
+def big_table(folder: Path) -> Iterator[dk.Table]:
+    """More files, rows, deletes, columns and snapshots than fit on a screen."""
+    names = [f"column_{i}" for i in range(20)]
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), *(pa.field(name, pa.string()) for name in names)])
+    with new_catalog(folder) as catalog:
+        table = dk.create_table(catalog, "test.big", schema, format_version=3)
+        for first in range(0, 60 * 100, 100):
+            dk.append(table, [{"id": i, **dict.fromkeys(names, "a longer text")} for i in range(first, first + 100)])
+        dk.delete(table, f"id in ({', '.join(map(str, range(50, 6_000, 100)))})", mode="deletion-vector")
+        for i in range(20):
+            dk.delete_keys(table, [{"id": i}])
+        yield table
+
+
+@contextmanager
 def hostile_table(folder: Path) -> Iterator[dk.Table]:
     """Names, values and properties that are markup, and would act if they were taken for it."""
     schema = pa.schema([pa.field("id", pa.int32(), nullable=False), (ODD, pa.string())])

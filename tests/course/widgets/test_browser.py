@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.course.widgets.scenes import EVIL, SCENES, delta_table, hostile_table, sample_table
+from tests.course.widgets.scenes import EVIL, SCENES, big_table, delta_table, hostile_table, sample_table
 
 pytest.importorskip("playwright", reason="playwright is not installed: pip install 'deletekit[test]'")
 pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: pip install 'deletekit[course]'")
@@ -36,17 +36,18 @@ def notebook(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iter
     """Give a notebook that has run every widget."""
     folder = tmp_path_factory.mktemp("lab")
     delta = delta_table(folder / "delta")
-    with sample_table(folder / "sample") as table, hostile_table(folder / "hostile") as evil, Lab(folder) as lab:
+    made = sample_table(folder / "sample"), hostile_table(folder / "hostile"), big_table(folder / "big")
+    with made[0] as table, made[1] as evil, made[2] as big, Lab(folder) as lab:
         head = [
             "import deletekit as dk, deletekit.course.widgets as w",
             f"t = dk.from_metadata({table.metadata_location!r}); evil = dk.from_metadata({evil.metadata_location!r})",
-            f"delta = {str(delta)!r}",
+            f"delta = {str(delta)!r}; big = dk.from_metadata({big.metadata_location!r})",
         ]
         cells = ["\n".join(head), *(f"{name} = {code}\n{name}" for name, code in CELLS.items())]
-        cells.append("together = dk.explore(t)\ntogether")
+        cells += ["together = dk.explore(t)\ntogether", "large = dk.explore(big)\nlarge"]
         opened = Notebook(browser, lab, lab.notebook("widgets", cells))
         opened.run_all()
-        count = f"() => document.querySelectorAll('.deletekit .dk-code').length === {len(CELLS) + 5}"
+        count = f"() => document.querySelectorAll('.deletekit .dk-code').length === {len(CELLS) + 10}"
         opened.page.wait_for_function(count, timeout=60_000)
         yield opened
         opened.close()
@@ -218,7 +219,7 @@ def test_a_stream_is_stepped_and_crashed(notebook: Notebook) -> None:
 def test_a_bridge_shows_both_sides_and_what_is_damaged(notebook: Notebook) -> None:
     root = widget(notebook, "delta")
     says(notebook, "delta", "positions in Delta and Iceberg: same; parts with the same bytes: 10 of 10")
-    assert root.locator(".dk-sides table").count() == 2
+    assert root.locator(".dk-blocks table").count() == 5
     root.get_by_label("Version").fill("0")
     root.get_by_label("Version").press("Enter")
     notebook.until("delta.version", 0)
@@ -242,13 +243,28 @@ def test_traits_are_linked_in_the_browser(notebook: Notebook) -> None:
 def test_explored_together_they_follow_each_other(notebook: Notebook) -> None:
     first = len(CELLS)
     tree, rows = (notebook.page.locator(".deletekit").nth(first + i) for i in (0, 1))
+    tabs = notebook.page.locator(".dk-explore").first.get_by_role("tab")
     tree.get_by_role("treeitem", name="S4", exact=False).first.click()
     notebook.until("together.rows.snapshot", "S4")
     assert notebook.python("[together.bytes.snapshot, together.diff.after, together.timeline.snapshot]") == ["S4"] * 3
     notebook.run("together.rows.data_file = 'D1'")
+    tabs.nth(1).click()
     rows.locator("tbody tr").nth(3).click()
     notebook.until("together.bytes.position", 3)
     assert notebook.python("[together.bytes.delete_file, together.timeline.data_file]") == ["V1", "D1"]
+
+
+def test_together_they_are_one_screen(notebook: Notebook) -> None:
+    large = notebook.page.locator(".dk-explore").last
+    tabs = large.get_by_role("tab")
+    assert tabs.all_inner_texts() == notebook.python("[w.shown.title for w in large.widgets]")
+    for i, view in enumerate(notebook.python("[w.shown.view for w in large.widgets]")):
+        tabs.nth(i).click()
+        large.locator(f".deletekit[data-view={view}]").wait_for(state="visible")
+        assert sum(w.is_visible() for w in large.locator(".deletekit").all()) == 1
+        box = large.bounding_box()
+        assert box is not None
+        assert 200 < box["height"] < 1_000
 
 
 def test_what_a_table_holds_is_text(notebook: Notebook) -> None:
@@ -310,17 +326,16 @@ def test_in_high_contrast_kinds_are_told_apart(forced: Notebook) -> None:
     says(forced, "bitmap", "positions: 2")
     assert share(bitmap.locator(".dk-all").first, "CanvasText") > 0.9
     assert share(bitmap.locator(".dk-none").first, "Canvas") > 0.6
-    strip = bitmap.locator(".dk-strip")
-    spans = strip.locator("span").count()
-    assert colours(strip)[system_colour(strip, "Canvas")] >= (spans - 1) * 20  # a gap between any two
+    dark = {form: share(bitmap.locator(f".dk-strip .dk-fill-{form}").last, "CanvasText") for form in (1, 2, 3, 4)}
+    assert sorted(dark, key=lambda form: dark[form]) == [1, 2, 3, 4]  # file, blob, footer, container
     forced.run("bitmap.zoom = 1")
     bitmap.locator(".dk-some").first.wait_for()
     assert 0.2 < share(bitmap.locator(".dk-some").first, "CanvasText") < 0.8
     forced.run("bitmap.zoom = 0")
 
-    assert share(costs.locator("rect.dk-written").first, "CanvasText") > 0.8
-    assert share(costs.locator("rect.dk-read").first, "Canvas") > 0.5
-    assert share(costs.locator("rect.dk-read").first, "CanvasText") > 0.01
+    assert share(costs.locator(".dk-bar.dk-written").first, "CanvasText") > 0.8
+    assert share(costs.locator(".dk-bar.dk-read").first, "Canvas") > 0.5
+    assert share(costs.locator(".dk-bar.dk-read").first, "CanvasText") > 0.01
 
     for mark in widget(forced, "line").locator("svg g").all():
         assert share(mark.locator("text"), "CanvasText") > 0.005
@@ -340,7 +355,7 @@ def test_in_high_contrast_kinds_are_told_apart(forced: Notebook) -> None:
         .first.evaluate("e => getComputedStyle(e).borderInlineStartStyle")
         for mark in ("live", "hidden")
     }
-    assert borders == {"live": "solid", "hidden": "dashed"}
+    assert borders == {"live": "solid", "hidden": "dotted"}
 
 
 def test_nothing_moves_for_those_who_ask_for_that(notebook: Notebook) -> None:

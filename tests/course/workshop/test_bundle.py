@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import nbformat
 import pytest
@@ -19,7 +20,11 @@ from deletekit.course.translations import LANGUAGES
 from deletekit.course.workshop import Target, make_bundle
 from deletekit.course.workshop.wheels import metadata_of, own_wheel
 from deletekit.spark import JARS
+from tests.course.widgets.browser import axe_findings
 from tests.tools.lessons import NOTEBOOKS, assert_unrun_copy, lesson_names
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("workshop")]
 
@@ -124,7 +129,12 @@ def test_what_is_in_it(bundle: Path) -> None:
 
 def test_pages_ask_nobody_and_their_links_lead_somewhere(bundle: Path) -> None:
     pages = [bundle / "START_HERE.html", *(bundle / "html").rglob("*.html")]
-    assert len(pages) == 1 + len(LANGUAGES) * len(lesson_names())
+    of_instructors = [f"{name}.html" for name in ("README", *lesson_names())]
+    assert len(pages) == 1 + len(LANGUAGES) * len(lesson_names()) + len(("en", "ko")) * len(of_instructors)
+    for language in ("en", "ko"):
+        folder = bundle / "html" / "instructor" / language
+        assert sorted(file.name for file in folder.iterdir()) == sorted(of_instructors)
+    assert "흔한 오답" in (folder / "06_deletion_vectors.html").read_text(encoding="utf-8")
     for page in pages:
         text = page.read_text(encoding="utf-8")
         assert "<script" not in text, page.name
@@ -137,6 +147,14 @@ def test_pages_ask_nobody_and_their_links_lead_somewhere(bundle: Path) -> None:
     korean = (bundle / "html" / "ko" / "01_table_anatomy.html").read_text(encoding="utf-8")
     assert '<html lang="ko">' in korean
     assert "on the disk" in korean, "the outputs are on the page"
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(
+    "page", ["START_HERE", "html/ko/06_deletion_vectors", "html/en/13_streaming_deletes", "html/instructor/ko/README"]
+)
+def test_axe_finds_nothing(page: str, bundle: Path, browser: Browser) -> None:
+    assert axe_findings(browser, (bundle / f"{page}.html").as_uri()) == []
 
 
 def test_damage_and_the_wrong_machine_are_named(bundle: Path, tmp_path: Path) -> None:
@@ -186,16 +204,28 @@ def test_an_installation_makes_the_wheel_it_came_from(bundle: Path, installed: P
     subprocess.run(list(map(str, check)), check=True, capture_output=True)
 
 
+def test_jupyterlab_finds_the_extension(installed: Path, tmp_path: Path) -> None:
+    command = [installed / "venv" / "bin" / "jupyter", "labextension", "list"]
+    done = subprocess.run(command, env=learner(tmp_path), capture_output=True, text=True, check=True)
+    assert re.search(r"^ *deletekit v\S+ .*enabled.*OK", done.stdout + done.stderr, re.MULTILINE)
+
+
 def contents(wheel: Path) -> dict[str, bytes]:
     with zipfile.ZipFile(wheel) as archive:
         return {name: archive.read(name) for name in archive.namelist() if not name.endswith("/RECORD")}
 
 
 def test_the_wheel_carries_the_course(build_backend: None, tmp_path: Path) -> None:
-    there = set(contents(own_wheel(tmp_path)))
+    wheel = own_wheel(tmp_path)
+    there = set(contents(wheel))
     wanted = {f"deletekit/_notebooks/{code}/{name}.ipynb" for code in LANGUAGES for name in lesson_names()}
     assert wanted <= there
     assert {"deletekit/course/workshop/install.py", "deletekit/course/locale/workshop.json"} <= there
+    # pip copies this into share/jupyter of the environment, where JupyterLab looks.
+    place = ".data/data/share/jupyter/labextensions/deletekit/package.json"
+    (extension,) = (name for name in there if name.endswith(place))
+    script = json.loads(contents(wheel)[extension])["jupyterlab"]["_build"]["load"]
+    assert extension.replace("package.json", script) in there
 
 
 def test_what_fails_leaves_nothing(build_backend: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,31 +50,37 @@ function map(block, context) {
     } else move(event);
   };
   const lines = rows.map((row) => el("div", { role: "row" }, ...row));
+  const forms = { ".": "dk-none", "+": "dk-some", "#": "dk-all" };
   return el(
     "div",
-    { class: "dk-scroll" },
+    { class: "dk-block dk-half" },
     el("div", { class: "dk-caption" }, block.caption),
     el("div", { role: "grid", class: "dk-map", "aria-label": block.caption, on: { keydown: onKey } }, ...lines),
-    el("div", {}, block.legend),
+    legend(block.meanings.map(([sign, text]) => [forms[sign], text])),
+    el("div", { class: "dk-note" }, block.legend),
   );
 }
 
+const FILLS = { file: 1, blob: 2, footer: 3, "array container": 4, "bitmap container": 5, "run container": 6 };
+
 /** The ranges as a strip, as wide as they are long (to their fourth root, or one would be all); then as a grid. */
 function bytes(block, context) {
-  const colours = {};
+  const kinds = new Map();
   const parts = block.figure.lengths.map((length, i) => {
-    const field = block.figure.fields[i];
-    colours[field] ??= (Object.keys(colours).length % 5) + 1;
+    const kind = block.figure.kinds[i];
+    const [offset, , part, field] = block.lines[i].cells;
+    kinds.set(kind, kind in { file: 1, footer: 1, blob: 1 } ? part.replace(/\s*\d+$/, "") : field);
     const on = block.lines[i].key === block.selected;
     const span = el("span", {
-      class: on ? "dk-on" : "",
-      style: `flex: ${length ** 0.25} 1 0; background: var(--dk-colour-${colours[field]})`,
-      title: `${block.lines[i].cells[0]}: ${field}`,
+      class: `dk-fill-${FILLS[kind] ?? 1}${on ? " dk-on" : ""}`,
+      style: `flex: ${length ** 0.25} 1 0`,
+      title: `${offset}: ${field}`,
     });
     span.addEventListener("click", () => context.set({ [block.select]: block.lines[i].key }));
     return span;
   });
-  return el("div", {}, el("div", { class: "dk-strip", "aria-hidden": "true" }, ...parts), context.plain(block));
+  const strip = el("div", { class: "dk-strip", "aria-hidden": "true" }, ...parts);
+  return el("div", { class: "dk-together" }, el("div", { class: "dk-block dk-wide" }, strip, legend([...kinds].map(([kind, text]) => [`dk-fill-${FILLS[kind] ?? 1}`, text]))), context.plain(block));
 }
 
 export default show({ map, bytes });

@@ -1,23 +1,20 @@
 import { show } from "./shared.js";
 
-/** Two bars for each mode: what was written and what has to be read; the numbers stand in the table below. */
+/** Two bars for each mode: what was written and what has to be read; the numbers stand in the table too. */
 function costs(block, context) {
   const { bars, names, texts } = block.figure;
   const most = Math.max(...bars.flatMap(([, written, read]) => [written, read]), 1);
-  const height = bars.length * 58 + 8;
+  const forms = ["dk-written", "dk-read"];
   const parts = bars.flatMap(([mode, ...values], i) => [
-    svg("text", { x: 0, y: i * 58 + 22, "font-weight": 600 }, mode),
-    ...values.flatMap((value, n) => {
-      const width = Math.max((value / most) * 420, 2);
-      const y = i * 58 + 4 + n * 24;
-      return [
-        svg("rect", { x: 130, y, width, height: 20, rx: 3, fill: `var(--dk-colour-${n === 0 ? 5 : 1})`, class: n ? "dk-read" : "dk-written" }),
-        svg("text", { x: 138 + width, y: y + 15 }, `${names[n]}: ${texts[i][n]}`),
-      ];
-    }),
+    el("div", { class: "dk-mode" }, mode),
+    el("div", {}, ...values.map((value, n) => {
+      const bar = el("span", { class: `dk-bar ${forms[n]}`, style: `width: ${(value / most) * 70}%` });
+      return el("div", { class: "dk-bars" }, bar, texts[i][n]);
+    })),
   ]);
-  const drawing = svg("svg", { width: 820, height, viewBox: `0 0 820 ${height}`, "aria-hidden": "true" }, ...parts);
-  return el("div", {}, el("div", { class: "dk-figure" }, drawing), context.plain(block));
+  const drawing = el("div", { class: "dk-costs", "aria-hidden": "true" }, ...parts);
+  const figure = el("div", { class: "dk-block dk-half" }, drawing, legend(names.map((name, n) => [forms[n], name])));
+  return el("div", { class: "dk-together" }, figure, context.plain(block));
 }
 
 export default show({ costs });

@@ -20,6 +20,16 @@ function svg(tag, attributes = {}, ...children) {
   return made;
 }
 
+/** Scroll a list so that its chosen line is seen, and nothing else. */
+function reveal(list) {
+  const line = list.querySelector("[aria-selected=true]")?.getBoundingClientRect();
+  if (!line) return;
+  const seen = list.getBoundingClientRect();
+  const top = seen.top + (list.querySelector("thead")?.offsetHeight ?? 0);
+  if (line.top < top) list.scrollTop -= top - line.top;
+  else if (line.bottom > seen.bottom) list.scrollTop += line.bottom - seen.bottom;
+}
+
 /** Put the focus on one of several elements, and make it the one that Tab comes to. */
 function focusOn(elements, target) {
   for (const element of elements) element.tabIndex = element === target ? 0 : -1;
@@ -110,7 +120,8 @@ function tree(block, context) {
     } else return;
     event.preventDefault();
   };
-  return el("div", { role: "tree", class: "dk-tree", "aria-label": block.caption, on: { keydown: onKey } }, ...items);
+  const list = el("div", { role: "tree", class: "dk-tree", "data-scroll": block.name, "aria-label": block.caption, on: { keydown: onKey } }, ...items);
+  return el("div", { class: "dk-block dk-wide" }, caption(block), list);
 }
 
 // --- grid ------------------------------------------------------------------------------------------------------------
@@ -198,7 +209,6 @@ function grid(block, context) {
   const table = el(
     "table",
     { role: "grid", class: "dk-grid", "aria-label": block.caption, on: { keydown: keys } },
-    el("caption", {}, block.caption),
     el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, ...head)),
     el("tbody", { role: "rowgroup" }, ...body),
   );
@@ -218,16 +228,22 @@ function grid(block, context) {
         ),
       )
     : null;
-  return el("div", { class: "dk-scroll" }, table, pager);
+  return el("div", { class: "dk-block" }, caption(block), el("div", { class: "dk-scroll", "data-scroll": block.name }, table), pager);
 }
 
 function facts(block) {
-  const rows = block.items.map(([name, value]) => el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, value)));
-  return el(
-    "div",
-    { class: "dk-scroll" },
-    el("table", { class: `dk-facts dk-${block.mark || "plain"}` }, el("caption", {}, block.caption), el("tbody", {}, ...rows)),
-  );
+  const rows = block.items.map(([name, value]) => el("tr", { class: `dk-${block.mark || "plain"}` }, el("th", { scope: "row" }, name), el("td", {}, value)));
+  const table = el("table", { class: "dk-facts", "aria-label": block.caption }, el("tbody", {}, ...rows));
+  return el("div", { class: "dk-block" }, caption(block), el("div", { class: "dk-scroll", tabindex: "0", role: "group", "aria-label": block.caption }, table));
+}
+
+function caption(block) {
+  return el("div", { class: "dk-caption" }, block.caption);
+}
+
+/** What the forms of a figure mean: `[class of a square, text]` each. */
+function legend(items) {
+  return el("div", { class: "dk-legend" }, ...items.map(([form, text]) => el("span", {}, el("span", { class: `dk-swatch ${form}`, "aria-hidden": "true" }), text)));
 }
 
 // --- page ------------------------------------------------------------------------------------------------------------
@@ -242,7 +258,8 @@ function code(page) {
       getSelection()?.selectAllChildren(button.previousElementSibling);
     }
   });
-  return el("div", { class: "dk-code", role: "group", "aria-label": page.words.code }, el("code", {}, page.code), button);
+  const line = el("div", { class: "dk-code", role: "group", "aria-label": page.words.code }, el("code", {}, page.code), button);
+  return el("div", {}, line, page.note ? el("p", { class: "dk-note" }, page.note) : null);
 }
 
 /**
@@ -256,6 +273,7 @@ export function show(figures = {}) {
     render({ model, el: place }) {
       const root = el("div", { class: "deletekit", role: "group", "data-lm-suppress-shortcuts": "true" });
       const content = el("div");
+      const chosen = new Map();
       const spoken = el("p", { class: "dk-sentence", role: "status", "aria-live": "polite" });
       const context = {
         page: {},
@@ -269,27 +287,33 @@ export function show(figures = {}) {
         const page = (context.page = model.get("page"));
         if (!page.view) return;
         const held = root.contains(document.activeElement) ? document.activeElement.getAttribute("data-key") : null;
-        const inside = content.querySelector(".dk-tree")?.scrollTop ?? 0;
+        const lists = () => [...content.querySelectorAll("[data-scroll]")];
+        const places = new Map(lists().map((list) => [list.getAttribute("data-scroll"), [list.scrollLeft, list.scrollTop]]));
         root.lang = page.lang;
         root.setAttribute("aria-label", page.title);
         root.setAttribute("data-view", page.view);
-        root.classList.toggle("dk-failed", page.error);
+        root.classList.toggle("dk-failed", page.error || page.blocks.some((block) => block.mark === "wrong"));
         if (spoken.textContent !== page.sentence) spoken.textContent = page.sentence;
         const controls = page.controls.map((c) => control(c, context));
         const blocks = page.blocks.map((block) => (figures[block.name] ?? shapes[block.type])(block, context));
         content.replaceChildren(
           ...(controls.length ? [el("div", { class: "dk-controls", role: "group", "aria-label": page.words.state }, ...controls)] : []),
-          ...blocks,
+          el("div", { class: "dk-blocks" }, ...blocks),
           ...(page.code ? [code(page)] : []),
         );
+        for (const list of lists()) {
+          const name = list.getAttribute("data-scroll");
+          [list.scrollLeft, list.scrollTop] = places.get(name) ?? [0, 0];
+          const selected = page.blocks.find((block) => block.name === name)?.selected;
+          if (chosen.get(name) !== selected) reveal(list);
+          chosen.set(name, selected);
+        }
         const again = held === null ? null : [...content.querySelectorAll("[data-key]")].find((e) => e.getAttribute("data-key") === held);
         if (again) {
           const group = again.closest("[role=grid], [role=tree]");
           if (group) focusOn([...group.querySelectorAll("[data-key]")], again);
           else again.focus();
         } else if (held !== null) content.querySelector(`[data-key^="${CSS.escape(held.split(":")[0])}:"][tabindex="0"]`)?.focus();
-        const list = content.querySelector(".dk-tree");
-        if (list && !again) list.scrollTop = inside;
       };
       // Whatever is typed in a widget is for the widget: in JupyterLab a single letter may delete a cell.
       root.addEventListener("keydown", (event) => event.stopPropagation());
@@ -302,8 +326,18 @@ export function show(figures = {}) {
         draw();
       };
       changed();
+      // What was drawn while nothing of it was seen, in another tab or before the first layout, could not scroll.
+      let wide = 0;
+      const watch = new ResizeObserver(([{ contentRect }]) => {
+        if (!wide && contentRect.width) content.querySelectorAll("[data-scroll]").forEach(reveal);
+        wide = contentRect.width;
+      });
+      watch.observe(root);
       model.on("change:page", changed);
-      return () => model.off("change:page", changed);
+      return () => {
+        watch.disconnect();
+        model.off("change:page", changed);
+      };
     },
   };
 }

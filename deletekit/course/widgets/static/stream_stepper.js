@@ -7,7 +7,16 @@ function changes(block, context) {
     const mark = block.lines.find((line) => line.cells[0] === batch).mark;
     return el("span", { class: `dk-step ${{ live: "dk-done", wrong: "dk-stopped" }[mark] ?? ""}` }, batch);
   });
-  return el("div", {}, el("div", { class: "dk-steps", "aria-hidden": "true" }, ...steps), context.plain(block));
+  const drawn = context.plain(block);
+  drawn.firstChild.after(el("div", { class: "dk-steps", "aria-hidden": "true" }, ...steps));
+  return drawn;
 }
 
-export default show({ changes });
+/** The calls stand beside the changes: what is too wide there scrolls. */
+function calls(block, context) {
+  const drawn = context.plain(block);
+  drawn.classList.add("dk-half");
+  return drawn;
+}
+
+export default show({ changes, calls });
