@@ -167,7 +167,7 @@ class Lesson:
         stream = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(arrivals))
         query = stream.writeStream.foreachBatch(sink.foreach_batch).trigger(availableNow=True)
         query.option("checkpointLocation", str(folder / "checkpoint")).start().awaitTermination()
-        return [progress.status for progress in sink.recent_progress]
+        return [progress.status for progress in list(sink.recent_progress)[-len(batches) :]]
 
     def rewind(self, step: str, *what: Table | Path | str) -> None:
         """Remember tables as they are before a step; set them back to that when the cell of the step is run again.
