@@ -31,12 +31,17 @@ def html_table(
     """
     place = f'class="wide" style="{_PLACE}"' + (f' lang="{safe_html(lang)}"' if lang else "")
     if max((sum(len(str(cell)) for cell in row) for row in (columns, *rows)), default=0) > _NARROW:
-        place += f' tabindex="0" role="group" aria-label="{safe_html(caption)}"'
+        place += reached_by_keyboard(caption)
     title = f'<caption style="{_style(caption)}">{safe_html(caption)}</caption>'
     names = "".join(_cell("th", name, i in numbers, ' scope="col"') for i, name in enumerate(columns))
     head = f"<thead><tr>{names}</tr></thead>" if names else ""
     body = "".join(_row(row, numbers, chosen=i == current) for i, row in enumerate(rows))
     return f"<div {place}>\n<table>{title}{head}<tbody>\n{body}</tbody></table></div>"
+
+
+def reached_by_keyboard(name: object) -> str:
+    """Return the attributes of a part that scrolls: without them only a mouse could scroll it."""
+    return f' tabindex="0" role="group" aria-label="{safe_html(name)}"'
 
 
 def number_columns(rows: Iterable[Sequence[object]]) -> list[int]:

@@ -13,20 +13,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deletekit.delta.deletion_vector import FRAME_BYTES, encode_z85
+from deletekit.errors import InvalidInputError
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 
 Json = dict[str, Any]
 
+_MARK = ".by-hand"
+"""A file that says who wrote what is in the folder."""
 _VECTORS = ["deletionVectors"]
 _FIELDS = [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]
 
 
 class DeltaByHand:
-    """A folder with a Delta table of one column, `id`. What was in the folder before is removed.
+    """A folder with a Delta table of one column, `id`. What another one wrote into the folder before is removed.
 
     Attributes
     ----------
     protocol, table: the actions that begin the log: the features that a reader must know, and the schema.
+
+    Raises InvalidInputError for a folder with anything else in it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -48,8 +53,13 @@ class DeltaByHand:
                 "configuration": {"delta.enableDeletionVectors": "true"},
             }
         }
+        if folder.is_dir() and any(folder.iterdir()) and not (folder / _MARK).is_file():
+            message = "folder is not empty, and not written by hand"
+            raise InvalidInputError(message, kind="delta-by-hand", field="folder", found=str(folder))
         shutil.rmtree(folder, ignore_errors=True)
-        self._log.mkdir(parents=True)
+        folder.mkdir(parents=True)
+        (folder / _MARK).touch()
+        self._log.mkdir()
 
     def commit(self, version: int, *actions: Json) -> None:
         """Write the actions of a version. A version that is there already is replaced."""

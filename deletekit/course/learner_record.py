@@ -6,6 +6,7 @@ If the file cannot be read or written, only that memory is lost: nothing here ra
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -174,7 +175,9 @@ def _known(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _results(stored: Mapping[str, Any]) -> dict[str, str]:
-    return {**{i: status for i, status in stored.items() if i in EXERCISES}, **_session}
+    """Return the results of the file and of this process: what is right in one of them is right."""
+    found = {i: status for i, status in stored.items() if i in EXERCISES}
+    return {**found, **{i: status for i, status in _session.items() if found.get(i) != "correct"}}
 
 
 def _looks(stored: Mapping[str, Any]) -> dict[str, dict[str, int]]:
@@ -187,7 +190,8 @@ def _write(file: Path, changed: Callable[[dict[str, Any]], Mapping[str, Any]]) -
         new.write_text(json.dumps(changed(_read(file)), indent=1, sort_keys=True) + "\n", encoding="utf-8")
         new.replace(file)
     except OSError:
-        new.unlink(missing_ok=True)
+        with suppress(OSError):
+            new.unlink()
 
 
 def _file() -> Path:

@@ -80,7 +80,7 @@ def lines(value: Any, depth: int = 0) -> Iterator[str]:
                 yield f"{pad}{name}: {cell(inner)}"
     elif isinstance(value, list | tuple) and not _short(value):
         for item in value:
-            first, *rest = list(lines(item, depth + 1))
+            first, *rest = list(lines(item, depth + 1)) or ["{}"]
             yield f"{pad}- {first.lstrip()}"
             yield from rest
     elif isinstance(value, str):

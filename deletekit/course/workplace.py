@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -92,10 +93,12 @@ class Lesson:
         """Create the table `course.<name>` and append each of `parts` in a commit of its own.
 
         A table that has this name already is removed first, with its files: the cell may be run again. The first part
-        gives columns and types. Raises InvalidInputError if there is none, or if the lesson is closed.
+        gives columns and types. Raises InvalidInputError if there is none, for a name that leads to another folder, or
+        if the lesson is closed.
         """
         if not parts:
             raise InvalidInputError("a lesson's table needs rows", kind="lesson", field="parts")
+        _check_name("name", name)
         self._remove(name)
         identifier = f"{NAMESPACE}.{name}"
         if self.spark is None:
@@ -167,7 +170,7 @@ class Lesson:
         stream = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(arrivals))
         query = stream.writeStream.foreachBatch(sink.foreach_batch).trigger(availableNow=True)
         query.option("checkpointLocation", str(folder / "checkpoint")).start().awaitTermination()
-        return [progress.status for progress in sink.recent_progress]
+        return [progress.status for progress in list(sink.recent_progress)[-len(batches) :]]
 
     def rewind(self, step: str, *what: Table | Path | str) -> None:
         """Remember tables as they are before a step; set them back to that when the cell of the step is run again.
@@ -177,9 +180,17 @@ class Lesson:
         step: a name that no other step of the lesson has.
         what: tables, names of tables that the step itself creates, and folders in the folder of the lesson.
 
-        Steps that came later are forgotten: run their cells again too.
+        Steps that came later are forgotten: run their cells again too. Raises InvalidInputError for another folder or
+        name, before anything is changed.
         """
         self._check_open()
+        _check_name("step", step)
+        for thing in what:
+            if isinstance(thing, Path):
+                if self.folder not in thing.parents or ".." in thing.parts:
+                    raise _bad_argument("what", str(thing), "a folder in here.folder")
+            elif not isinstance(thing, Table):
+                _check_name("what", thing)
         tables = [thing for thing in what if isinstance(thing, Table)]
         names = [table.identifier[-1] for table in tables] + [name for name in what if isinstance(name, str)]
         Rewinder(folder=self.folder).begin(step, names, [path for path in what if isinstance(path, Path)])
@@ -270,6 +281,16 @@ def lesson(number: str, *, engine: str | None = None, needs_spark: bool = False)
     if chosen == "local" and needs_spark:
         _say_without_spark(f"{_ENGINE_VARIABLE}=local", needs_spark=True)
     return Lesson(number=number, catalog=local_catalog(folder, name), folder=folder, spark=spark)
+
+
+def _check_name(field: str, name: object) -> None:
+    """Raise InvalidInputError for what could lead out of the lesson's folder: what is there is removed."""
+    if not isinstance(name, str) or not re.fullmatch(r"[\w ,-]+", name):
+        raise _bad_argument(field, name, "letters, digits, _ and -")
+
+
+def _bad_argument(field: str, found: object, expected: str) -> InvalidInputError:
+    return InvalidInputError("a lesson cannot use that", kind="lesson", field=field, found=found, expected=expected)
 
 
 def _session(folder: Path, catalog_name: str) -> SparkSession:

@@ -225,12 +225,23 @@ def test_a_damaged_file_costs_no_more_than_what_it_held(damage: str, tmp_path: P
     assert progress().rows[0][1] == 1 + ("00.2" in damage)
 
 
+@pytest.mark.parametrize("place", ["nowhere", "file"])
 def test_without_a_place_for_the_file_progress_is_kept_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DELETEKIT_PROGRESS", str(tmp_path / "nowhere" / "progress.json"))
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("DELETEKIT_PROGRESS", str(tmp_path / place / "progress.json"))
     assert check("00.1", 2).status == "correct"
     assert progress().rows[0][1] == 1
+
+
+def test_what_another_kernel_has_seen_solved_stays_solved(tmp_path: Path) -> None:
+    stored = tmp_path / "progress.json"
+    assert check("00.1", 77).status == "not-yet"
+    stored.write_text('{"00.1": "correct"}')
+    assert progress().rows[0][1:3] == (1, 1)
+    check("00.2", "no")
+    assert json.loads(stored.read_text())["00.1"] == "correct"
 
 
 def test_all_languages_share_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,6 +190,29 @@ def test_a_table_that_a_step_creates_is_gone_when_it_is_run_again() -> None:
         assert ids(table) == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("name", ["{outside}", "../outside", "..", ".", "", "a/b", "a\\b", "..\\x"])
+def test_nothing_outside_of_its_tables_is_removed(name: str, tmp_path: Path) -> None:
+    here = lesson("06", engine="local")
+    users = here.table("users", dk.datasets.users())
+    outside = tmp_path / "outside"
+    kept = [outside / "kept", here.folder / "outside" / "kept"]
+    for file in kept:
+        file.parent.mkdir()
+        file.touch()
+    name = name.format(outside=outside)
+    folders = [outside, here.folder, here.folder / ".." / "outside", Path("outside")]
+    for _ in range(2):
+        with pytest.raises(InvalidInputError, match="letters, digits"):
+            here.table(name, dk.datasets.users())
+        with pytest.raises(InvalidInputError, match="letters, digits"):
+            here.rewind("step", name)
+        for folder in folders:
+            with pytest.raises(InvalidInputError, match=r"a folder in here\.folder"):
+                here.rewind("step", folder)
+    assert all(file.exists() for file in kept)
+    assert ids(users) == [1, 2, 3, 4]
+
+
 # --- letting go -------------------------------------------------------------------------------------------------------
 
 

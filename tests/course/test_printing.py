@@ -84,6 +84,11 @@ def test_a_value_cannot_add_lines_to_a_row(capsys: pytest.CaptureFixture[str]) -
     assert len(shown([{"a": "one\ntwo"}], capsys)) == 2
 
 
+def test_what_is_empty_has_lines_too(capsys: pytest.CaptureFixture[str]) -> None:
+    show({"a": [{}, {"b": []}], "c": {}})
+    assert capsys.readouterr().out.splitlines() == ["a:", "  - {}", "  - b: []", "c: {}"]
+
+
 def test_the_doctor_says_that_all_is_here(java: str, capsys: pytest.CaptureFixture[str]) -> None:
     doctor()
     assert capsys.readouterr().out == "Everything that the course needs is here.\n"

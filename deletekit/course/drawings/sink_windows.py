@@ -68,7 +68,7 @@ def _left(say: Messages, record: StreamRecord) -> list[str]:
     right = record.rows == record.expected
     moved = "draw-sink-landed" if right else "draw-sink-half"
     return [
-        say(moved if _last_write(record).snapshot is not None else "draw-sink-not-landed"),
+        say(moved if _last_write(record).snapshots else "draw-sink-not-landed"),
         say("draw-sink-orphans", count=len(record.orphans)),
         _verdict(say, record),
     ]

@@ -3,10 +3,11 @@
 Nothing is modelled. The rows that a reader should see come from replaying the changes into a dict, without any table.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -165,21 +166,22 @@ class _Recording:
         self._noted(StreamCall(process=1, name="expire_snapshots"), expire)
 
     def _noted(self, call: StreamCall, do: Callable[[], Any]) -> None:
-        before = self._head()
+        before = next(self._history(), None)
         answer: Any = None
         stopped = True
         try:
             answer = do()
             stopped = False
         finally:
-            after = self._head()
-            moved = after is not None and (before is None or after.snapshot_id != before.snapshot_id)
+            new = tuple(takewhile(lambda snapshot: snapshot != before, self._history()))[::-1]
             progress = answer if isinstance(answer, BatchProgress) else None
-            noted = replace(call, progress=progress, snapshot=after if moved else None, stopped=stopped)
-            self._calls.append(noted)
+            self._calls.append(replace(call, progress=progress, snapshots=new, stopped=stopped))
 
-    def _head(self) -> Snapshot | None:
-        return load_table(self._catalog, _NAME).current_snapshot
+    def _history(self) -> Iterator[Snapshot]:
+        """Yield the snapshots of `main`, the newest first."""
+        table = load_table(self._catalog, _NAME)
+        head = table.current_snapshot
+        return table.metadata.ancestors(head.snapshot_id if head else None)
 
 
 def _crash_in_batch(crash: Crash | Literal[""]) -> Crash | Literal[""]:

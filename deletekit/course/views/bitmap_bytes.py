@@ -30,7 +30,7 @@ ZOOMS = (1, 16, 256, 4_096, 65_536, 1 << 20, 1 << 24)
 MOST_EDITS = 10_000
 LARGEST_FILE = 1 << 28
 _FILES_LOOKED_AT = 2_000
-_SIGNS = {"map-none": ".", "map-some": "+", "map-all": "#"}
+_SIGNS = {".": "map-none", "+": "map-some", "#": "map-all"}
 
 
 @page.view_page(ignored={"start": "byte"})
@@ -158,7 +158,7 @@ def _map(messages: Messages, bitmap: PositionBitmap, position: int | None, zoom:
         select="position",
         selected=position,
         legend=messages("map-legend", step=f"{step:,}"),
-        meanings=tuple((sign, messages(name)) for name, sign in _SIGNS.items() if step > 1 or sign != "+"),
+        meanings=tuple((sign, messages(meaning)) for sign, meaning in _SIGNS.items() if step > 1 or sign != "+"),
         labels=tuple(
             messages("map-cell", first=f"{at:,}", last=f"{stop - 1:,}", count=f"{n:,}")
             for (at, stop), n in zip(cells, counts, strict=True)

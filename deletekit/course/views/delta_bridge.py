@@ -184,7 +184,7 @@ def _vector(messages: Messages, name: str, add: AddFile, pair: VectorPair) -> Fa
     sides = (("Delta", pair.delta.positions), ("Iceberg", pair.iceberg.positions))
     counts = ((f"{side}: {messages('positions')}", "-" if p is None else f"{len(p):,}") for side, p in sides)
     descriptor = add.deletion_vector
-    stored = ((f"Delta: {key}", str(getattr(descriptor, name))) for key, name in _DESCRIPTOR.items() if descriptor)
+    stored = ((f"Delta: {key}", str(getattr(descriptor, own))) for key, own in _DESCRIPTOR.items() if descriptor)
     return Facts(
         name="vector",
         caption=messages("delta-positions", vector=name),

@@ -6,7 +6,7 @@ Every text goes through `_t`: what a table holds must never become markup.
 from collections.abc import Iterator, Sequence
 
 from deletekit.course.views.page import Block, Cells, Facts, Grid, Node, Page, Tree
-from deletekit.html_table import html_table
+from deletekit.html_table import html_table, reached_by_keyboard
 from deletekit.html_table import safe_html as _t
 
 # Nothing is loaded and nothing runs.
@@ -26,7 +26,8 @@ th, td { border: 1px solid var(--line); padding: .2rem .6rem; text-align: left; 
 thead th { background: var(--soft); } td.number { text-align: right; font-variant-numeric: tabular-nums; }
 tr[aria-current=true] > * { outline: 2px solid var(--head); outline-offset: -2px; }
 code, td.cells { font-family: ui-monospace, monospace; } td.cells { white-space: pre; letter-spacing: .1em; }
-pre { background: var(--soft); padding: .6rem; overflow-x: auto; } ul { padding-left: 1.4rem; } li { list-style: none; }
+pre { background: var(--soft); padding: .6rem; white-space: pre-wrap; }
+ul { padding-left: 1.4rem; } li { list-style: none; }
 """
 
 
@@ -125,6 +126,7 @@ def _cells(block: Cells) -> Iterator[str]:
         f'<tr><th scope="row">{first:,}</th><td class="cells"><code>{_t(signs)}</code></td></tr>'
         for first, signs in block.lines()
     )
-    yield f'<div class="wide"><table><caption>{_t(block.caption)}</caption><tbody>{rows}</tbody></table></div>'
+    place = f'<div class="wide"{reached_by_keyboard(block.caption)}>'
+    yield f"{place}<table><caption>{_t(block.caption)}</caption><tbody>{rows}</tbody></table></div>"
     meanings = "".join(f"<li><code>{_t(sign)}</code> {_t(meaning)}</li>" for sign, meaning in block.meanings)
     yield f"<p>{_t(block.legend)}</p><ul>{meanings}</ul>"

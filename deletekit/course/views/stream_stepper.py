@@ -27,7 +27,7 @@ _COUNTERS = (
     "added-position-delete-files",
     "added-dvs",
 )
-"""Counters of a snapshot's summary; those are shown that one of the calls has counted."""
+"""Counters of a snapshot's summary, added up for a call. Those are shown that one of the calls has counted."""
 
 
 # --- what a stream consists of: the batches, the calls on the sink, and the table they leave --------------------------
@@ -72,7 +72,7 @@ class StreamCall:
     name: `write`, `convert`, `compact` or `expire_snapshots`.
     batch_id: of a write.
     progress: the `BatchProgress` that a write returned; None for other calls, and for one that was stopped.
-    snapshot: the new head of `main`; None if the call did not move it.
+    snapshots: those that the call put on `main`, the oldest first.
     stopped: the process was stopped in this call.
     """
 
@@ -80,7 +80,7 @@ class StreamCall:
     name: Literal["write", "convert", "compact", "expire_snapshots"]
     batch_id: int | None = None
     progress: Any = None
-    snapshot: Snapshot | None = None
+    snapshots: tuple[Snapshot, ...] = ()
     stopped: bool = False
 
 
@@ -190,23 +190,26 @@ def _changes(messages: Messages, record: StreamRecord, step: int) -> Grid:
 
 def _calls(messages: Messages, record: StreamRecord, view: TableView) -> Grid:
     lines = []
-    summaries = [call.snapshot.summary if call.snapshot else {} for call in record.calls]
-    counters = [name for name in _COUNTERS if any(summary.get(name, "0") != "0" for summary in summaries)]
-    for key, call in enumerate(record.calls):
-        done, snapshot = call.progress, call.snapshot
-        status = messages("stream-stopped") if call.stopped else getattr(done, "status", None)
+    counted = [{name: _counted(call, name) for name in _COUNTERS} for call in record.calls]
+    counters = [name for name in _COUNTERS if any(counts[name] for counts in counted)]
+    for key, (call, counts) in enumerate(zip(record.calls, counted, strict=True)):
+        status = messages("stream-stopped") if call.stopped else getattr(call.progress, "status", None)
         cells = (
             *(call.process, call.name, call.batch_id, status),
-            view.aliases.snapshot_name(snapshot.snapshot_id) if snapshot else None,
-            *(snapshot.summary.get(name, "0") if snapshot else None for name in counters),
+            ", ".join(view.aliases.snapshot_name(s.snapshot_id) for s in call.snapshots) or None,
+            *(counts[name] if call.snapshots else None for name in counters),
         )
-        lines.append(page.line(key, *cells, mark="wrong" if call.stopped else "added" if snapshot else ""))
+        lines.append(page.line(key, *cells, mark="wrong" if call.stopped else "added" if call.snapshots else ""))
     columns = (
         *(messages("stream-process"), messages("stream-call"), "batch_id", "status"),
         *(messages("snapshot"), *counters),
     )
     numbers = (0, 2, *range(5, len(columns)))
     return page.grid("calls", messages("stream-calls"), columns, lines, numbers=numbers)
+
+
+def _counted(call: StreamCall, counter: str) -> int:
+    return sum(int(snapshot.summary.get(counter, "0")) for snapshot in call.snapshots)
 
 
 def _files(messages: Messages, record: StreamRecord, view: TableView) -> Grid:

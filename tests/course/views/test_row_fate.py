@@ -160,7 +160,7 @@ def test_scope_and_vector_rules(catalog: dk.Catalog) -> None:
     broken = {row[4]: row[1] for name in names_of(view) for row in rows_of(view, name, scope_rule=False)}
     assert broken["'b'"] == "hidden"
     page = row_fate(view, data_file=names_of(view)[0], row=0, scope_rule=False)
-    assert page.sentence.startswith("With rules switched off")
+    assert page.sentence.startswith("A rule is switched off, so Iceberg may read this differently: ")
 
 
 def test_a_row_that_is_not_there_is_refused(catalog: dk.Catalog) -> None:

@@ -57,6 +57,20 @@ def test_what_is_shown_is_in_the_table(mode: str, version: int) -> None:
                 assert counted == summary.get(name, "0")
 
 
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_call_shows_every_commit_that_it_made(resumed: bool) -> None:
+    """A writer without markers commits its deletes and its rows apart; the table of files shows both."""
+    state: dict[str, Any] = {"crash": "after-commit", "resumed": resumed, "checkpoint_check": False}
+    record = stream_steps.record_stream(2, **state)
+    page = view.stream_stepper(record, step=2, **state)
+    calls = grid(page, "calls")
+    shown = [dict(zip(calls.columns, line.cells, strict=True)) for line in calls.lines]
+    assert [call["snapshot"] for call in shown] == ["S1", "S2, S3", "S4, S5"][: 2 + resumed]
+    deletes = [e for e in entries(record.table, 1) if e["status"] != 2]
+    assert len(deletes) == 1 + resumed
+    assert sum(int(call["added-equality-delete-files"]) for call in shown) == len(deletes)
+
+
 def positions_in(text: str) -> list[int]:
     """The positions of `D1: 0-2, 5; D2: 1`."""
     parts = [part for of_file in text.split("; ") for part in of_file.split(": ")[1].split(", ")]

@@ -133,6 +133,9 @@ def test_html_is_plain_and_whole(name: str, table: dk.Table) -> None:
     document = widget.to_html()
     assert Texts(document).open == []
     assert not re.search(r"""(?:src|href)=["'](?!#)|<script|url\(|@import""", document)
+    maps = re.findall(r'<div class="wide"([^>]*)>(?=(?:(?!</table>).)*<td class="cells">)', document, re.DOTALL)
+    assert bool(maps) == (name == "BitmapBytes")
+    assert all('tabindex="0"' in place and "aria-label=" in place for place in maps), "what scrolls takes the focus"
 
 
 def test_plain_text_is_short_and_the_same_on_every_machine(name: str, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@
       }
 
       choose(alive) {
-        if (this.isDisposed) return;
+        if (this.isDisposed || !this.live) return;
         this.live.setHidden(!alive);
         this.setHidden(alive);
       }
