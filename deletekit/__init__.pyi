@@ -81,6 +81,7 @@ from deletekit.verbs.refs import rollback as rollback
 from deletekit.verbs.refs import set_current_snapshot as set_current_snapshot
 from deletekit.verbs.scan import Scan as Scan
 from deletekit.verbs.scan import scan as scan
+from deletekit.verbs.scan_polars import scan_polars as scan_polars
 from deletekit.verbs.schema import add_column as add_column
 from deletekit.verbs.schema import add_partition_field as add_partition_field
 from deletekit.verbs.schema import drop_column as drop_column

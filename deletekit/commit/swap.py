@@ -25,7 +25,7 @@ from deletekit.table.metadata_update import apply_updates, requirements_of
 from deletekit.table.table import Table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Commit:
     """What a verb that writes returns.
 
@@ -48,6 +48,14 @@ class Commit:
     removed_delete_files: tuple[DeleteFile, ...] = ()
     attempts: int = 1
     plans: int = 1
+
+    def __repr__(self) -> str:
+        if self.snapshot_id is None:
+            return "Commit(nothing to change)"
+        names = ("added_data_files", "removed_data_files", "added_delete_files", "removed_delete_files")
+        files = [f"{name}={len(getattr(self, name))}" for name in names if getattr(self, name)]
+        parts = [f"snapshot_id={self.snapshot_id}", f"sequence_number={self.sequence_number}", *files]
+        return f"Commit({self.operation}, {', '.join(parts)})"
 
 
 def commit(change: PlannedChange) -> Commit:

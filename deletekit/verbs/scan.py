@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
-from typing import Any
+from itertools import chain, islice
+from reprlib import repr as short
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
@@ -30,6 +32,10 @@ from deletekit.table.table import Table
 from deletekit.table.types import arrow_schema, arrow_type
 from deletekit.verbs.shared.read_options import resolve_snapshot, select_field
 
+if TYPE_CHECKING:
+    import duckdb
+    import polars as pl
+
 METADATA_COLUMNS = {
     "_file": pa.string(),
     "_pos": pa.int64(),
@@ -49,6 +55,7 @@ def scan(
     snapshot_id: int | None = None,
     ref: str = MAIN,
     as_of: int | str | datetime | None = None,
+    limit: int | None = None,
     engine: Engine | None = None,
 ) -> Scan:
     """Return a lazy scan of a table's live rows; its methods read them.
@@ -64,10 +71,15 @@ def scan(
     ref: read the head of a branch (with the current schema) or a tag (with its snapshot's schema).
     as_of: read what was current on `main` at this time: milliseconds since the epoch, a datetime (naive means UTC), or
         ISO text.
+    limit: return at most this many rows, the first in manifest order; files after them are not read.
 
-    Raises InvalidInputError for a bad filter, an unknown column, or more than one of `snapshot_id`, `ref`, `as_of`;
-    NotFoundError for a snapshot or ref that is not there. Spec: "Scan Planning", "Point in Time Reads".
+    Raises InvalidInputError for a bad filter, an unknown column, a negative limit, or more than one of `snapshot_id`,
+    `ref`, `as_of`; NotFoundError for a snapshot or ref that is not there. Spec: "Scan Planning", "Point in Time Reads".
     """
+    if limit is not None and limit < 0:
+        raise InvalidInputError(
+            "a limit is a number of rows", kind="limit", field="limit", found=limit, expected="0 or more"
+        )
     snapshot, schema = resolve_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of=as_of)
     names = [f.name for f in schema.fields] if columns is None else as_names(columns)
     if columns is not None and not names:
@@ -75,12 +87,16 @@ def scan(
     fields = {n: select_field(schema, n) for n in names if not is_metadata_column(n, schema)}
     arrow_schema(Schema(*fields.values()))  # refuses, by name, a type that cannot be read
     bound = parse_filter(where, schema)
-    return Scan(table, snapshot, schema, where, names, fields, bound, engine_or_default(engine))
+    return Scan(table, snapshot, schema, where, names, fields, bound, engine_or_default(engine), limit)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scan:
-    """What `scan` returns. Attributes `snapshot` (None for a table without commits) and `schema` say what is read."""
+    """What `scan` returns. Attributes `snapshot` (None for a table without commits) and `schema` say what is read.
+
+    It speaks Arrow's C stream interface, so what takes Arrow takes a scan: `pa.table(scan)`, `pl.from_arrow(scan)`,
+    `duckdb.from_arrow(scan)`. Iteration gives the batches of `to_batches`.
+    """
 
     table: Table
     snapshot: Snapshot | None
@@ -90,6 +106,7 @@ class Scan:
     fields: dict[str, NestedField]
     bound: Any
     engine: Engine
+    limit: int | None = None
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -104,30 +121,62 @@ class Scan:
         return plan_scan(self.table.metadata, self.snapshot, reader, where, self.schema)
 
     @public
-    def to_batches(self) -> Iterator[pa.Table]:
-        """Yield the rows, in manifest order, in Arrow tables of at most 1,048,576 rows; threads read ahead.
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows, in manifest order, in batches of at most 1,048,576 rows; threads read ahead.
 
         Raises UnsupportedError for a schema without columns: Arrow has no rows then.
         """
-        if not self.columns:
-            raise UnsupportedError("the table has no column to read; count() needs none", kind="no-columns")
-        context = ReadContext(self.table.io, self.table.metadata)
-        result = ScanResult(self.columns, self.fields, self.arrow_schema)
-        request = result.request(self.bound)
+        for table in self._tables():
+            yield from table.to_batches()
 
-        def read(part: TaskPart) -> list[pa.Table]:
-            tables = (result.of(batch, part.task) for batch in read_task(context, part, request))
-            return [t for t in tables if len(t)]
-
-        for tables in self.engine.map(read, task_parts(_announced(self.plan(), context))):
-            yield from tables
+    @public
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return a reader of the rows, which reads files as it is asked for batches."""
+        return pa.RecordBatchReader.from_batches(self.arrow_schema, self.to_batches())
 
     @public
     def to_arrow(self) -> pa.Table:
         """Return all rows as one Arrow table."""
         schema = self.arrow_schema  # its empty_table() fails with a uuid inside a struct or list
         empty = pa.Table.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
-        return pa.concat_tables([empty, *self.to_batches()])
+        return pa.concat_tables([empty, *self._tables()])
+
+    @public
+    def to_pandas(self, **options: Any) -> Any:
+        """Return all rows as a pandas DataFrame; `options` are those of `pyarrow.Table.to_pandas`."""
+        return self.to_arrow().to_pandas(**options)
+
+    @public
+    def to_polars(self) -> pl.DataFrame:
+        """Return all rows as a polars DataFrame. `scan_polars` gives a lazy frame."""
+        import polars as pl  # noqa: PLC0415  # takes a tenth of a second
+
+        return pl.DataFrame(self.to_arrow())
+
+    @public
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """Return a DuckDB relation that reads the scan once, as a query asks for rows.
+
+        Parameters
+        ----------
+        connection: where the relation is; None takes DuckDB's default connection.
+        """
+        import duckdb  # noqa: PLC0415  # an optional package
+
+        return (connection or duckdb).from_arrow(self.to_reader())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self.to_batches()
+
+    def __repr__(self) -> str:
+        snapshot = None if self.snapshot is None else self.snapshot.snapshot_id
+        parts = [f"snapshot_id={snapshot}", f"columns={short(self.columns)}"]
+        parts += [f"where={self.where!r}"] if self.where is not None else []
+        parts += [f"limit={self.limit}"] if self.limit is not None else []
+        return f"Scan({self.table.name}, {', '.join(parts)})"
 
     @public
     def count(self) -> int:
@@ -138,7 +187,7 @@ class Scan:
         """
         context = ReadContext(self.table.io, self.table.metadata)
         if _shows_deleted(self.columns, self.fields):
-            return sum(len(t) for t in self.to_batches())
+            return sum(len(t) for t in self._tables())
         total, by_position, to_read = 0, [], []
         for task in self.plan():
             if self.where is not None or any(d.content == FileContent.EQUALITY_DELETES for d in task.delete_files):
@@ -150,7 +199,29 @@ class Scan:
         total -= sum(self.engine.map(lambda task: _hidden(context, task), _announced(by_position, context)))
         request = ReadRequest((), self.bound, only_live=True)
         parts = task_parts(_announced(to_read, context))
-        return total + sum(self.engine.map(lambda part: _count(context, part, request), parts))
+        total += sum(self.engine.map(lambda part: _count(context, part, request), parts))
+        return total if self.limit is None else min(total, self.limit)
+
+    def _tables(self) -> Iterator[pa.Table]:
+        if not self.columns:
+            raise UnsupportedError("the table has no column to read; count() needs none", kind="no-columns")
+        context = ReadContext(self.table.io, self.table.metadata)
+        result = ScanResult(self.columns, self.fields, self.arrow_schema)
+        request = result.request(self.bound)
+
+        def read(part: TaskPart) -> list[pa.Table]:
+            tables = (result.of(batch, part.task) for batch in read_task(context, part, request))
+            return [t for t in tables if len(t)]
+
+        tables = chain.from_iterable(self.engine.map(read, task_parts(_announced(self.plan(), context))))
+        yield from tables if self.limit is None else _first(tables, self.limit)
+
+
+def narrowed(whole: Scan, columns: Sequence[str], where: BooleanExpression | None, limit: int | None) -> Scan:
+    """Return a scan of some columns and rows of another. Raises InvalidInputError for a filter the schema refuses."""
+    fields = {name: field for name, field in whole.fields.items() if name in columns}
+    bound = parse_filter(where, whole.schema)
+    return replace(whole, columns=list(columns), fields=fields, where=where, bound=bound, limit=limit)
 
 
 @dataclass(frozen=True)
@@ -189,6 +260,12 @@ def is_metadata_column(name: str, schema: Schema) -> bool:
 
 def _shows_deleted(columns: Sequence[str], fields: Mapping[str, NestedField]) -> bool:
     return "_deleted" in columns and "_deleted" not in fields
+
+
+def _first(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
+    while rows > 0 and (table := next(tables, None)) is not None:
+        yield table.slice(0, min(rows, len(table)))
+        rows -= len(table)
 
 
 def _announced(tasks: Iterable[ScanTask], context: ReadContext) -> Iterator[ScanTask]:
