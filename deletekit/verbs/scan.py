@@ -94,7 +94,7 @@ def scan(
 class Scan:
     """What `scan` returns. Attributes `snapshot` (None for a table without commits) and `schema` say what is read.
 
-    It speaks Arrow's C stream interface, so what takes Arrow takes a scan: `pa.table(scan)`, `pl.from_arrow(scan)`,
+    It speaks Arrow's C stream interface, so what takes Arrow takes a scan: `pa.table(scan)`, `pl.DataFrame(scan)`,
     `duckdb.from_arrow(scan)`. Iteration gives the batches of `to_batches`.
     """
 
@@ -137,9 +137,7 @@ class Scan:
     @public
     def to_arrow(self) -> pa.Table:
         """Return all rows as one Arrow table."""
-        schema = self.arrow_schema  # its empty_table() fails with a uuid inside a struct or list
-        empty = pa.Table.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
-        return pa.concat_tables([empty, *self._tables()])
+        return pa.concat_tables([no_rows(self.arrow_schema), *self._tables()])
 
     @public
     def to_pandas(self, **options: Any) -> Any:
@@ -215,6 +213,11 @@ class Scan:
 
         tables = chain.from_iterable(self.engine.map(read, task_parts(_announced(self.plan(), context))))
         yield from tables if self.limit is None else _first(tables, self.limit)
+
+
+def no_rows(schema: pa.Schema) -> pa.Table:
+    """Return a table without rows; the schema's own `empty_table()` fails with a uuid inside a struct or list."""
+    return pa.Table.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
 
 
 def narrowed(whole: Scan, columns: Sequence[str], where: BooleanExpression | None, limit: int | None) -> Scan:

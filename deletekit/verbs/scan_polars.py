@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from warnings import catch_warnings, simplefilter
 
-import pyarrow as pa
 from pyiceberg.expressions import (
     And,
     BooleanExpression,
@@ -30,7 +29,7 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
-from deletekit.verbs.scan import Scan, narrowed, scan
+from deletekit.verbs.scan import Scan, narrowed, no_rows, scan
 
 if TYPE_CHECKING:
     import polars as pl
@@ -81,7 +80,7 @@ def scan_polars(
             frame = pl.DataFrame(batch)
             yield frame if predicate is None else frame.filter(predicate)
 
-    return register_io_source(source, schema=dict(_empty(whole).schema))
+    return register_io_source(source, schema=dict(pl.DataFrame(no_rows(whole.arrow_schema)).schema))
 
 
 def _asked(whole: Scan, columns: Sequence[str], predicate: pl.Expr | None, n_rows: int | None) -> Scan:
@@ -133,10 +132,3 @@ def _compared(term: Reference, operation: str, operands: Sequence[pl.Expr]) -> B
         return In(term=term, values=values) if all(isinstance(v, _PLAIN) for v in values) else None
     made = _COMPARISONS.get(operation)
     return made(term=term, value=value) if made and isinstance(value, _PLAIN) else None
-
-
-def _empty(whole: Scan) -> pl.DataFrame:
-    import polars as pl  # noqa: PLC0415
-
-    schema = whole.arrow_schema
-    return pl.DataFrame(pa.Table.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema))
