@@ -88,6 +88,7 @@ from deletekit.verbs.schema import drop_column as drop_column
 from deletekit.verbs.schema import drop_partition_field as drop_partition_field
 from deletekit.verbs.schema import rename_column as rename_column
 from deletekit.verbs.schema import set_properties as set_properties
+from deletekit.verbs.schema import set_sort_order as set_sort_order
 from deletekit.verbs.schema import update_column as update_column
 from deletekit.verbs.schema import upgrade_format_version as upgrade_format_version
 from deletekit.verbs.update import update as update

@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
 from pyiceberg.transforms import VoidTransform
 
-from deletekit.deletes.keys import KeyNumbers, flat
+from deletekit.deletes.keys import KeyNumbers, column_at, flat
 from deletekit.deletes.row_lineage import stored_fields
+from deletekit.deletes.sort_order import RowOrder
 from deletekit.deletes.write_context import WriteContext
-from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.metrics import collect_metrics
 from deletekit.formats.parquet import encode_parquet
@@ -24,18 +22,23 @@ from deletekit.table.properties import value_of
 from deletekit.table.types import arrow_field, partition_types, schema_to_json, stored_value
 
 
-def write_data_files(context: WriteContext, table: pa.Table, rows_per_file: int | None = None) -> list[DataFile]:
+def write_data_files(
+    context: WriteContext, table: pa.Table, rows_per_file: int | None = None, order: RowOrder | None = None
+) -> list[DataFile]:
     """Write rows as data files of the table's partition spec, one or more per partition.
 
     Parameters
     ----------
     table: columns of the current schema, as `align` returns them, then those of the row lineage if it must be stored.
     rows_per_file: how many rows a file gets; None ends it before it exceeds `write.target-file-size-bytes`.
+    order: of the rows of a partition; None: the table's sort order.
     """
+    order = RowOrder.of(context.metadata) if order is None else order
     spec, target = context.metadata.spec, value_of(context.metadata.properties, "write.target-file-size-bytes")
     return [
-        _write_file(context, rows.slice(start, step), partition)
-        for partition, rows in split_by_partition(context, table, spec)
+        _write_file(context, rows.slice(start, step), partition, order.order_id)
+        for partition, unsorted in split_by_partition(context, table, spec)
+        for rows in (order.sorted(context.metadata, unsorted),)
         for step in (rows_per_file or _rows_of_size(rows, target),)
         for start in range(0, len(rows), step)
     ]
@@ -77,32 +80,13 @@ def partition_columns(metadata: TableMetadata, table: pa.Table, spec: PartitionS
     return [values(field) for field in spec.fields]
 
 
-def column_at(table: pa.Table, schema: Schema, field_id: int) -> pa.ChunkedArray:
-    """Return a top-level column or nested leaf of `table` by its id in `schema`.
-
-    Raises InvalidInputError for an id that the schema does not have, KeyError for a column that the table lacks.
-    """
-    names = schema.find_column_name(field_id)
-    if names is None:
-        raise InvalidInputError("no such column", kind="column-not-found", field=str(field_id))
-    top = next(f for f in schema.fields if names == f.name or names.startswith(f.name + "."))
-    column = table.column(top.name)
-    for name in names[len(top.name) + 1 :].split(".") if names != top.name else []:
-        if pa.types.is_null(column.type):  # a column of NULL structs without a type
-            return column
-        if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
-            raise KeyError(names)
-        column = pc.struct_field(column, name)
-    return column
-
-
 def _rows_of_size(table: pa.Table, target_bytes: int) -> int:
     # The size in memory is an upper estimate of the file's: Parquet encodes and compresses.
     pieces: int = max(1, -(-table.nbytes // target_bytes))
     return -(-len(table) // pieces)
 
 
-def _write_file(context: WriteContext, rows: pa.Table, partition: tuple[Any, ...]) -> DataFile:
+def _write_file(context: WriteContext, rows: pa.Table, partition: tuple[Any, ...], order_id: int) -> DataFile:
     metadata = context.metadata
     fields = stored_fields(metadata, rows)
     table = pa.Table.from_arrays(rows.columns, schema=pa.schema([arrow_field(f) for f in fields]))
@@ -110,4 +94,4 @@ def _write_file(context: WriteContext, rows: pa.Table, partition: tuple[Any, ...
     written = encode_parquet(table, footer, context.parquet)
     metrics = collect_metrics(table, context.metrics_mode)
     described = context.write_parquet(metadata.spec, partition, ".parquet", written, metrics, len(table))
-    return DataFile(sort_order_id=0, **described)
+    return DataFile(sort_order_id=order_id, **described)

@@ -5,25 +5,38 @@ exactly its own files.
 """
 
 import uuid
-from collections.abc import Container, Mapping
-from dataclasses import fields
-from itertools import count
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import cached_property
+from itertools import count, islice
 from typing import Any
 from urllib.parse import quote_plus
 
+import mmh3
 import pyarrow as pa
 from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, index_by_name
 from pyiceberg.transforms import DayTransform
+from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
 from deletekit.errors import CommitConflictError, InvalidInputError
-from deletekit.formats.metrics import Metrics, MetricsMode, to_optional
+from deletekit.formats.metrics import Metrics, MetricsMode, metrics_mode, to_optional
 from deletekit.formats.parquet import ParquetOptions, WrittenParquet
 from deletekit.table.file_io import FileIO, try_delete
+from deletekit.table.locations import SpellingRules
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.metadata_file import metadata_folder
 from deletekit.table.partition import plain_value, schema_of_spec
-from deletekit.table.properties import COLUMN_METRICS, value_of
+from deletekit.table.properties import (
+    BLOOM_FILTER,
+    BLOOM_FILTER_FPP,
+    BLOOM_FILTER_NDV,
+    COLUMN_METRICS,
+    DICTIONARY,
+    STATISTICS,
+    columns_with,
+    value_of,
+)
 
 
 class WriteContext:
@@ -91,11 +104,12 @@ class WriteContext:
             self.written.remove(path)
 
     def data_path(self, spec: PartitionSpec, partition: tuple[Any, ...], suffix: str) -> str:
-        """Return a new path for a data or delete file: `write.data.path` or `<location>/data`, then the partition."""
-        folder = value_of(self.metadata.properties, "write.data.path") or f"{self.metadata.location}/data"
-        if spec.fields:
-            folder = f"{folder}/{partition_path(spec, partition, self.metadata)}"
-        return f"{folder}/{next(self._numbers):05d}-{self.operation_id}{suffix}"
+        """Return a new path for a data or delete file: `write.data.path` or `<location>/data`, then the partition.
+
+        With `write.object-storage.enabled` a hash comes before the partition, so that an object store spreads its load.
+        """
+        name = f"{next(self._numbers):05d}-{self.operation_id}{suffix}"
+        return data_location(self.metadata, partition_path(spec, partition, self.metadata), name)
 
     def metadata_path(self, name: str) -> str:
         """Return a path under `write.metadata.path` or `<location>/metadata`."""
@@ -103,17 +117,78 @@ class WriteContext:
 
     @property
     def parquet(self) -> ParquetOptions:
-        return parquet_options(self.metadata.properties)
+        """How data files are written. Properties of columns that the table has not are passed over, as in Java."""
+        properties, ids = self.metadata.properties, self._ids
+        chances = columns_with(properties, BLOOM_FILTER_FPP)
+        distinct = columns_with(properties, BLOOM_FILTER_NDV)
+        default = value_of({}, BLOOM_FILTER_FPP)
+        filters = [name for name, wanted in columns_with(properties, BLOOM_FILTER).items() if wanted and name in ids]
+
+        def without(prefix: str) -> frozenset[int]:
+            return frozenset(ids[n] for n, wanted in columns_with(properties, prefix).items() if not wanted and n in ids)
+
+        return replace(
+            parquet_options(properties),
+            bloom_filters={ids[n]: (chances.get(n, default), distinct.get(n)) for n in filters},
+            bloom_filter_bytes=value_of(properties, "write.parquet.bloom-filter-max-bytes"),
+            without_dictionary=without(DICTIONARY),
+            without_statistics=without(STATISTICS),
+        )
 
     @property
     def delete_parquet(self) -> ParquetOptions:
         return parquet_options(self.metadata.properties, "write.delete.parquet.")
 
     def metrics_mode(self, field_id: int, name: str) -> MetricsMode:
-        """Return the metrics mode of a column: its `write.metadata.metrics.column.<name>`, else `...default`."""
-        del field_id
-        mode: MetricsMode = _own_or(self.metadata.properties, COLUMN_METRICS + name, "write.metadata.metrics.default")
+        """Return the metrics mode of a column: its `write.metadata.metrics.column.<name>`, else `...default`.
+
+        Without both, only the first columns of a wide table have metrics, by `...max-inferred-column-defaults`.
+        """
+        properties, default = self.metadata.properties, "write.metadata.metrics.default"
+        has_own = COLUMN_METRICS + name in properties or default in properties
+        if not has_own and field_id in self._ids.values() and field_id not in self._inferred:
+            return metrics_mode("none")
+        mode: MetricsMode = _own_or(properties, COLUMN_METRICS + name, default)
         return mode
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return index_by_name(self.metadata.schema)
+
+    @cached_property
+    def _inferred(self) -> Collection[int]:
+        """The columns that have metrics when no property names them (Java MetricsConfig.limitFieldIds)."""
+        most = value_of(self.metadata.properties, "write.metadata.metrics.max-inferred-column-defaults")
+        schema = self.metadata.schema
+        return schema.field_ids if len(schema.field_ids) <= most else set(islice(_primitives(schema.as_struct()), most))
+
+
+def data_location(metadata: TableMetadata, partition: str, name: str) -> str:
+    """Return where a data file of this name goes (Java LocationProviders). `partition` is its `partition_path`."""
+    properties, home = metadata.properties, metadata.location
+    folder = value_of(properties, "write.data.path") or f"{home}/data"
+    if not value_of(properties, "write.object-storage.enabled"):
+        return "/".join(filter(None, (folder, partition, name)))
+    names_partition = value_of(properties, "write.object-storage.partitioned-paths")
+    name = f"{partition}/{name}" if names_partition and partition else name
+    bits = f"{mmh3.hash(name, signed=False) & 0xFFFFF:020b}"
+    hashed = "/".join([folder, bits[:4], bits[4:8], bits[8:12], bits[12:]])
+    if not folder.startswith(home):  # several tables may share the folder
+        return "/".join([hashed, *filter(None, SpellingRules().parse(home).path.split("/")[-2:]), name])
+    return f"{hashed}/{name}" if names_partition else f"{hashed}-{name}"
+
+
+def _primitives(kind: IcebergType) -> Iterator[int]:
+    """Yield the ids of primitive fields: those of a type itself before those below it."""
+    if isinstance(kind, ListType):
+        fields: Sequence[NestedField] = [kind.element_field]
+    elif isinstance(kind, MapType):
+        fields = [kind.key_field, kind.value_field]
+    else:
+        fields = kind.fields if isinstance(kind, StructType) else ()
+    yield from (f.field_id for f in fields if f.field_type.is_primitive)
+    for below in fields:
+        yield from _primitives(below.field_type)
 
 
 def parquet_options(properties: Mapping[str, str], prefix: str = "write.parquet.") -> ParquetOptions:
@@ -128,6 +203,8 @@ def parquet_options(properties: Mapping[str, str], prefix: str = "write.parquet.
         compression_level=value("compression-level") if codec in {"zstd", "gzip", "brotli"} else None,
         row_group_rows=value("row-group-limit"),
         page_bytes=value("page-size-bytes"),
+        page_rows=value("page-row-limit"),
+        page_version=value("page-version"),
         dictionary_bytes=value("dict-size-bytes"),
     )
 

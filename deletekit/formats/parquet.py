@@ -3,8 +3,9 @@
 Spec: "Parquet", https://iceberg.apache.org/spec/#parquet
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,25 @@ from deletekit.formats.metrics import field_id_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetOptions:
-    """The `write.parquet.*` properties that pyarrow can honour; sizes in bytes, `row_group_rows` in rows."""
+    """The `write.parquet.*` properties that pyarrow can honour; sizes in bytes, `row_group_rows` in rows.
+
+    Attributes
+    ----------
+    bloom_filters: by field id, how often the filter may be wrong and its distinct values, None for those of the rows.
+    without_dictionary, without_statistics: field ids.
+    """
 
     compression: str = "zstd"
     compression_level: int | None = None
     row_group_rows: int = 1 << 20
     page_bytes: int = 1 << 20
+    page_rows: int = 20_000
+    page_version: str = "v1"
     dictionary_bytes: int = 2 << 20
+    bloom_filters: Mapping[int, tuple[float, int | None]] = field(default_factory=dict)
+    bloom_filter_bytes: int = 1 << 20
+    without_dictionary: frozenset[int] = frozenset()
+    without_statistics: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +61,11 @@ def encode_parquet(table: pa.Table, metadata: Mapping[str, str], options: Parque
         compression=options.compression,
         compression_level=options.compression_level,
         data_page_size=options.page_bytes,
+        data_page_version={"v1": "1.0", "v2": "2.0"}[options.page_version],
+        max_rows_per_page=options.page_rows,
         dictionary_pagesize_limit=options.dictionary_bytes,
         store_schema=False,
+        **_column_options(table.schema, options, min(len(table), options.row_group_rows)),
     ) as writer:
         writer.write_table(without_hidden_nulls(table), row_group_size=options.row_group_rows)
         writer.add_key_value_metadata(dict(metadata))  # pyarrow drops a schema's own metadata without store_schema
@@ -60,17 +76,53 @@ def encode_parquet(table: pa.Table, metadata: Mapping[str, str], options: Parque
     )
 
 
+def _column_options(schema: pa.Schema, options: ParquetOptions, group_rows: int) -> dict[str, Any]:
+    """Return pyarrow's arguments for what differs by column; `group_rows` is how many rows a row group gets at most."""
+    paths = [(field_id, path) for f in schema for field_id, path in _leaves(f, f.name)]
+    filters = {
+        path: {"fpp": fpp, "ndv": _distinct(fpp, ndv or group_rows, options.bloom_filter_bytes)}
+        for i, path in paths
+        if i in options.bloom_filters
+        for fpp, ndv in (options.bloom_filters[i],)
+    }
+
+    def others(left_out: frozenset[int]) -> Any:
+        return [path for i, path in paths if i not in left_out] if left_out else True
+
+    by_column = {"use_dictionary": options.without_dictionary, "write_statistics": options.without_statistics}
+    out = {name: others(ids) for name, ids in by_column.items()}
+    return out | ({"bloom_filter_options": filters} if filters else {})
+
+
+def _distinct(fpp: float, wanted: int, most_bytes: int) -> int:
+    """Return for how many distinct values, at most those wanted, a split block Bloom filter stays within a size.
+
+    Its size is a power of two. Spec: Parquet "Bloom Filter"; Arrow OptimalNumOfBits.
+    """
+    bits_each = -8 / math.log(1 - fpp ** (1 / 8))
+    largest = 1 << (most_bytes * 8).bit_length() - 1
+    return max(1, min(wanted, int(largest / bits_each)))
+
+
 def _column_sizes(footer: Any, schema: pa.Schema) -> dict[int, int]:
-    ids = [field_id for f in schema for field_id in _leaf_ids(f)]
+    ids = [field_id for f in schema for field_id, _ in _leaves(f, f.name)]
     groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
     sizes = [sum(group.column(i).total_compressed_size for group in groups) for i in range(len(ids))]
     return {field_id: size for field_id, size in zip(ids, sizes, strict=True) if field_id is not None and groups}
 
 
-def _leaf_ids(field: pa.Field) -> list[int | None]:
+def _leaves(field: pa.Field, path: str) -> Iterator[tuple[int | None, str]]:
+    """Yield the field id and Parquet's path of each leaf, in the order of the columns of a file."""
     kind = field.type
-    below = [leaf for i in range(kind.num_fields) for leaf in _leaf_ids(kind.field(i))]
-    return below if kind.num_fields else [field_id_of(field)]
+    if not kind.num_fields:
+        yield field_id_of(field), path
+    for i in range(kind.num_fields):
+        below = kind.field(i)
+        if pa.types.is_map(kind):
+            name = ("key_value.key", "key_value.value")[i]
+        else:
+            name = below.name if pa.types.is_struct(kind) else "list.element"
+        yield from _leaves(below, f"{path}.{name}")
 
 
 def split_offsets(footer: Any) -> tuple[int, ...]:

@@ -286,10 +286,10 @@ class PyIcebergStore(Catalog):
         arguments = (identifier, metadata.schema, metadata.location or None, metadata.spec)
         fields = metadata.all_fields.values()
         has_defaults = any(f.initial_default is not None or f.write_default is not None for f in fields)
-        if not has_defaults and not metadata.snapshots:
+        if not (has_defaults or metadata.snapshots or metadata.raw["default-sort-order-id"]):
             self.pyiceberg.create_table(*arguments, properties=properties)
             return
-        # create_table drops column defaults and snapshots. So let the catalog choose the location, and send everything
+        # create_table drops column defaults, the sort order and snapshots. So let the catalog choose the location, and send everything
         # as updates.
         staged = self.pyiceberg.create_table_transaction(*arguments, properties=properties)._table  # noqa: SLF001
         self._send(staged, [{"type": "assert-create"}], creating_updates(metadata, staged.location()))

@@ -11,6 +11,7 @@ from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.input_rows import align
+from deletekit.deletes.sort_order import sort_order_fields
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.errors import InvalidInputError
 from deletekit.table.catalog import Catalog
@@ -19,7 +20,7 @@ from deletekit.table.metadata import MAIN, new_metadata
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_schema, schema_from_arrow
 from deletekit.verbs.shared.foreign_rows import foreign_rows
-from deletekit.verbs.shared.partition_fields import partition_spec
+from deletekit.verbs.shared.partition_fields import partition_spec, sort_fields
 
 DEFAULT_FORMAT_VERSION = 2
 
@@ -31,6 +32,7 @@ def create_table(
     *,
     format_version: int = DEFAULT_FORMAT_VERSION,
     partition_by: str | Sequence[str] = (),
+    sort_by: str | Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
     location: str | None = None,
 ) -> Table:
@@ -42,6 +44,7 @@ def create_table(
     format_version: 1, 2 or 3.
     partition_by: partition fields, as `column`, `bucket(16, column)`, `truncate(4, column)`, `year(column)`, `month`,
         `day`, `hour` or `void`; nested columns by their dotted name.
+    sort_by: the order of the rows of each file: fields as those, each with `desc` and `nulls first` or `nulls last`.
     properties: table properties, such as `write.delete.mode`.
     location: where the table's files go; default under the catalog's warehouse.
 
@@ -59,6 +62,7 @@ def create_table(
         location=location or catalog.default_location(key),
         format_version=format_version,
         properties=properties,
+        sort_fields=sort_order_fields(sort_fields(iceberg, sort_by)),
     )
     return Table(key, catalog.create(key, metadata), catalog)
 

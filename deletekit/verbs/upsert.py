@@ -19,11 +19,11 @@ from pyiceberg.schema import Schema
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.data_file_writer import column_at, write_data_files
+from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.delete_modes import Change, ChangeOptions
 from deletekit.deletes.filter import parse_filter
 from deletekit.deletes.input_rows import align
-from deletekit.deletes.keys import KeyNumbers
+from deletekit.deletes.keys import KeyNumbers, column_at
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.row_lineage import with_row_ids
 from deletekit.deletes.scan_task import ScanTask
