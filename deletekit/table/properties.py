@@ -113,7 +113,7 @@ _TABLE: tuple[tuple[str, Kind, str | None, str], ...] = (
     ("write.object-storage.partitioned-paths", _BOOLEAN, "true", "whether such paths also name the partition"),
     ("write.metadata.path", _LOCATION, None, "where metadata files go: <location>/metadata"),
     *(("write.parquet." + name, kind, default, does) for name, kind, default, does in _PARQUET),
-    ("write.parquet.bloom-filter-max-bytes", _number(32), str(_MIB), "most bytes of a Bloom filter of a row group"),
+    ("write.parquet.bloom-filter-max-bytes", _number(1), str(_MIB), "most bytes of a Bloom filter of a row group"),
     *(
         ("write.delete.parquet." + name, kind, None, f"{does} in delete files; as write.parquet.{name}")
         for name, kind, _, does in _PARQUET
