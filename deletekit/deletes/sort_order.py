@@ -96,11 +96,11 @@ def _values(metadata: TableMetadata, rows: pa.Table, field: SortField) -> pa.Arr
 def _comparable(values: pa.Array) -> pl.Series:
     """Return values that polars compares as the specification does: the bits of a float, by its total order."""
     if not pa.types.is_floating(values.type):
-        return pl.Series(values=pl.from_arrow(values))
+        return pl.Series(values)
     wide = values.cast(pa.float64())
     bits = wide.fill_null(0.0).to_numpy(zero_copy_only=False).view(np.int64)
-    ordered = pa.array(np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits), mask=wide.is_null().to_numpy(zero_copy_only=False))
-    return pl.Series(values=pl.from_arrow(ordered))
+    nulls = wide.is_null().to_numpy(zero_copy_only=False)
+    return pl.Series(pa.array(np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits), mask=nulls))
 
 
 def _interleaved(keys: Sequence[pl.Series]) -> pl.Series:
@@ -108,8 +108,8 @@ def _interleaved(keys: Sequence[pl.Series]) -> pl.Series:
     width = _BITS // len(keys)
     out = np.zeros(len(keys[0]), np.int64)
     for at, key in enumerate(keys):
-        rank = key.rank("dense").fill_null(0).cast(pl.Float64).to_numpy()
-        scaled = (rank / max(rank.max(), 1) * (2.0**width - 1)).astype(np.int64) if width < 53 else rank.astype(np.int64)
+        rank = key.rank("dense").fill_null(0).to_numpy().astype(np.int64)
+        scaled = rank if width > 32 else rank * (2**width - 1) // max(rank.max(), 1)
         for bit in range(width):
             out |= (scaled >> bit & 1) << (bit * len(keys) + len(keys) - 1 - at)
     return pl.Series(out)

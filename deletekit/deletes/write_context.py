@@ -125,7 +125,8 @@ class WriteContext:
         filters = [name for name, wanted in columns_with(properties, BLOOM_FILTER).items() if wanted and name in ids]
 
         def without(prefix: str) -> frozenset[int]:
-            return frozenset(ids[n] for n, wanted in columns_with(properties, prefix).items() if not wanted and n in ids)
+            wanted = columns_with(properties, prefix)
+            return frozenset(ids[name] for name in wanted if name in ids and not wanted[name])
 
         return replace(
             parquet_options(properties),

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Literal, Unpack
+from typing import Unpack
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
@@ -69,8 +69,6 @@ def compact(
     where: Filter = None,
     *,
     ref: str = MAIN,
-    strategy: Literal["binpack", "sort"] = "binpack",
-    sort_order: str | Sequence[str] = (),
     partial_progress: bool = False,
     max_commits: int = 10,
     use_starting_sequence_number: bool = True,
@@ -85,9 +83,6 @@ def compact(
     ----------
     where: only data files that may hold rows of this filter. They are rewritten whole.
     ref: the branch.
-    strategy: `sort` orders the rows of all files of a group, which takes them all in memory
-        (`max_file_group_size_bytes`).
-    sort_order: for `sort`, as `sort_by` of `create_table`, or `zorder(a, b)`. Default: the table's.
     partial_progress, max_commits: use up to so many commits, so that one that fails does not undo the others.
     use_starting_sequence_number: new files have the data sequence number of the snapshot they were read from. If False,
         files are read again after a concurrent equality delete.
@@ -95,8 +90,8 @@ def compact(
     engine: where files are rewritten.
     commit_properties: extra entries of the snapshot summaries.
     options: `target_file_size_bytes`, `min_file_size_bytes`, `max_file_size_bytes`, `min_input_files`,
-        `max_file_group_size_bytes`, `rewrite_all`, `delete_file_threshold`, `delete_ratio_threshold`: which files; see
-        `CompactOptions`. Names and defaults are those of Iceberg's rewrite_data_files.
+        `max_file_group_size_bytes`, `rewrite_all`, `delete_file_threshold`, `delete_ratio_threshold`: which files;
+        `strategy`, `sort_order`: in which order their rows; see `CompactOptions`. Names and defaults are those of Iceberg's rewrite_data_files.
 
     Files of older partition specs are rewritten to the current one. A rewritten file's own deletes are removed with it.
     Other deletes may be left without effect: see `remove_dangling_deletes`.
@@ -109,7 +104,7 @@ def compact(
     chosen = rewrite_options(table.metadata, "write.target-file-size-bytes", options)
     if max_commits < 1:
         raise InvalidInputError("bad option", kind="rewrite-option", field="max_commits", found=max_commits)
-    order = _row_order(table.metadata, strategy, sort_order)
+    order = _row_order(table.metadata, chosen)
     groups = _plan(table, where, ref, chosen)
     if dry_run:
         files = [task.data_file for group in groups for task in group]
@@ -129,8 +124,9 @@ def compact(
     return _run(parts, ref, commit_properties, goes_on=partial_progress)
 
 
-def _row_order(metadata: TableMetadata, strategy: str, sort_order: str | Sequence[str]) -> RowOrder | None:
+def _row_order(metadata: TableMetadata, options: RewriteOptions) -> RowOrder | None:
     """Return the order that `sort` asks for. Raises InvalidInputError for a bad order, or if there is none."""
+    strategy, sort_order = options.strategy, options.sort_order
     if strategy not in ("binpack", "sort") or (strategy == "binpack" and sort_order):
         kind, field, found = "rewrite-option", "strategy", strategy
         expected = "sort, for a sort order" if sort_order else "binpack or sort"

@@ -46,14 +46,19 @@ class SizeOptions(TypedDict, total=False):
 
 
 class CompactOptions(SizeOptions, total=False):
-    """Which data files to rewrite.
+    """Which data files to rewrite, and in which order their rows are written.
 
     Keys
     ----
+    strategy: `binpack`, or `sort`: orders the rows of all files of a group, which takes them all in memory (see
+        `max_file_group_size_bytes`). Default: `binpack`.
+    sort_order: for `sort`, as `sort_by` of `create_table`, or `zorder(a, b)`. Default: the table's.
     delete_file_threshold: rewrite a file if so many deletes apply to it. Default: never.
     delete_ratio_threshold: rewrite a file if its own deletes hide this share of its rows. Default: 0.3.
     """
 
+    strategy: str
+    sort_order: str | Sequence[str]
     delete_file_threshold: int
     delete_ratio_threshold: float
 
@@ -70,6 +75,8 @@ class RewriteOptions:
     rewrite_all: bool = False
     delete_file_threshold: int = 2**31 - 1
     delete_ratio_threshold: float = 0.3
+    strategy: str = "binpack"
+    sort_order: str | Sequence[str] = ()
 
     def output_files(self, input_bytes: int) -> int:
         """Return how many files to write, so that none is much smaller than the target (Java `expectedOutputFiles`)."""

@@ -157,7 +157,7 @@ _COLUMN_TABLE: tuple[tuple[str, Kind, str | None, str], ...] = (
     (COLUMN_METRICS, _METRICS, None, "metrics of one column in manifests"),
     (BLOOM_FILTER, _BOOLEAN, "false", "whether a column has a Bloom filter"),
     (BLOOM_FILTER_FPP, Kind("a number between 0 and 1", _share), "0.01", "how often the filter may be wrong"),
-    (BLOOM_FILTER_NDV, _number(1), None, "distinct values of a row group that the filter is made for; without it, rows"),
+    (BLOOM_FILTER_NDV, _number(1), None, "distinct values that the filter is made for; else the rows"),
     (DICTIONARY, _BOOLEAN, "true", "whether a column may be encoded by a dictionary"),
     (STATISTICS, _BOOLEAN, "true", "whether Parquet has statistics of a column"),
 )

@@ -26,7 +26,19 @@ FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, N
 SOURCES = Path(dk.__file__).parent
 
 # What Iceberg's documentation says that a property of each end may be, worked out by hand.
-NUMBERS = ("-bytes", "-ms", "-limit", "-retries", "-max", "-keep", "-size", "-cost", "-merge", "-defaults", "ndv.column.id")
+NUMBERS = (
+    "-bytes",
+    "-ms",
+    "-limit",
+    "-retries",
+    "-max",
+    "-keep",
+    "-size",
+    "-cost",
+    "-merge",
+    "-defaults",
+    "ndv.column.id",
+)
 WORDS = {
     "write.delete.mode": ("copy-on-write", "merge-on-read"),
     "write.update.mode": ("copy-on-write", "merge-on-read"),

@@ -47,7 +47,7 @@ def partition_field(schema: Schema, text: str, field_id: int) -> PartitionField:
 
 
 def sort_fields(schema: Schema, sort_by: str | Sequence[str]) -> tuple[SortField, ...]:
-    """Return the fields of a sort order: each as a partition field, then `asc` or `desc`, `nulls first` or `nulls last`.
+    """Return the fields of a sort order: each as a partition field, then `asc` or `desc`, `nulls first` or `last`.
 
     Raises InvalidInputError for an unknown or unfitting column or transform, or a column twice.
     """
