@@ -118,10 +118,7 @@ def _leaves(field: pa.Field, path: str) -> Iterator[tuple[int | None, str]]:
         yield field_id_of(field), path
     for i in range(kind.num_fields):
         below = kind.field(i)
-        if pa.types.is_map(kind):
-            name = ("key_value.key", "key_value.value")[i]
-        else:
-            name = below.name if pa.types.is_struct(kind) else "list.element"
+        name = "key_value" if pa.types.is_map(kind) else below.name if pa.types.is_struct(kind) else "list.element"
         yield from _leaves(below, f"{path}.{name}")
 
 

@@ -91,7 +91,8 @@ def compact(
     commit_properties: extra entries of the snapshot summaries.
     options: `target_file_size_bytes`, `min_file_size_bytes`, `max_file_size_bytes`, `min_input_files`,
         `max_file_group_size_bytes`, `rewrite_all`, `delete_file_threshold`, `delete_ratio_threshold`: which files;
-        `strategy`, `sort_order`: in which order their rows; see `CompactOptions`. Names and defaults are those of Iceberg's rewrite_data_files.
+        `strategy`, `sort_order`: in which order their rows; see `CompactOptions`. Names and defaults are those of
+        Iceberg's rewrite_data_files.
 
     Files of older partition specs are rewritten to the current one. A rewritten file's own deletes are removed with it.
     Other deletes may be left without effect: see `remove_dangling_deletes`.

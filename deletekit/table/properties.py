@@ -228,7 +228,7 @@ def check_heeded(properties: Mapping[str, str]) -> None:
         message, expected = "this property is not supported", REFUSED[name]
         raise InvalidInputError(message, kind="property", field=name, found=properties[name], expected=expected)
     for name in sorted((properties.keys() & UNHEEDED.keys()) - _warned):
-        if properties[name].lower() != "false":
+        if properties[name].lower() not in ("false", "none"):
             _warned.add(name)
             warnings.warn(f"the table property {name} has no effect: {UNHEEDED[name]}", stacklevel=2)
 
