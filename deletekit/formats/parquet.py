@@ -72,7 +72,7 @@ def encode_parquet(table: pa.Table, metadata: Mapping[str, str], options: Parque
     buffer = sink.getvalue()
     footer = pq.read_metadata(pa.BufferReader(buffer))
     return WrittenParquet(
-        data=buffer, column_sizes=_column_sizes(footer, table.schema), split_offsets=split_offsets(footer)
+        data=buffer, column_sizes=column_sizes(footer, table.schema), split_offsets=split_offsets(footer)
     )
 
 
@@ -104,7 +104,8 @@ def _distinct(fpp: float, wanted: int, most_bytes: int) -> int:
     return max(1, min(wanted, int(largest / bits_each)))
 
 
-def _column_sizes(footer: Any, schema: pa.Schema) -> dict[int, int]:
+def column_sizes(footer: Any, schema: pa.Schema) -> dict[int, int]:
+    """Return the bytes of each leaf column by field id, from a footer; `schema` is the file's, with field ids."""
     ids = [field_id for f in schema for field_id, _ in _leaves(f, f.name)]
     groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
     sizes = [sum(group.column(i).total_compressed_size for group in groups) for i in range(len(ids))]
