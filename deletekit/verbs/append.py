@@ -8,7 +8,7 @@ from pyiceberg.schema import Schema, assign_fresh_schema_ids
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import plan_change
-from deletekit.commit.swap import Commit, commit
+from deletekit.commit.swap import Commit, commit, commit_metadata
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.sort_order import sort_order_fields
@@ -16,11 +16,13 @@ from deletekit.deletes.write_context import check_parquet_only
 from deletekit.errors import InvalidInputError
 from deletekit.table.catalog import Catalog
 from deletekit.table.identifier import to_identifier
+from deletekit.table.locations import normalised_properties
 from deletekit.table.metadata import MAIN, new_metadata
-from deletekit.table.table import Table
+from deletekit.table.table import Table, load_table
 from deletekit.table.types import arrow_schema, schema_from_arrow
 from deletekit.verbs.shared.foreign_rows import foreign_rows
 from deletekit.verbs.shared.partition_fields import partition_spec, sort_fields
+from deletekit.verbs.shared.replacement import check_location, replacing_updates
 
 DEFAULT_FORMAT_VERSION = 2
 
@@ -35,6 +37,7 @@ def create_table(
     sort_by: str | Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
     location: str | None = None,
+    replace: bool = False,
 ) -> Table:
     """Create an empty table; its namespace is created when missing.
 
@@ -47,15 +50,24 @@ def create_table(
     sort_by: the order of the rows of each file: fields as those, each with `desc` and `nulls first` or `nulls last`.
     properties: table properties, such as `write.delete.mode`.
     location: where the table's files go; default under the catalog's warehouse.
+    replace: a table of this name becomes this one, empty, in one step. It keeps its snapshots, location, properties
+        that are not given, and a higher format version.
 
-    Raises InvalidInputError when the table exists, or the schema, partitioning or format version cannot be;
-    UnsupportedError for a column type deletekit cannot hold, or a catalog that cannot hold the format version.
+    Raises InvalidInputError when the table exists and is not to be replaced, or the schema, partitioning, sort order or
+    format version cannot be; UnsupportedError for a column type deletekit cannot hold, or a catalog that cannot hold
+    the format version.
     """
     key = to_identifier(identifier)
     iceberg = schema_of(schema)
     arrow_schema(iceberg)  # refuses, by name, a type that could never be read back
     spec = partition_spec(iceberg, partition_by)
     catalog.check_writable(format_version)
+    if replace and catalog.table_exists(key):
+        table, given = load_table(catalog, key), normalised_properties(properties or {})
+        check_location(table.metadata, location)
+        as_given = {"partition_by": partition_by, "sort_by": sort_by, "properties": given}
+        commit_metadata(table, lambda now: replacing_updates(now, iceberg, format_version=format_version, **as_given))
+        return table
     metadata = new_metadata(
         iceberg,
         spec,
