@@ -107,7 +107,12 @@ _TABLE: tuple[tuple[str, Kind, str | None, str], ...] = (
     ("write.delete.format.default", _FORMAT, "parquet", "format of delete files; deletekit writes parquet"),
     ("write.target-file-size-bytes", _number(1), str(512 * _MIB), "bytes of a data file"),
     ("write.delete.target-file-size-bytes", _number(1), str(64 * _MIB), "bytes of a delete file"),
-    ("write.distribution-mode", _one_of("none", "hash", "range"), None, "hash for partitioned tables, else none"),
+    (
+        "write.distribution-mode",
+        _one_of("none", "hash", "range"),
+        None,
+        "range for sorted tables, hash for partitioned ones, else none",
+    ),
     ("write.data.path", _LOCATION, None, "where data files go: <location>/data"),
     ("write.object-storage.enabled", _BOOLEAN, "false", "whether paths of data files begin with a hash"),
     ("write.object-storage.partitioned-paths", _BOOLEAN, "true", "whether such paths also name the partition"),

@@ -92,8 +92,8 @@ def append(
     ----------
     rows: pyarrow Table or RecordBatch, anything with `__arrow_c_stream__` (polars, pandas 3, DuckDB), or a list of
         dicts. Columns are matched by name; a missing optional one takes its write default, else null. Or a Spark
-        DataFrame, whose rows Spark's executors write, by `write.distribution-mode` (`none`, or `hash`, the default of
-        partitioned tables); texts are taken for a uuid column, which Spark has not.
+        DataFrame, whose rows Spark's executors write, by `write.distribution-mode` (`none`; `hash`, the default of
+        partitioned tables; `range`, that of sorted ones); texts are taken for a uuid column, which Spark has not.
     ref: branch to commit to.
 
     Raises InvalidInputError, naming the column, before anything is written, for rows that do not fit the schema.

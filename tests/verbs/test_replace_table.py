@@ -107,7 +107,7 @@ def test_a_dropped_table_leaves_nothing_only_if_asked(catalog: dk.Catalog) -> No
 def test_purging_spares_files_of_others(catalog: dk.Catalog) -> None:
     owner = make(catalog, items((1, "a", 1.0)))
     guest = make(catalog, items((2, "b", 2.0)))
-    (foreign,) = (f["file_path"] for f in live_files(owner))
+    (foreign,) = (f["file_path"] for f in live_files(owner, 0))
     dk.add_files(guest, [foreign])
     gone = dk.drop_table(catalog, guest.identifier, purge=True)
     assert gone.kept_files == (foreign,)
