@@ -47,8 +47,8 @@ class RowOrder:
     def of(cls, metadata: TableMetadata) -> RowOrder:
         """Return the table's default order. One that deletekit cannot sort by is warned of, and not followed."""
         number = int(metadata.raw.get("default-sort-order-id") or 0)
-        stored = next((o for o in metadata.raw.get("sort-orders") or () if o["order-id"] == number), {"fields": []})
-        fields = stored["fields"]
+        orders = metadata.raw.get("sort-orders") or ()
+        fields: Sequence[Any] = next((o["fields"] for o in orders if o["order-id"] == number), ())
         several = any(len(f.get("source-ids") or ()) > 1 for f in fields)
         order = () if several else tuple(SortField(**field) for field in fields)
         if several or any(isinstance(f.transform, UnknownTransform) for f in order):

@@ -82,7 +82,7 @@ def _column_options(schema: pa.Schema, options: ParquetOptions, group_rows: int)
     filters = {
         path: {"fpp": fpp, "ndv": _distinct(fpp, ndv or group_rows, options.bloom_filter_bytes)}
         for i, path in paths
-        if i in options.bloom_filters
+        if i is not None and i in options.bloom_filters
         for fpp, ndv in (options.bloom_filters[i],)
     }
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyiceberg.conversions import to_bytes
 from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.transforms import IdentityTransform, VoidTransform
-from pyiceberg.types import NestedField
+from pyiceberg.types import NestedField, PrimitiveType
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import plan_change
@@ -206,8 +206,9 @@ def _metrics(base: Base, file: TabularFile, columns: FileColumns) -> dict[str, A
     lower: dict[int, bytes] = {}
     upper: dict[int, bytes] = {}
     for field in metadata.schema.fields:
+        kind = field.field_type
         mode, stored = base.write.metrics_mode(field.field_id, field.name), columns.by_id.get(field.field_id)
-        if stored is None or not mode.counts or not field.field_type.is_primitive:
+        if stored is None or not mode.counts or not isinstance(kind, PrimitiveType):
             continue
         values[field.field_id] = sum(group.num_rows for group, _ in groups)
         known = [found[stored.name] for _, found in groups if stored.name in found]
@@ -215,13 +216,18 @@ def _metrics(base: Base, file: TabularFile, columns: FileColumns) -> dict[str, A
         if len(counts) == len(groups):
             nulls[field.field_id] = sum(counts)
         live = [s for s, (g, _) in zip(known, groups, strict=False) if s.nulls != g.num_rows]
-        bounds = [bounds_of(field.field_type, stored.type, s) for s in live] if len(known) == len(groups) else []
+        bounds = [bounds_of(kind, stored.type, s) for s in live] if len(known) == len(groups) else []
         if mode.bounds and bounds and all(bounds):
             low, high = _cut(min(b[0] for b in bounds if b), max(b[1] for b in bounds if b), mode.length)
-            lower[field.field_id] = to_bytes(field.field_type, low)
+            lower[field.field_id] = to_bytes(kind, low)
             if high is not None:
-                upper[field.field_id] = to_bytes(field.field_type, high)
-    maps = {"value_counts": values, "null_value_counts": nulls, "lower_bounds": lower, "upper_bounds": upper}
+                upper[field.field_id] = to_bytes(kind, high)
+    maps: dict[str, Mapping[int, Any]] = {
+        "value_counts": values,
+        "null_value_counts": nulls,
+        "lower_bounds": lower,
+        "upper_bounds": upper,
+    }
     return {name: to_optional(found) for name, found in maps.items()}
 
 

@@ -17,7 +17,7 @@ from deletekit.errors import InvalidInputError
 from deletekit.table.catalog import Catalog
 from deletekit.table.identifier import to_identifier
 from deletekit.table.locations import normalised_properties
-from deletekit.table.metadata import MAIN, new_metadata
+from deletekit.table.metadata import MAIN, TableMetadata, new_metadata
 from deletekit.table.table import Table, load_table
 from deletekit.table.types import arrow_schema, schema_from_arrow
 from deletekit.verbs.shared.foreign_rows import foreign_rows
@@ -65,8 +65,18 @@ def create_table(
     if replace and catalog.table_exists(key):
         table, given = load_table(catalog, key), normalised_properties(properties or {})
         check_location(table.metadata, location)
-        as_given = {"partition_by": partition_by, "sort_by": sort_by, "properties": given}
-        commit_metadata(table, lambda now: replacing_updates(now, iceberg, format_version=format_version, **as_given))
+
+        def build(now: TableMetadata) -> list[Mapping[str, Any]]:
+            return replacing_updates(
+                now,
+                iceberg,
+                format_version=format_version,
+                partition_by=partition_by,
+                sort_by=sort_by,
+                properties=given,
+            )
+
+        commit_metadata(table, build)
         return table
     metadata = new_metadata(
         iceberg,
