@@ -21,6 +21,7 @@ from pyiceberg.catalog import load_catalog as load_pyiceberg_catalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError
 from pyiceberg.table import Table as PyIcebergTable
+from pyiceberg.table.sorting import SortOrder
 from pyiceberg.table.update import TableRequirement, TableUpdate
 
 from deletekit.errors import (
@@ -245,14 +246,15 @@ class PyIcebergStore(Catalog):
 
     def _create(self, identifier: Identifier, metadata: TableMetadata) -> None:
         properties = {**metadata.properties, "format-version": str(metadata.format_version)}
-        arguments = (identifier, metadata.schema, metadata.location or None, metadata.spec)
+        order = SortOrder.model_validate(metadata.raw["sort-orders"][-1])
+        arguments = (identifier, metadata.schema, metadata.location or None, metadata.spec, order)
         fields = metadata.all_fields.values()
         has_defaults = any(f.initial_default is not None or f.write_default is not None for f in fields)
-        if not (has_defaults or metadata.snapshots or metadata.raw["default-sort-order-id"]):
+        if not has_defaults and not metadata.snapshots:
             self.pyiceberg.create_table(*arguments, properties=properties)
             return
-        # create_table drops column defaults, the sort order and snapshots. So let the catalog choose the location, and
-        # send everything as updates.
+        # create_table drops column defaults and snapshots. So let the catalog choose the location, and send everything
+        # as updates.
         staged = self.pyiceberg.create_table_transaction(*arguments, properties=properties)._table  # noqa: SLF001
         self._send(staged, [{"type": "assert-create"}], creating_updates(metadata, staged.location()))
 

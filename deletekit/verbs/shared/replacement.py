@@ -63,7 +63,7 @@ def replacing_updates(
 
 
 def check_location(metadata: TableMetadata, location: str | None) -> None:
-    """Raise InvalidInputError for another location than the table has: its old files would be nobody's."""
+    """Raise InvalidInputError for another location than the table has: no table would have its old files."""
     if location is not None and location.rstrip("/") != metadata.location:
         message, expected = "a table that is replaced stays where it is", metadata.location
         raise InvalidInputError(message, kind="location", field="location", found=location, expected=expected)
