@@ -19,6 +19,7 @@ from pyiceberg.schema import Schema, index_by_name
 from pyiceberg.transforms import DayTransform
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
+from deletekit.deletes.sort_order import RowOrder
 from deletekit.errors import CommitConflictError, InvalidInputError
 from deletekit.formats.metrics import Metrics, MetricsMode, metrics_mode, to_optional
 from deletekit.formats.parquet import ParquetOptions, WrittenParquet
@@ -143,18 +144,26 @@ class WriteContext:
     def metrics_mode(self, field_id: int, name: str) -> MetricsMode:
         """Return the metrics mode of a column: its `write.metadata.metrics.column.<name>`, else `...default`.
 
-        Without both, only the first columns of a wide table have metrics, by `...max-inferred-column-defaults`.
+        Without both, only the first columns of a wide table have metrics, by `...max-inferred-column-defaults`. A column
+        that rows are sorted by has bounds, unless its own property says otherwise (Java MetricsConfig).
         """
         properties, default = self.metadata.properties, "write.metadata.metrics.default"
-        has_own = COLUMN_METRICS + name in properties or default in properties
-        if not has_own and field_id in self._ids.values() and field_id not in self._inferred:
-            return metrics_mode("none")
-        mode: MetricsMode = _own_or(properties, COLUMN_METRICS + name, default)
-        return mode
+        if COLUMN_METRICS + name in properties:
+            own: MetricsMode = value_of(properties, COLUMN_METRICS + name)
+            return own
+        mode: MetricsMode = value_of(properties, default)
+        if default not in properties and field_id in self._ids.values() and field_id not in self._inferred:
+            mode = metrics_mode("none")
+        return metrics_mode("truncate(16)") if field_id in self._sorted and not mode.bounds else mode
 
     @cached_property
     def _ids(self) -> dict[str, int]:
         return index_by_name(self.metadata.schema)
+
+    @cached_property
+    def _sorted(self) -> Collection[int]:
+        fields = RowOrder.of(self.metadata).fields
+        return {f.source_id for f in fields if f.transform.preserves_order}
 
     @cached_property
     def _inferred(self) -> Collection[int]:

@@ -175,6 +175,14 @@ def test_metrics_of_the_first_columns_of_a_wide_table(catalog: dk.Catalog, most:
     assert counted(table) == {1, 2, 5}
 
 
+def test_sorted_columns_have_bounds(catalog: dk.Catalog) -> None:
+    given = {"write.metadata.metrics.default": "none", "write.metadata.metrics.column.value": "counts"}
+    table = make(catalog, items((1, "a", 1.0)), sort_by=["id", "value", "bucket(4, category)"], properties=given)
+    (entry,) = entries(table)
+    assert [pair["key"] for pair in entry["data_file"]["lower_bounds"]] == [1], "a bucket says nothing of its column"
+    assert counted(table) == {1, 3}
+
+
 def counted(table: dk.Table) -> set[int]:
     newest = max(entries(table, 0), key=lambda e: e["inherited"])
     return {pair["key"] for pair in newest["data_file"]["value_counts"] or ()}
