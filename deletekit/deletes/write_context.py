@@ -144,8 +144,8 @@ class WriteContext:
     def metrics_mode(self, field_id: int, name: str) -> MetricsMode:
         """Return the metrics mode of a column: its `write.metadata.metrics.column.<name>`, else `...default`.
 
-        Without both, only the first columns of a wide table have metrics, by `...max-inferred-column-defaults`. A column
-        that rows are sorted by has bounds, unless its own property says otherwise (Java MetricsConfig).
+        Without both, only the first columns of a wide table have metrics, by `...max-inferred-column-defaults`. Columns
+        that rows are sorted by have bounds, unless a property of their own says otherwise (Java MetricsConfig).
         """
         properties, default = self.metadata.properties, "write.metadata.metrics.default"
         if COLUMN_METRICS + name in properties:
