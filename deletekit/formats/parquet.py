@@ -4,7 +4,8 @@ Spec: "Parquet", https://iceberg.apache.org/spec/#parquet
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,48 +17,94 @@ from deletekit.formats.metrics import field_id_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetOptions:
-    """The `write.parquet.*` properties that pyarrow can honour; sizes in bytes, `row_group_rows` in rows."""
+    """The `write.parquet.*` properties that pyarrow can honour; sizes in bytes, `row_group_rows` in rows.
+
+    A row group ends at `row_group_rows`, or at `row_group_bytes` in memory; encoded it is smaller.
+    """
 
     compression: str = "zstd"
     compression_level: int | None = None
     row_group_rows: int = 1 << 20
+    row_group_bytes: int = 128 << 20
     page_bytes: int = 1 << 20
     dictionary_bytes: int = 2 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenParquet:
-    """A finished file: its bytes, the bytes of each column by field id, and where its row groups begin."""
+    """A finished file: its bytes if they are held, its size, the bytes of each column by field id, its row groups."""
 
-    data: bytes | pa.Buffer
+    data: bytes | pa.Buffer = b""
+    size: int
     column_sizes: dict[int, int]
     split_offsets: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        return self.data.size if isinstance(self.data, pa.Buffer) else len(self.data)
 
 
 def encode_parquet(table: pa.Table, metadata: Mapping[str, str], options: ParquetOptions) -> WrittenParquet:
     """Encode `table`, whose fields carry field ids, with `metadata` as footer key-values."""
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(
-        sink,
-        table.schema,
-        version="2.6",
-        compression=options.compression,
-        compression_level=options.compression_level,
-        data_page_size=options.page_bytes,
-        dictionary_pagesize_limit=options.dictionary_bytes,
-        store_schema=False,
-    ) as writer:
-        writer.write_table(without_hidden_nulls(table), row_group_size=options.row_group_rows)
-        writer.add_key_value_metadata(dict(metadata))  # pyarrow drops a schema's own metadata without store_schema
-    buffer = sink.getvalue()
-    footer = pq.read_metadata(pa.BufferReader(buffer))
-    return WrittenParquet(
-        data=buffer, column_sizes=_column_sizes(footer, table.schema), split_offsets=split_offsets(footer)
-    )
+    stream = ParquetStream(sink, table.schema, options)
+    try:
+        stream.write(table)
+    except BaseException:
+        stream.abandon()
+        raise
+    return replace(stream.close(metadata), data=sink.getvalue())
+
+
+class ParquetStream:
+    """A Parquet file that is written to an open stream, a part of its rows at a time.
+
+    Parameters
+    ----------
+    sink: a binary writer; it stays open.
+    schema: of every part; its fields carry field ids.
+    """
+
+    def __init__(self, sink: Any, schema: pa.Schema, options: ParquetOptions) -> None:
+        self._sink, self._schema, self._options = sink, schema, options
+        self._footers: list[Any] = []
+        self._writer = pq.ParquetWriter(
+            sink,
+            schema,
+            version="2.6",
+            compression=options.compression,
+            compression_level=options.compression_level,
+            data_page_size=options.page_bytes,
+            dictionary_pagesize_limit=options.dictionary_bytes,
+            store_schema=False,
+            metadata_collector=self._footers,
+        )
+
+    @property
+    def size(self) -> int:
+        """The bytes that were written so far."""
+        size: int = self._sink.tell()
+        return size
+
+    def write(self, table: pa.Table) -> None:
+        """Write rows as one or more row groups."""
+        rows = rows_per_group(table.nbytes / max(1, len(table)), self._options)
+        self._writer.write_table(without_hidden_nulls(table), row_group_size=rows)
+
+    def close(self, metadata: Mapping[str, str]) -> WrittenParquet:
+        """Write the footer, with `metadata` as key-values, and describe the file."""
+        self._writer.add_key_value_metadata(dict(metadata))  # pyarrow drops a schema's own without store_schema
+        self._writer.close()
+        (footer,) = self._footers
+        return WrittenParquet(
+            size=self.size, column_sizes=_column_sizes(footer, self._schema), split_offsets=split_offsets(footer)
+        )
+
+    def abandon(self) -> None:
+        """End the file, which is of no use; without that, pyarrow would when it is collected, and complain then."""
+        with suppress(Exception):
+            self._writer.close()
+
+
+def rows_per_group(bytes_per_row: float, options: ParquetOptions) -> int:
+    """Return how many rows a row group gets at most, by the bytes that a row takes in memory."""
+    return max(1, min(options.row_group_rows, int(options.row_group_bytes / max(1, bytes_per_row))))
 
 
 def _column_sizes(footer: Any, schema: pa.Schema) -> dict[int, int]:

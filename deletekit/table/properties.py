@@ -83,6 +83,7 @@ _PARQUET = (
     ("compression-codec", _CODEC, "zstd", "codec of column chunks"),
     ("compression-level", _number(-100), None, "level of the codec; the codec's own without it"),
     ("row-group-limit", _number(1), str(_MIB), "most rows of a row group"),
+    ("row-group-size-bytes", _number(1), str(128 * _MIB), "most bytes of a row group in memory, before it is encoded"),
     ("page-size-bytes", _number(1), str(_MIB), "bytes of a page"),
     ("dict-size-bytes", _number(1), str(2 * _MIB), "most bytes of a dictionary page"),
 )
@@ -95,7 +96,7 @@ _TABLE: tuple[tuple[str, Kind, str | None, str], ...] = (
     ("write.delete.granularity", _one_of("file", "partition"), "partition", "what a position delete file covers"),
     ("write.format.default", _FORMAT, "parquet", "format of data files; deletekit writes parquet"),
     ("write.delete.format.default", _FORMAT, "parquet", "format of delete files; deletekit writes parquet"),
-    ("write.target-file-size-bytes", _number(1), str(512 * _MIB), "bytes of a data file"),
+    ("write.target-file-size-bytes", _number(1), str(512 * _MIB), "bytes of a data file, encoded"),
     ("write.delete.target-file-size-bytes", _number(1), str(64 * _MIB), "bytes of a delete file"),
     ("write.distribution-mode", _one_of("none", "hash", "range"), None, "hash for partitioned tables, else none"),
     ("write.data.path", _LOCATION, None, "where data files go: <location>/data"),
