@@ -37,7 +37,9 @@ def write_data_files(
     rows_per_file: how many rows a file gets; None ends it at `write.target-file-size-bytes`, encoded.
     """
     with RollingFiles(context, rows_per_file) as files:
-        for piece in _pieces([rows] if isinstance(rows, pa.Table) else rows):
+        # Not larger than a file: with small files, the first is to be there soon.
+        size = min(_PIECE_BYTES, files.target_bytes)
+        for piece in _pieces([rows] if isinstance(rows, pa.Table) else rows, size):
             for partition, part in split_by_partition(context, piece, context.metadata.spec):
                 files.add(partition, part)
             files.make_room()
@@ -99,16 +101,16 @@ def column_at(table: pa.Table, schema: Schema, field_id: int) -> pa.ChunkedArray
     return column
 
 
-def _pieces(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the same rows in tables of about a size: large ones are cut, small ones joined."""
+def _pieces(tables: Iterable[pa.Table], most: int) -> Iterator[pa.Table]:
+    """Yield the same rows in tables of about `most` bytes: large ones are cut, small ones joined."""
     waiting: list[pa.Table] = []
     size = 0
     for table in tables:
-        step = max(1, len(table) * _PIECE_BYTES // max(1, table.nbytes))
+        step = max(1, len(table) * most // max(1, table.nbytes))
         for start in range(0, len(table), step):
             waiting.append(table.slice(start, step))
             size += waiting[-1].nbytes
-            if size >= _PIECE_BYTES:
+            if size >= most:
                 yield pa.concat_tables(waiting)
                 waiting, size = [], 0
     if waiting:
