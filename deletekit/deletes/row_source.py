@@ -45,11 +45,11 @@ class RowSource:
         """
         if self._is_read and not _repeats(self._rows):
             raise InvalidInputError(
-                f"{self._argument} can be read only once, and must be written again because the table changed meanwhile",
+                f"{self._argument} can be read only once, and the table changed before they were committed",
                 kind="rows-read-once",
                 field=self._argument,
                 found=type(self._rows).__name__,
-                expected="to be called again with new ones, or with a table, DataFrame, LazyFrame or dataset",
+                expected="new ones, or a table, DataFrame, LazyFrame or dataset, which can be read again",
             )
         self._is_read = True
         rows = self._rows

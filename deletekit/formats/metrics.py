@@ -112,29 +112,30 @@ class MetricsCollector:
 
     def metrics(self) -> Metrics:
         """Return the metrics of all rows so far."""
-        bounds: tuple[dict[int, bytes], dict[int, bytes]] = {}, {}
+        lowest, highest = {}, {}
         for field_id, (kind, length, lower, upper) in self._extremes.items():
-            if pa.types.is_floating(kind):
-                # -0.0 sorts before 0.0 in bounds, and Arrow's kernel treats them as equal.
-                lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
+            lowest[field_id] = single_value_bytes(lower, kind)
             high = upper_prefix(upper, length)
-            bounds[0][field_id] = single_value_bytes(lower, kind)
             if high is not None:
-                bounds[1][field_id] = single_value_bytes(high, kind)
-        return replace(self._counts, lower_bounds=bounds[0], upper_bounds=bounds[1])
+                highest[field_id] = single_value_bytes(high, kind)
+        return replace(self._counts, lower_bounds=lowest, upper_bounds=highest)
 
     def _widen(self, field_id: int, column: pa.ChunkedArray, length: int | None) -> None:
         kind = column.type
         if isinstance(kind, pa.BaseExtensionType):
-            return  # uuid: Java compares them signed, the spec unsigned (apache/iceberg#14216): bounds mislead one of them
+            # uuid: Java compares them signed, the spec unsigned (apache/iceberg#14216): bounds mislead one of them.
+            return
         extremes = pc.min_max(physical(column)).as_py()
         lower, upper = extremes["min"], extremes["max"]
         if length is not None and isinstance(lower, str | bytes):
-            # One unit more shows that the upper bound was cut. A long value is not held for as long as the file is open.
+            # One unit more shows that the upper bound was cut. Whole values could take much memory until the end.
             lower, upper = lower[:length], upper[: length + 1]
         if field_id in self._extremes:
             *_, lowest, highest = self._extremes[field_id]
             lower, upper = min(lower, lowest), max(upper, highest)
+        if pa.types.is_floating(kind):
+            # -0.0 sorts before 0.0 in bounds, and Arrow's kernel treats them as equal.
+            lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
         self._extremes[field_id] = kind, length, lower, upper
 
 

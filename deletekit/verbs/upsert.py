@@ -93,7 +93,6 @@ def upsert(
     written for rows that do not fit, a key that a column cannot be, or two rows of one key; CommitConflictError when
     too many races are lost. Spec: "Row-level Deletes", "Identifier Field IDs", "Row Lineage".
     """
-
     source = RowSource(rows)
 
     def prepared(metadata: TableMetadata, fields: Fields) -> Prepared:

@@ -19,11 +19,17 @@ from pyarrow import dataset
 import deletekit as dk
 from deletekit.deletes import data_file_writer, rolling_files
 from tests.commit.racing import QUICK, racing
-from tests.tables import ITEMS, Row, expected, files_of, items, live, live_files, make, parquet
+from tests.tables import ITEMS, Row, expected, files_of, items, live, make, parquet
 
 ROWS: list[Row] = [{"id": i, "category": f"c{i % 3}" if i % 5 else None, "value": i / 4} for i in range(100)]
 WHOLE = pa.Table.from_pylist(ROWS, schema=ITEMS)
 BATCHES = WHOLE.to_batches(max_chunksize=7)
+
+
+KEYED: list[Callable[[dk.Table, Any], dk.Commit]] = [
+    lambda table, rows: dk.upsert(table, rows, key="id"),
+    lambda table, rows: dk.merge(table, rows, on="id"),
+]
 
 
 class ArrowStream:
@@ -95,7 +101,7 @@ def test_append_takes(catalog: dk.Catalog, tmp_path: Path, kind: str, partition_
 def test_upsert_and_merge_take(catalog: dk.Catalog, tmp_path: Path, kind: str) -> None:
     old = items((3, "old", 0.5), (500, "kept", 0.5))
     both = expected([*ROWS, old[1]])
-    for verb in (lambda t, rows: dk.upsert(t, rows, key="id"), lambda t, rows: dk.merge(t, rows, on="id")):
+    for verb in KEYED:
         table = make(catalog, old, format_version=3)
         (tmp_path / table.name[-1]).mkdir(parents=True)
         verb(table, SOURCES[kind](tmp_path / table.name[-1]))
@@ -199,8 +205,9 @@ def test_row_groups_end_as_properties_say(catalog: dk.Catalog, name: str, value:
 def test_files_end_at_their_size_on_disk(catalog: dk.Catalog, target: int) -> None:
     """Of texts that compress ten times, and of numbers that do not compress."""
     chance = random.Random(3)
-    for value in (lambda i: f"the same text again and again, {i % 7}", lambda _: chance.randbytes(20).hex()):
-        rows = pa.table({"id": pa.array(range(40_000), pa.int32()), "category": [value(i) for i in range(40_000)]})
+    same = [f"the same text again and again, {i % 7}" for i in range(40_000)]
+    for values in (same, [chance.randbytes(20).hex() for _ in same]):
+        rows = pa.table({"id": pa.array(range(40_000), pa.int32()), "category": values})
         table = make(catalog, schema=ITEMS, properties={"write.target-file-size-bytes": str(target)})
         done = dk.append(table, iter(rows.to_batches(max_chunksize=1000)))
         sizes = [f.file_size_in_bytes for f in done.added_data_files]
@@ -221,29 +228,18 @@ def failing(after: int) -> Iterator[pa.RecordBatch]:
 def test_a_source_that_raises_leaves_nothing(catalog: dk.Catalog, partition_by: list[str]) -> None:
     table = make(catalog, ROWS, partition_by=partition_by, properties={"write.parquet.row-group-size-bytes": "100"})
     before, files = live(table), files_of(table)
-    seen: list[int] = []
-
-    def watched() -> Iterator[pa.RecordBatch]:
-        try:
-            yield from failing(90)
-        finally:
-            seen.append(len(files_of(table)) - len(files))
-
-    for verb in (
-        lambda: dk.append(table, watched()),
-        lambda: dk.upsert(table, watched(), key="id"),
-        lambda: dk.merge(table, watched(), on="id"),
-    ):
+    for verb in (dk.append, *KEYED):
         with pytest.raises(RuntimeError, match="the source broke"):
-            verb()
+            verb(table, failing(90))
         assert files_of(table) == files
         assert live(table.refresh()) == before
 
 
 def test_a_stream_that_raises_half_way_has_written_before(catalog: dk.Catalog) -> None:
-    wide = pa.table({"id": pa.array(range(50_000), pa.int32()), "value": [random.Random(i).random() for i in range(50_000)]})
+    values = [random.Random(i).random() for i in range(50_000)]
+    wide = pa.table({"id": pa.array(range(50_000), pa.int32()), "value": values})
     table = make(catalog, schema=ITEMS, properties={"write.target-file-size-bytes": "20000"})
-    seen = []
+    seen: list[str] = []
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield from wide.to_batches(max_chunksize=5_000)
@@ -269,18 +265,23 @@ def test_a_batch_that_does_not_fit_is_refused_by_its_column(catalog: dk.Catalog)
 
 def test_columns_are_checked_before_the_first_row(catalog: dk.Catalog) -> None:
     table = make(catalog, ROWS)
-    asked = []
+    asked: list[Any] = []
 
     def batches(schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         asked.append(schema)
         yield schema.empty_table().to_batches()[0]
+
+    def seen(frame: pl.DataFrame) -> pl.DataFrame:
+        asked.append(frame)
+        return frame
 
     for schema, column in ((pa.schema([("id", pa.string())]), "id"), (ITEMS.append(pa.field("x", pa.int8())), "x")):
         reader = pa.RecordBatchReader.from_batches(schema, batches(schema))
         with pytest.raises(dk.InvalidInputError) as error:
             dk.append(table, reader)
         assert error.value.field == column
-        lazy = pl.LazyFrame(schema=pl.DataFrame(schema.empty_table()).schema).map_batches(lambda f: asked.append(f) or f)
+        frame = pl.LazyFrame(schema=pl.DataFrame(schema.empty_table()).schema)
+        lazy = frame.map_batches(seen)
         with pytest.raises(dk.InvalidInputError) as error:
             dk.append(table, lazy)
         assert error.value.field == column
@@ -297,18 +298,20 @@ def test_what_has_no_rows_is_refused(catalog: dk.Catalog, rows: Any) -> None:
 
 def test_no_rows_are_no_commit(catalog: dk.Catalog) -> None:
     table = make(catalog, ROWS)
-    for rows in (iter([]), [], pa.RecordBatchReader.from_batches(ITEMS, iter([])), pl.LazyFrame(schema={"id": pl.Int32})):
+    empty = pa.RecordBatchReader.from_batches(ITEMS, iter([]))
+    sources: list[Any] = [iter([]), [], empty, pl.LazyFrame(schema={"id": pl.Int32})]
+    for rows in sources:
         assert dk.append(table, rows).snapshot_id is None
         assert dk.upsert(table, rows, key="id").snapshot_id is None
-        assert dk.merge(table, [], on="id").snapshot_id is None
+    assert dk.merge(table, iter([]), on="id").snapshot_id is None
 
 
 def test_pieces_of_a_merge_have_the_same_columns(catalog: dk.Catalog) -> None:
     table = make(catalog, ROWS)
     pieces = [pa.record_batch({"id": [1], "value": [0.5]}), pa.record_batch({"id": [2]})]
-    for verb in (lambda r: dk.merge(table, r, on="id"), lambda r: dk.upsert(table, r, key="id")):
+    for verb in KEYED:
         with pytest.raises(dk.InvalidInputError) as error:
-            verb(iter(pieces))
+            verb(table, iter(pieces))
         assert error.value.kind == "rows"
     assert live(table) == expected(ROWS)
 
@@ -348,7 +351,7 @@ def test_rows_that_stay_are_read_again(catalog: dk.Catalog, tmp_path: Path, kind
 
 @pytest.mark.parametrize("kind", ONCE)
 def test_upsert_and_merge_have_read_their_source(catalog: dk.Catalog, tmp_path: Path, kind: str) -> None:
-    for verb in (lambda t, rows: dk.upsert(t, rows, key="id"), lambda t, rows: dk.merge(t, rows, on="id")):
+    for verb in KEYED:
         table = make(catalog, items((3, "old", 0.5)), properties=QUICK)
         (tmp_path / table.name[-1]).mkdir(parents=True)
         source = SOURCES[kind](tmp_path / table.name[-1])
@@ -385,7 +388,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, dk.
 @pytest.mark.slow
 @pytest.mark.parametrize("partition_by", [[], ["part"]], ids=["whole", "partitioned"])
 def test_memory_is_bounded(tmp_path: Path, partition_by: list[str]) -> None:
-    """600 MB come from a generator. Twice the rows that may wait are allowed: they are encoded, and allocators keep some."""
+    """600 MB come from a generator. Twice what may wait is allowed: it is encoded, and allocators keep some."""
     command = [sys.executable, "-c", _APPEND, str(tmp_path), *partition_by]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     megabytes, rows = map(int, done.stdout.split())
