@@ -139,11 +139,11 @@ def many(partitions: int, count: int, *, is_sorted: bool, seed: int = 1) -> list
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("is_sorted", [True, False], ids=["sorted", "unsorted"])
-@pytest.mark.parametrize(("partitions", "target"), [(1, 30_000), (5, 9_000), (60, 1 << 20), (600, 1 << 20)])
+@pytest.mark.parametrize(("partitions", "target"), [(1, 30_000), (5, 9_000), (60, 1 << 20), (150, 1 << 20)])
 def test_partitions_are_written_side_by_side(
     catalog: dk.Catalog, partitions: int, target: int, is_sorted: bool, version: int
 ) -> None:
-    rows = many(partitions, 6_000, is_sorted=is_sorted)
+    rows = many(partitions, 4_000, is_sorted=is_sorted)
     whole = pa.Table.from_pylist(rows, schema=ITEMS)
     properties = {**SMALL_GROUPS, "write.target-file-size-bytes": str(target)}
     table = make(catalog, schema=ITEMS, partition_by=["category"], format_version=version, properties=properties)
@@ -158,7 +158,8 @@ def test_partitions_are_written_side_by_side(
         assert file.record_count == len(stored)
         assert file.file_size_in_bytes == Path(file.file_path.removeprefix("file://")).stat().st_size
     if is_sorted and target > 100_000:
-        assert len(done.added_data_files) == len({r["category"] for r in rows}), "one file for each partition"
+        few = len({r["category"] for r in rows}) * 1.2
+        assert len(done.added_data_files) <= few, "one file for each partition, but for those cut to make room"
     assert dk.verify(table).ok
 
 
@@ -319,7 +320,13 @@ def test_pieces_of_a_merge_have_the_same_columns(catalog: dk.Catalog) -> None:
 # --- a lost race ------------------------------------------------------------------------------------------------------
 
 ONCE = ["stream", "reader", "scanner", "generator of batches", "generator of dicts", "iterable"]
+OTHER: Row = {"id": 1000, "category": "other", "value": 0.0, "more": 1}
 AGAIN = ["table", "dicts", "dataset", "LazyFrame", "DataFrame of polars", "DataFrame of pandas", "list of batches"]
+
+
+def other_schema(table: dk.Table) -> None:
+    dk.add_column(table, "more", "int")
+    dk.append(table, [OTHER])
 
 
 @pytest.mark.parametrize("kind", ONCE)
@@ -335,18 +342,18 @@ def test_a_stream_survives_a_lost_race(catalog: dk.Catalog, tmp_path: Path, kind
 def test_a_stream_that_must_be_read_again_is_refused(catalog: dk.Catalog, tmp_path: Path, kind: str) -> None:
     table = make(catalog, schema=ITEMS, properties=QUICK)
     with pytest.raises(dk.InvalidInputError) as error:
-        dk.append(racing(catalog, table, lambda t: dk.add_column(t, "more", "int")), SOURCES[kind](tmp_path))
+        dk.append(racing(catalog, table, other_schema), SOURCES[kind](tmp_path))
     assert (error.value.kind, error.value.field) == ("rows-read-once", "rows")
-    assert not [name for name in files_of(table.refresh()) if name.endswith(".parquet") and "/data/" in name]
-    assert live(table) == []
+    assert len([name for name in files_of(table.refresh()) if name.endswith(".parquet")]) == 1
+    assert live(table) == [OTHER]
 
 
 @pytest.mark.parametrize("kind", AGAIN)
 def test_rows_that_stay_are_read_again(catalog: dk.Catalog, tmp_path: Path, kind: str) -> None:
     table = make(catalog, schema=ITEMS, properties=QUICK)
-    done = dk.append(racing(catalog, table, lambda t: dk.add_column(t, "more", "int")), SOURCES[kind](tmp_path))
+    done = dk.append(racing(catalog, table, other_schema), SOURCES[kind](tmp_path))
     assert done.plans == 2
-    assert live(table.refresh()) == expected([{**row, "more": None} for row in ROWS])
+    assert live(table.refresh()) == expected([*({**row, "more": None} for row in ROWS), OTHER])
 
 
 @pytest.mark.parametrize("kind", ONCE)
@@ -355,9 +362,9 @@ def test_upsert_and_merge_have_read_their_source(catalog: dk.Catalog, tmp_path: 
         table = make(catalog, items((3, "old", 0.5)), properties=QUICK)
         (tmp_path / table.name[-1]).mkdir(parents=True)
         source = SOURCES[kind](tmp_path / table.name[-1])
-        done = verb(racing(catalog, table, lambda t: dk.add_column(t, "more", "int")), source)
+        done = verb(racing(catalog, table, other_schema), source)
         assert done.plans == 2
-        assert live(table.refresh()) == expected([{**row, "more": None} for row in ROWS])
+        assert live(table.refresh()) == expected([*({**row, "more": None} for row in ROWS), OTHER])
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
