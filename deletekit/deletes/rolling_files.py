@@ -7,7 +7,7 @@ begins. Java: RollingFileWriter, FanoutWriter.
 
 import json
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,7 +18,7 @@ from deletekit.deletes.write_context import WriteContext, described
 from deletekit.errors import storage_error
 from deletekit.formats.content_file import DataFile, partition_key
 from deletekit.formats.metrics import MetricsCollector, collect_metrics
-from deletekit.formats.parquet import ParquetStream, encode_parquet, rows_per_group
+from deletekit.formats.parquet import ParquetOptions, ParquetStream, encode_parquet, rows_per_group
 from deletekit.table.file_io import is_remote
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import value_of
@@ -31,8 +31,12 @@ HELD_BYTES = 128 << 20
 _COLUMN_BYTES = 512
 # A file this close to its target size is full: the next row group would be small.
 _FULL = 0.9
-# A client of an object store holds some megabytes of each open file, a local disk a file descriptor.
-_MOST_OPEN_LOCAL, _MOST_OPEN_REMOTE = 256, 16
+# An open file takes about a megabyte, and of an object store its client holds ten more.
+_MOST_OPEN_LOCAL, _MOST_OPEN_REMOTE = 64, 16
+# pyarrow holds the dictionary of the last column until the next row group, with its hash table some 15 MB. When more
+# files are open than this, those that are opened get small dictionaries.
+_WITH_LARGE_DICTIONARIES = 4
+_SMALL_DICTIONARY_BYTES = 64 << 10
 
 
 @dataclass(slots=True, eq=False)
@@ -128,7 +132,10 @@ class RollingFiles:
     def _append(self, waiting: _Waiting, rows: pa.Table) -> None:
         """Write one row group, in a new file if the partition has none open. End the file if it is full."""
         if waiting.file is None:
-            waiting.file = _OpenFile(self._context, waiting.partition, rows)
+            options = self._options
+            if len(self._open) >= _WITH_LARGE_DICTIONARIES:
+                options = replace(options, dictionary_bytes=min(options.dictionary_bytes, _SMALL_DICTIONARY_BYTES))
+            waiting.file = _OpenFile(self._context, waiting.partition, rows, options)
         else:
             self._open.remove(waiting)
         self._open.append(waiting)
@@ -160,13 +167,15 @@ class _OpenFile:
     first: rows of the file, for their columns.
     """
 
-    def __init__(self, context: WriteContext, partition: tuple[Any, ...], first: pa.Table) -> None:
+    def __init__(
+        self, context: WriteContext, partition: tuple[Any, ...], first: pa.Table, options: ParquetOptions
+    ) -> None:
         self._context, self._partition = context, partition
         self.path = context.data_path(context.metadata.spec, partition, ".parquet")
         context.remember(self.path)
         with ExitStack() as storage:
             sink = storage.enter_context(context.io.create(self.path))
-            self._parquet = ParquetStream(sink, _stored(context.metadata, first).schema, context.parquet)
+            self._parquet = ParquetStream(sink, _stored(context.metadata, first).schema, options)
             self._storage = storage.pop_all()
         self._metrics = MetricsCollector(context.metrics_mode)
         self.rows = 0
