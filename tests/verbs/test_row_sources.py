@@ -395,9 +395,9 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, dk.
 @pytest.mark.slow
 @pytest.mark.parametrize("partition_by", [[], ["part"]], ids=["whole", "partitioned"])
 def test_memory_is_bounded(tmp_path: Path, partition_by: list[str]) -> None:
-    """600 MB come from a generator. Thrice what may wait is allowed: it is encoded, and allocators keep some."""
+    """600 MB come from a generator. Four times what may wait is allowed: it is encoded, and allocators keep some."""
     command = [sys.executable, "-c", _APPEND, str(tmp_path), *partition_by]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     megabytes, rows = map(int, done.stdout.split())
     assert rows == 17_000_000
-    assert megabytes < 3 * rolling_files.HELD_BYTES >> 20
+    assert megabytes < 4 * rolling_files.HELD_BYTES >> 20
