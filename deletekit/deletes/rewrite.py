@@ -58,20 +58,5 @@ def rewrite_data_files(
             if keep.any():
                 yield batch.table if keep.all() else batch.table.filter(pa.array(keep))
 
-    chunks = _chunks(live_rows(), rows_per_file if order is None else None)
-    return [f for rows in chunks for f in write_data_files(write, rows, rows_per_file, order)]
-
-
-def _chunks(tables: Iterator[pa.Table], rows: int | None) -> Iterator[pa.Table]:
-    """Yield tables of `rows` rows, the last one of those that are left; without a limit, one table."""
-    waiting: list[pa.Table] = []
-    count = 0
-    for table in tables:
-        waiting.append(table)
-        count += len(table)
-        while rows is not None and count >= rows:
-            joined = pa.concat_tables(waiting)
-            yield joined.slice(0, rows)
-            waiting, count = [joined.slice(rows)], count - rows
-    if count:
-        yield pa.concat_tables(waiting)
+    rows = live_rows() if order is None else pa.concat_tables(live_rows())
+    return write_data_files(write, rows, rows_per_file, order)

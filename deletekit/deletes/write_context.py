@@ -86,17 +86,7 @@ class WriteContext:
         """Write a Parquet file of a partition and return the fields of `ContentFile` that describe it."""
         path = self.data_path(spec, partition, suffix)
         self.write(path, file.data)
-        return {
-            "spec_id": spec.spec_id,
-            "partition": partition,
-            "file_path": path,
-            "file_format": "PARQUET",
-            "record_count": record_count,
-            "file_size_in_bytes": file.size,
-            "column_sizes": to_optional(file.column_sizes),
-            "split_offsets": file.split_offsets,
-            **{f.name: to_optional(getattr(metrics, f.name)) for f in fields(metrics)},
-        }
+        return described(spec, partition, path, file, metrics, record_count)
 
     def discard(self, keep: Container[str] = ()) -> None:
         """Remove the files that this operation wrote, except `keep`. Never call it if they may be committed."""
@@ -201,6 +191,28 @@ def _primitives(kind: IcebergType) -> Iterator[int]:
         yield from _primitives(below.field_type)
 
 
+def described(
+    spec: PartitionSpec,
+    partition: tuple[Any, ...],
+    path: str,
+    file: WrittenParquet,
+    metrics: Metrics,
+    record_count: int,
+) -> dict[str, Any]:
+    """Return the fields of `ContentFile` that describe a Parquet file of a partition."""
+    return {
+        "spec_id": spec.spec_id,
+        "partition": partition,
+        "file_path": path,
+        "file_format": "PARQUET",
+        "record_count": record_count,
+        "file_size_in_bytes": file.size,
+        "column_sizes": to_optional(file.column_sizes),
+        "split_offsets": file.split_offsets,
+        **{f.name: to_optional(getattr(metrics, f.name)) for f in fields(metrics)},
+    }
+
+
 def parquet_options(properties: Mapping[str, str], prefix: str = "write.parquet.") -> ParquetOptions:
     """Return the options in `<prefix>*`, else in `write.parquet.*`. Raises InvalidInputError."""
 
@@ -212,6 +224,7 @@ def parquet_options(properties: Mapping[str, str], prefix: str = "write.parquet.
         compression="none" if codec == "uncompressed" else codec,
         compression_level=value("compression-level") if codec in {"zstd", "gzip", "brotli"} else None,
         row_group_rows=value("row-group-limit"),
+        row_group_bytes=value("row-group-size-bytes"),
         page_bytes=value("page-size-bytes"),
         page_rows=value("page-row-limit"),
         page_version=value("page-version"),

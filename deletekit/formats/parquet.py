@@ -5,7 +5,8 @@ Spec: "Parquet", https://iceberg.apache.org/spec/#parquet
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from deletekit.formats.metrics import field_id_of
 class ParquetOptions:
     """The `write.parquet.*` properties that pyarrow can honour; sizes in bytes, `row_group_rows` in rows.
 
+    A row group ends at `row_group_rows`, or at `row_group_bytes` in memory; encoded it is smaller.
+
     Attributes
     ----------
     bloom_filters: by field id, how often the filter may be wrong and its distinct values, None for those of the rows.
@@ -28,6 +31,7 @@ class ParquetOptions:
     compression: str = "zstd"
     compression_level: int | None = None
     row_group_rows: int = 1 << 20
+    row_group_bytes: int = 128 << 20
     page_bytes: int = 1 << 20
     page_rows: int = 20_000
     page_version: str = "v1"
@@ -40,40 +44,83 @@ class ParquetOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenParquet:
-    """A finished file: its bytes, the bytes of each column by field id, and where its row groups begin."""
+    """A finished file: its bytes if they are held, its size, the bytes of each column by field id, its row groups."""
 
-    data: bytes | pa.Buffer
+    data: bytes | pa.Buffer = b""
+    size: int
     column_sizes: dict[int, int]
     split_offsets: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        return self.data.size if isinstance(self.data, pa.Buffer) else len(self.data)
 
 
 def encode_parquet(table: pa.Table, metadata: Mapping[str, str], options: ParquetOptions) -> WrittenParquet:
     """Encode `table`, whose fields carry field ids, with `metadata` as footer key-values."""
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(
-        sink,
-        table.schema,
-        version="2.6",
-        compression=options.compression,
-        compression_level=options.compression_level,
-        data_page_size=options.page_bytes,
-        data_page_version={"v1": "1.0", "v2": "2.0"}[options.page_version],
-        max_rows_per_page=options.page_rows,
-        dictionary_pagesize_limit=options.dictionary_bytes,
-        store_schema=False,
-        **_column_options(table.schema, options, min(len(table), options.row_group_rows)),
-    ) as writer:
-        writer.write_table(without_hidden_nulls(table), row_group_size=options.row_group_rows)
-        writer.add_key_value_metadata(dict(metadata))  # pyarrow drops a schema's own metadata without store_schema
-    buffer = sink.getvalue()
-    footer = pq.read_metadata(pa.BufferReader(buffer))
-    return WrittenParquet(
-        data=buffer, column_sizes=column_sizes(footer, table.schema), split_offsets=split_offsets(footer)
-    )
+    stream = ParquetStream(sink, table.schema, options, len(table))
+    try:
+        stream.write(table)
+    except BaseException:
+        stream.abandon()
+        raise
+    return replace(stream.close(metadata), data=sink.getvalue())
+
+
+class ParquetStream:
+    """A Parquet file that is written to an open stream, a part of its rows at a time.
+
+    Parameters
+    ----------
+    sink: a binary writer; it stays open.
+    schema: of every part; its fields carry field ids.
+    rows: how many rows a row group gets, about; a larger one makes Bloom filters err more.
+    """
+
+    def __init__(self, sink: Any, schema: pa.Schema, options: ParquetOptions, rows: int) -> None:
+        self._sink, self._schema, self._options = sink, schema, options
+        self._footers: list[Any] = []
+        self._writer = pq.ParquetWriter(
+            sink,
+            schema,
+            version="2.6",
+            compression=options.compression,
+            compression_level=options.compression_level,
+            data_page_size=options.page_bytes,
+            data_page_version={"v1": "1.0", "v2": "2.0"}[options.page_version],
+            max_rows_per_page=options.page_rows,
+            dictionary_pagesize_limit=options.dictionary_bytes,
+            store_schema=False,
+            metadata_collector=self._footers,
+            **_column_options(schema, options, max(1, min(rows, options.row_group_rows))),
+        )
+
+    @property
+    def size(self) -> int:
+        """The bytes that were written so far."""
+        size: int = self._sink.tell()
+        return size
+
+    def write(self, table: pa.Table) -> None:
+        """Write rows as one or more row groups."""
+        rows = rows_per_group(table.nbytes / max(1, len(table)), self._options)
+        self._writer.write_table(without_hidden_nulls(table), row_group_size=rows)
+
+    def close(self, metadata: Mapping[str, str]) -> WrittenParquet:
+        """Write the footer, with `metadata` as key-values, and describe the file."""
+        self._writer.add_key_value_metadata(dict(metadata))  # pyarrow drops a schema's own without store_schema
+        self._writer.close()
+        (footer,) = self._footers
+        return WrittenParquet(
+            size=self.size, column_sizes=column_sizes(footer, self._schema), split_offsets=split_offsets(footer)
+        )
+
+    def abandon(self) -> None:
+        """End the file, which is of no use; without that, pyarrow would when it is collected, and complain then."""
+        with suppress(Exception):
+            self._writer.close()
+
+
+def rows_per_group(bytes_per_row: float, options: ParquetOptions) -> int:
+    """Return how many rows a row group gets at most, by the bytes that a row takes in memory."""
+    return max(1, min(options.row_group_rows, int(options.row_group_bytes / max(1, bytes_per_row))))
 
 
 def _column_options(schema: pa.Schema, options: ParquetOptions, group_rows: int) -> dict[str, Any]:

@@ -91,6 +91,7 @@ _PARQUET = (
     ("compression-codec", _CODEC, "zstd", "codec of column chunks"),
     ("compression-level", _number(-100), None, "level of the codec; the codec's own without it"),
     ("row-group-limit", _number(1), str(_MIB), "most rows of a row group"),
+    ("row-group-size-bytes", _number(1), str(128 * _MIB), "most bytes of a row group in memory, before it is encoded"),
     ("page-size-bytes", _number(1), str(_MIB), "bytes of a page"),
     ("page-row-limit", _number(1), "20000", "most rows of a page"),
     ("page-version", _one_of("v1", "v2"), "v1", "version of data pages"),
@@ -105,7 +106,7 @@ _TABLE: tuple[tuple[str, Kind, str | None, str], ...] = (
     ("write.delete.granularity", _one_of("file", "partition"), "partition", "what a position delete file covers"),
     ("write.format.default", _FORMAT, "parquet", "format of data files; deletekit writes parquet"),
     ("write.delete.format.default", _FORMAT, "parquet", "format of delete files; deletekit writes parquet"),
-    ("write.target-file-size-bytes", _number(1), str(512 * _MIB), "bytes of a data file"),
+    ("write.target-file-size-bytes", _number(1), str(512 * _MIB), "bytes of a data file, encoded"),
     ("write.delete.target-file-size-bytes", _number(1), str(64 * _MIB), "bytes of a delete file"),
     (
         "write.distribution-mode",

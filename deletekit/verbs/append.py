@@ -11,6 +11,7 @@ from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit, commit_metadata
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.input_rows import align
+from deletekit.deletes.row_source import RowSource
 from deletekit.deletes.sort_order import sort_order_fields
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.errors import InvalidInputError
@@ -100,21 +101,32 @@ def append(
 
     Parameters
     ----------
-    rows: pyarrow Table or RecordBatch, anything with `__arrow_c_stream__` (polars, pandas 3, DuckDB), or a list of
-        dicts. Columns are matched by name; a missing optional one takes its write default, else null. Or a Spark
-        DataFrame, whose rows Spark's executors write, by `write.distribution-mode` (`none`; `hash`, the default of
-        partitioned tables; `range`, that of sorted ones); texts are taken for a uuid column, which Spark has not.
+    rows: pyarrow Table or RecordBatch, a list of dicts, or anything that speaks Arrow (`__arrow_c_stream__` or
+        `__arrow_c_array__`: polars, pandas 3, DuckDB, a scan); a RecordBatchReader, a pyarrow Dataset or Scanner, a
+        polars LazyFrame; a generator or other iterable of any of these, or of dicts. Columns are matched by name; a
+        missing optional one takes its write default, else null. Or a Spark DataFrame, whose rows Spark's executors
+        write, by `write.distribution-mode` (`none`; `hash`, the default of partitioned tables; `range`, that of sorted
+        ones); texts are taken for a uuid column, which Spark has not.
     ref: branch to commit to.
 
-    Raises InvalidInputError, naming the column, before anything is written, for rows that do not fit the schema.
+    Rows that come as a stream are written as they come: about `write.parquet.row-group-size-bytes` of them are held,
+    however many there are. Files end near `write.target-file-size-bytes` on disk.
+
+    Raises InvalidInputError, naming the column, for rows that do not fit the schema: before anything is written if they
+    are in memory, else in the batch that does not fit. Also for a stream that must be read a second time, because the
+    schema or a property of the table changed while it was written. No file of a failed append stays, and what a source
+    raises is passed on.
     Returns the commit; its `snapshot_id` is None when there were no rows.
     """
-    frame = foreign_rows(rows)
+    frame, source = foreign_rows(rows), RowSource(rows)
 
     def plan(base: Base) -> RowDelta:
         metadata = base.metadata
         check_parquet_only(metadata, "write.format.default")
-        files = frame.append(base) if frame is not None else write_data_files(base.write, align(rows, metadata.schema))
+        if frame is not None:
+            files = frame.append(base)
+        else:
+            files = write_data_files(base.write, (align(piece, metadata.schema) for piece in source.pieces()))
         return RowDelta(added_data_files=tuple(files), read_set=ReadSet())
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))

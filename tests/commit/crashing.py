@@ -111,6 +111,10 @@ CASES = {
     "append": APPEND,
     "append, manifests merged": replace(APPEND, prepare=merge_manifests),
     "add_files": Case(lambda t: dk.add_files(t, [foreign_file(t)]), prepare=write_foreign_file),
+    "append, a stream": Case(
+        lambda t: dk.append(t, iter(items((9, "n", 9.0), (10, "n", 9.0), (11, "o", 9.0)))),
+        prepare=lambda t: dk.set_properties(t, {"write.target-file-size-bytes": "1"}),  # a file for each row
+    ),
     "append, branch": Case(lambda t: dk.append(t, items((9, "n", 9.0)), ref="aside")),
     "delete, copy-on-write": delete("copy-on-write"),
     "delete, position-delete": delete("position-delete", 2),

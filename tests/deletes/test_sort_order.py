@@ -137,6 +137,17 @@ def test_every_writing_verb_sorts(catalog: dk.Catalog) -> None:
     assert [o["order-id"] for o in metadata_json(table)["sort-orders"]] == [0, 1]
 
 
+def test_a_stream_is_sorted_a_file_at_a_time(catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deletekit.deletes.data_file_writer.HELD_BYTES", 4000)
+    table = make(catalog, schema=pa.schema([("id", pa.int64())]), sort_by="id")
+    dk.append(table, (pa.table({"id": [(7 * (100 * n + i)) % 1000 for i in range(100)]}) for n in range(10)))
+    found = files(table)
+    assert len(found) == 2
+    for read, order_id in found:
+        assert (read["id"].to_pylist(), order_id) == (sorted(read["id"].to_pylist()), 1)
+    assert sorted(row["id"] for row in live(table)) == list(range(1000))
+
+
 @pytest.mark.parametrize("mode", ["auto", "flink", "index-only"])
 def test_a_sink_hides_the_right_rows_of_a_sorted_table(catalog: dk.Catalog, mode: str) -> None:
     table = make(catalog, schema=PEOPLE, format_version=3, partition_by="name", sort_by="id desc")
