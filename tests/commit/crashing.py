@@ -17,9 +17,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 import deletekit as dk
 from tests.commit.faults import Faults, faulty
 from tests.commit.racing import QUICK, Interfering
@@ -93,15 +90,6 @@ def convert_batch(table: dk.Table) -> None:
         dk.stream.convert(sink)
 
 
-def foreign_file(table: dk.Table) -> str:
-    return str(Path(table.location).parents[1] / "foreign.parquet")
-
-
-def write_foreign_file(table: dk.Table) -> None:
-    schema = pa.schema([pa.field(f.name, f.type, f.nullable) for f in ITEMS])
-    pq.write_table(pa.Table.from_pylist(items((9, "n", 9.0)), schema=schema), foreign_file(table))
-
-
 def merge_manifests(table: dk.Table) -> None:
     dk.set_properties(table, {"commit.manifest.min-count-to-merge": "2"})
 
@@ -110,7 +98,6 @@ APPEND = Case(lambda t: dk.append(t, items((9, "n", 9.0))))
 CASES = {
     "append": APPEND,
     "append, manifests merged": replace(APPEND, prepare=merge_manifests),
-    "add_files": Case(lambda t: dk.add_files(t, [foreign_file(t)]), prepare=write_foreign_file),
     "append, a stream": Case(
         lambda t: dk.append(t, iter(items((9, "n", 9.0), (10, "n", 9.0), (11, "o", 9.0)))),
         prepare=lambda t: dk.set_properties(t, {"write.target-file-size-bytes": "1"}),  # a file for each row
