@@ -33,6 +33,8 @@ from deletekit.maintenance.convert_equality_deletes import (
 from deletekit.maintenance.convert_equality_deletes import (
     convert_equality_deletes as convert_equality_deletes,
 )
+from deletekit.maintenance.drop_table import DroppedTable as DroppedTable
+from deletekit.maintenance.drop_table import drop_table as drop_table
 from deletekit.maintenance.erase import Erasure as Erasure
 from deletekit.maintenance.erase import erase as erase
 from deletekit.maintenance.expire_snapshots import ExpiredSnapshots as ExpiredSnapshots
@@ -64,6 +66,7 @@ from deletekit.table.table import Table as Table
 from deletekit.table.table import from_metadata as from_metadata
 from deletekit.table.table import from_pyiceberg as from_pyiceberg
 from deletekit.table.table import load_table as load_table
+from deletekit.verbs.add_files import add_files as add_files
 from deletekit.verbs.append import append as append
 from deletekit.verbs.append import create_table as create_table
 from deletekit.verbs.delete import delete as delete
@@ -88,6 +91,7 @@ from deletekit.verbs.schema import drop_column as drop_column
 from deletekit.verbs.schema import drop_partition_field as drop_partition_field
 from deletekit.verbs.schema import rename_column as rename_column
 from deletekit.verbs.schema import set_properties as set_properties
+from deletekit.verbs.schema import set_sort_order as set_sort_order
 from deletekit.verbs.schema import update_column as update_column
 from deletekit.verbs.schema import upgrade_format_version as upgrade_format_version
 from deletekit.verbs.update import update as update

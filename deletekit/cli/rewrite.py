@@ -49,6 +49,10 @@ def _size_options(command: Callback) -> Callback:
 @number_option(
     "--delete-ratio-threshold", "Rewrite a file with this share of rows deleted.  [default: 0.3]", float, "R"
 )
+@click.option("--strategy", type=click.Choice(["binpack", "sort"]), default="binpack", help="Sort rows, or not.")
+@click.option(
+    "--sort-order", metavar="ORDER", multiple=True, help="To sort by: a column, desc, nulls last; zorder(a, b)."
+)
 @click.option("--partial-progress", is_flag=True, help="Commit in several parts.")
 @number_option("--max-commits", "With --partial-progress: at most so many.  [default: 10]")
 @click.option(

@@ -1,13 +1,14 @@
 """Write the manifests of a commit: new ones for added files, and old ones again without what was removed.
 
 An entry's status, ids and sequence numbers follow the specification's table. An old manifest is written again only if
-something in it is removed.
-Spec: "Manifest Entry Fields", https://iceberg.apache.org/spec/#manifest-entry-fields; Java ManifestFilterManager.
+something in it is removed, or to merge many small ones.
+Spec: "Manifest Entry Fields", https://iceberg.apache.org/spec/#manifest-entry-fields; Java ManifestFilterManager,
+ManifestMergeManager.
 """
 
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import FormatError
@@ -22,20 +23,22 @@ from deletekit.table.snapshot import SnapshotReader, rows_with_paths, without_fi
 from deletekit.table.types import partition_types, schema_to_json, single_value_of_stored
 
 _CODECS = {"gzip": "deflate", "deflate": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
+_T = TypeVar("_T")
 
 
 class ManifestWriter:
-    """Writes the manifests of one snapshot."""
+    """Writes the manifests of one snapshot: makes them, and writes those that are still wanted at the end."""
 
     def __init__(self, write: WriteContext, snapshot_id: int, sequence_number: int) -> None:
         self._write = write
         self._snapshot_id = snapshot_id
         self._sequence_number = sequence_number
+        self._made: dict[str, tuple[Sequence[ManifestEntry], bytes]] = {}
 
     def added(
         self, files: Sequence[DataFile | DeleteFile], sequence_numbers: Mapping[str, int] | None = None
     ) -> list[ManifestFile]:
-        """Write one manifest of ADDED entries for each partition spec.
+        """Make one manifest of ADDED entries for each partition spec.
 
         Parameters
         ----------
@@ -51,12 +54,12 @@ class ManifestWriter:
                 data_file=file,
             )
             by_spec.setdefault(file.spec_id, []).append(without_first_row_id(entry))
-        return [self.write(entries) for _, entries in sorted(by_spec.items())]
+        return [self.make(entries) for _, entries in sorted(by_spec.items())]
 
     def without(
         self, reader: SnapshotReader, manifests: Sequence[ManifestFile], removed: Sequence[ManifestEntry]
     ) -> list[ManifestFile]:
-        """Write the manifests again without the removed entries; those that hold none of them are returned unchanged.
+        """Make the manifests again without the removed entries; those that hold none of them are returned unchanged.
 
         Manifests without a live file are dropped, as Java drops them.
         Raises FormatError if a removed entry is in no manifest.
@@ -80,13 +83,48 @@ class ManifestWriter:
                 for e in reader.entries(listed)
                 if e.is_live
             ]
-            out.append(self.write(entries))
+            out.append(self.make(entries))
         if pending:
             raise FormatError("file to remove is in no manifest", kind="missing-file", file=str(next(iter(pending))[0]))
         return out
 
-    def write(self, entries: Sequence[ManifestEntry]) -> ManifestFile:
-        """Write a manifest of at least one entry, all of one partition spec and one kind of content.
+    def merged(self, manifests: Sequence[ManifestFile], reader: SnapshotReader) -> list[ManifestFile]:
+        """Merge small manifests of one kind of content, each spec for itself, as `commit.manifest*` properties say.
+
+        The first manifest is merged only when there are `commit.manifest.min-count-to-merge` to merge it with, so that
+        most commits write none again. Every entry keeps its snapshot id and its sequence numbers.
+        """
+        properties = self._write.metadata.properties
+        if not value_of(properties, "commit.manifest-merge.enabled"):
+            return list(manifests)
+        target = value_of(properties, "commit.manifest.target-size-bytes")
+        least = value_of(properties, "commit.manifest.min-count-to-merge")
+        by_spec: dict[int, list[ManifestFile]] = {}
+        for listed in reversed(manifests):  # the oldest first, so that what is not full is merged next time
+            by_spec.setdefault(listed.partition_spec_id, []).append(listed)
+        out: list[ManifestFile] = []
+        for _, mine in sorted(by_spec.items()):
+            for group in packed(mine, target, lambda m: m.manifest_length):
+                if len(group) == 1 or (manifests[0] in group and len(group) < least):
+                    out += group
+                elif entries := [e for m in reversed(group) for e in self._carried(m, reader)]:
+                    out.append(self.make(entries))
+        return out[::-1]
+
+    def _carried(self, listed: ManifestFile, reader: SnapshotReader) -> Iterable[ManifestEntry]:
+        """Return the entries of a manifest as another one of this snapshot lists them."""
+        if listed.manifest_path in self._made:
+            return self._made[listed.manifest_path][0]
+        return [e.existing() for e in reader.entries(listed) if e.is_live]
+
+    def flush(self, wanted: Iterable[ManifestFile]) -> None:
+        """Write those of the manifests made so far that are still wanted."""
+        for listed in wanted:
+            if listed.manifest_path in self._made:
+                self._write.write(listed.manifest_path, self._made[listed.manifest_path][1])
+
+    def make(self, entries: Sequence[ManifestEntry]) -> ManifestFile:
+        """Make a manifest of at least one entry, all of one partition spec and one kind of content.
 
         Its schema is one that knows the spec's source columns; the current schema may have lost them.
         """
@@ -105,7 +143,7 @@ class ManifestWriter:
             codec=_CODECS[value_of(metadata.properties, "write.manifest.compression-codec")],
         )
         path = self._write.metadata_path(f"{self._write.operation_id}-{uuid.uuid4().hex[:8]}-m0.avro")
-        self._write.write(path, data)
+        self._made[path] = entries, data
         files = [e.data_file for e in entries]
         known = [e.sequence_number for e in entries if e.is_live and e.sequence_number is not None]
         return ManifestFile(
@@ -119,6 +157,19 @@ class ManifestWriter:
             partitions=tuple(_summary([f.partition[i] for f in files], kind) for i, (_, _, kind) in enumerate(types)),
             **_counts(entries),
         )
+
+
+def packed(items: Iterable[_T], most: int, size: Callable[[_T], int]) -> list[list[_T]]:
+    """Group neighbours up to a total size; a larger item is a group of its own."""
+    out: list[list[_T]] = []
+    total = 0
+    for item in items:
+        if not out or total + size(item) > most:
+            out.append([])
+            total = 0
+        out[-1].append(item)
+        total += size(item)
+    return out
 
 
 def _counts(entries: Sequence[ManifestEntry]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from deletekit.table.back_off import BackOff, retry
 from deletekit.table.consistency import check_manifest_list, check_writable
 from deletekit.table.file_io import WritesNothing
 from deletekit.table.metadata import MAIN, TableMetadata
+from deletekit.table.properties import check_heeded
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
@@ -174,12 +175,14 @@ def check_request(
 ) -> None:
     """Refuse what no change can be committed with: a read-only table, a tag, summary entries that are not text.
 
-    Raises InvalidInputError; NotFoundError for an unknown branch; UnsupportedError if the catalog can read the table's
+    Raises InvalidInputError, also for a table property that writers must follow and deletekit cannot; NotFoundError for
+    an unknown branch; UnsupportedError if the catalog can read the table's
     format version but not write it; FormatError for metadata that contradicts itself.
     """
     if table.catalog is not None or not dry_run:
         table.require_catalog().check_writable(table.format_version)
     _check_properties(properties or {})
+    check_heeded(table.properties)
     refs = table.metadata.refs
     if ref in refs and refs[ref].get("type") == "tag":
         raise InvalidInputError("a tag cannot be written to", kind="ref", field="ref", found=ref, expected="a branch")

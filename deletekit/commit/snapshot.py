@@ -65,13 +65,15 @@ def new_snapshot(base: Base, change: RowDelta | ManifestRewrite, properties: Map
         found = _live_files(base, delta)
         delta = _with_vectors_of_removed(delta, metadata, found)
         check_delta(delta, metadata, found)
-        manifests, replaced = _manifests_of_delta(base, delta, writer)
+        manifests = _manifests_of_delta(base, delta, writer)
         extra = {**properties, **delta.summary}
     else:
         check_same_files(base, change)
-        manifests, replaced = _manifests_of_rewrite(base, change, writer), len(change.replaced)
+        manifests = _manifests_of_rewrite(base, change, writer)
         extra = {"entries-processed": str(sum(map(len, change.manifests))), **properties}
+    writer.flush(manifests)
     kept = len({m.manifest_path for m in manifests} & {m.manifest_path for m in base.manifests})
+    replaced = sum(m.has_live_files for m in base.manifests) - kept
     counts = {"created": len(manifests) - kept, "kept": kept, "replaced": replaced}
     listed, added_rows = _with_row_ids(metadata, manifests)
     write, head = base.write, parent.snapshot_id if parent else None
@@ -122,30 +124,24 @@ def _with_vectors_of_removed(delta: RowDelta, metadata: TableMetadata, found: Fo
     return replace(delta, removed_delete_files=(*delta.removed_delete_files, *extra))
 
 
-def _manifests_of_delta(base: Base, delta: RowDelta, writer: ManifestWriter) -> tuple[list[ManifestFile], int]:
-    """Write the manifests in Java's order: data before deletes, and of each the new before the kept and filtered.
-
-    Also return how many were written again.
-    """
+def _manifests_of_delta(base: Base, delta: RowDelta, writer: ManifestWriter) -> list[ManifestFile]:
+    """Make the manifests in Java's order: data before deletes, and of each the new before the kept and filtered."""
     out: list[ManifestFile] = []
-    replaced = 0
     for content, added, removed in (
         (ManifestContent.DATA, delta.added_data_files, delta.removed_data_files),
         (ManifestContent.DELETES, delta.added_delete_files, delta.removed_delete_files),
     ):
         old = [m for m in base.manifests if m.content == content]
         new = writer.added(added, delta.sequence_numbers)
-        filtered = writer.without(base.reader, old, removed)
-        replaced += sum(m not in old for m in filtered)
-        out += [*new, *filtered]
-    return out, replaced
+        out += writer.merged([*new, *writer.without(base.reader, old, removed)], base.reader)
+    return out
 
 
 def _manifests_of_rewrite(base: Base, change: ManifestRewrite, writer: ManifestWriter) -> list[ManifestFile]:
-    """Write the new manifests; each live entry keeps its sequence numbers, ids, first row id and partition values."""
+    """Make the new manifests; each live entry keeps its sequence numbers, ids, first row id and partition values."""
     paths = {m.manifest_path for m in change.replaced}
     kept = [m for m in base.manifests if m.manifest_path not in paths and m.has_live_files]
-    new = [writer.write([e.existing() for e in group]) for group in change.manifests]
+    new = [writer.make([e.existing() for e in group]) for group in change.manifests]
     return sorted([*new, *kept], key=lambda m: m.content == ManifestContent.DELETES)
 
 

@@ -1,44 +1,63 @@
 """Write Arrow rows as data files: split by partition, as Parquet, with metrics. Nothing is committed."""
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
 from pyiceberg.transforms import VoidTransform
 
-from deletekit.deletes.keys import KeyNumbers, flat
-from deletekit.deletes.row_lineage import stored_fields
+from deletekit.deletes.keys import KeyNumbers, column_at, flat
+from deletekit.deletes.rolling_files import HELD_BYTES, RollingFiles
+from deletekit.deletes.sort_order import RowOrder
 from deletekit.deletes.write_context import WriteContext
-from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile
-from deletekit.formats.metrics import collect_metrics
-from deletekit.formats.parquet import encode_parquet
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import partition_values, schema_of_spec
-from deletekit.table.properties import value_of
-from deletekit.table.types import arrow_field, partition_types, schema_to_json, stored_value
+from deletekit.table.types import partition_types, stored_value
+
+# Rows are split by partition in pieces of about this size: a split copies them.
+_PIECE_BYTES = 16 << 20
 
 
-def write_data_files(context: WriteContext, table: pa.Table, rows_per_file: int | None = None) -> list[DataFile]:
+def write_data_files(
+    context: WriteContext,
+    rows: pa.Table | Iterable[pa.Table],
+    rows_per_file: int | None = None,
+    order: RowOrder | None = None,
+) -> list[DataFile]:
     """Write rows as data files of the table's partition spec, one or more per partition.
+
+    Rows that come as several tables are written as they come. No more of them are held than `HELD_BYTES` of
+    `rolling_files`, or than a row group if that is larger.
 
     Parameters
     ----------
-    table: columns of the current schema, as `align` returns them, then those of the row lineage if it must be stored.
-    rows_per_file: how many rows a file gets; None ends it before it exceeds `write.target-file-size-bytes`.
+    rows: columns of the current schema, as `align` returns them, then those of the row lineage if it must be stored.
+    rows_per_file: how many rows a file gets; None ends it at `write.target-file-size-bytes`, encoded.
+    order: of the rows of a file; None: the table's sort order. Of rows that come as several tables, those that are held
+        at a time are sorted, and go to files of their own.
     """
-    spec, target = context.metadata.spec, value_of(context.metadata.properties, "write.target-file-size-bytes")
-    return [
-        _write_file(context, rows.slice(start, step), partition)
-        for partition, rows in split_by_partition(context, table, spec)
-        for step in (rows_per_file or _rows_of_size(rows, target),)
-        for start in range(0, len(rows), step)
-    ]
+    order = RowOrder.of(context.metadata) if order is None else order
+    if order.fields:
+        runs = [rows] if isinstance(rows, pa.Table) else _pieces(rows, HELD_BYTES)
+        return [file for run in runs for file in _sorted_files(context, run, rows_per_file, order)]
+    with RollingFiles(context, rows_per_file) as files:
+        # Not larger than a file: with small files, the first is to be there soon.
+        size = _PIECE_BYTES if rows_per_file else min(_PIECE_BYTES, files.target_bytes)
+        for piece in _pieces([rows] if isinstance(rows, pa.Table) else rows, size):
+            for partition, part in split_by_partition(context, piece, context.metadata.spec):
+                files.add(partition, part)
+            files.make_room()
+        return files.finish()
+
+
+def _sorted_files(context: WriteContext, rows: pa.Table, rows_per_file: int | None, order: RowOrder) -> list[DataFile]:
+    with RollingFiles(context, rows_per_file, order.order_id) as files:
+        for partition, part in split_by_partition(context, rows, context.metadata.spec):
+            files.add(partition, order.sorted(context.metadata, part))
+        return files.finish()
 
 
 def split_by_partition(
@@ -77,37 +96,17 @@ def partition_columns(metadata: TableMetadata, table: pa.Table, spec: PartitionS
     return [values(field) for field in spec.fields]
 
 
-def column_at(table: pa.Table, schema: Schema, field_id: int) -> pa.ChunkedArray:
-    """Return a top-level column or nested leaf of `table` by its id in `schema`.
-
-    Raises InvalidInputError for an id that the schema does not have, KeyError for a column that the table lacks.
-    """
-    names = schema.find_column_name(field_id)
-    if names is None:
-        raise InvalidInputError("no such column", kind="column-not-found", field=str(field_id))
-    top = next(f for f in schema.fields if names == f.name or names.startswith(f.name + "."))
-    column = table.column(top.name)
-    for name in names[len(top.name) + 1 :].split(".") if names != top.name else []:
-        if pa.types.is_null(column.type):  # a column of NULL structs without a type
-            return column
-        if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
-            raise KeyError(names)
-        column = pc.struct_field(column, name)
-    return column
-
-
-def _rows_of_size(table: pa.Table, target_bytes: int) -> int:
-    # The size in memory is an upper estimate of the file's: Parquet encodes and compresses.
-    pieces: int = max(1, -(-table.nbytes // target_bytes))
-    return -(-len(table) // pieces)
-
-
-def _write_file(context: WriteContext, rows: pa.Table, partition: tuple[Any, ...]) -> DataFile:
-    metadata = context.metadata
-    fields = stored_fields(metadata, rows)
-    table = pa.Table.from_arrays(rows.columns, schema=pa.schema([arrow_field(f) for f in fields]))
-    footer = {"iceberg.schema": json.dumps(schema_to_json(metadata.schema), separators=(",", ":"))}
-    written = encode_parquet(table, footer, context.parquet)
-    metrics = collect_metrics(table, context.metrics_mode)
-    described = context.write_parquet(metadata.spec, partition, ".parquet", written, metrics, len(table))
-    return DataFile(sort_order_id=0, **described)
+def _pieces(tables: Iterable[pa.Table], most: int) -> Iterator[pa.Table]:
+    """Yield the same rows in tables of about `most` bytes: large ones are cut, small ones joined."""
+    waiting: list[pa.Table] = []
+    size = 0
+    for table in tables:
+        step = max(1, len(table) * most // max(1, table.nbytes))
+        for start in range(0, len(table), step):
+            waiting.append(table.slice(start, step))
+            size += waiting[-1].nbytes
+            if size >= most:
+                yield pa.concat_tables(waiting)
+                waiting, size = [], 0
+    if waiting:
+        yield pa.concat_tables(waiting)

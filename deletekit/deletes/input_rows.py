@@ -4,7 +4,8 @@ A value is never changed: it fits, or it is refused with the name of its column.
 timestamp with a zone is not one without. Structs are matched by name at every depth, and an extra name is refused.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -54,18 +55,25 @@ def as_table(rows: Any, schema: Schema, argument: str = "rows", *, ragged: bool 
 
     Raises InvalidInputError for rows that are not tabular or have a column twice.
     """
-    try:
+    with tabular(argument):
         if isinstance(rows, list):
             return _table_of_dicts(rows, schema, argument, ragged)
         table = rows if isinstance(rows, pa.Table) else pa.table(rows)
-    except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError) as e:
-        if isinstance(e, InvalidInputError):
-            raise
-        raise InvalidInputError(f"{argument} are not tabular", kind="rows", field=argument, found=str(e)) from e
     for name in table.column_names:
         if table.column_names.count(name) > 1:
             raise InvalidInputError("rows have a column twice", kind="column-not-unique", field=name)
     return table
+
+
+@contextmanager
+def tabular(argument: str) -> Iterator[None]:
+    """Turn what Arrow raises for rows of no shape into InvalidInputError. `argument` is their name."""
+    try:
+        yield
+    except InvalidInputError:
+        raise
+    except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError) as e:
+        raise InvalidInputError(f"{argument} are not tabular", kind="rows", field=argument, found=str(e)) from e
 
 
 def cast_column(column: pa.ChunkedArray, field: it.NestedField) -> pa.ChunkedArray:

@@ -19,8 +19,9 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg.schema import Schema
 
-from deletekit.errors import UnsupportedError
+from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.table.types import storage_of
 
 Numbers = npt.NDArray[np.int64]
@@ -224,4 +225,23 @@ def flat(column: Any) -> pa.Array:
     """Return a column as one Arrow array."""
     if isinstance(column, pa.ChunkedArray):
         return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    return column
+
+
+def column_at(table: pa.Table, schema: Schema, field_id: int) -> pa.ChunkedArray:
+    """Return a top-level column or nested leaf of `table` by its id in `schema`.
+
+    Raises InvalidInputError for an id that the schema does not have, KeyError for a column that the table lacks.
+    """
+    names = schema.find_column_name(field_id)
+    if names is None:
+        raise InvalidInputError("no such column", kind="column-not-found", field=str(field_id))
+    top = next(f for f in schema.fields if names == f.name or names.startswith(f.name + "."))
+    column = table.column(top.name)
+    for name in names[len(top.name) + 1 :].split(".") if names != top.name else []:
+        if pa.types.is_null(column.type):  # a column of NULL structs without a type
+            return column
+        if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
+            raise KeyError(names)
+        column = pc.struct_field(column, name)
     return column

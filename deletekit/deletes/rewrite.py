@@ -15,6 +15,7 @@ from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.row_lineage import has_lineage
 from deletekit.deletes.scan_task import ScanTask
+from deletekit.deletes.sort_order import RowOrder
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
@@ -33,14 +34,16 @@ def rewrite_data_files(
     rows_per_file: int | None = None,
     drop: BooleanExpression | None = None,
     gone: PositionBitmap | None = None,
+    order: RowOrder | None = None,
 ) -> list[DataFile]:
-    """Write the live rows of data files to new data files, in their order; for no rows, no file.
+    """Write the live rows of data files to new data files, in their order or the table's; for no rows, no file.
 
     Parameters
     ----------
     rows_per_file: how many rows a new file gets at most; None decides by size.
     drop: bound filter; rows for which it is true are left out.
     gone: positions of further rows to leave out, of the one data file of `tasks`.
+    order: sort all rows of a partition by it, which takes all of them in memory; None: those of a file by the table's.
 
     Raises FormatError or NotFoundError for files that cannot be read. `write.discard` removes what was written before.
     """
@@ -55,20 +58,5 @@ def rewrite_data_files(
             if keep.any():
                 yield batch.table if keep.all() else batch.table.filter(pa.array(keep))
 
-    chunks = _chunks(live_rows(), rows_per_file)
-    return [f for rows in chunks for f in write_data_files(write, rows, rows_per_file)]
-
-
-def _chunks(tables: Iterator[pa.Table], rows: int | None) -> Iterator[pa.Table]:
-    """Yield tables of `rows` rows, the last one of those that are left; without a limit, one table."""
-    waiting: list[pa.Table] = []
-    count = 0
-    for table in tables:
-        waiting.append(table)
-        count += len(table)
-        while rows is not None and count >= rows:
-            joined = pa.concat_tables(waiting)
-            yield joined.slice(0, rows)
-            waiting, count = [joined.slice(rows)], count - rows
-    if count:
-        yield pa.concat_tables(waiting)
+    rows = live_rows() if order is None else pa.concat_tables(live_rows())
+    return write_data_files(write, rows, rows_per_file, order)

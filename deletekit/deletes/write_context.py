@@ -5,25 +5,39 @@ exactly its own files.
 """
 
 import uuid
-from collections.abc import Container, Mapping
-from dataclasses import fields
-from itertools import count
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import cached_property
+from itertools import count, islice
 from typing import Any
 from urllib.parse import quote_plus
 
+import mmh3
 import pyarrow as pa
 from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, index_by_name
 from pyiceberg.transforms import DayTransform
+from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
+from deletekit.deletes.sort_order import RowOrder
 from deletekit.errors import CommitConflictError, InvalidInputError
-from deletekit.formats.metrics import Metrics, MetricsMode, to_optional
+from deletekit.formats.metrics import Metrics, MetricsMode, metrics_mode, to_optional
 from deletekit.formats.parquet import ParquetOptions, WrittenParquet
 from deletekit.table.file_io import FileIO, try_delete
+from deletekit.table.locations import SpellingRules
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.metadata_file import metadata_folder
 from deletekit.table.partition import plain_value, schema_of_spec
-from deletekit.table.properties import COLUMN_METRICS, value_of
+from deletekit.table.properties import (
+    BLOOM_FILTER,
+    BLOOM_FILTER_FPP,
+    BLOOM_FILTER_NDV,
+    COLUMN_METRICS,
+    DICTIONARY,
+    STATISTICS,
+    columns_with,
+    value_of,
+)
 
 
 class WriteContext:
@@ -72,17 +86,7 @@ class WriteContext:
         """Write a Parquet file of a partition and return the fields of `ContentFile` that describe it."""
         path = self.data_path(spec, partition, suffix)
         self.write(path, file.data)
-        return {
-            "spec_id": spec.spec_id,
-            "partition": partition,
-            "file_path": path,
-            "file_format": "PARQUET",
-            "record_count": record_count,
-            "file_size_in_bytes": file.size,
-            "column_sizes": to_optional(file.column_sizes),
-            "split_offsets": file.split_offsets,
-            **{f.name: to_optional(getattr(metrics, f.name)) for f in fields(metrics)},
-        }
+        return described(spec, partition, path, file, metrics, record_count)
 
     def discard(self, keep: Container[str] = ()) -> None:
         """Remove the files that this operation wrote, except `keep`. Never call it if they may be committed."""
@@ -91,11 +95,12 @@ class WriteContext:
             self.written.remove(path)
 
     def data_path(self, spec: PartitionSpec, partition: tuple[Any, ...], suffix: str) -> str:
-        """Return a new path for a data or delete file: `write.data.path` or `<location>/data`, then the partition."""
-        folder = value_of(self.metadata.properties, "write.data.path") or f"{self.metadata.location}/data"
-        if spec.fields:
-            folder = f"{folder}/{partition_path(spec, partition, self.metadata)}"
-        return f"{folder}/{next(self._numbers):05d}-{self.operation_id}{suffix}"
+        """Return a new path for a data or delete file: `write.data.path` or `<location>/data`, then the partition.
+
+        With `write.object-storage.enabled` a hash comes before the partition, so that an object store spreads its load.
+        """
+        name = f"{next(self._numbers):05d}-{self.operation_id}{suffix}"
+        return data_location(self.metadata, partition_path(spec, partition, self.metadata), name)
 
     def metadata_path(self, name: str) -> str:
         """Return a path under `write.metadata.path` or `<location>/metadata`."""
@@ -103,17 +108,109 @@ class WriteContext:
 
     @property
     def parquet(self) -> ParquetOptions:
-        return parquet_options(self.metadata.properties)
+        """How data files are written. Properties of columns that the table has not are passed over, as in Java."""
+        properties, ids = self.metadata.properties, self._ids
+        chances = columns_with(properties, BLOOM_FILTER_FPP)
+        distinct = columns_with(properties, BLOOM_FILTER_NDV)
+        default = value_of({}, BLOOM_FILTER_FPP)
+        filters = [name for name, wanted in columns_with(properties, BLOOM_FILTER).items() if wanted and name in ids]
+
+        def without(prefix: str) -> frozenset[int]:
+            wanted = columns_with(properties, prefix)
+            return frozenset(ids[name] for name in wanted if name in ids and not wanted[name])
+
+        return replace(
+            parquet_options(properties),
+            bloom_filters={ids[n]: (chances.get(n, default), distinct.get(n)) for n in filters},
+            bloom_filter_bytes=value_of(properties, "write.parquet.bloom-filter-max-bytes"),
+            without_dictionary=without(DICTIONARY),
+            without_statistics=without(STATISTICS),
+        )
 
     @property
     def delete_parquet(self) -> ParquetOptions:
         return parquet_options(self.metadata.properties, "write.delete.parquet.")
 
     def metrics_mode(self, field_id: int, name: str) -> MetricsMode:
-        """Return the metrics mode of a column: its `write.metadata.metrics.column.<name>`, else `...default`."""
-        del field_id
-        mode: MetricsMode = _own_or(self.metadata.properties, COLUMN_METRICS + name, "write.metadata.metrics.default")
-        return mode
+        """Return the metrics mode of a column: its `write.metadata.metrics.column.<name>`, else `...default`.
+
+        Without both, only the first columns of a wide table have metrics, by `...max-inferred-column-defaults`. Columns
+        that rows are sorted by have bounds, unless a property of their own says otherwise (Java MetricsConfig).
+        """
+        properties, default = self.metadata.properties, "write.metadata.metrics.default"
+        if COLUMN_METRICS + name in properties:
+            own: MetricsMode = value_of(properties, COLUMN_METRICS + name)
+            return own
+        mode: MetricsMode = value_of(properties, default)
+        if default not in properties and field_id in self._ids.values() and field_id not in self._inferred:
+            mode = metrics_mode("none")
+        return metrics_mode("truncate(16)") if field_id in self._sorted and not mode.bounds else mode
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return index_by_name(self.metadata.schema)
+
+    @cached_property
+    def _sorted(self) -> Collection[int]:
+        fields = RowOrder.of(self.metadata).fields
+        return {f.source_id for f in fields if f.transform.preserves_order}
+
+    @cached_property
+    def _inferred(self) -> Collection[int]:
+        """The columns that have metrics when no property names them (Java MetricsConfig.limitFieldIds)."""
+        most = value_of(self.metadata.properties, "write.metadata.metrics.max-inferred-column-defaults")
+        schema = self.metadata.schema
+        return schema.field_ids if len(schema.field_ids) <= most else set(islice(_primitives(schema.as_struct()), most))
+
+
+def data_location(metadata: TableMetadata, partition: str, name: str) -> str:
+    """Return where a data file of this name goes (Java LocationProviders). `partition` is its `partition_path`."""
+    properties, home = metadata.properties, metadata.location
+    folder = value_of(properties, "write.data.path") or f"{home}/data"
+    if not value_of(properties, "write.object-storage.enabled"):
+        return "/".join(filter(None, (folder, partition, name)))
+    names_partition = value_of(properties, "write.object-storage.partitioned-paths")
+    name = f"{partition}/{name}" if names_partition and partition else name
+    bits = f"{mmh3.hash(name, signed=False) & 0xFFFFF:020b}"
+    hashed = "/".join([folder, bits[:4], bits[4:8], bits[8:12], bits[12:]])
+    if not folder.startswith(home):  # several tables may share the folder
+        return "/".join([hashed, *filter(None, SpellingRules().parse(home).path.split("/")[-2:]), name])
+    return f"{hashed}/{name}" if names_partition else f"{hashed}-{name}"
+
+
+def _primitives(kind: IcebergType) -> Iterator[int]:
+    """Yield the ids of primitive fields: those of a type itself before those below it."""
+    if isinstance(kind, ListType):
+        fields: Sequence[NestedField] = [kind.element_field]
+    elif isinstance(kind, MapType):
+        fields = [kind.key_field, kind.value_field]
+    else:
+        fields = kind.fields if isinstance(kind, StructType) else ()
+    yield from (f.field_id for f in fields if f.field_type.is_primitive)
+    for below in fields:
+        yield from _primitives(below.field_type)
+
+
+def described(
+    spec: PartitionSpec,
+    partition: tuple[Any, ...],
+    path: str,
+    file: WrittenParquet,
+    metrics: Metrics,
+    record_count: int,
+) -> dict[str, Any]:
+    """Return the fields of `ContentFile` that describe a Parquet file of a partition."""
+    return {
+        "spec_id": spec.spec_id,
+        "partition": partition,
+        "file_path": path,
+        "file_format": "PARQUET",
+        "record_count": record_count,
+        "file_size_in_bytes": file.size,
+        "column_sizes": to_optional(file.column_sizes),
+        "split_offsets": file.split_offsets,
+        **{f.name: to_optional(getattr(metrics, f.name)) for f in fields(metrics)},
+    }
 
 
 def parquet_options(properties: Mapping[str, str], prefix: str = "write.parquet.") -> ParquetOptions:
@@ -127,7 +224,10 @@ def parquet_options(properties: Mapping[str, str], prefix: str = "write.parquet.
         compression="none" if codec == "uncompressed" else codec,
         compression_level=value("compression-level") if codec in {"zstd", "gzip", "brotli"} else None,
         row_group_rows=value("row-group-limit"),
+        row_group_bytes=value("row-group-size-bytes"),
         page_bytes=value("page-size-bytes"),
+        page_rows=value("page-row-limit"),
+        page_version=value("page-version"),
         dictionary_bytes=value("dict-size-bytes"),
     )
 

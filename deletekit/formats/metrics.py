@@ -7,7 +7,7 @@ Spec: "Manifests" notes on bounds, "Binary single-value serialization", https://
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -82,20 +82,65 @@ def collect_metrics(table: pa.Table, mode_of: Callable[[int, str], MetricsMode])
     table: columns whose Arrow fields carry field ids.
     mode_of: (field id, dotted column name) -> mode.
     """
-    metrics = Metrics()
-    for field_id, name, stored, column in leaves(table, table.schema):
-        mode = mode_of(field_id, name)
-        if not mode.counts or pa.types.is_null(stored.type):
-            continue
-        metrics.value_counts[field_id] = len(column)
-        metrics.null_value_counts[field_id] = column.null_count
-        floating = pa.types.is_floating(column.type)
-        if floating:
-            metrics.nan_value_counts[field_id] = pc.sum(pc.is_nan(column)).as_py() or 0
-        ordered = column.filter(pc.invert(pc.fill_null(pc.is_nan(column), True))) if floating else column
-        if mode.bounds and len(ordered) > ordered.null_count:
-            _bounds(metrics, field_id, ordered, mode.length)
-    return metrics
+    collector = MetricsCollector(mode_of)
+    collector.add(table)
+    return collector.metrics()
+
+
+class MetricsCollector:
+    """Collects the metrics of a file from the parts that it is written in; `mode_of` is as in `collect_metrics`."""
+
+    def __init__(self, mode_of: Callable[[int, str], MetricsMode]) -> None:
+        self._mode_of = mode_of
+        self._counts = Metrics()
+        self._extremes: dict[int, tuple[pa.DataType, int | None, Any, Any]] = {}
+
+    def add(self, table: pa.Table) -> None:
+        """Add rows of the file; all parts have the same columns, whose Arrow fields carry field ids."""
+        for field_id, name, stored, column in leaves(table, table.schema):
+            mode = self._mode_of(field_id, name)
+            if not mode.counts or pa.types.is_null(stored.type):
+                continue
+            _count(self._counts.value_counts, field_id, len(column))
+            _count(self._counts.null_value_counts, field_id, column.null_count)
+            floating = pa.types.is_floating(column.type)
+            if floating:
+                _count(self._counts.nan_value_counts, field_id, pc.sum(pc.is_nan(column)).as_py() or 0)
+            ordered = column.filter(pc.invert(pc.fill_null(pc.is_nan(column), True))) if floating else column
+            if mode.bounds and len(ordered) > ordered.null_count:
+                self._widen(field_id, ordered, mode.length)
+
+    def metrics(self) -> Metrics:
+        """Return the metrics of all rows so far."""
+        lowest, highest = {}, {}
+        for field_id, (kind, length, lower, upper) in self._extremes.items():
+            lowest[field_id] = single_value_bytes(lower, kind)
+            high = upper_prefix(upper, length)
+            if high is not None:
+                highest[field_id] = single_value_bytes(high, kind)
+        return replace(self._counts, lower_bounds=lowest, upper_bounds=highest)
+
+    def _widen(self, field_id: int, column: pa.ChunkedArray, length: int | None) -> None:
+        kind = column.type
+        if isinstance(kind, pa.BaseExtensionType):
+            # uuid: Java compares them signed, the spec unsigned (apache/iceberg#14216): bounds mislead one of them.
+            return
+        extremes = pc.min_max(physical(column)).as_py()
+        lower, upper = extremes["min"], extremes["max"]
+        if length is not None and isinstance(lower, str | bytes):
+            # One unit more shows that the upper bound was cut. Whole values could take much memory until the end.
+            lower, upper = lower[:length], upper[: length + 1]
+        if field_id in self._extremes:
+            *_, lowest, highest = self._extremes[field_id]
+            lower, upper = min(lower, lowest), max(upper, highest)
+        if pa.types.is_floating(kind):
+            # -0.0 sorts before 0.0 in bounds, and Arrow's kernel treats them as equal.
+            lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
+        self._extremes[field_id] = kind, length, lower, upper
+
+
+def _count(counts: dict[int, int], field_id: int, more: int) -> None:
+    counts[field_id] = counts.get(field_id, 0) + more
 
 
 def single_value_bytes(value: Any, arrow_type: pa.DataType) -> bytes:
@@ -130,22 +175,6 @@ def leaves(table: pa.Table, schema: pa.Schema) -> Iterator[tuple[int, str, pa.Fi
         field_id = field_id_of(arrow_field)
         if field_id is not None and not pa.types.is_nested(kind):
             yield field_id, name, arrow_field, column
-
-
-def _bounds(metrics: Metrics, field_id: int, column: pa.ChunkedArray, length: int | None) -> None:
-    kind = column.type
-    if isinstance(kind, pa.BaseExtensionType):
-        return  # uuid: Java compares them signed, the spec unsigned (apache/iceberg#14216): bounds mislead one of them
-    extremes = pc.min_max(physical(column)).as_py()
-    lower, upper = extremes["min"], extremes["max"]
-    if pa.types.is_floating(kind):
-        # -0.0 sorts before 0.0 in bounds, and Arrow's kernel treats them as equal.
-        lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
-    low = lower[:length] if isinstance(lower, str | bytes) else lower
-    metrics.lower_bounds[field_id] = single_value_bytes(low, kind)
-    high = upper_prefix(upper, length)
-    if high is not None:
-        metrics.upper_bounds[field_id] = single_value_bytes(high, kind)
 
 
 def physical(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -3,8 +3,10 @@
 Spec: "Parquet", https://iceberg.apache.org/spec/#parquet
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,61 +18,156 @@ from deletekit.formats.metrics import field_id_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetOptions:
-    """The `write.parquet.*` properties that pyarrow can honour; sizes in bytes, `row_group_rows` in rows."""
+    """The `write.parquet.*` properties that pyarrow can honour; sizes in bytes, `row_group_rows` in rows.
+
+    A row group ends at `row_group_rows`, or at `row_group_bytes` in memory; encoded it is smaller.
+
+    Attributes
+    ----------
+    bloom_filters: by field id, how often the filter may be wrong and its distinct values, None for those of the rows.
+    without_dictionary, without_statistics: field ids.
+    """
 
     compression: str = "zstd"
     compression_level: int | None = None
     row_group_rows: int = 1 << 20
+    row_group_bytes: int = 128 << 20
     page_bytes: int = 1 << 20
+    page_rows: int = 20_000
+    page_version: str = "v1"
     dictionary_bytes: int = 2 << 20
+    bloom_filters: Mapping[int, tuple[float, int | None]] = field(default_factory=dict)
+    bloom_filter_bytes: int = 1 << 20
+    without_dictionary: frozenset[int] = frozenset()
+    without_statistics: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenParquet:
-    """A finished file: its bytes, the bytes of each column by field id, and where its row groups begin."""
+    """A finished file: its bytes if they are held, its size, the bytes of each column by field id, its row groups."""
 
-    data: bytes | pa.Buffer
+    data: bytes | pa.Buffer = b""
+    size: int
     column_sizes: dict[int, int]
     split_offsets: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        return self.data.size if isinstance(self.data, pa.Buffer) else len(self.data)
 
 
 def encode_parquet(table: pa.Table, metadata: Mapping[str, str], options: ParquetOptions) -> WrittenParquet:
     """Encode `table`, whose fields carry field ids, with `metadata` as footer key-values."""
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(
-        sink,
-        table.schema,
-        version="2.6",
-        compression=options.compression,
-        compression_level=options.compression_level,
-        data_page_size=options.page_bytes,
-        dictionary_pagesize_limit=options.dictionary_bytes,
-        store_schema=False,
-    ) as writer:
-        writer.write_table(without_hidden_nulls(table), row_group_size=options.row_group_rows)
-        writer.add_key_value_metadata(dict(metadata))  # pyarrow drops a schema's own metadata without store_schema
-    buffer = sink.getvalue()
-    footer = pq.read_metadata(pa.BufferReader(buffer))
-    return WrittenParquet(
-        data=buffer, column_sizes=_column_sizes(footer, table.schema), split_offsets=split_offsets(footer)
-    )
+    stream = ParquetStream(sink, table.schema, options, len(table))
+    try:
+        stream.write(table)
+    except BaseException:
+        stream.abandon()
+        raise
+    return replace(stream.close(metadata), data=sink.getvalue())
 
 
-def _column_sizes(footer: Any, schema: pa.Schema) -> dict[int, int]:
-    ids = [field_id for f in schema for field_id in _leaf_ids(f)]
+class ParquetStream:
+    """A Parquet file that is written to an open stream, a part of its rows at a time.
+
+    Parameters
+    ----------
+    sink: a binary writer; it stays open.
+    schema: of every part; its fields carry field ids.
+    rows: how many rows a row group gets, about; a larger one makes Bloom filters err more.
+    """
+
+    def __init__(self, sink: Any, schema: pa.Schema, options: ParquetOptions, rows: int) -> None:
+        self._sink, self._schema, self._options = sink, schema, options
+        self._footers: list[Any] = []
+        self._writer = pq.ParquetWriter(
+            sink,
+            schema,
+            version="2.6",
+            compression=options.compression,
+            compression_level=options.compression_level,
+            data_page_size=options.page_bytes,
+            data_page_version={"v1": "1.0", "v2": "2.0"}[options.page_version],
+            max_rows_per_page=options.page_rows,
+            dictionary_pagesize_limit=options.dictionary_bytes,
+            store_schema=False,
+            metadata_collector=self._footers,
+            **_column_options(schema, options, max(1, min(rows, options.row_group_rows))),
+        )
+
+    @property
+    def size(self) -> int:
+        """The bytes that were written so far."""
+        size: int = self._sink.tell()
+        return size
+
+    def write(self, table: pa.Table) -> None:
+        """Write rows as one or more row groups."""
+        rows = rows_per_group(table.nbytes / max(1, len(table)), self._options)
+        self._writer.write_table(without_hidden_nulls(table), row_group_size=rows)
+
+    def close(self, metadata: Mapping[str, str]) -> WrittenParquet:
+        """Write the footer, with `metadata` as key-values, and describe the file."""
+        self._writer.add_key_value_metadata(dict(metadata))  # pyarrow drops a schema's own without store_schema
+        self._writer.close()
+        (footer,) = self._footers
+        return WrittenParquet(
+            size=self.size, column_sizes=column_sizes(footer, self._schema), split_offsets=split_offsets(footer)
+        )
+
+    def abandon(self) -> None:
+        """End the file, which is of no use; without that, pyarrow would when it is collected, and complain then."""
+        with suppress(Exception):
+            self._writer.close()
+
+
+def rows_per_group(bytes_per_row: float, options: ParquetOptions) -> int:
+    """Return how many rows a row group gets at most, by the bytes that a row takes in memory."""
+    return max(1, min(options.row_group_rows, int(options.row_group_bytes / max(1, bytes_per_row))))
+
+
+def _column_options(schema: pa.Schema, options: ParquetOptions, group_rows: int) -> dict[str, Any]:
+    """Return pyarrow's arguments for what differs by column; `group_rows` is how many rows a row group gets at most."""
+    paths = [(field_id, path) for f in schema for field_id, path in _leaves(f, f.name)]
+    filters = {
+        path: {"fpp": fpp, "ndv": _distinct(fpp, ndv or group_rows, options.bloom_filter_bytes)}
+        for i, path in paths
+        if i is not None and i in options.bloom_filters
+        for fpp, ndv in (options.bloom_filters[i],)
+    }
+
+    def others(left_out: frozenset[int]) -> Any:
+        return [path for i, path in paths if i not in left_out] if left_out else True
+
+    by_column = {"use_dictionary": options.without_dictionary, "write_statistics": options.without_statistics}
+    out = {name: others(ids) for name, ids in by_column.items()}
+    return out | ({"bloom_filter_options": filters} if filters else {})
+
+
+def _distinct(fpp: float, wanted: int, most_bytes: int) -> int:
+    """Return for how many distinct values, at most those wanted, a split block Bloom filter stays within a size.
+
+    Its size is a power of two. Spec: Parquet "Bloom Filter"; Arrow OptimalNumOfBits.
+    """
+    bits_each = -8 / math.log(1 - fpp ** (1 / 8))
+    largest = 1 << (most_bytes * 8).bit_length() - 1
+    return max(1, min(wanted, int(largest / bits_each)))
+
+
+def column_sizes(footer: Any, schema: pa.Schema) -> dict[int, int]:
+    """Return the bytes of each leaf column by field id, from a footer; `schema` is the file's, with field ids."""
+    ids = [field_id for f in schema for field_id, _ in _leaves(f, f.name)]
     groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
     sizes = [sum(group.column(i).total_compressed_size for group in groups) for i in range(len(ids))]
     return {field_id: size for field_id, size in zip(ids, sizes, strict=True) if field_id is not None and groups}
 
 
-def _leaf_ids(field: pa.Field) -> list[int | None]:
+def _leaves(field: pa.Field, path: str) -> Iterator[tuple[int | None, str]]:
+    """Yield the field id and Parquet's path of each leaf, in the order of the columns of a file."""
     kind = field.type
-    below = [leaf for i in range(kind.num_fields) for leaf in _leaf_ids(kind.field(i))]
-    return below if kind.num_fields else [field_id_of(field)]
+    if not kind.num_fields:
+        yield field_id_of(field), path
+    for i in range(kind.num_fields):
+        below = kind.field(i)
+        name = "key_value" if pa.types.is_map(kind) else below.name if pa.types.is_struct(kind) else "list.element"
+        yield from _leaves(below, f"{path}.{name}")
 
 
 def split_offsets(footer: Any) -> tuple[int, ...]:

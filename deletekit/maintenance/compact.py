@@ -8,6 +8,7 @@ Spec: "Snapshots" (operation `replace`), "Sequence Number Inheritance", "Row Lin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.rewrite import live_share, rewrite_data_files
 from deletekit.deletes.scan_task import ScanTask
+from deletekit.deletes.sort_order import RowOrder
 from deletekit.deletes.write_context import WriteContext, check_parquet_only
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
@@ -28,9 +30,11 @@ from deletekit.errors import CommitStateUnknownError, DeletekitError, InvalidInp
 from deletekit.maintenance.file_groups import CompactOptions, RewriteOptions, group_data_files, rewrite_options
 from deletekit.maintenance.head_files import Head, RewrittenGroup
 from deletekit.maintenance.reachable import read_latest
+from deletekit.table.column_names import as_names
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
+from deletekit.verbs.shared.partition_fields import sort_fields
 
 Group = tuple[ScanTask, ...]
 
@@ -86,8 +90,9 @@ def compact(
     engine: where files are rewritten.
     commit_properties: extra entries of the snapshot summaries.
     options: `target_file_size_bytes`, `min_file_size_bytes`, `max_file_size_bytes`, `min_input_files`,
-        `max_file_group_size_bytes`, `rewrite_all`, `delete_file_threshold`, `delete_ratio_threshold`: which files; see
-        `CompactOptions`. Names and defaults are those of Iceberg's rewrite_data_files.
+        `max_file_group_size_bytes`, `rewrite_all`, `delete_file_threshold`, `delete_ratio_threshold`: which files;
+        `strategy`, `sort_order`: in which order their rows; see `CompactOptions`. Names and defaults are those of
+        Iceberg's rewrite_data_files.
 
     Files of older partition specs are rewritten to the current one. A rewritten file's own deletes are removed with it.
     Other deletes may be left without effect: see `remove_dangling_deletes`.
@@ -100,6 +105,7 @@ def compact(
     chosen = rewrite_options(table.metadata, "write.target-file-size-bytes", options)
     if max_commits < 1:
         raise InvalidInputError("bad option", kind="rewrite-option", field="max_commits", found=max_commits)
+    order = _row_order(table.metadata, chosen)
     groups = _plan(table, where, ref, chosen)
     if dry_run:
         files = [task.data_file for group in groups for task in group]
@@ -113,10 +119,30 @@ def compact(
     size = -(-len(paths) // (max_commits if partial_progress else 1))
     runner = engine_or_default(engine)
     parts = [
-        _Part(table, paths[at : at + size], chosen, runner, use_starting_sequence_number)
+        _Part(table, paths[at : at + size], chosen, runner, use_starting_sequence_number, order)
         for at in range(0, len(paths), size or 1)
     ]
     return _run(parts, ref, commit_properties, goes_on=partial_progress)
+
+
+def _row_order(metadata: TableMetadata, options: RewriteOptions) -> RowOrder | None:
+    """Return the order that `sort` asks for. Raises InvalidInputError for a bad order, or if there is none."""
+    strategy, sort_order = options.strategy, options.sort_order
+    if strategy not in ("binpack", "sort") or (strategy == "binpack" and sort_order):
+        kind, field, found = "rewrite-option", "strategy", strategy
+        expected = "sort, for a sort order" if sort_order else "binpack or sort"
+        raise InvalidInputError("bad option", kind=kind, field=field, found=found, expected=expected)
+    if strategy == "binpack":
+        return None
+    names = as_names(sort_order)
+    z_order = re.fullmatch(r"\s*zorder\s*\((.+)\)\s*", names[0], re.IGNORECASE) if len(names) == 1 else None
+    if z_order:
+        names = [name.strip() for name in z_order[1].split(",")]
+    order = RowOrder(sort_fields(metadata.schema, names), z_order=bool(z_order)) if names else RowOrder.of(metadata)
+    if not order.fields:
+        message, expected = "no order to sort by", "sort_order, or a table with a sort order"
+        raise InvalidInputError(message, kind="sort-order", field="sort_order", expected=expected)
+    return order.within(metadata)
 
 
 def _plan(table: Table, where: Filter, ref: str, options: RewriteOptions) -> list[Group]:
@@ -175,6 +201,7 @@ class _Part:
     options: RewriteOptions
     engine: Engine
     use_starting_sequence_number: bool
+    order: RowOrder | None
     groups: list[RewrittenGroup] = field(default_factory=list)
 
     def run(self, ref: str, properties: Mapping[str, str] | None) -> Commit:
@@ -214,7 +241,8 @@ class _Part:
 
         def rewrite(tasks: Group) -> RewrittenGroup:
             rows = _rows_per_file(context, tasks, options)
-            return RewrittenGroup(tasks, tuple(rewrite_data_files(context, write, tasks, rows)), number)
+            files = rewrite_data_files(context, write, tasks, rows, order=self.order)
+            return RewrittenGroup(tasks, tuple(files), number)
 
         try:
             return list(self.engine.map(rewrite, groups))

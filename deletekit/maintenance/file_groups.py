@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypedDict, TypeVar
 
+from deletekit.commit.manifests import packed
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import Scope, referenced_path, scope_of
 from deletekit.errors import InvalidInputError
@@ -45,14 +46,19 @@ class SizeOptions(TypedDict, total=False):
 
 
 class CompactOptions(SizeOptions, total=False):
-    """Which data files to rewrite.
+    """Which data files to rewrite, and in which order their rows are written.
 
     Keys
     ----
+    strategy: `binpack`, or `sort`: orders the rows of all files of a group, which takes them all in memory (see
+        `max_file_group_size_bytes`). Default: `binpack`.
+    sort_order: for `sort`, as `sort_by` of `create_table`, or `zorder(a, b)`. Default: the table's.
     delete_file_threshold: rewrite a file if so many deletes apply to it. Default: never.
     delete_ratio_threshold: rewrite a file if its own deletes hide this share of its rows. Default: 0.3.
     """
 
+    strategy: str
+    sort_order: str | Sequence[str]
     delete_file_threshold: int
     delete_ratio_threshold: float
 
@@ -69,6 +75,8 @@ class RewriteOptions:
     rewrite_all: bool = False
     delete_file_threshold: int = 2**31 - 1
     delete_ratio_threshold: float = 0.3
+    strategy: str = "binpack"
+    sort_order: str | Sequence[str] = ()
 
     def output_files(self, input_bytes: int) -> int:
         """Return how many files to write, so that none is much smaller than the target (Java `expectedOutputFiles`)."""
@@ -154,7 +162,8 @@ def _grouped(
         has_good_size = options.min_file_size_bytes <= _size(file) <= options.max_file_size_bytes
         if options.rewrite_all or not has_good_size or is_due(file):
             places.setdefault(place(file), []).append(file)
-    groups = [group for chosen in places.values() for group in _packed(chosen, options.max_file_group_size_bytes)]
+    most = options.max_file_group_size_bytes
+    groups = [tuple(group) for chosen in places.values() for group in packed(chosen, most, _size)]
     return [g for g in groups if options.rewrite_all or _is_worth_it(g, options) or any(map(is_due, g))]
 
 
@@ -172,18 +181,3 @@ def _is_worth_it(group: Sequence[ScanTask | ManifestEntry], options: RewriteOpti
     total, several = sum(map(_size, group)), len(group) > 1
     enough = several and (len(group) >= options.min_input_files or total > options.target_file_size_bytes)
     return enough or total > options.max_file_size_bytes
-
-
-def _packed(files: Sequence[_T], most: int) -> list[tuple[_T, ...]]:
-    out: list[tuple[_T, ...]] = []
-    group: list[_T] = []
-    total = 0
-    for file in files:
-        if group and total + _size(file) > most:
-            out.append(tuple(group))
-            group, total = [], 0
-        group.append(file)
-        total += _size(file)
-    if group:
-        out.append(tuple(group))
-    return out

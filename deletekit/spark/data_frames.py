@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+from pyiceberg.table.sorting import NullOrder, SortDirection
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 
@@ -15,6 +16,7 @@ from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.delete_modes import ChangeOptions
 from deletekit.deletes.input_rows import align
+from deletekit.deletes.sort_order import RowOrder
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile, DeleteFile
@@ -23,6 +25,7 @@ from deletekit.spark.engine import SparkEngine
 from deletekit.spark.merge_data_frame import merge_frame
 from deletekit.spark.types import from_spark
 from deletekit.spark.worker import in_chunks
+from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import value_of
 from deletekit.verbs.shared.equality_keys import Scope, checked_keys, specs_in_use, write_key_deletes
 
@@ -52,18 +55,36 @@ class SparkRows:
             ) from e
 
     def append(self, base: Base) -> list[DataFile]:
-        """Write the rows in the DataFrame's partitions, or by `write.distribution-mode`; check the columns before."""
+        """Write the rows in the DataFrame's partitions, or by `write.distribution-mode`; check the columns before.
+
+        Without that property, rows of a sorted table go by ranges, those of a partitioned one by partitions.
+        """
         write, metadata = base.write, base.metadata
         schema, spec = metadata.schema, metadata.spec
         align(from_spark(self.empty(), schema), schema)
-        # `range` is `hash`. An unpartitioned table has nothing to hash by.
-        together = value_of(metadata.properties, "write.distribution-mode") != "none" and bool(spec.fields)
+        order = RowOrder.of(metadata)
+        mode = value_of(metadata.properties, "write.distribution-mode") or ("range" if order.fields else "hash")
+        together = mode != "none" and bool(spec.fields)  # an unpartitioned table has nothing to hash by
+        ranges = self._sort_columns(order, metadata) if mode == "range" else []
 
         def written(rows: pa.Table) -> list[DataFile]:
             return list(write_data_files(write, align(from_spark(rows, schema), schema)))
 
         place = partition_hash(self.frame, self.frame.columns, metadata) if together else None
-        return self._written(self.frame, place, written)
+        return self._written(self.frame, place, written, ranges)
+
+    def _sort_columns(self, order: RowOrder, metadata: TableMetadata) -> list[Column]:
+        """Return the columns of a sort order, to place rows by: those that the DataFrame has, without transforms."""
+        out = []
+        for field in order.fields:
+            top, *inner = (metadata.schema.find_column_name(field.source_id) or "").split(".")
+            if top in self.frame.columns:
+                column = column_of(self.frame, top)
+                for name in inner:
+                    column = column.getField(name)
+                down, last = field.direction == SortDirection.DESC, field.null_order == NullOrder.NULLS_LAST
+                out.append(getattr(column, f"{'desc' if down else 'asc'}_nulls_{'last' if last else 'first'}")())
+        return out
 
     def delete_keys(
         self, base: Base, equality_fields: str | Sequence[str] | None, scope: Scope | None
@@ -90,9 +111,22 @@ class SparkRows:
             base, self.frame, on, when_matched, inserts=inserts, options=options, empty=empty, engine=engine
         )
 
-    def _written(self, frame: DataFrame, place: Column | None, write: Callable[[pa.Table], list[Any]]) -> list[Any]:
-        """Return the files that `write` makes of the rows; those of one `place` go to one worker first."""
-        if place is not None:
+    def _written(
+        self,
+        frame: DataFrame,
+        place: Column | None,
+        write: Callable[[pa.Table], list[Any]],
+        ranges: Sequence[Column] = (),
+    ) -> list[Any]:
+        """Return the files that `write` makes of the rows.
+
+        Those of one `place`, or of a range of it and of the sort columns `ranges`, go to one worker first.
+        """
+        if ranges:
+            frame = frame if place is None else frame.withColumn(_PARTITION, place)
+            first = [] if place is None else [frame[_PARTITION]]
+            frame = frame.repartitionByRange(*first, *ranges).drop(_PARTITION)
+        elif place is not None:
             frame = frame.withColumn(_PARTITION, place).repartition(_PARTITION).drop(_PARTITION)
 
         def of_partition(batches: Iterator[pa.RecordBatch]) -> list[Any]:

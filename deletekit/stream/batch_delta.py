@@ -24,6 +24,7 @@ from deletekit.deletes.data_file_writer import split_by_partition, write_data_fi
 from deletekit.deletes.merge_previous_deletes import FilePositions, HiddenRows, replace_deletes, write_positions
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.row_lineage import with_row_ids
+from deletekit.deletes.sort_order import RowOrder
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
@@ -138,9 +139,11 @@ def write_rows(
     if row_ids is not None and row_ids.null_count < len(row_ids):
         rows = with_row_ids(rows, row_ids)
     numbered = rows.append_column("_pos", pa.array(np.arange(len(rows))))
-    for _, part in split_by_partition(write, numbered, write.metadata.spec):
+    order = RowOrder.of(write.metadata)
+    for _, unsorted in split_by_partition(write, numbered, write.metadata.spec):
+        part = order.sorted(write.metadata, unsorted)
         numbers, start = part.column("_pos").to_numpy(), 0
-        for file in write_data_files(write, part.drop_columns("_pos")):
+        for file in write_data_files(write, part.drop_columns("_pos"), order=order):
             yield file, numbers[start : start + file.record_count]
             start += file.record_count
 

@@ -7,10 +7,8 @@ updates through pyiceberg. No other module imports pyiceberg.catalog.
 
 import sqlite3
 import weakref
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from pyiceberg.catalog import load_catalog as load_pyiceberg_catalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError
 from pyiceberg.table import Table as PyIcebergTable
+from pyiceberg.table.sorting import SortOrder
 from pyiceberg.table.update import TableRequirement, TableUpdate
 
 from deletekit.errors import (
@@ -33,8 +32,12 @@ from deletekit.errors import (
     NotFoundError,
     UnsupportedError,
 )
+from deletekit.public import public
+from deletekit.table.any_catalog import Catalog as Catalog  # noqa: PLC0414  # others take both from here
+from deletekit.table.any_catalog import Json
+from deletekit.table.any_catalog import TableState as TableState  # noqa: PLC0414
 from deletekit.table.catalog_errors import asking, committing, committing_row, opening, row_errors, state_after
-from deletekit.table.file_io import FileIO, PyIcebergIO, try_delete
+from deletekit.table.file_io import PyIcebergIO, try_delete
 from deletekit.table.format_version import FormatVersion
 from deletekit.table.identifier import Identifier, dotted, to_identifier
 from deletekit.table.locations import normalised
@@ -43,84 +46,7 @@ from deletekit.table.metadata_file import logged_files, metadata_file_bytes, met
 from deletekit.table.metadata_update import apply_updates, check_requirements, creating_updates, is_applied, rehearse
 from deletekit.table.own_places import unlogged_files
 
-Json = Mapping[str, Any]
-
 _OPENING_RACES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class TableState:
-    """A table at one metadata file, and the storage its files are on."""
-
-    metadata: TableMetadata
-    metadata_location: str
-    io: FileIO
-
-
-class Catalog(ABC):
-    """What deletekit needs of a catalog. `pyiceberg` is the wrapped catalog, for everything else.
-
-    Whatever the wrapped catalog raises becomes a DeletekitError with that as its cause.
-    """
-
-    pyiceberg: PyIcebergCatalog
-
-    @property
-    def name(self) -> str:
-        """The catalog's name. On a shared SQL catalog Spark must use the same name: rows are keyed by it."""
-        return self.pyiceberg.name
-
-    @abstractmethod
-    def load(self, identifier: Identifier) -> TableState:
-        """Return the current state. Raises NotFoundError."""
-
-    @abstractmethod
-    def create(self, identifier: Identifier, metadata: TableMetadata) -> TableState:
-        """Register a new table, which may already have a snapshot.
-
-        Raises InvalidInputError if it exists, UnsupportedError for an unwritable version, CommitStateUnknownError if
-        the catalog's answer was lost.
-        """
-
-    @abstractmethod
-    def commit(self, identifier: Identifier, requirements: Sequence[Json], updates: Sequence[Json]) -> TableState:
-        """Apply updates if the requirements hold.
-
-        Raises CommitConflictError if they do not hold or another writer wins, CommitStateUnknownError if the catalog's
-        answer was lost. After any other DeletekitError the table certainly did not change.
-        """
-
-    def check_writable(self, format_version: int) -> None:  # noqa: B027  # most catalogs take every version
-        """Raise UnsupportedError, before anything is written, if this catalog does not support the format version."""
-
-    def default_location(self, identifier: Identifier) -> str:
-        """Return the location of a table that names none; "" if the catalog itself chooses."""
-        del identifier
-        return ""
-
-    def list_tables(self, namespace: str) -> list[Identifier]:
-        """List the identifiers of the tables of a namespace. Raises NotFoundError."""
-        with asking(namespace):
-            return [tuple(i) for i in self.pyiceberg.list_tables(namespace)]
-
-    def list_namespaces(self) -> list[Identifier]:
-        """List all top-level namespaces."""
-        with asking(self.name):
-            return [tuple(n) for n in self.pyiceberg.list_namespaces()]
-
-    def drop_table(self, identifier: str | Sequence[str]) -> None:
-        """Remove a table from the catalog. Its files stay. Raises NotFoundError."""
-        key = to_identifier(identifier)
-        with asking(dotted(key)):
-            self.pyiceberg.drop_table(key)
-
-    def _ensure_namespace(self, identifier: Identifier) -> None:
-        # pyiceberg looks first and then inserts a row; two processes may do so at once.
-        with asking(dotted(identifier[:-1])), suppress(sa.exc.IntegrityError):
-            self.pyiceberg.create_namespace_if_not_exists(identifier[:-1])
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
 
 
 class SqlStore(Catalog):
@@ -143,13 +69,45 @@ class SqlStore(Catalog):
         self._ensure_namespace(identifier)
         location = metadata_file_path(metadata)
         state = TableState(metadata, location, PyIcebergIO(self.pyiceberg.properties, location))
+        self._register(identifier, state, self._new_row(identifier, location))
+        return state
+
+    @public
+    def table_exists(self, identifier: str | Sequence[str]) -> bool:
+        """Tell whether there is a table of this name. pyiceberg's own look reads it, which fails for newer ones."""
+        return self._find(to_identifier(identifier)) is not None
+
+    @public
+    def register_table(self, identifier: str | Sequence[str], metadata_location: str) -> None:
+        """Register as every catalog does; pyiceberg would read the table, and fail for newer ones."""
+        key = to_identifier(identifier)
+        if self._find(key) is not None:
+            raise InvalidInputError("table exists already", kind="table-exists", found=dotted(key))
+        io = PyIcebergIO(self.pyiceberg.properties, metadata_location)
+        with asking(dotted(key)):
+            parse_metadata(io.read(metadata_location), metadata_location)
+        self._ensure_namespace(key)
+        self._execute(key, self._new_row(key, metadata_location))
+
+    @public
+    def rename_table(self, identifier: str | Sequence[str], to: str | Sequence[str]) -> None:
+        """Rename as every catalog does; pyiceberg would read the table, and fail for newer ones."""
+        old, new = to_identifier(identifier), to_identifier(to)
+        if self._find(old) is None:
+            raise NotFoundError("no such table", kind="table-not-found", found=dotted(old))
+        with asking(dotted(new[:-1])):
+            self.pyiceberg.load_namespace_properties(new[:-1])
+        row = self._row(new)
+        if not self._execute(new, sa.update(IcebergTables).filter_by(**self._row(old)).values(**row)):
+            raise NotFoundError("no such table", kind="table-not-found", found=dotted(old))
+
+    def _new_row(self, identifier: Identifier, location: str) -> Any:
         row = {**self._row(identifier), "metadata_location": location, "previous_metadata_location": None}
         with asking(self.name):
             columns = sa.inspect(self.pyiceberg.engine).get_columns("iceberg_tables")
         if any(c["name"] == "iceberg_type" for c in columns):
             row["iceberg_type"] = "TABLE"
-        self._register(identifier, state, sa.insert(IcebergTables).values(**row))
-        return state
+        return sa.insert(IcebergTables).values(**row)
 
     def commit(self, identifier: Identifier, requirements: Sequence[Json], updates: Sequence[Json]) -> TableState:
         current = self.load(identifier)
@@ -177,11 +135,7 @@ class SqlStore(Catalog):
         try:
             with asking(dotted(identifier)):
                 state.io.write(location, metadata_file_bytes(state.metadata, location))
-            with row_errors(dotted(identifier)), self.pyiceberg.engine.connect() as connection:
-                changed = connection.execute(statement).rowcount == 1
-                if changed:
-                    with committing_row(connection):
-                        connection.commit()
+            changed = self._execute(identifier, statement)
         except CommitStateUnknownError as e:
             return state_after(e, lambda: self._landed(identifier, location), state.metadata.properties)
         except Exception:
@@ -189,6 +143,15 @@ class SqlStore(Catalog):
             raise
         if not changed:
             try_delete(state.io, location)
+        return changed
+
+    def _execute(self, identifier: Identifier, statement: Any) -> bool:
+        """Run a statement in one transaction. Return False, and leave all as it is, unless it changed one row."""
+        with row_errors(dotted(identifier)), self.pyiceberg.engine.connect() as connection:
+            changed: bool = connection.execute(statement).rowcount == 1
+            if changed:
+                with committing_row(connection):
+                    connection.commit()
         return changed
 
     def _landed(self, identifier: Identifier, location: str) -> bool | None:
@@ -283,7 +246,8 @@ class PyIcebergStore(Catalog):
 
     def _create(self, identifier: Identifier, metadata: TableMetadata) -> None:
         properties = {**metadata.properties, "format-version": str(metadata.format_version)}
-        arguments = (identifier, metadata.schema, metadata.location or None, metadata.spec)
+        order = SortOrder.model_validate(metadata.raw["sort-orders"][-1])
+        arguments = (identifier, metadata.schema, metadata.location or None, metadata.spec, order)
         fields = metadata.all_fields.values()
         has_defaults = any(f.initial_default is not None or f.write_default is not None for f in fields)
         if not has_defaults and not metadata.snapshots:

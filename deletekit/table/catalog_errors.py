@@ -141,7 +141,9 @@ def _translated(error: Exception, name: str) -> DeletekitError:
         return NotFoundError("no such table", kind="table-not-found", found=name)
     if isinstance(error, theirs.NoSuchNamespaceError):
         return NotFoundError("no such namespace", kind="namespace-not-found", found=name)
-    if isinstance(error, theirs.TableAlreadyExistsError | theirs.NamespaceAlreadyExistsError):
+    if isinstance(error, theirs.NamespaceAlreadyExistsError):
+        return InvalidInputError("namespace exists already", kind="namespace-exists", found=name)
+    if isinstance(error, theirs.TableAlreadyExistsError):
         return InvalidInputError("table exists already", kind="table-exists", found=name)
     if isinstance(error, NotImplementedError):
         return UnsupportedError("this catalog cannot do that", kind="catalog", field=name, found=_text(error))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -286,8 +286,9 @@ def new_metadata(
     location: str,
     format_version: int,
     properties: Mapping[str, str] | None = None,
+    sort_fields: Sequence[Mapping[str, Any]] = (),
 ) -> TableMetadata:
-    """Return metadata of a table without a snapshot. The ids in `schema` and `spec` are used as given.
+    """Return metadata of a table without a snapshot. The ids in `schema`, `spec` and the fields are used as given.
 
     Raises InvalidInputError for an unknown format version, or a type or default that the version does not have.
     """
@@ -310,8 +311,8 @@ def new_metadata(
         "default-spec-id": spec.spec_id,
         "partition-specs": [spec_to_json(spec)],
         "last-partition-id": max([999, *(f.field_id for f in spec.fields)]),
-        "default-sort-order-id": 0,
-        "sort-orders": [{"order-id": 0, "fields": []}],
+        "default-sort-order-id": int(bool(sort_fields)),
+        "sort-orders": [{"order-id": int(bool(sort_fields)), "fields": [*sort_fields]}],
         "properties": normalised_properties(properties or {}),
         "current-snapshot-id": None,
         "refs": {},

@@ -17,9 +17,17 @@ from deletekit.table.types import schema_to_json
 Json = dict[str, Any]
 Update = Mapping[str, Any]
 
-# What an update adds, the list it is added to, and its id; and by which id another update makes it current.
-_ADDED = {"add-schema": ("schema", "schemas", "schema-id"), "add-spec": ("spec", "partition-specs", "spec-id")}
-_CHOSEN = {"set-current-schema": ("schema-id", "current-schema-id"), "set-default-spec": ("spec-id", "default-spec-id")}
+# What an update adds, the list it is added to, and its id. By which key and for which id another one makes it current.
+_ADDED = {
+    "add-schema": ("schema", "schemas", "schema-id"),
+    "add-spec": ("spec", "partition-specs", "spec-id"),
+    "add-sort-order": ("sort-order", "sort-orders", "order-id"),
+}
+_CHOSEN = {
+    "set-current-schema": ("schema-id", "schema-id", "current-schema-id"),
+    "set-default-spec": ("spec-id", "spec-id", "default-spec-id"),
+    "set-default-sort-order": ("sort-order-id", "order-id", "default-sort-order-id"),
+}
 
 
 def apply_updates(metadata: TableMetadata, updates: Sequence[Update], now_ms: int | None = None) -> TableMetadata:
@@ -110,8 +118,8 @@ def rehearse(metadata: TableMetadata, requirements: Sequence[Update], updates: S
                 continue
             update[thing] = {**update[thing], key: ids[key]}
         elif action in _CHOSEN:
-            key, _ = _CHOSEN[action]
-            update[key] = ids[key] if update[key] == -1 else update[key]
+            key, made, _ = _CHOSEN[action]
+            update[key] = ids[made] if update[key] == -1 else update[key]
         elif action == "remove-properties":
             update["removals"] = [name for name in update["removals"] if name in metadata.properties]
         out.append(update)
@@ -136,7 +144,7 @@ def creating_updates(metadata: TableMetadata, location: str) -> list[Update]:
         {"action": "set-current-schema", "schema-id": -1},
         {"action": "add-spec", "spec": spec_to_json(metadata.spec)},
         {"action": "set-default-spec", "spec-id": -1},
-        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+        {"action": "add-sort-order", "sort-order": metadata.raw["sort-orders"][-1]},
         {"action": "set-default-sort-order", "sort-order-id": -1},
         {"action": "set-location", "location": location},
         {"action": "set-properties", "updates": metadata.properties},
@@ -166,7 +174,7 @@ def _upgrade(raw: Json, update: Update) -> None:
 
 
 def _same(thing: Update, things: Sequence[Update]) -> list[Update]:
-    """Return the equal schemas or partition specs."""
+    """Return the equal schemas, partition specs or sort orders."""
 
     def content(one: Update) -> tuple[Any, Any]:
         return one["fields"], sorted(one.get("identifier-field-ids") or ())
@@ -175,22 +183,25 @@ def _same(thing: Update, things: Sequence[Update]) -> list[Update]:
 
 
 def _add(raw: Json, update: Update) -> None:
-    """Add a schema or a partition spec, unless the table has an equal one."""
+    """Add a schema, partition spec or sort order, unless the table has an equal one."""
     thing, things, key = _ADDED[update["action"]]
     new, same = update[thing], _same(update[thing], raw[things])
-    raw[f"_last-{key}"] = number = same[0].get(key, 0) if same else max(t.get(key, 0) for t in raw[things]) + 1
+    number = same[0].get(key, 0) if same else max(t.get(key, 0) for t in raw[things]) + 1
+    if thing == "sort-order" and not new["fields"]:
+        number = 0  # reserved for rows in no order
+    raw[f"_last-{key}"] = number
     if not same:
         raw[things].append({**new, key: number})
     if thing == "schema":
         raw["last-column-id"] = max(raw["last-column-id"], update.get("last-column-id") or 0)
-    else:
+    elif thing == "spec":
         raw["last-partition-id"] = max([raw["last-partition-id"], *(f["field-id"] for f in new["fields"])])
 
 
 def _choose(raw: Json, update: Update) -> None:
-    """Make a schema or a partition spec the current one; -1 is the one that was added last."""
-    key, current = _CHOSEN[update["action"]]
-    raw[current] = raw.get(f"_last-{key}") if update[key] == -1 else update[key]
+    """Make a schema, partition spec or sort order the current one; -1 is the one that was added last."""
+    key, made, current = _CHOSEN[update["action"]]
+    raw[current] = raw.get(f"_last-{made}") if update[key] == -1 else update[key]
 
 
 def _add_snapshot(raw: Json, update: Update) -> None:
@@ -262,6 +273,8 @@ _ACTIONS: dict[str, Callable[[Json, Update], None]] = {
     "set-current-schema": _choose,
     "add-spec": _add,
     "set-default-spec": _choose,
+    "add-sort-order": _add,
+    "set-default-sort-order": _choose,
     "add-snapshot": _add_snapshot,
     "set-snapshot-ref": _set_ref,
     "remove-snapshot-ref": _remove_ref,

@@ -1,11 +1,13 @@
 """List the table properties that deletekit knows: name, type, default and meaning of each, in one table.
 
-A wrong value is refused by name, when it is set and when it is read. Unknown properties are kept as they are.
-Spec: https://iceberg.apache.org/docs/latest/configuration/
+A wrong value is refused by name, when it is set and when it is read. A property that asks for what deletekit does not
+do is refused or warned of once, with the reason. Unknown properties are kept as they are.
+Spec: https://iceberg.apache.org/docs/latest/configuration/; Java TableProperties. docs/properties.md is for users.
 """
 
 import json
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -57,6 +59,12 @@ def _one_of(*values: str) -> Kind:
     return Kind(", ".join(values[:-1]) + f" or {values[-1]}", parse)
 
 
+def _share(text: str) -> float:
+    if not re.fullmatch(r"0?\.[0-9]{1,17}", text) or not float(text):
+        raise ValueError(text)
+    return float(text)
+
+
 def _location(text: str) -> str:
     if not text.strip("/"):
         raise ValueError(text)
@@ -83,7 +91,10 @@ _PARQUET = (
     ("compression-codec", _CODEC, "zstd", "codec of column chunks"),
     ("compression-level", _number(-100), None, "level of the codec; the codec's own without it"),
     ("row-group-limit", _number(1), str(_MIB), "most rows of a row group"),
+    ("row-group-size-bytes", _number(1), str(128 * _MIB), "most bytes of a row group in memory, before it is encoded"),
     ("page-size-bytes", _number(1), str(_MIB), "bytes of a page"),
+    ("page-row-limit", _number(1), "20000", "most rows of a page"),
+    ("page-version", _one_of("v1", "v2"), "v1", "version of data pages"),
     ("dict-size-bytes", _number(1), str(2 * _MIB), "most bytes of a dictionary page"),
 )
 _TABLE: tuple[tuple[str, Kind, str | None, str], ...] = (
@@ -95,12 +106,20 @@ _TABLE: tuple[tuple[str, Kind, str | None, str], ...] = (
     ("write.delete.granularity", _one_of("file", "partition"), "partition", "what a position delete file covers"),
     ("write.format.default", _FORMAT, "parquet", "format of data files; deletekit writes parquet"),
     ("write.delete.format.default", _FORMAT, "parquet", "format of delete files; deletekit writes parquet"),
-    ("write.target-file-size-bytes", _number(1), str(512 * _MIB), "bytes of a data file"),
+    ("write.target-file-size-bytes", _number(1), str(512 * _MIB), "bytes of a data file, encoded"),
     ("write.delete.target-file-size-bytes", _number(1), str(64 * _MIB), "bytes of a delete file"),
-    ("write.distribution-mode", _one_of("none", "hash", "range"), None, "hash for partitioned tables, else none"),
+    (
+        "write.distribution-mode",
+        _one_of("none", "hash", "range"),
+        None,
+        "range for sorted tables, hash for partitioned ones, else none",
+    ),
     ("write.data.path", _LOCATION, None, "where data files go: <location>/data"),
+    ("write.object-storage.enabled", _BOOLEAN, "false", "whether paths of data files begin with a hash"),
+    ("write.object-storage.partitioned-paths", _BOOLEAN, "true", "whether such paths also name the partition"),
     ("write.metadata.path", _LOCATION, None, "where metadata files go: <location>/metadata"),
     *(("write.parquet." + name, kind, default, does) for name, kind, default, does in _PARQUET),
+    ("write.parquet.bloom-filter-max-bytes", _number(1), str(_MIB), "most bytes of a Bloom filter of a row group"),
     *(
         ("write.delete.parquet." + name, kind, None, f"{does} in delete files; as write.parquet.{name}")
         for name, kind, _, does in _PARQUET
@@ -110,6 +129,7 @@ _TABLE: tuple[tuple[str, Kind, str | None, str], ...] = (
     ("write.metadata.previous-versions-max", _number(0), "100", "metadata files that a table remembers"),
     ("write.metadata.delete-after-commit.enabled", _BOOLEAN, "false", "remove metadata files that are forgotten"),
     ("write.metadata.metrics.default", _METRICS, "truncate(16)", "metrics of a column in manifests"),
+    ("write.metadata.metrics.max-inferred-column-defaults", _number(0), "100", "columns with metrics without that"),
     ("write.summary.partition-limit", _number(0), "0", "most changed partitions that a summary describes"),
     ("commit.retry.num-retries", _number(0), "4", "how often a lost race is tried again"),
     ("commit.retry.min-wait-ms", _number(0), "100", "first wait before that"),
@@ -119,7 +139,9 @@ _TABLE: tuple[tuple[str, Kind, str | None, str], ...] = (
     ("commit.status-check.min-wait-ms", _number(0), "1000", "first wait before that"),
     ("commit.status-check.max-wait-ms", _number(0), "60000", "longest wait before that"),
     ("commit.status-check.total-timeout-ms", _number(0), "1800000", "when looking ends"),
-    ("commit.manifest.target-size-bytes", _number(1), str(8 * _MIB), "bytes of a rewritten manifest"),
+    ("commit.manifest.target-size-bytes", _number(1), str(8 * _MIB), "bytes of a merged manifest"),
+    ("commit.manifest-merge.enabled", _BOOLEAN, "true", "whether a commit merges small manifests"),
+    ("commit.manifest.min-count-to-merge", _number(1), "100", "how many manifests the newest is merged with"),
     ("history.expire.max-snapshot-age-ms", _number(0), str(5 * 24 * 3_600_000), "age at which snapshots expire"),
     ("history.expire.min-snapshots-to-keep", _number(1), "1", "newest snapshots of a branch that never do"),
     ("history.expire.max-ref-age-ms", _number(0), str(_FOREVER), "age at which branches and tags expire"),
@@ -132,10 +154,55 @@ PROPERTIES: Mapping[str, Property] = {row[0]: Property(*row) for row in _TABLE}
 """Every property that deletekit reads, by name."""
 
 COLUMN_METRICS = "write.metadata.metrics.column."
-_RESERVED = {
+BLOOM_FILTER = "write.parquet.bloom-filter-enabled.column."
+BLOOM_FILTER_FPP = "write.parquet.bloom-filter-fpp.column."
+BLOOM_FILTER_NDV = "write.parquet.bloom-filter-ndv.column."
+DICTIONARY = "write.parquet.dict-encoding-enabled.column."
+STATISTICS = "write.parquet.stats-enabled.column."
+_COLUMN_TABLE: tuple[tuple[str, Kind, str | None, str], ...] = (
+    (COLUMN_METRICS, _METRICS, None, "metrics of one column in manifests"),
+    (BLOOM_FILTER, _BOOLEAN, "false", "whether a column has a Bloom filter"),
+    (BLOOM_FILTER_FPP, Kind("a number between 0 and 1", _share), "0.01", "how often the filter may be wrong"),
+    (BLOOM_FILTER_NDV, _number(1), None, "distinct values that the filter is made for; else the rows"),
+    (DICTIONARY, _BOOLEAN, "true", "whether a column may be encoded by a dictionary"),
+    (STATISTICS, _BOOLEAN, "true", "whether Parquet has statistics of a column"),
+)
+COLUMN_PROPERTIES: Mapping[str, Property] = {row[0]: Property(*row) for row in _COLUMN_TABLE}
+"""Those that end in the name of a column, by how they begin."""
+
+_JAVA_WRITER = "pyarrow's writer has no such setting"
+UNHEEDED: Mapping[str, str] = {
+    "write.location-provider.impl": "deletekit runs no Java class; files go where the table's other properties say",
+    "write.parquet.bloom-filter-adaptive-enabled": _JAVA_WRITER,
+    "write.parquet.shred-variants": "deletekit writes no variant columns",
+    "write.manifest.compression-level": "manifests are written with the codec's own level",
+    **{f"write.{v}.distribution-mode": f"{v} writes rows where it found them" for v in ("delete", "update", "merge")},
+}
+"""Properties about what deletekit does that it does not heed, and why. A table that has one is warned of, once."""
+
+REFUSED: Mapping[str, str] = {
+    "write.object-storage.path": "write.data.path; Iceberg has removed this one",
+    "write.folder-storage.path": "write.data.path; Iceberg has removed this one",
+    "encryption.key-id": "nothing: deletekit writes no encrypted files",
+    "encryption.data-key-length": "nothing: deletekit writes no encrypted files",
+}
+"""Properties that no table may have that deletekit writes to, and what to set instead."""
+
+_COMPUTED = "nothing: it is computed from the table"
+RESERVED: Mapping[str, str] = {
     "format-version": "format_version= of create_table, or upgrade_format_version",
     "uuid": "nothing: it is fixed",
+    "snapshot-count": _COMPUTED,
+    "current-snapshot-id": _COMPUTED,
+    "current-snapshot-summary": _COMPUTED,
+    "current-snapshot-timestamp-ms": _COMPUTED,
+    "current-schema": _COMPUTED,
+    "default-partition-spec": _COMPUTED,
+    "default-sort-order": "sort_by= of create_table, or set_sort_order",
 }
+"""Names that are no properties of a table, and what to use instead (Java TableProperties.RESERVED_PROPERTIES)."""
+
+_warned: set[str] = set()
 
 
 def value_of(properties: Mapping[str, str], name: str) -> Any:
@@ -151,19 +218,35 @@ def check_properties(properties: Mapping[str, Any]) -> None:
     for name, text in properties.items():
         if not isinstance(text, str):
             raise InvalidInputError("properties are text", kind="property", field=name, found=text, expected="str")
-        if name in _RESERVED:
+        if name in RESERVED:
             raise InvalidInputError(
-                "this is no property of a table", kind="property", field=name, found=text, expected=_RESERVED[name]
+                "this is no property of a table", kind="property", field=name, found=text, expected=RESERVED[name]
             )
         known = _known(name)
         if known is not None:
             _parsed(name, text, known.kind)
+    check_heeded(properties)
+
+
+def check_heeded(properties: Mapping[str, str]) -> None:
+    """Raise InvalidInputError for a property that no writer may pass over; warn, once a process, of one that we do."""
+    for name in properties.keys() & REFUSED.keys():
+        message, expected = "this property is not supported", REFUSED[name]
+        raise InvalidInputError(message, kind="property", field=name, found=properties[name], expected=expected)
+    for name in sorted((properties.keys() & UNHEEDED.keys()) - _warned):
+        if properties[name].lower() not in ("false", "none"):
+            _warned.add(name)
+            warnings.warn(f"the table property {name} has no effect: {UNHEEDED[name]}", stacklevel=2)
+
+
+def columns_with(properties: Mapping[str, str], prefix: str) -> dict[str, Any]:
+    """Return the values of a property of columns, by column. Raises InvalidInputError for a wrong value."""
+    names = [name for name in properties if name.startswith(prefix)]
+    return {name.removeprefix(prefix): value_of(properties, name) for name in names}
 
 
 def _known(name: str) -> Property | None:
-    if name.startswith(COLUMN_METRICS):
-        return Property(name, _METRICS, None, "metrics of one column in manifests")
-    return PROPERTIES.get(name)
+    return PROPERTIES.get(name) or next((p for begin, p in COLUMN_PROPERTIES.items() if name.startswith(begin)), None)
 
 
 def _parsed(name: str, text: str, kind: Kind) -> Any:

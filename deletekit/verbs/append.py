@@ -8,18 +8,22 @@ from pyiceberg.schema import Schema, assign_fresh_schema_ids
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import plan_change
-from deletekit.commit.swap import Commit, commit
+from deletekit.commit.swap import Commit, commit, commit_metadata
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.input_rows import align
+from deletekit.deletes.row_source import RowSource
+from deletekit.deletes.sort_order import sort_order_fields
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.errors import InvalidInputError
 from deletekit.table.catalog import Catalog
 from deletekit.table.identifier import to_identifier
-from deletekit.table.metadata import MAIN, new_metadata
-from deletekit.table.table import Table
+from deletekit.table.locations import normalised_properties
+from deletekit.table.metadata import MAIN, TableMetadata, new_metadata
+from deletekit.table.table import Table, load_table
 from deletekit.table.types import arrow_schema, schema_from_arrow
 from deletekit.verbs.shared.foreign_rows import foreign_rows
-from deletekit.verbs.shared.partition_fields import partition_spec
+from deletekit.verbs.shared.partition_fields import partition_spec, sort_fields
+from deletekit.verbs.shared.replacement import check_location, replacing_updates
 
 DEFAULT_FORMAT_VERSION = 2
 
@@ -31,8 +35,10 @@ def create_table(
     *,
     format_version: int = DEFAULT_FORMAT_VERSION,
     partition_by: str | Sequence[str] = (),
+    sort_by: str | Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
     location: str | None = None,
+    replace: bool = False,
 ) -> Table:
     """Create an empty table; its namespace is created when missing.
 
@@ -42,23 +48,44 @@ def create_table(
     format_version: 1, 2 or 3.
     partition_by: partition fields, as `column`, `bucket(16, column)`, `truncate(4, column)`, `year(column)`, `month`,
         `day`, `hour` or `void`; nested columns by their dotted name.
+    sort_by: the order of the rows of each file: fields as those, each with `desc` and `nulls first` or `nulls last`.
     properties: table properties, such as `write.delete.mode`.
     location: where the table's files go; default under the catalog's warehouse.
+    replace: a table of this name becomes this one, empty, in one step. It keeps its snapshots, location, properties
+        that are not given, and a higher format version.
 
-    Raises InvalidInputError when the table exists, or the schema, partitioning or format version cannot be;
-    UnsupportedError for a column type deletekit cannot hold, or a catalog that cannot hold the format version.
+    Raises InvalidInputError when the table exists and is not to be replaced, or the schema, partitioning, sort order or
+    format version cannot be; UnsupportedError for a column type deletekit cannot hold, or a catalog that cannot hold
+    the format version.
     """
     key = to_identifier(identifier)
     iceberg = schema_of(schema)
     arrow_schema(iceberg)  # refuses, by name, a type that could never be read back
     spec = partition_spec(iceberg, partition_by)
     catalog.check_writable(format_version)
+    if replace and catalog.table_exists(key):
+        table, given = load_table(catalog, key), normalised_properties(properties or {})
+        check_location(table.metadata, location)
+
+        def build(now: TableMetadata) -> list[Mapping[str, Any]]:
+            return replacing_updates(
+                now,
+                iceberg,
+                format_version=format_version,
+                partition_by=partition_by,
+                sort_by=sort_by,
+                properties=given,
+            )
+
+        commit_metadata(table, build)
+        return table
     metadata = new_metadata(
         iceberg,
         spec,
         location=location or catalog.default_location(key),
         format_version=format_version,
         properties=properties,
+        sort_fields=sort_order_fields(sort_fields(iceberg, sort_by)),
     )
     return Table(key, catalog.create(key, metadata), catalog)
 
@@ -74,21 +101,32 @@ def append(
 
     Parameters
     ----------
-    rows: pyarrow Table or RecordBatch, anything with `__arrow_c_stream__` (polars, pandas 3, DuckDB), or a list of
-        dicts. Columns are matched by name; a missing optional one takes its write default, else null. Or a Spark
-        DataFrame, whose rows Spark's executors write, by `write.distribution-mode` (`none`, or `hash`, the default of
-        partitioned tables); texts are taken for a uuid column, which Spark has not.
+    rows: pyarrow Table or RecordBatch, a list of dicts, or anything that speaks Arrow (`__arrow_c_stream__` or
+        `__arrow_c_array__`: polars, pandas 3, DuckDB, a scan); a RecordBatchReader, a pyarrow Dataset or Scanner, a
+        polars LazyFrame; a generator or other iterable of any of these, or of dicts. Columns are matched by name; a
+        missing optional one takes its write default, else null. Or a Spark DataFrame, whose rows Spark's executors
+        write, by `write.distribution-mode` (`none`; `hash`, the default of partitioned tables; `range`, that of sorted
+        ones); texts are taken for a uuid column, which Spark has not.
     ref: branch to commit to.
 
-    Raises InvalidInputError, naming the column, before anything is written, for rows that do not fit the schema.
+    Rows that come as a stream are written as they come: about `write.parquet.row-group-size-bytes` of them are held,
+    however many there are. Files end near `write.target-file-size-bytes` on disk.
+
+    Raises InvalidInputError, naming the column, for rows that do not fit the schema: before anything is written if they
+    are in memory, else in the batch that does not fit. Also for a stream that must be read a second time, because the
+    schema or a property of the table changed while it was written. No file of a failed append stays, and what a source
+    raises is passed on.
     Returns the commit; its `snapshot_id` is None when there were no rows.
     """
-    frame = foreign_rows(rows)
+    frame, source = foreign_rows(rows), RowSource(rows)
 
     def plan(base: Base) -> RowDelta:
         metadata = base.metadata
         check_parquet_only(metadata, "write.format.default")
-        files = frame.append(base) if frame is not None else write_data_files(base.write, align(rows, metadata.schema))
+        if frame is not None:
+            files = frame.append(base)
+        else:
+            files = write_data_files(base.write, (align(piece, metadata.schema) for piece in source.pieces()))
         return RowDelta(added_data_files=tuple(files), read_set=ReadSet())
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))

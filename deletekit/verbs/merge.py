@@ -18,6 +18,7 @@ from deletekit.deletes.delete_modes import ChangeOptions
 from deletekit.deletes.input_rows import align, as_table, cast_column
 from deletekit.deletes.keys import KeyNumbers
 from deletekit.deletes.read import FileBatch, ReadRequest
+from deletekit.deletes.row_source import RowSource
 from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
@@ -50,8 +51,9 @@ def merge(
 
     Parameters
     ----------
-    source: pyarrow Table, anything with `__arrow_c_stream__`, or a list of dicts; it holds the `on` columns and any
-        others of the table. Or a Spark DataFrame: then Spark joins, and its rows never come to the driver.
+    source: rows, as `append` takes them, with the `on` columns and any others of the table, each row with the same
+        ones. All are held in memory: a stream is read once, into a table. Or a Spark DataFrame: then Spark joins, and
+        its rows never come to the driver.
     on: the column, or columns, that must be equal, as in SQL: NULL equals nothing, so such source rows are inserted.
     when_matched: `"update"` sets the source's columns, the others keep their values; `"delete"` deletes the row; None
         leaves it.
@@ -73,13 +75,14 @@ def merge(
             found=f"{when_matched}, {when_not_matched}",
         )
     runner, frame, inserts = engine_or_default(engine), foreign_rows(source, engine), when_not_matched == "insert"
+    rows = RowSource(source, "source")
 
     def plan(base: Base) -> RowDelta:
         metadata = base.metadata
         options = ChangeOptions(choose_mode(metadata, "merge", mode), granularity_of(metadata, granularity))
         if frame is not None:
             return frame.merge(base, on, when_matched, inserts=inserts, options=_with_keys(options, metadata, on))
-        change = _Merge(metadata.schema, source, on, when_matched)
+        change = _Merge(metadata.schema, rows.whole(metadata.schema), on, when_matched)
         options = _with_keys(options, metadata, on)
         new = align(change.source, metadata.schema) if inserts else None
         planned, result = run_change(base, change, options, "merge", runner)

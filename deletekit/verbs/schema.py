@@ -1,4 +1,4 @@
-"""Change columns, partitioning, properties and the format version of a table; no row moves.
+"""Change columns, partitioning, sort order, properties and the format version of a table; no row moves.
 
 Ids are never reused: old deletes on a dropped column keep their meaning.
 Spec: "Schema Evolution", "Partition Evolution", "Format Versioning".
@@ -16,6 +16,7 @@ from pyiceberg.types import IcebergType, NestedField, StructType
 
 from deletekit.commit.swap import commit_metadata
 from deletekit.deletes.input_rows import align
+from deletekit.deletes.sort_order import sort_order_fields
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.column_names import check_name, columns_like
 from deletekit.table.format_version import NEWEST
@@ -24,7 +25,7 @@ from deletekit.table.metadata import TableMetadata, check_reserved_names, check_
 from deletekit.table.properties import check_properties
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_schema, schema_to_json, struct_paths
-from deletekit.verbs.shared.partition_fields import partition_field
+from deletekit.verbs.shared.partition_fields import partition_field, sort_fields
 
 
 class Keep(Enum):
@@ -175,6 +176,22 @@ def drop_partition_field(table: Table, name: str) -> None:
         void: dict[str, Any] = {"transform": VoidTransform()}
         fields = [f.model_copy(update=void) if f.name == name else f for f in metadata.spec.fields]
         return _spec_updates(metadata, fields)
+
+    commit_metadata(table, build)
+
+
+def set_sort_order(table: Table, sort_by: str | Sequence[str]) -> None:
+    """Sort the rows of each new data file, spelled as in `create_table`; `()` ends it. Older files stay as they are.
+
+    `compact` with `strategy="sort"` sorts what is there. Raises InvalidInputError for an unknown column or transform.
+    """
+
+    def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
+        order = {"order-id": 0, "fields": sort_order_fields(sort_fields(metadata.schema, sort_by))}
+        return [
+            {"action": "add-sort-order", "sort-order": order},
+            {"action": "set-default-sort-order", "sort-order-id": -1},
+        ]
 
     commit_metadata(table, build)
 

@@ -19,13 +19,14 @@ from pyiceberg.schema import Schema
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.data_file_writer import column_at, write_data_files
+from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.delete_modes import Change, ChangeOptions
 from deletekit.deletes.filter import parse_filter
 from deletekit.deletes.input_rows import align
-from deletekit.deletes.keys import KeyNumbers
+from deletekit.deletes.keys import KeyNumbers, column_at
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.row_lineage import with_row_ids
+from deletekit.deletes.row_source import RowSource
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
@@ -76,7 +77,8 @@ def upsert(
 
     Parameters
     ----------
-    rows: as in `append`; they replace whole rows, so a missing optional column takes its write default, else null.
+    rows: as in `append`; they replace whole rows, so a missing optional column takes its write default, else null. All
+        are held in memory: a stream is read once, into a table.
     key: the column or columns that say which row is meant, `parent.child` for nested ones; None takes the table's
         identifier fields. NULL equals NULL, as in equality deletes and unlike `merge`. Floats cannot be keys.
     mode: as in `delete`; None takes `write.merge.mode`. `equality-delete` writes the keys down and reads nothing of
@@ -91,9 +93,10 @@ def upsert(
     written for rows that do not fit, a key that a column cannot be, or two rows of one key; CommitConflictError when
     too many races are lost. Spec: "Row-level Deletes", "Identifier Field IDs", "Row Lineage".
     """
+    source = RowSource(rows)
 
     def prepared(metadata: TableMetadata, fields: Fields) -> Prepared:
-        aligned = align(rows, metadata.schema)
+        aligned = align(source.whole(metadata.schema), metadata.schema)
         return _keys(aligned, metadata.schema, fields), lambda base, row_ids: _written(base, aligned, row_ids)
 
     request = UpsertRequest(key=key, mode=mode, granularity=granularity)

@@ -90,9 +90,18 @@ def convert_batch(table: dk.Table) -> None:
         dk.stream.convert(sink)
 
 
+def merge_manifests(table: dk.Table) -> None:
+    dk.set_properties(table, {"commit.manifest.min-count-to-merge": "2"})
+
+
 APPEND = Case(lambda t: dk.append(t, items((9, "n", 9.0))))
 CASES = {
     "append": APPEND,
+    "append, manifests merged": replace(APPEND, prepare=merge_manifests),
+    "append, a stream": Case(
+        lambda t: dk.append(t, iter(items((9, "n", 9.0), (10, "n", 9.0), (11, "o", 9.0)))),
+        prepare=lambda t: dk.set_properties(t, {"write.target-file-size-bytes": "1"}),  # a file for each row
+    ),
     "append, branch": Case(lambda t: dk.append(t, items((9, "n", 9.0)), ref="aside")),
     "delete, copy-on-write": delete("copy-on-write"),
     "delete, position-delete": delete("position-delete", 2),

@@ -718,7 +718,7 @@ def test_manifests_of_several_specs(catalog: dk.Catalog) -> None:
     dk.append(table, FIVE)
     dk.delete(table, "id = 1", mode="position-delete")
     found = [(m["content"], m["partition_spec_id"]) for m in manifest_list(table)]
-    assert found == [(0, 1), (0, 0), (1, 0), (1, 1)] or sorted(found) == [(0, 0), (0, 1), (1, 0)]
+    assert found == [(0, 1), (0, 0), (1, 1), (1, 0)] or sorted(found) == [(0, 0), (0, 1), (1, 0)]
 
 
 @EVERY_MODE

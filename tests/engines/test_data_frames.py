@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from decimal import Decimal
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -16,7 +17,7 @@ from pyiceberg.types import LongType, NestedField, StringType, StructType, UUIDT
 import deletekit as dk
 from tests.interop.rows import same_rows
 from tests.invariants import check_table
-from tests.tables import VERSION_AND_MODE, expected, live, make, refused, set_by_another_writer
+from tests.tables import VERSION_AND_MODE, expected, ids, live, make, refused, set_by_another_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -170,6 +171,19 @@ def test_distribution_mode(spark: SparkSession, shared: dk.Catalog, mode: str, f
     table = make(shared, schema=SCHEMA, partition_by=["c"], properties={"write.distribution-mode": mode})
     frame = spark.createDataFrame(BASE, DDL).repartition(3)  # type: ignore[type-var]
     assert len(dk.append(table, frame).added_data_files) == files
+
+
+@pytest.mark.parametrize("mode", ["range", None])
+def test_a_sorted_table_gets_ranges(spark: SparkSession, shared: dk.Catalog, mode: str | None) -> None:
+    properties = {} if mode is None else {"write.distribution-mode": mode}
+    table = make(shared, schema=SCHEMA, sort_by="id desc", properties=properties)
+    frame = spark.createDataFrame([(i, "c") for i in range(200)], "id long, c string").repartition(7)  # type: ignore[type-var]
+    done = dk.append(table, frame)
+    bounds = [(f.lower_bounds or {}, f.upper_bounds or {}) for f in done.added_data_files]
+    spans = sorted((int.from_bytes(a[1], "little"), int.from_bytes(b[1], "little")) for a, b in bounds)
+    assert all(before[1] < after[0] for before, after in pairwise(spans)), "no ranges overlap"
+    assert {f.sort_order_id for f in done.added_data_files} == {1}
+    assert ids(table) == list(range(200))
 
 
 def test_an_unknown_distribution_mode(spark: SparkSession, shared: dk.Catalog) -> None:

@@ -128,7 +128,8 @@ def test_one_large_manifest_is_split(catalog: dk.Catalog) -> None:
 def test_partition_values_of_a_dropped_column_stay(catalog: dk.Catalog, version: int) -> None:
     schema = pa.schema([("id", pa.int64()), ("day", pa.date32()), ("kind", pa.string())])
     rows = [{"id": i, "day": 20_000 + i // 2, "kind": "ab"[i % 2]} for i in range(6)]
-    table = make(catalog, schema=schema, format_version=version, partition_by=["day", "kind"])
+    apart = {"commit.manifest-merge.enabled": "false"}
+    table = make(catalog, schema=schema, format_version=version, partition_by=["day", "kind"], properties=apart)
     for row in rows:
         dk.append(table, pa.Table.from_pylist([row], schema=schema))
     dk.delete(table, "id = 3", mode=MODES[version][1])

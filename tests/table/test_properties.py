@@ -9,14 +9,36 @@ from pathlib import Path
 import pytest
 
 import deletekit as dk
-from deletekit.table.properties import COLUMN_METRICS, PROPERTIES, check_properties, value_of
+from deletekit.table.properties import (
+    BLOOM_FILTER,
+    BLOOM_FILTER_FPP,
+    COLUMN_METRICS,
+    COLUMN_PROPERTIES,
+    DICTIONARY,
+    PROPERTIES,
+    STATISTICS,
+    check_properties,
+    value_of,
+)
 from tests.tables import items, make, metadata_json, new_catalog, refused, set_by_another_writer
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
 SOURCES = Path(dk.__file__).parent
 
 # What Iceberg's documentation says that a property of each end may be, worked out by hand.
-NUMBERS = ("-bytes", "-ms", "-limit", "-retries", "-max", "-keep", "-size", "-cost")
+NUMBERS = (
+    "-bytes",
+    "-ms",
+    "-limit",
+    "-retries",
+    "-max",
+    "-keep",
+    "-size",
+    "-cost",
+    "-merge",
+    "-defaults",
+    "ndv.column.id",
+)
 WORDS = {
     "write.delete.mode": ("copy-on-write", "merge-on-read"),
     "write.update.mode": ("copy-on-write", "merge-on-read"),
@@ -38,13 +60,22 @@ WORDS = {
     "write.metadata.metrics.default": ("none", "counts", "truncate(16)", "full"),
     COLUMN_METRICS + "id": ("none", "counts", "truncate(16)", "full"),
     "gc.enabled": ("true", "false"),
+    "commit.manifest-merge.enabled": ("true", "FALSE"),
+    "write.object-storage.enabled": ("true", "false"),
+    "write.object-storage.partitioned-paths": ("true", "false"),
+    "write.parquet.page-version": ("v1", "V2"),
+    "write.delete.parquet.page-version": ("v1", "v2"),
+    BLOOM_FILTER + "id": ("true", "false"),
+    BLOOM_FILTER_FPP + "id": ("0.01", ".5"),
+    DICTIONARY + "id": ("true", "false"),
+    STATISTICS + "id": ("true", "false"),
     "write.data.path": ("s3://bucket/data",),
     "write.metadata.path": ("s3://bucket/metadata/",),
     "schema.name-mapping.default": ("[]",),
 }
 NEVER = ("", "\u00b2", "bad", "1 MB", "1_000", "-200", " 7", "\u0663", "1e3", "0x10")
 PATHS = {"write.data.path", "write.metadata.path"}  # any text may be a path
-NAMES = sorted(PROPERTIES.keys() | {COLUMN_METRICS + "id"})
+NAMES = sorted(PROPERTIES.keys() | {begin + "id" for begin in COLUMN_PROPERTIES})
 
 
 @pytest.fixture

@@ -25,13 +25,8 @@ from deletekit.formats.content_file import DataFile
 from deletekit.spark.data_source.options import SourceOptions, names_of
 from deletekit.spark.data_source.reader import without_history
 from deletekit.spark.types import from_spark
-from deletekit.spark.worker import in_chunks
 from deletekit.table.metadata import MAIN
-from deletekit.table.properties import value_of
 from deletekit.verbs.upsert import UpsertRequest, check_upsert, upsert_files
-
-# A task holds at most so many bytes of Arrow before it writes a file: what a worker on a small machine can spare.
-HELD_BYTES = 128 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -73,16 +68,13 @@ class TableWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
         # Each attempt of each task gets its own name: this writer is pickled once for all of them.
         context = WriteContext(self._io, self._metadata, str(uuid.uuid4()))
-        files: list[DataFile] = []
+        schema = self._metadata.schema
+        rows = (align(from_spark(pa.Table.from_batches([batch]), schema), schema) for batch in iterator)
         try:
-            target = value_of(context.metadata.properties, "write.target-file-size-bytes")
-            for rows in in_chunks(iterator, min(target, HELD_BYTES)):
-                aligned = align(from_spark(rows, self._metadata.schema), self._metadata.schema)
-                files += write_data_files(context, aligned)
+            return WrittenFiles(tuple(write_data_files(context, rows)))
         except BaseException:
             context.discard()
             raise
-        return WrittenFiles(tuple(files))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit all files in one snapshot; a write of no rows makes none."""

@@ -17,10 +17,10 @@ from pyiceberg.types import DoubleType, FloatType, NestedField, StructType
 
 from deletekit.commit.change import Base
 from deletekit.commit.swap import commit_metadata
-from deletekit.deletes.data_file_writer import column_at, split_by_partition
+from deletekit.deletes.data_file_writer import split_by_partition
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.input_rows import as_table, cast_column
-from deletekit.deletes.keys import distinct_keys
+from deletekit.deletes.keys import column_at, distinct_keys
 from deletekit.deletes.which_apply import is_global
 from deletekit.deletes.write_context import WriteContext, check_parquet_only
 from deletekit.errors import InvalidInputError

@@ -1,0 +1,113 @@
+"""Namespaces, names and metadata files of tables, on every kind of catalog; pyiceberg alone looks at the result."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import deletekit as dk
+from tests.catalogs.stores import Store, on_disk
+from tests.tables import expected, items, live
+
+SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("category", pa.string()), ("value", pa.float64())])
+ROWS = items((1, "a", 10.0), (2, "b", 20.0))
+CANNOT = {"metastore"}
+"""Catalogs whose pyiceberg class has no request to rename or register."""
+
+
+def test_a_namespace_is_made_once(store: Store) -> None:
+    catalog = store.open()
+    catalog.create_namespace(store.namespace)
+    assert (store.namespace,) in store.peer().list_namespaces()
+    with pytest.raises(dk.InvalidInputError) as caught:
+        catalog.create_namespace([store.namespace])
+    assert (caught.value.kind, caught.value.found) == ("namespace-exists", store.namespace)
+    for bad in ("", "a..b", []):
+        with pytest.raises(dk.InvalidInputError) as refused:
+            catalog.create_namespace(bad)
+        assert (refused.value.kind, refused.value.field) == ("identifier", "namespace")
+
+
+def test_a_table_exists_or_not(place: tuple[Store, int]) -> None:
+    store, version = place
+    catalog = store.open()
+    assert not catalog.table_exists(store.full("t"))
+    assert not catalog.table_exists("nowhere.t")
+    store.create("t", SCHEMA, format_version=version)
+    assert catalog.table_exists(store.full("t"))
+    catalog.drop_table(store.full("t"))
+    assert not catalog.table_exists(store.full("t"))
+
+
+def test_a_renamed_table_is_the_same_table(place: tuple[Store, int]) -> None:
+    store, version = place
+    table = store.create("t", SCHEMA, format_version=version)
+    dk.append(table, ROWS)
+    catalog, other = store.open(), f"{store.namespace}x"
+    if store.kind in CANNOT:
+        with pytest.raises(dk.UnsupportedError) as unsupported:
+            catalog.rename_table(store.full("t"), store.full("u"))
+        assert (unsupported.value.kind, unsupported.value.field) == ("catalog", store.full("t"))
+        return
+    with pytest.raises(dk.NotFoundError):
+        catalog.rename_table(store.full("t"), f"{other}.u")
+    catalog.create_namespace(other)
+    catalog.rename_table(store.full("t"), f"{other}.u")
+    assert not store.open().table_exists(store.full("t"))
+    found = dk.load_table(store.open(), f"{other}.u")
+    assert (found.metadata.table_uuid, found.location) == (table.metadata.table_uuid, table.location)
+    dk.append(found, items((3, "c", 30.0)))
+    assert store.peer().load_table(f"{other}.u").scan().to_arrow().num_rows == 3
+    with pytest.raises(dk.NotFoundError):
+        catalog.rename_table(store.full("t"), f"{other}.v")
+    store.create("t", SCHEMA, format_version=version, location=str(store.folder / "new"))
+    with pytest.raises(dk.InvalidInputError) as caught:
+        catalog.rename_table(store.full("t"), f"{other}.u")
+    assert caught.value.kind == "table-exists"
+    assert len(live(dk.load_table(store.open(), f"{other}.u"))) == 3
+
+
+def test_a_dropped_table_is_registered_again(place: tuple[Store, int]) -> None:
+    store, version = place
+    table = store.create("t", SCHEMA, format_version=version)
+    dk.append(table, ROWS)
+    catalog = store.open()
+    catalog.drop_table(store.full("t"))
+    if store.kind in CANNOT:
+        with pytest.raises(dk.UnsupportedError):
+            catalog.register_table(store.full("t"), table.metadata_location)
+        return
+    before = on_disk(table.location)
+    catalog.register_table(store.full("again"), table.metadata_location)
+    again = store.load("again")
+    assert live(again) == expected(ROWS)
+    assert again.metadata.table_uuid == table.metadata.table_uuid
+    assert before <= on_disk(table.location)
+    with pytest.raises(dk.InvalidInputError) as caught:
+        catalog.register_table(store.full("again"), table.metadata_location)
+    assert caught.value.kind == "table-exists"
+    with pytest.raises(dk.DeletekitError):
+        catalog.register_table(store.full("nothing"), f"{table.location}/metadata/none.metadata.json")
+    assert not store.open().table_exists(store.full("nothing"))
+    dk.append(again, items((3, "c", 30.0)))
+    assert len(live(store.load("again"))) == 3
+
+
+def test_a_table_is_replaced_or_purged(place: tuple[Store, int]) -> None:
+    store, version = place
+    table = store.create("t", SCHEMA, format_version=version, sort_by="value desc")
+    assert store.load("t").metadata.raw["sort-orders"][-1]["fields"][0]["direction"] == "desc"
+    dk.append(table, ROWS)
+    if version > 1:
+        other = pa.schema([("value", pa.float64()), ("new", pa.string())])
+        dk.create_table(store.open(), store.full("t"), other, format_version=version, sort_by="new", replace=True)
+        found = store.load("t")
+        assert [(f.name, f.field_id) for f in found.schema.fields] == [("value", 3), ("new", 4)]
+        assert (live(found), found.metadata.table_uuid) == ([], table.metadata.table_uuid)
+        dk.append(found, [{"value": 1.0, "new": "x"}])
+        assert len(live(store.load("t"))) == 1
+    location = store.load("t").location
+    gone = dk.drop_table(store.open(), store.full("t"), purge=True)
+    assert gone.failed_files == {}
+    assert on_disk(location) == set()
+    assert not store.open().table_exists(store.full("t"))

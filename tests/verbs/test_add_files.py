@@ -1,0 +1,150 @@
+"""Files of other writers become part of a table: rows, counts, bounds and partitions are those of the files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import deletekit as dk
+from tests.invariants import check_table
+from tests.tables import entries, head_json, ids, items, live, make, metadata_json, refused
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("category", pa.string()), ("value", pa.float64())])
+ROWS = items((1, "a", 1.5), (2, "a", None), (3, "a", -0.0))
+
+
+def written(path: Path, rows: Any = ROWS, schema: pa.Schema = SCHEMA, **options: Any) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path, **options)
+    return str(path)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_files_of_three_writers(catalog: dk.Catalog, tmp_path: Path, version: int) -> None:
+    table = make(catalog, items((0, "z", 0.0)), schema=SCHEMA, format_version=version)
+    frame = pa.Table.from_pylist(items((4, "d", 4.0)), schema=SCHEMA)
+    duckdb.register("frame", frame)
+    duckdb.sql(f"COPY (SELECT category, id, value FROM frame) TO '{tmp_path}/by duckdb.parquet'")
+    pl.DataFrame(items((5, "e", 5.0))).write_parquet(tmp_path / "polars.parquet")
+    paths = [
+        written(tmp_path / "a.parquet", row_group_size=2),
+        f"{tmp_path}/by duckdb.parquet",
+        tmp_path / "polars.parquet",
+    ]
+    done = dk.add_files(table, paths, commit_properties={"why": "test"})
+    assert (done.operation, done.summary["added-data-files"], done.summary["why"]) == ("append", "3", "test")
+    assert live(table) == sorted(
+        [*ROWS, *items((0, "z", 0.0), (4, "d", 4.0), (5, "e", 5.0))], key=lambda r: repr(sorted(r.items()))
+    )
+    mapping = json.loads(metadata_json(table)["properties"]["schema.name-mapping.default"])
+    assert [(m["field-id"], m["names"]) for m in mapping] == [(1, ["id"]), (2, ["category"]), (3, ["value"])]
+    dk.rename_column(table, "value", "amount")
+    assert {row["amount"] for row in live(table)} == {1.5, None, -0.0, 0.0, 4.0, 5.0}
+    dk.delete(table, "id = 2", mode={1: "copy-on-write", 2: "position-delete", 3: "deletion-vector"}[version])
+    assert ids(table) == [0, 1, 3, 4, 5]
+    check_table(table, orphans=False)
+    assert not [f for f in dk.verify(table).findings if f.severity == "error"]
+
+
+def test_metrics_are_those_of_the_rows(catalog: dk.Catalog, tmp_path: Path) -> None:
+    schema = SCHEMA.append(pa.field("text", pa.string()))
+    rows = [{"id": i, "category": None, "value": i - 5.0, "text": "é" * 20 + str(i)} for i in range(10)]
+    table = make(catalog, schema=schema)
+    dk.add_files(table, [written(tmp_path / "a.parquet", rows, schema, row_group_size=3)])
+    (entry,) = entries(table)
+    file = entry["data_file"]
+    maps = {
+        n: {p["key"]: p["value"] for p in file[n] or ()}
+        for n in ("value_counts", "null_value_counts", "lower_bounds", "upper_bounds")
+    }
+    assert maps["value_counts"] == {1: 10, 2: 10, 3: 10, 4: 10}
+    assert maps["null_value_counts"] == {1: 0, 2: 10, 3: 0, 4: 0}
+    assert maps["lower_bounds"][1] == (0).to_bytes(8, "little")
+    assert maps["upper_bounds"][1] == (9).to_bytes(8, "little")
+    assert maps["lower_bounds"][4] == ("é" * 16).encode()
+    assert maps["upper_bounds"][4] == ("é" * 15 + "ê").encode()
+    assert 2 not in maps["lower_bounds"]
+    assert file["record_count"] == 10
+    footer = pq.read_metadata(tmp_path / "a.parquet")
+    assert len(file["split_offsets"]) == footer.num_row_groups == 4
+    assert file["file_size_in_bytes"] == (tmp_path / "a.parquet").stat().st_size
+    assert [r["id"] for r in live(table, "value > 3")] == [9]
+    assert not dk.verify(table).findings
+
+
+@pytest.mark.parametrize("field", ["category", "bucket(4, category)", "truncate(1, category)"])
+def test_partitions_are_computed_and_checked(catalog: dk.Catalog, tmp_path: Path, field: str) -> None:
+    table = make(catalog, ROWS, schema=SCHEMA, partition_by=field)
+    dk.add_files(table, [written(tmp_path / "a.parquet", items((7, "a", 1.0)), row_group_size=1)])
+    (partition,) = {tuple(e["data_file"]["partition"].values()) for e in entries(table)}
+    assert partition is not None, "the same as that of the rows that deletekit wrote"
+    mixed = written(tmp_path / "mixed.parquet", items((8, "a", 1.0), (9, "q", 1.0), (10, None, 1.0)), row_group_size=1)
+    with refused(table, dk.InvalidInputError, "add-files", file=mixed) as caught:
+        dk.add_files(table, [mixed])
+    assert "several partitions" in str(caught.error)
+    assert [r["id"] for r in live(table, "category = 'a'")] == [1, 2, 3, 7]
+
+
+def test_partition_columns_in_folders(catalog: dk.Catalog, tmp_path: Path) -> None:
+    without = SCHEMA.remove(1)
+    table = make(catalog, schema=SCHEMA, partition_by="category")
+    rows = [{"id": i, "value": 1.0} for i in range(3)]
+    named = [
+        written(tmp_path / f"category={v}" / "f.parquet", rows, without)
+        for v in ("a%20b", "__HIVE_DEFAULT_PARTITION__")
+    ]
+    dk.add_files(table, named)
+    assert sorted((r["id"], r["category"] or "") for r in live(table)) == sorted(
+        (i, c) for i in range(3) for c in ("", "a b")
+    )
+    nowhere = written(tmp_path / "f.parquet", rows, without)
+    with refused(table, dk.InvalidInputError, "add-files", file=nowhere, field="category"):
+        dk.add_files(table, [nowhere])
+
+
+def test_what_does_not_fit_is_refused_by_file_and_column(catalog: dk.Catalog, tmp_path: Path) -> None:
+    table = make(catalog, ROWS, schema=SCHEMA)
+    good = written(tmp_path / "good.parquet", items((9, "x", 1.0)))
+    nullable = pa.schema([f.with_nullable(True) for f in SCHEMA])
+    other_ids = pa.schema([f.with_metadata({"PARQUET:field_id": str(3 - i)}) for i, f in enumerate(SCHEMA)])
+    bad = {
+        "more": (pa.schema([*SCHEMA, ("extra", pa.int8())]), items((1, "a", 1.0)), "extra"),
+        "type": (SCHEMA.set(2, pa.field("value", pa.string())), [{"id": 1, "category": "a", "value": "x"}], "value"),
+        "narrow": (SCHEMA.set(2, pa.field("value", pa.int64())), [{"id": 1, "category": "a", "value": 1}], "value"),
+        "less": (SCHEMA.remove(0), [{"category": "a", "value": 1.0}], "id"),
+        "null": (nullable, [{"id": 1}, {"id": None}], "id"),
+        "ids": (other_ids, items((1, "a", 1.0)), "id"),
+        "none": (SCHEMA, [], None),
+    }
+    for name, (schema, rows, field) in bad.items():
+        path = written(tmp_path / f"{name}.parquet", rows, schema)
+        with refused(table, dk.InvalidInputError, "add-files", file=path, field=field):
+            dk.add_files(table, [good, path])
+    with refused(table, dk.NotFoundError, "file-not-found"):
+        dk.add_files(table, [good, tmp_path / "missing.parquet"])
+    (tmp_path / "text.parquet").write_text("no")
+    with refused(table, dk.FormatError, "parquet", file=str(tmp_path / "text.parquet")):
+        dk.add_files(table, [tmp_path / "text.parquet"])
+    with refused(table, dk.InvalidInputError, "add-files", file=f"file:{good}"):
+        dk.add_files(table, [good, f"file:{tmp_path}/./good.parquet"])
+    dk.add_files(table, [good])
+    with refused(table, dk.InvalidInputError, "add-files", file=good):
+        dk.add_files(table, [good])
+    assert Path(good).exists()
+
+
+def test_files_with_the_tables_own_ids_need_no_mapping(catalog: dk.Catalog, tmp_path: Path) -> None:
+    source = make(catalog, ROWS, schema=SCHEMA)
+    (entry,) = entries(source)
+    table = make(catalog, schema=SCHEMA, format_version=3)
+    dk.add_files(table, [entry["data_file"]["file_path"]])
+    assert live(table) == live(source)
+    assert "schema.name-mapping.default" not in metadata_json(table)["properties"]
+    assert head_json(table)["added-rows"] == 3
