@@ -90,6 +90,7 @@ from deletekit.verbs.schema import rename_column as rename_column
 from deletekit.verbs.schema import set_properties as set_properties
 from deletekit.verbs.schema import update_column as update_column
 from deletekit.verbs.schema import upgrade_format_version as upgrade_format_version
+from deletekit.verbs.shared.merge_clauses import Clause as Clause
 from deletekit.verbs.update import update as update
 from deletekit.verbs.upsert import upsert as upsert
 from deletekit.version import __version__ as __version__

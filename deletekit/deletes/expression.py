@@ -116,6 +116,22 @@ def compute(value: Value, column_of: Callable[[int], Any], mask: Mask) -> Values
         raise InvalidInputError("an expression cannot be computed", kind="expression", found=str(e)) from e
 
 
+def read_as(value: Value, kind: pa.DataType, wanted: it.IcebergType) -> tuple[Value, pa.DataType]:
+    """Return a text literal as a literal of a date or time type, with its Arrow type; other values as they are.
+
+    Raises BadValueError for a text that is no such time.
+    """
+    target = arrow_type(wanted)
+    text = value.literal if isinstance(value, Literal) else None
+    if not isinstance(text, li.StringLiteral) or not pa.types.is_temporal(target):
+        return value, kind
+    made = read_text(text, wanted)
+    if made is None:
+        raise BadValueError(f"{text.value!r} is not a value of {wanted}", value.at)
+    number = pa.scalar(made.value, pa.int32() if target.bit_width == 32 else pa.int64())
+    return Literal(at=value.at, literal=text, scalar=number.cast(target)), target
+
+
 def field_ids(value: Any) -> Iterator[int]:
     """Yield the ids of the columns that a bound value reads."""
     if isinstance(value, Column):
@@ -237,19 +253,8 @@ def _bound_together(values: tuple[Value, ...], schema: Schema) -> tuple[tuple[Va
     ]
     times = [make(kind) for _, kind in bound for is_one, make in _TIMES if is_one(kind)]
     if times:
-        bound = [_as_time(value, kind, times[0]) for value, kind in bound]
+        bound = [read_as(value, kind, times[0]) for value, kind in bound]
     return tuple(value for value, _ in bound), [kind for _, kind in bound]
-
-
-def _as_time(value: Value, kind: pa.DataType, wanted: it.IcebergType) -> tuple[Value, pa.DataType]:
-    if not isinstance(value, Literal) or not isinstance(value.literal, li.StringLiteral):
-        return value, kind
-    made = read_text(value.literal, wanted)
-    if made is None:
-        raise BadValueError(f"{value.literal.value!r} is not a value of {wanted}", value.at)
-    target = arrow_type(wanted)
-    number = pa.scalar(made.value, pa.int32() if target.bit_width == 32 else pa.int64())
-    return replace(value, scalar=number.cast(target)), target
 
 
 def _scalar(literal: li.Literal[Any] | None) -> pa.Scalar:

@@ -6,6 +6,7 @@ A comparison with NULL is unknown, and so is NOT of unknown. A row is selected o
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,17 +19,18 @@ from pyiceberg.expressions.visitors import bind
 from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, StructType
 
-from deletekit.deletes.expression import BoundComputed, Value, compute, field_ids
+from deletekit.deletes.expression import BoundComputed, Column, Value, bind_value, compute, field_ids, read_as
 from deletekit.deletes.filter_literals import column_named, exact_literals
 from deletekit.deletes.filter_parser import Parser
 from deletekit.deletes.filter_tokens import bad_filter
 from deletekit.deletes.keys import without_negative_zero
 from deletekit.deletes.like import BoundLike, BoundNotLike
 from deletekit.errors import InvalidInputError
-from deletekit.table.types import storage_of
+from deletekit.table.types import arrow_type, storage_of
 
 Filter = str | BooleanExpression | None
 ColumnOf = Callable[[int], Any]
+NameColumn = Callable[[str], object]
 
 _INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 _CACHED_ROWS = 131_072  # so few that a block stays in the processor's cache
@@ -73,11 +75,50 @@ def _nullable(kind: IcebergType) -> IcebergType:
     return StructType(*(f.model_copy(update=update) for f, update in fields))
 
 
-def _exact(where: str | BooleanExpression, schema: Schema) -> BooleanExpression:
+def parse_test(text: str, schema: Schema, column: NameColumn, field: str) -> BooleanExpression:
+    """Return a condition bound to `schema`, as `parse_filter`.
+
+    Parameters
+    ----------
+    column: returns the full name of a column that the text names; its InvalidInputError is shown with the place.
+    field: the argument that has the text, for errors.
+    """
+    return bind(nullable(schema), _exact(text, schema, column, field), case_sensitive=True)
+
+
+def parse_value(
+    text: str, schema: Schema, column: NameColumn, field: str, wanted: IcebergType
+) -> tuple[Value, pa.DataType]:
+    """Return a value bound to `schema`, and its Arrow type.
+
+    Parameters
+    ----------
+    column, field: as in `parse_test`.
+    wanted: the type of the column that the value is for: a text alone is read as a date or time of it.
+
+    Raises InvalidInputError for text that does not parse, an unknown column, or types that do not go together.
+    """
+    parser = None
+    try:
+        parser = Parser(text, column, field)
+        value = parser.value()
+        if isinstance(value, Column):  # which may be a struct or list
+            found = schema.find_field(value.name)
+            return replace(value, field_id=found.field_id), arrow_type(found.field_type)
+        return read_as(*bind_value(value, nullable(schema)), wanted)
+    except InvalidInputError:
+        raise
+    except Exception as e:
+        raise _refused(e, parser, text, schema) from e
+
+
+def _exact(
+    where: str | BooleanExpression, schema: Schema, column: NameColumn | None = None, field: str = "where"
+) -> BooleanExpression:
     parser = None
     try:
         if isinstance(where, str):
-            parser = Parser(where, lambda name: column_named(name, schema))
+            parser = Parser(where, column or (lambda name: column_named(name, schema)), field)
         expression = where if parser is None else parser.filter()
         if not isinstance(expression, BooleanExpression):
             raise TypeError(f"not a filter: {type(expression).__name__}")

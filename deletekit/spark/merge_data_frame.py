@@ -31,7 +31,7 @@ from deletekit.spark.columns import arrow_column, partition_hash
 from deletekit.spark.engine import SparkEngine
 from deletekit.spark.types import from_spark
 from deletekit.spark.worker import in_chunks
-from deletekit.verbs.merge import check_single, fitting_rows, on_fields, updated_rows
+from deletekit.verbs.merge import check_single, fitting_rows, on_columns, on_fields, updated_rows
 from deletekit.verbs.shared.row_changes import collect_delta, filter_of_reads, merged_results
 
 _KEY, _FILE, _POSITION, _PLACE = (f"__deletekit_{name}" for name in ("key", "file", "position", "place"))
@@ -57,7 +57,7 @@ def merge_frame(
     """
     write, schema = base.write, base.metadata.schema
     empty = from_spark(empty, schema)
-    keys = on_fields(schema, empty.column_names, on)
+    keys = on_fields(schema, empty.column_names, on_columns(on))
     fitting_rows(schema, empty)
     if inserts:
         align(empty, schema)

@@ -14,7 +14,7 @@ from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.delete_modes import Change, ChangeOptions
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
-from deletekit.deletes.input_rows import align
+from deletekit.deletes.input_rows import align, as_constant
 from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
@@ -98,7 +98,7 @@ class _Update(Change):
             raise InvalidInputError("nothing to assign", kind="assignments", field="assignments")
         # Now, before any file is read, and even if no row will match.
         self._constants = {
-            f.name: align([{f.name: assignments[f.name]}], Schema(f, schema_id=0)).column(0)[0]
+            f.name: as_constant(assignments[f.name], f)
             for f in schema.fields
             if f.name in assignments and not callable(assignments[f.name])
         }
