@@ -72,6 +72,8 @@ from deletekit.verbs.explain import Explanation as Explanation
 from deletekit.verbs.explain import explain as explain
 from deletekit.verbs.inspect import inspect as inspect
 from deletekit.verbs.merge import merge as merge
+from deletekit.verbs.overwrite import overwrite as overwrite
+from deletekit.verbs.overwrite import overwrite_partitions as overwrite_partitions
 from deletekit.verbs.refs import MovedRef as MovedRef
 from deletekit.verbs.refs import create_branch as create_branch
 from deletekit.verbs.refs import create_tag as create_tag

@@ -13,7 +13,6 @@ from pyiceberg.types import IcebergType, NestedField
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.delete_modes import Change, ChangeOptions
 from deletekit.deletes.input_rows import align, as_table, cast_column
 from deletekit.deletes.keys import KeyNumbers
@@ -37,10 +36,10 @@ from deletekit.verbs.shared.merge_clauses import (
     inserted_rows,
     sides_of,
 )
-from deletekit.verbs.shared.row_changes import choose_mode, run_change
+from deletekit.verbs.shared.row_changes import choose_mode, run_change, with_added_rows
 
 
-def merge(
+def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by its name
     table: Table,
     source: Any,
     *,
@@ -104,8 +103,7 @@ def merge(
         planned, result = run_change(base, change, options, "merge", runner, check_keys=change.spares_rows)
         if new is None:
             return planned
-        files = write_data_files(base.write, new.filter(pa.array(change.unseen_rows(result.seen)[numbers])))
-        return replace(planned, added_data_files=(*planned.added_data_files, *files))
+        return with_added_rows(base, planned, new.filter(pa.array(change.unseen_rows(result.seen)[numbers])))
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 

@@ -23,7 +23,7 @@ from deletekit.errors import InvalidInputError
 from deletekit.table.column_names import unknown_column
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
-from deletekit.verbs.shared.row_changes import choose_mode, run_change, with_key_fields
+from deletekit.verbs.shared.row_changes import choose_mode, required_filter, run_change, with_key_fields
 
 Assignment = Any | Callable[[pa.Table], Any]
 
@@ -65,9 +65,7 @@ def update(
 
     def plan(base: Base) -> RowDelta:
         metadata = base.metadata
-        if where is None:
-            raise InvalidInputError('an update needs a filter; "true" means every row', kind="filter", field="where")
-        bound = parse_filter(where, metadata.schema)
+        bound = parse_filter(required_filter(where, "an update"), metadata.schema)
         chosen = choose_mode(metadata, "update", mode)
         change = _Update(bound, assignments, metadata.schema)
         options, check = ChangeOptions(chosen, granularity_of(metadata, granularity)), False
