@@ -158,7 +158,9 @@ class _Changes:
                 indexes.append(index[: len(parts[-1])])
                 seen.append(index)
         positions = PositionBitmap(np.concatenate(parts)) if parts else PositionBitmap()
-        return positions, *(np.concatenate(each) if each else None for each in (indexes, seen))
+        if not indexes:
+            return positions, None, None
+        return positions, np.concatenate(indexes), np.concatenate(seen)
 
     def _apply(self, task: ScanTask, positions: PositionBitmap, index: Index) -> bool:
         """Write what the rows become, and remove the file or collect keys. Return whether rows must still be hidden."""

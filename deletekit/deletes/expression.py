@@ -93,7 +93,7 @@ def bind_value(value: Value, schema: Schema) -> tuple[Value, pa.DataType]:
     if isinstance(value, Case):
         tests = tuple(bind(schema, exact_literals(test, schema), case_sensitive=True) for test in value.tests)
         values, kinds = _bound_together(value.values, schema)
-        bound: Value = replace(value, tests=tests, values=values)
+        bound: Call | Case = replace(value, tests=tests, values=values)
     else:
         assert isinstance(value, Call)
         # The unit of `date_trunc` is a text beside a time, and no time.
@@ -177,7 +177,7 @@ class Computed(SelfChecked):
     value: Any
 
     def __init__(self, term: Any, value: Value) -> None:
-        super().__init__(term, value=value)
+        ex.UnboundPredicate.__init__(self, term, value=value)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Computed) and self.value == other.value

@@ -25,7 +25,8 @@ import pyarrow as pa
 from pyiceberg import expressions as ex
 from pyiceberg.expressions import literals as li
 
-from deletekit.deletes.expression import FUNCTIONS, Call, Case, Column, Computed, Literal, Value, columns_of
+from deletekit.deletes.expression import Call, Case, Column, Computed, Literal, Value, columns_of
+from deletekit.deletes.expression_functions import FUNCTIONS
 from deletekit.deletes.filter_tokens import Tokens, unquoted
 from deletekit.deletes.like import like, like_regex
 from deletekit.errors import InvalidInputError
@@ -157,8 +158,9 @@ class Parser(Tokens):
         elif is_not:
             raise self.unexpected("IN, BETWEEN or LIKE")
         elif self.token.kind == "end" or self.token.word in ("AND", "OR", ")", "THEN"):
-            is_column = isinstance(left, Column)
-            made = ex.EqualTo(left.name, li.BooleanLiteral(True)) if is_column else self._computed(left)  # type: ignore[attr-defined]
+            if not isinstance(left, Column):
+                return self._computed(left)  # NOT is not before it: that needs IN, BETWEEN or LIKE
+            made = ex.EqualTo(term=ex.Reference(left.name), value=li.BooleanLiteral(True))
         else:
             raise self.unexpected(_TEST)
         return ex.Not(made) if is_not else made

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, functions
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.data_file_writer import write_data_files
-from deletekit.deletes.delete_modes import ChangeOptions, ChangeResult, change_files
+from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult, change_files
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.keys import sql_key_bytes
 from deletekit.deletes.plan import plan_scan
@@ -117,7 +117,7 @@ def _placed(rows: DataFrame, place: Column | None) -> DataFrame:
 
 
 @dataclass
-class _Matches:
+class _Matches(Change):
     """The change of one worker: in each data file, the rows that a source row was joined to; and rows to insert.
 
     Attributes

@@ -123,7 +123,7 @@ def refused_by_name(where: str) -> bool:
     """Whether a filter has a test without a column, which deletekit refuses."""
     with suppress(dk.InvalidInputError):
         return parse_filter(where, SCHEMA) is None
-    with pytest.raises(dk.InvalidInputError, match="without one|an operator"):
+    with pytest.raises(dk.InvalidInputError, match=r"without one|an operator"):
         parse_filter(where, SCHEMA)
     return True
 

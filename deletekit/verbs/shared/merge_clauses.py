@@ -59,7 +59,7 @@ def clauses_of(argument: str, given: Clauses, actions: Sequence[str]) -> tuple[C
     listed = () if given is None else (given,) if isinstance(given, str | Clause) else tuple(given)
     clauses = tuple(c if isinstance(c, Clause) else Clause(c) for c in listed)  # type: ignore[arg-type]  # checked here
     for number, clause in enumerate(clauses):
-        problem = None
+        problem: tuple[str, Any, Any] | None = None
         if clause.action not in actions:
             problem = "unknown merge clause", clause.action, " or ".join(actions)
         elif clause.action == "delete" and clause.assignments is not None:
