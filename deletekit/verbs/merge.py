@@ -38,6 +38,12 @@ from deletekit.verbs.shared.merge_clauses import (
 )
 from deletekit.verbs.shared.row_changes import choose_mode, run_change, with_added_rows
 
+_ACTIONS = {
+    "when_matched": ("update", "delete"),
+    "when_not_matched": ("insert",),
+    "when_not_matched_by_source": ("update", "delete"),
+}
+
 
 def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by its name
     table: Table,
@@ -63,7 +69,7 @@ def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by i
     on: the column, or columns, that must be equal, as in SQL: NULL equals nothing, so such source rows are inserted.
         A mapping gives the source's name for each column of the table: `{"id": "customer_id"}`.
     when_matched: `"update"` sets the source's columns, the others keep their values; `"delete"` deletes the row; None
-        leaves it. Or a `Clause`, or a list of them, of which the first with a true condition decides.
+        leaves it. Or a `Clause`, or a list of them: the first with a true condition decides.
     when_not_matched: `"insert"` inserts the source row (a missing optional column takes its write default, else null);
         None ignores it. Or `Clause`s that insert.
     when_not_matched_by_source: what becomes of rows of the table that match no source row: `"delete"`, or `Clause`s
@@ -78,28 +84,21 @@ def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by i
     table row matches several source rows and there is a clause for matches (SQL's cardinality rule);
     CommitConflictError when too many races are lost. Spec: "Row-level Deletes", "Row Lineage".
     """
-    clauses = {
-        "when_matched": clauses_of("when_matched", when_matched, ("update", "delete")),
-        "when_not_matched": clauses_of("when_not_matched", when_not_matched, ("insert",)),
-        "when_not_matched_by_source": clauses_of(
-            "when_not_matched_by_source", when_not_matched_by_source, ("update", "delete")
-        ),
-    }
+    given = (when_matched, when_not_matched, when_not_matched_by_source)
+    clauses = {name: clauses_of(name, one, _ACTIONS[name]) for name, one in zip(_ACTIONS, given, strict=True)}
     runner, frame = engine_or_default(engine), foreign_rows(source, engine)
-    if frame is not None:
-        _check_simple(clauses, on)
+    _check_simple(clauses if frame is not None else {}, on)
 
     def plan(base: Base) -> RowDelta:
-        metadata = base.metadata
+        metadata, names = base.metadata, list(on_columns(on))
         options = ChangeOptions(choose_mode(metadata, "merge", mode), granularity_of(metadata, granularity))
         if frame is not None:
             action = next((c.action for c in clauses["when_matched"]), None)
-            names = [on] if isinstance(on, str) else list(on)
             inserts, options = bool(clauses["when_not_matched"]), _with_keys(options, metadata, names)
             return frame.merge(base, names, action, inserts=inserts, options=options)
         change = _Merge(metadata.schema, source, on, clauses)
-        options = _with_keys(options, metadata, list(on_columns(on)))
         numbers, new = change.inserted()
+        options = _with_keys(options, metadata, names)
         planned, result = run_change(base, change, options, "merge", runner, check_keys=change.spares_rows)
         if new is None:
             return planned
@@ -114,7 +113,7 @@ def _check_simple(clauses: Mapping[str, Sequence[Clause]], on: Any) -> None:
         is_simple = len(given) <= 1 and all(c.assignments is None and c.where is None for c in given)
         if not is_simple or (given and argument == "when_not_matched_by_source"):
             raise _only_in_words(argument)
-    if isinstance(on, Mapping) and any(ours != theirs for ours, theirs in on.items()):
+    if clauses and isinstance(on, Mapping) and any(ours != theirs for ours, theirs in on.items()):
         raise _only_in_words("on")
 
 
