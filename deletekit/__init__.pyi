@@ -75,6 +75,8 @@ from deletekit.verbs.explain import Explanation as Explanation
 from deletekit.verbs.explain import explain as explain
 from deletekit.verbs.inspect import inspect as inspect
 from deletekit.verbs.merge import merge as merge
+from deletekit.verbs.overwrite import overwrite as overwrite
+from deletekit.verbs.overwrite import overwrite_partitions as overwrite_partitions
 from deletekit.verbs.refs import MovedRef as MovedRef
 from deletekit.verbs.refs import create_branch as create_branch
 from deletekit.verbs.refs import create_tag as create_tag
@@ -94,6 +96,7 @@ from deletekit.verbs.schema import set_properties as set_properties
 from deletekit.verbs.schema import set_sort_order as set_sort_order
 from deletekit.verbs.schema import update_column as update_column
 from deletekit.verbs.schema import upgrade_format_version as upgrade_format_version
+from deletekit.verbs.shared.merge_clauses import Clause as Clause
 from deletekit.verbs.update import update as update
 from deletekit.verbs.upsert import upsert as upsert
 from deletekit.version import __version__ as __version__

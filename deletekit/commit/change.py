@@ -10,7 +10,7 @@ from typing import Any
 
 from pyiceberg.expressions import AlwaysFalse, BooleanExpression
 
-from deletekit.deletes.which_apply import referenced_path
+from deletekit.deletes.which_apply import Scope, referenced_path
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestFile
@@ -71,10 +71,13 @@ class ReadSet:
         covers with positions, belong to it without being named.
     where: unbound filter. A concurrent data file that may hold such rows is a conflict. `AlwaysFalse` is right for a
         change that no new row can affect: an append, keys deleted without reading, everything under snapshot isolation.
+    partitions: scopes (see `which_apply.scope_of`) that were read as a whole. A concurrent data file in one is a
+        conflict.
     """
 
     data_files: frozenset[str] = frozenset()
     where: BooleanExpression = field(default_factory=AlwaysFalse)
+    partitions: frozenset[Scope] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ from deletekit.deletes.delete_loader import DeleteLoader
 from deletekit.deletes.merge_previous_deletes import HiddenRows, replace_deletes
 from deletekit.deletes.plan import files_that_may_match
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.which_apply import is_global, referenced_path
+from deletekit.deletes.which_apply import Scope, is_global, partition_scopes, referenced_path
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import CommitConflictError
 from deletekit.formats.content_file import DeleteFile, EntryStatus, FileContent, ManifestEntry
@@ -160,7 +160,7 @@ def _added(head: Base, content: ManifestContent, window: frozenset[int]) -> Iter
 def _check_reads(delta: RowDelta, reads: ReadSet, landed: Sequence[ManifestColumns], metadata: TableMetadata) -> None:
     """Raise CommitConflictError if concurrent data files may hold rows that the change would have to include."""
     kind = "conflicting-data-file"
-    for entry in files_that_may_match(metadata, reads.where, landed):
+    for entry in (*files_that_may_match(metadata, reads.where, landed), *_in_partitions(reads.partitions, landed)):
         message = "a data file landed that may hold rows which the change is about"
         expected = "none under serializable isolation, or for keys that were looked up"
         raise _conflict(kind, message, entry.data_file.file_path, "isolation-level", None, expected)
@@ -172,6 +172,14 @@ def _check_reads(delta: RowDelta, reads: ReadSet, landed: Sequence[ManifestColum
             file = next(columns.entries(np.flatnonzero(columns.is_live)[:1])).data_file
             message = "a data file landed under a partition spec that the equality deletes do not cover"
             raise _conflict(kind, message, file.file_path, "spec_id", file.spec_id, sorted(specs))
+
+
+def _in_partitions(partitions: Collection[Scope], landed: Sequence[ManifestColumns]) -> Iterator[ManifestEntry]:
+    """Yield the concurrent data files in partitions that were read as a whole."""
+    for columns in landed if partitions else ():
+        inside = np.array([scope in partitions for scope in partition_scopes(columns)], np.bool_)
+        rows = np.flatnonzero(columns.is_live)
+        yield from columns.entries(rows[inside[columns.partition_code[rows]]])
 
 
 def _overlaps(

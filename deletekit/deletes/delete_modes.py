@@ -42,7 +42,15 @@ class Change(Protocol):
     replaces: bool
 
     def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], Index]:
-        """Return a mask of the live rows to change, and for each an index that `new_rows` gets."""
+        """Return a mask of the live rows to change, and for each an index that `new_rows` gets.
+
+        Indexes behind those are of rows that are only looked up; they are in `ChangeResult.seen` too.
+        """
+
+    def stays(self, index: Index) -> npt.NDArray[np.bool_] | None:
+        """Return which of the rows to change become a row of `new_rows`; the others are deleted. None: all do."""
+        del index
+        return None
 
     def new_rows(self, current: pa.Table, index: Index) -> pa.Table:
         """Return what the rows `current` (all table columns) become: a table of equally many rows."""
@@ -122,11 +130,11 @@ class _Changes:
         """Do what the mode asks for with each data file; yield the rows that must still be hidden by position."""
         result = self.result
         for task in tasks:
-            positions, index = self._find(task)
+            positions, index, seen = self._find(task)
             result.matched_rows += len(positions)
-            if index is not None:
-                result.seen.append(index)
-            if positions or (index is not None and len(index)):
+            if seen is not None:
+                result.seen.append(seen)
+            if positions or (seen is not None and len(seen)):
                 result.targets.append(task.data_file.file_path)
             if positions and self._apply(task, positions, index):
                 yield HiddenRows(task, positions)
@@ -137,23 +145,32 @@ class _Changes:
         table = rows_at(self.context, task, ReadRequest(tuple(fields)), positions)
         return pa.Table.from_arrays(table.columns, schema=pa.schema([arrow_field(f) for f in fields]))
 
-    def _find(self, task: ScanTask) -> tuple[PositionBitmap, Index]:
-        """Return the positions of the matching rows of one data file, and the change's index of each."""
+    def _find(self, task: ScanTask) -> tuple[PositionBitmap, Index, Index]:
+        """Return the positions of the matching rows of one data file, the change's index of each, and all indexes."""
         parts: list[npt.NDArray[np.int64]] = []
         indexes: list[npt.NDArray[np.int64]] = []
+        seen: list[npt.NDArray[np.int64]] = []
         for batch in read_task(self.context, task, replace(self.change.request, only_live=True)):
             check_rows(task.data_file, batch.first_position + len(batch))
             mask, index = self.change.match(batch)
             parts.append(batch.positions(mask))
             if index is not None:
-                indexes.append(index)
+                indexes.append(index[: len(parts[-1])])
+                seen.append(index)
         positions = PositionBitmap(np.concatenate(parts)) if parts else PositionBitmap()
-        return positions, np.concatenate(indexes) if indexes else None
+        if not indexes:
+            return positions, None, None
+        return positions, np.concatenate(indexes), np.concatenate(seen)
 
     def _apply(self, task: ScanTask, positions: PositionBitmap, index: Index) -> bool:
         """Write what the rows become, and remove the file or collect keys. Return whether rows must still be hidden."""
         mode, hides = self.options.mode, False
-        replaced = self._changed_rows(task, positions, index) if self.change.replaces else None
+        replaced, staying = None, positions
+        if self.change.replaces:
+            stays = self.change.stays(index)
+            if stays is not None and index is not None:
+                staying, index = PositionBitmap(positions.to_numpy()[stays]), index[stays]
+            replaced = self._changed_rows(task, staying, index) if staying else None
         if mode == "equality-delete":
             keys = rows_at(self.context, task, ReadRequest(self.options.key_fields), positions)
             self.result.keys.append((task.data_file.spec_id, task.data_file.partition, keys))
@@ -161,7 +178,7 @@ class _Changes:
             self._remove(task)
         elif mode == "copy-on-write":
             self._remove(task)
-            replaced = self._with_kept_rows(task, positions, replaced)
+            replaced = self._with_kept_rows(task, positions, staying, replaced)
         else:
             hides = True
         if replaced is not None and len(replaced):
@@ -187,7 +204,9 @@ class _Changes:
         rows = self.change.new_rows(current.select([f.name for f in request.fields]), index)
         return with_row_ids(rows, current.column(LINEAGE_NAMES[0])) if request.lineage else rows
 
-    def _with_kept_rows(self, task: ScanTask, changed: PositionBitmap, new_rows: pa.Table | None) -> pa.Table:
+    def _with_kept_rows(
+        self, task: ScanTask, changed: PositionBitmap, staying: PositionBitmap, new_rows: pa.Table | None
+    ) -> pa.Table:
         """Return the rows of the rewritten file in their old order: live rows that did not change, and changed ones."""
         parts, positions = [], []
         for batch in read_task(self.context, task, self._all_columns(task)):
@@ -197,7 +216,7 @@ class _Changes:
         kept = pa.concat_tables(parts)
         if new_rows is None:
             return kept
-        where = np.concatenate([*positions, changed.to_numpy()])
+        where = np.concatenate([*positions, staying.to_numpy()])
         plain = pa.schema([pa.field(f.name, f.type) for f in kept.schema])
         both = pa.concat_tables([pa.Table.from_arrays(t.columns, schema=plain) for t in (kept, new_rows)])
         return both.take(pa.array(np.argsort(where, kind="stable")))

@@ -6,6 +6,7 @@ A comparison with NULL is unknown, and so is NOT of unknown. A row is selected o
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,19 +15,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import expressions as ex
 from pyiceberg.expressions import BooleanExpression
-from pyiceberg.expressions.visitors import bind, extract_field_ids
+from pyiceberg.expressions.visitors import bind
 from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, StructType
 
+from deletekit.deletes.expression import BoundComputed, Column, Value, bind_value, compute, field_ids, read_as
 from deletekit.deletes.filter_literals import column_named, exact_literals
-from deletekit.deletes.filter_parser import bad_filter, parse_text
+from deletekit.deletes.filter_parser import Parser
+from deletekit.deletes.filter_tokens import bad_filter
 from deletekit.deletes.keys import without_negative_zero
 from deletekit.deletes.like import BoundLike, BoundNotLike
 from deletekit.errors import InvalidInputError
-from deletekit.table.types import storage_of
+from deletekit.table.types import arrow_type, storage_of
 
 Filter = str | BooleanExpression | None
 ColumnOf = Callable[[int], Any]
+NameColumn = Callable[[str], object]
 
 _INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 _CACHED_ROWS = 131_072  # so few that a block stays in the processor's cache
@@ -71,22 +75,79 @@ def _nullable(kind: IcebergType) -> IcebergType:
     return StructType(*(f.model_copy(update=update) for f, update in fields))
 
 
-def _exact(where: str | BooleanExpression, schema: Schema) -> BooleanExpression:
+def parse_test(text: str, schema: Schema, column: NameColumn, field: str) -> BooleanExpression:
+    """Return a condition bound to `schema`, as `parse_filter`.
+
+    Parameters
+    ----------
+    column: returns the full name of a column that the text names; its InvalidInputError is shown with the place.
+    field: the argument that has the text, for errors.
+    """
+    return bind(nullable(schema), _exact(text, schema, column, field), case_sensitive=True)
+
+
+def parse_value(
+    text: str, schema: Schema, column: NameColumn, field: str, wanted: IcebergType
+) -> tuple[Value, pa.DataType]:
+    """Return a value bound to `schema`, and its Arrow type.
+
+    Parameters
+    ----------
+    column, field: as in `parse_test`.
+    wanted: the type of the column that the value is for: a text alone is read as a date or time of it.
+
+    Raises InvalidInputError for text that does not parse, an unknown column, or types that do not go together.
+    """
+    parser = None
     try:
-        expression = parse_text(where, lambda name: column_named(name, schema)) if isinstance(where, str) else where
+        parser = Parser(text, column, field)
+        value = parser.value()
+        if isinstance(value, Column):  # which may be a struct or list
+            found = schema.find_field(value.name)
+            return replace(value, field_id=found.field_id), arrow_type(found.field_type)
+        return read_as(*bind_value(value, nullable(schema)), wanted)
+    except InvalidInputError:
+        raise
+    except Exception as e:
+        raise _refused(e, parser, text, schema) from e
+
+
+def _exact(
+    where: str | BooleanExpression, schema: Schema, column: NameColumn | None = None, field: str = "where"
+) -> BooleanExpression:
+    parser = None
+    try:
+        if isinstance(where, str):
+            parser = Parser(where, column or (lambda name: column_named(name, schema)), field)
+        expression = where if parser is None else parser.filter()
         if not isinstance(expression, BooleanExpression):
             raise TypeError(f"not a filter: {type(expression).__name__}")
-        return exact_literals(expression, schema)
+        return exact_literals(expression, nullable(schema))
     except InvalidInputError:
         raise
     except Exception as e:  # pydantic and pyiceberg each raise their own
-        kind, problem = "" if isinstance(e, ValueError) else f"{type(e).__name__}: ", " ".join(str(e).split())
-        raise bad_filter(f"bad filter: {kind}{problem}", str(where)) from e
+        raise _refused(e, parser, str(where), schema) from e
+
+
+def _refused(problem: Exception, parser: Parser | None, text: str, schema: Schema) -> InvalidInputError:
+    """Return the error for a filter or value that was read but means nothing, with its place if that is known."""
+    kind, sentence = "" if isinstance(problem, ValueError) else f"{type(problem).__name__}: ", str(problem)
+    message = kind + " ".join(sentence.split())
+    at = getattr(problem, "at", None)
+    for test, place in parser.places if parser is not None and at is None else ():
+        try:
+            exact_literals(test, nullable(schema))
+        except ValueError as e:
+            at = getattr(e, "at", place)
+            break
+    if parser is None or at is None:
+        return bad_filter(f"bad filter: {message}", text)
+    return parser.pictured(at, message, text)
 
 
 def filter_field_ids(bound: BooleanExpression) -> set[int]:
     """Return the ids of the columns that a filter reads."""
-    return set(extract_field_ids(bound))
+    return set(field_ids(bound))
 
 
 def evaluate(bound: BooleanExpression, column_of: ColumnOf, rows: int) -> pa.BooleanArray:
@@ -97,9 +158,15 @@ def evaluate(bound: BooleanExpression, column_of: ColumnOf, rows: int) -> pa.Boo
     bound: from `parse_filter`.
     column_of: returns the column of a field id, `rows` long.
     """
-    if isinstance(bound, ex.AlwaysTrue | ex.AlwaysFalse):  # inside of others they are simplified away
-        return pa.array(np.full(rows, isinstance(bound, ex.AlwaysTrue)))
-    return pc.fill_null(_mask(bound, column_of), False)
+    mask = _mask(bound, column_of)
+    if isinstance(mask, pa.Scalar):
+        return pa.array(np.full(rows, bool(mask.as_py())))
+    return pc.fill_null(mask, False)
+
+
+def computed(value: Value, column_of: ColumnOf) -> Any:
+    """Return the values of a bound value, an Arrow array or a scalar. Raises as `expression.compute`."""
+    return compute(value, column_of, lambda test: _mask(test, column_of))
 
 
 def keep_rows(columns: Sequence[Any], keep: pa.BooleanArray) -> list[Any]:
@@ -113,10 +180,14 @@ def keep_rows(columns: Sequence[Any], keep: pa.BooleanArray) -> list[Any]:
 
 
 def _mask(bound: BooleanExpression, column_of: ColumnOf) -> Any:
-    """Return a boolean Arrow array in which null means unknown."""
+    """Return a boolean Arrow array, or a scalar, in which null means unknown."""
+    if isinstance(bound, ex.AlwaysTrue | ex.AlwaysFalse):
+        return pa.scalar(isinstance(bound, ex.AlwaysTrue))
     if isinstance(bound, ex.And | ex.Or):
         combine = pc.and_kleene if isinstance(bound, ex.And) else pc.or_kleene
         return combine(_mask(bound.left, column_of), _mask(bound.right, column_of))
+    if isinstance(bound, BoundComputed):
+        return computed(bound.value, column_of)
     assert isinstance(bound, ex.BoundPredicate)  # NOT is pushed down
     column = storage_of(column_of(bound.term.ref().field.field_id))
     match bound:

@@ -22,7 +22,7 @@ from pyiceberg.expressions import literals as li
 from pyiceberg.expressions.visitors import rewrite_not
 from pyiceberg.schema import Schema
 
-from deletekit.deletes.filter_parser import bad_filter
+from deletekit.deletes.filter_tokens import bad_filter
 from deletekit.deletes.like import NotLike
 from deletekit.table.column_names import columns_like
 
@@ -35,7 +35,7 @@ _FLOAT = re.compile(rf"{_NUMBER.pattern}|\s*[+-]?inf(inity)?\s*", re.ASCII | re.
 _UUID = re.compile(r"[\da-fA-F]{8}(-[\da-fA-F]{4}){3}-[\da-fA-F]{12}")
 _MOMENT = re.compile(
     r"(\d{4}-\d{2}-\d{2})"
-    r"(?:[T ]((?:[01]\d|2[0-3]):\d{2}(?::\d{2})?)(?:\.(\d{1,9}))? ?(Z|[+-](?:0\d|1[0-8]):?[0-5]\d)?)?",
+    r"(?:[T ]((?:[01]\d|2[0-3]):\d{2}(?::\d{2})?)(?:\.(\d{1,9}))? ?(Z|z|UTC|[+-](?:0\d|1[0-8])(?::?[0-5]\d)?)?)?",
     re.ASCII,
 )
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -71,6 +71,10 @@ _EXACTLY_CONVERTED = (
 )
 
 
+class SelfChecked(ex.UnboundPredicate):
+    """A predicate that checks its columns and literals itself, when it is bound."""
+
+
 def exact_literals(expression: ex.BooleanExpression, schema: Schema) -> ex.BooleanExpression:
     """Return an unbound expression without NOT that selects the same rows with literals of the columns' types.
 
@@ -98,6 +102,9 @@ def _exact(expression: ex.BooleanExpression, schema: Schema) -> ex.BooleanExpres
     if isinstance(expression, ex.And | ex.Or):
         return type(expression)(_exact(expression.left, schema), _exact(expression.right, schema))
     if isinstance(expression, ex.AlwaysTrue | ex.AlwaysFalse):
+        return expression
+    if isinstance(expression, SelfChecked):
+        expression.bind(schema)
         return expression
     if not isinstance(expression, ex.UnboundPredicate):
         raise TypeError(f"filter is bound already: {expression}")
@@ -239,7 +246,7 @@ def _value_of(literal: li.Literal[Any], kind: it.IcebergType) -> li.Literal[Any]
     """
     raw, made = literal.value, None
     if isinstance(literal, li.StringLiteral):
-        made = _value_of_text(literal, kind)
+        made = read_text(literal, kind)
     elif isinstance(literal, li.DateLiteral):
         made = _time(raw * _SECONDS_A_DAY, 0, kind)
     elif isinstance(literal, li.TimestampLiteral):
@@ -253,7 +260,8 @@ def _value_of(literal: li.Literal[Any], kind: it.IcebergType) -> li.Literal[Any]
     return made
 
 
-def _value_of_text(literal: li.StringLiteral, kind: it.IcebergType) -> li.Literal[Any] | None:
+def read_text(literal: li.StringLiteral, kind: it.IcebergType) -> li.Literal[Any] | None:
+    """Return a text as a value of a type that is not numeric, None if it is none."""
     text = literal.value
     if isinstance(kind, it.StringType):
         text.encode()  # refuses half a character
@@ -270,7 +278,7 @@ def _value_of_text(literal: li.StringLiteral, kind: it.IcebergType) -> li.Litera
     if clock is not None and (isinstance(kind, it.DateType) or (zone is not None) != isinstance(kind, _ZONED)):
         return None
     try:
-        moment = dt.datetime.fromisoformat(f"{day}T{clock or '00:00'}{zone or 'Z'}")
+        moment = dt.datetime.fromisoformat(f"{day}T{clock or '00:00'}{'Z' if zone in (None, 'UTC') else zone.upper()}")
     except ValueError:  # such as the 31st of February
         return None
     seconds, nanoseconds = (moment - _EPOCH) // dt.timedelta(seconds=1), int((fraction or "0").ljust(9, "0"))

@@ -1,70 +1,64 @@
-"""Parse the filter language: the part of SQL's WHERE by which a table's metadata can prune.
+"""Parse the filter language, a part of SQL's WHERE, and the values that it compares.
 
     filter    = and-terms joined by OR;  and-term = not-terms joined by AND;  not-term = [NOT ...] test
-    test      = ( filter ) | TRUE | FALSE | column                        (a boolean column alone: it is true)
-              | column operator value | value operator column             (operators: = == != <> < <= > >=)
-              | column [NOT] IN ( value, ... ) | column [NOT] BETWEEN value AND value
-              | column IS [NOT] NULL | column IS [NOT] NAN | column [NOT] LIKE text [ESCAPE text]
+    test      = ( filter ) | TRUE | FALSE | value                         (a boolean value alone: it is true)
+              | value operator value                                      (operators: = == != <> < <= > >=)
+              | value [NOT] IN ( value, ... ) | value [NOT] BETWEEN value AND value
+              | value IS [NOT] NULL | value IS [NOT] NAN | value [NOT] LIKE text [ESCAPE text]
+    value     = products joined by + - ||;  product = signed values joined by * / %;  signed = [+ | -] one
+    one       = column | literal | ( value ) | function ( value, ... ) | CAST ( value AS type )
+              | CASE WHEN filter THEN value ... [ELSE value] END
     column    = name.name...; a name is a word, or anything in "..." or `...`, with the quote doubled inside
-    value     = number | 'text' with ' doubled inside | TRUE | FALSE | X'hex digits'
+    literal   = number | [DATE | TIMESTAMP ...] 'text' with ' doubled inside | TRUE | FALSE | X'hex digits' | NULL
 
-A text has SQL's meaning, or it is refused with its place. Words may be in any case; names have the table's case. In a
-LIKE pattern without ESCAPE, a backslash escapes %, _ and itself, as in Spark and PostgreSQL.
+Files are left out by tests of one column with literals; any other test is computed for each row. A text has SQL's
+meaning, or it is refused with its place. Words may be in any case; names have the table's case. In a LIKE pattern
+without ESCAPE, a backslash escapes %, _ and itself, as in Spark and PostgreSQL. `expression` has the functions.
 """
 
-import re
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, NamedTuple, TypeVar
+from difflib import get_close_matches
+from typing import Any
 
+import pyarrow as pa
 from pyiceberg import expressions as ex
 from pyiceberg.expressions import literals as li
 
-from deletekit.deletes.like import like
+from deletekit.deletes.expression import Call, Case, Column, Computed, Literal, Value, columns_of
+from deletekit.deletes.expression_functions import FUNCTIONS
+from deletekit.deletes.filter_tokens import Tokens, unquoted
+from deletekit.deletes.like import like, like_regex
 from deletekit.errors import InvalidInputError
 
-_T = TypeVar("_T")
-_TOKEN = re.compile(
-    r"""\s*(?:
-        (?P<hex>[xX]'(?:[0-9a-fA-F]{2})*')
-      | (?P<word>[^\W\d][\w$]*)
-      | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?![\w$.])
-      | (?P<text>'(?:[^']|'')*')
-      | (?P<quoted>"(?:[^"]|"")+"|`(?:[^`]|``)+`)
-      | (?P<sign><>|!=|==|<=|>=|[=<>(),.+-])
-      | (?P<end>\Z)
-    )""",
-    re.VERBOSE,
-)
 _RESERVED = {"AND", "FALSE", "NOT", "NULL", "OR", "TRUE"}
 _COMPARISONS: dict[str, Any] = {
-    **dict.fromkeys(("=", "=="), ex.EqualTo),
-    **dict.fromkeys(("!=", "<>"), ex.NotEqualTo),
+    "=": ex.EqualTo,
+    "!=": ex.NotEqualTo,
     "<": ex.LessThan,
     "<=": ex.LessThanOrEqual,
     ">": ex.GreaterThan,
     ">=": ex.GreaterThanOrEqual,
 }
+_SAME = {"==": "=", "<>": "!="}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_AFTER_VALUE = {*_COMPARISONS, *_SAME, "+", "-", "*", "/", "%", "||", "IS", "IN", "NOT", "BETWEEN", "LIKE"}
+_TIMES = {"DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"}
+_NAMES = {"substr": "substring", "ceiling": "ceil", "pow": "power", "char_length": "length", "ifnull": "coalesce"}
+_CALLABLE = sorted({*_NAMES, *(name for name in FUNCTIONS if name.isidentifier())} - {"not", "like", "negative"})
+_TYPES = {
+    **dict.fromkeys(("INT", "INTEGER"), pa.int32()),
+    **dict.fromkeys(("BIGINT", "LONG"), pa.int64()),
+    **dict.fromkeys(("FLOAT", "REAL"), pa.float32()),
+    "DOUBLE": pa.float64(),
+    **dict.fromkeys(("STRING", "VARCHAR", "TEXT"), pa.string()),
+    **dict.fromkeys(("BOOLEAN", "BOOL"), pa.bool_()),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us"),
+}
 _TEST = "an operator such as =, <, IN, BETWEEN, LIKE or IS"
+_ONE = "a column, a number, 'text' in single quotes, true or false"
 _DEPTH = 100
-_SHOWN = 60
-
-
-def bad_filter(message: str, found: Any, expected: Any = None) -> InvalidInputError:
-    """Return the error for a filter that is refused."""
-    return InvalidInputError(message, kind="filter", field="where", found=found, expected=expected)
-
-
-class _Token(NamedTuple):
-    kind: str
-    text: str
-    at: int
-
-    @property
-    def word(self) -> str:
-        """The token in capitals if it may be a word of the language, else an empty text."""
-        return self.text.upper() if self.kind in ("word", "sign") else ""
 
 
 def parse_text(text: str, check_column: Callable[[str], object]) -> ex.BooleanExpression:
@@ -76,223 +70,275 @@ def parse_text(text: str, check_column: Callable[[str], object]) -> ex.BooleanEx
 
     Raises InvalidInputError, with the place and what was expected there.
     """
-    return _Parser(text, check_column).whole()
+    return Parser(text, check_column).filter()
 
 
-class _Parser:
-    def __init__(self, text: str, check_column: Callable[[str], object]) -> None:
-        self._text = text
+class Parser(Tokens):
+    """Reads one text.
+
+    Attributes
+    ----------
+    places: the tests that were read, each with its place in the text.
+    """
+
+    def __init__(self, text: str, check_column: Callable[[str], object], field: str = "where") -> None:
+        super().__init__(text, field)
         self._check_column = check_column
         self._depth = 0
-        self._tokens = self._split()
-        self._next = 0
+        self.places: list[tuple[ex.BooleanExpression, int]] = []
 
-    def whole(self) -> ex.BooleanExpression:
+    def filter(self) -> ex.BooleanExpression:
+        """Return the whole text as a filter. Raises as `parse_text`."""
         made = self._any_of()
-        if self._token.kind != "end":
-            raise self._unexpected("AND, OR or the end")
+        if self.token.kind != "end":
+            raise self.unexpected("AND, OR or the end")
         return made
 
-    # --- tokens -------------------------------------------------------------------------------------------------------
-
-    def _split(self) -> list[_Token]:
-        tokens: list[_Token] = []
-        at = 0
-        while not tokens or tokens[-1].kind != "end":
-            match = _TOKEN.match(self._text, at)
-            if match is None:
-                at += len(self._text[at:]) - len(self._text[at:].lstrip())
-                raise self._error(at, self._text[at : at + 20], _unreadable(self._text[at]))
-            kind = match.lastgroup or ""
-            tokens.append(_Token(kind, match.group(kind), match.start(kind)))
-            at = match.end()
-        return tokens
-
-    @property
-    def _token(self) -> _Token:
-        return self._tokens[self._next]
-
-    def _take(self) -> _Token:
-        self._next += 1
-        return self._tokens[self._next - 1]
-
-    def _took(self, word: str) -> bool:
-        """Take the next token if it is this word or sign, and tell whether it was."""
-        found = self._token.word == word
-        self._next += found
-        return found
-
-    def _must(self, word: str) -> None:
-        if not self._took(word):
-            raise self._unexpected(word)
-
-    def _separated(self, sign: str, part: Callable[[], _T]) -> list[_T]:
-        parts = [part()]
-        while self._took(sign):
-            parts.append(part())
-        return parts
+    def value(self) -> Value:
+        """Return the whole text as a value. Raises as `parse_text`."""
+        made = self._sum()
+        if self.token.kind != "end":
+            raise self.unexpected("an operator such as + or the end")
+        return made
 
     # --- filters ------------------------------------------------------------------------------------------------------
 
     def _any_of(self) -> ex.BooleanExpression:
-        parts = self._separated("OR", self._all_of)
+        parts = self.separated("OR", self._all_of)
         return ex.Or(*parts) if len(parts) > 1 else parts[0]
 
     def _all_of(self) -> ex.BooleanExpression:
-        parts = self._separated("AND", self._maybe_not)
+        parts = self.separated("AND", self._maybe_not)
         return ex.And(*parts) if len(parts) > 1 else parts[0]
 
     def _maybe_not(self) -> ex.BooleanExpression:
         is_not = False
-        while self._took("NOT"):
+        while self.took("NOT"):
             is_not = not is_not
-        return ex.Not(self._test()) if is_not else self._test()
-
-    def _test(self) -> ex.BooleanExpression:
-        if self._token.word == "(":
-            return self._in_parentheses()
-        if self._token.kind in ("number", "text", "hex") or self._token.word in ("TRUE", "FALSE", "+", "-"):
-            return self._value_first()
-        column = self._column()
-        made: ex.BooleanExpression
-        if self._token.word in _COMPARISONS:
-            made = _COMPARISONS[self._take().word](column, self._value())
-            return made
-        if self._took("IS"):
-            return self._is(column)
-        is_not = self._took("NOT")
-        if self._took("IN"):
-            self._must("(")
-            made = ex.In(term=column, values=set(self._separated(",", self._value)))
-            if not self._took(")"):
-                raise self._unexpected(", or )")
-        elif self._took("BETWEEN"):
-            lowest = self._value()
-            self._must("AND")
-            highest = self._value()
-            made = ex.And(
-                ex.GreaterThanOrEqual(term=column, value=lowest), ex.LessThanOrEqual(term=column, value=highest)
-            )
-        elif self._took("LIKE"):
-            made = self._like(column)
-        elif is_not:
-            raise self._unexpected("IN, BETWEEN or LIKE")
-        elif self._token.kind == "end" or self._token.word in ("AND", "OR", ")"):
-            made = ex.EqualTo(term=column, value=li.BooleanLiteral(True))
+        if self.token.word == "(" and self.after_parentheses.word not in _AFTER_VALUE:
+            made = self._in_parentheses(self._any_of)
         else:
-            raise self._unexpected(_TEST)
+            at = self.token.at
+            made = self._test()
+            self.places.append((made, at))
         return ex.Not(made) if is_not else made
 
-    def _in_parentheses(self) -> ex.BooleanExpression:
+    def _in_parentheses(self, inside: Callable[[], Any]) -> Any:
         self._depth += 1
         if self._depth > _DEPTH:
-            raise self._error(self._token.at, "(", f"at most {_DEPTH} parentheses in each other")
-        self._must("(")
-        made = self._any_of()
-        self._must(")")
+            raise self.error(self.token.at, "(", f"at most {_DEPTH} parentheses in each other")
+        self.must("(")
+        made = inside()
+        self.must(")")
         self._depth -= 1
         return made
 
-    def _value_first(self) -> ex.BooleanExpression:
-        value = self._value()
-        if self._token.word in _COMPARISONS:
-            sign = self._take().word
-            made: ex.BooleanExpression = _COMPARISONS[_MIRRORED.get(sign, sign)](self._column(), value)
+    def _test(self) -> ex.BooleanExpression:
+        left = self._sum()
+        sign = _SAME.get(self.token.word, self.token.word)
+        if sign in _COMPARISONS:
+            self.take()
+            return self._compared(left, sign, self._sum())
+        if isinstance(left, Literal):
+            if isinstance(left.literal, li.BooleanLiteral):
+                return ex.AlwaysTrue() if left.literal.value else ex.AlwaysFalse()
+            raise self.unexpected("an operator: = != < <= > >=")
+        if self.took("IS"):
+            return self._is(left)
+        is_not = self.took("NOT")
+        made: ex.BooleanExpression
+        if self.took("IN"):
+            made = self._in(left)
+        elif self.took("BETWEEN"):
+            lowest = self._sum()
+            self.must("AND")
+            made = ex.And(self._compared(left, ">=", lowest), self._compared(left, "<=", self._sum()))
+        elif self.took("LIKE"):
+            made = self._like(left)
+        elif is_not:
+            raise self.unexpected("IN, BETWEEN or LIKE")
+        elif self.token.kind == "end" or self.token.word in ("AND", "OR", ")", "THEN"):
+            if not isinstance(left, Column):
+                return self._computed(left)  # NOT is not before it: that needs IN, BETWEEN or LIKE
+            made = ex.EqualTo(term=ex.Reference(left.name), value=li.BooleanLiteral(True))
+        else:
+            raise self.unexpected(_TEST)
+        return ex.Not(made) if is_not else made
+
+    def _compared(self, left: Value, sign: str, right: Value) -> ex.BooleanExpression:
+        for side in (left, right):
+            if isinstance(side, Literal) and side.literal is None:
+                raise self.error(
+                    side.at, self.text[side.at :][:4], f"{_ONE}; NULL equals nothing: ask for it with IS NULL"
+                )
+        if isinstance(left, Literal) and isinstance(right, Column):
+            left, sign, right = right, _MIRRORED.get(sign, sign), left
+        if isinstance(left, Column) and isinstance(right, Literal):
+            made: ex.BooleanExpression = _COMPARISONS[sign](ex.Reference(left.name), right.literal)
             return made
-        if not isinstance(value, li.BooleanLiteral):
-            raise self._unexpected("an operator: = != < <= > >=")
-        return ex.AlwaysTrue() if value.value else ex.AlwaysFalse()
+        return self._computed(Call(at=left.at, function=sign, arguments=(left, right)))
 
-    def _is(self, column: ex.Reference) -> ex.BooleanExpression:
-        is_not = self._took("NOT")
-        if self._took("NULL"):
-            return ex.NotNull(term=column) if is_not else ex.IsNull(term=column)
-        if self._took("NAN"):
-            return ex.NotNaN(term=column) if is_not else ex.IsNaN(term=column)
-        raise self._unexpected("NULL or NAN" if is_not else "NULL, NAN, NOT NULL or NOT NAN")
+    def _computed(self, value: Value) -> Computed:
+        column = next(columns_of(value), None)
+        if column is None:
+            raise self.error(value.at, self.text[value.at :][:20], "a column: without one, nothing is chosen")
+        return Computed(ex.Reference(column.name), value)
 
-    def _like(self, column: ex.Reference) -> ex.BooleanExpression:
-        pattern = self._token
-        text = self._quoted_text()
+    def _in(self, left: Value) -> ex.BooleanExpression:
+        self.must("(")
+        values = self.separated(",", self._sum)
+        if not self.took(")"):
+            raise self.unexpected(", or )")
+        tests = [self._compared(left, "=", value) for value in values]
+        if isinstance(left, Column) and all(isinstance(value, Literal) for value in values):
+            return ex.In(term=ex.Reference(left.name), values={v.literal for v in values})  # type: ignore[attr-defined]
+        return ex.Or(*tests) if len(tests) > 1 else tests[0]
+
+    def _is(self, value: Value) -> ex.BooleanExpression:
+        is_not = self.took("NOT")
+        for word, test in (("NULL", ex.IsNull), ("NAN", ex.IsNaN)):
+            if self.took(word):
+                call = Call(at=value.at, function=f"is {word.lower()}", arguments=(value,))
+                is_column = isinstance(value, Column)
+                made: Any = test(term=ex.Reference(value.name)) if is_column else self._computed(call)  # type: ignore[attr-defined]
+                return ~made if is_not else made  # type: ignore[no-any-return]
+        raise self.unexpected("NULL or NAN" if is_not else "NULL, NAN, NOT NULL or NOT NAN")
+
+    def _like(self, value: Value) -> ex.BooleanExpression:
+        pattern = self.token
+        text = self.quoted_text()
         escape = "\\"
-        if self._took("ESCAPE"):
-            sign = self._token
-            escape = self._quoted_text()
+        if self.took("ESCAPE"):
+            sign = self.token
+            escape = self.quoted_text()
             if len(escape) != 1 or escape in "%_":
-                raise self._error(sign.at, sign.text, "one character that is not % or _")
+                raise self.error(sign.at, sign.text, "one character that is not % or _")
         try:
-            return like(column, text, escape)
+            if isinstance(value, Column):
+                return like(ex.Reference(value.name), text, escape)
+            regex = like_regex(text, escape)
         except ValueError as e:
-            raise self._error(pattern.at, pattern.text, str(e)) from e
+            raise self.error(pattern.at, pattern.text, str(e)) from e
+        return self._computed(Call(at=value.at, function="like", arguments=(value,), option=regex))
 
-    # --- columns and values -------------------------------------------------------------------------------------------
+    # --- values -------------------------------------------------------------------------------------------------------
 
-    def _column(self) -> ex.Reference:
-        at = self._token.at
-        name = ".".join(self._separated(".", self._name))
+    def _sum(self) -> Value:
+        return self._operated(self._product, ("+", "-", "||"))
+
+    def _product(self) -> Value:
+        return self._operated(self._signed, ("*", "/", "%"))
+
+    def _operated(self, part: Callable[[], Value], signs: tuple[str, ...]) -> Value:
+        made = part()
+        while self.token.word in signs and self.text[self.token.at : self.token.at + 2] != "--":
+            sign = self.take().text
+            made = Call(at=made.at, function=sign, arguments=(made, part()))
+        return made
+
+    def _signed(self) -> Value:
+        at, sign = self.token.at, self.token.word
+        if sign not in ("+", "-"):
+            return self._single()
+        self.take()
+        if self.token.kind == "number":
+            return Literal(at=at, literal=li.literal(_number(sign + self.take().text)))
+        value = self._single() if self.token.at == at + 1 and self.token.word == "-" else self._signed()
+        return value if sign == "+" else Call(at=at, function="negative", arguments=(value,))
+
+    def _single(self) -> Value:
+        token = self.token
+        if token.word == "(":
+            made: Value = self._in_parentheses(self._sum)
+            return made
+        literal = self._literal()
+        if literal is not None:
+            return literal
+        if token.kind == "word" and self.second.word == "(":
+            return self._cast() if token.word == "CAST" else self._function()
+        if token.word == "CASE" and self.second.word == "WHEN":
+            return self._case()
+        return self._column()
+
+    def _literal(self) -> Literal | None:
+        token = self.token
+        if token.word in _TIMES and self.second.kind == "text":
+            self.take()
+        if self.token.kind == "text":
+            return Literal(at=token.at, literal=li.StringLiteral(self.quoted_text()))
+        if token.kind == "number":
+            return Literal(at=token.at, literal=li.literal(_number(self.take().text)))
+        if token.kind == "hex":
+            return Literal(at=token.at, literal=li.BinaryLiteral(bytes.fromhex(self.take().text[2:-1])))
+        if token.word in ("TRUE", "FALSE"):
+            return Literal(at=token.at, literal=li.BooleanLiteral(self.take().word == "TRUE"))
+        if token.word == "NULL":
+            self.take()
+            return Literal(at=token.at, literal=None)
+        return None
+
+    def _function(self) -> Value:
+        token = self.take()
+        name = _NAMES.get(token.text.lower(), token.text.lower())
+        if name not in _CALLABLE:
+            like_it = get_close_matches(name, _CALLABLE, 3) or _CALLABLE
+            raise self.error(token.at, token.text, ", ".join(like_it), "no such function")
+        self.must("(")
+        arguments = tuple(self.separated(",", self._sum))
+        if not self.took(")"):
+            raise self.unexpected(", or )")
+        return Call(at=token.at, function=name, arguments=arguments)
+
+    def _cast(self) -> Value:
+        at = self.take().at
+        self.must("(")
+        value = self._sum()
+        self.must("AS")
+        kind: Any = _TYPES.get(self.token.word)
+        is_decimal = self.token.word == "DECIMAL"
+        if kind is None and not is_decimal:
+            raise self.unexpected(f"a type: {', '.join(sorted(_TYPES))} or DECIMAL(9, 2)".lower())
+        self.take()
+        if is_decimal:
+            self.must("(")
+            digits = [int(t.text) for t in self.separated(",", self.take) if t.text.isdigit()]
+            self.must(")")
+            if len(digits) != 2 or not 0 <= digits[1] <= digits[0] <= 38 or not digits[0]:
+                raise self.error(at, "DECIMAL", "decimal(precision, scale) with at most 38 digits")
+            kind = pa.decimal128(*digits)
+        self.must(")")
+        return Call(at=at, function="cast", arguments=(value,), option=kind)
+
+    def _case(self) -> Value:
+        at = self.take().at
+        tests, values = [], []
+        while self.took("WHEN"):
+            tests.append(self._any_of())
+            self.must("THEN")
+            values.append(self._sum())
+        values.append(self._sum() if self.took("ELSE") else Literal(at=at, literal=None))
+        self.must("END")
+        return Case(at=at, tests=tuple(tests), values=tuple(values))
+
+    def _column(self) -> Column:
+        token, at = self.token, self.token.at
+        name = ".".join(self.separated(".", self._name))
         try:
-            self._check_column(name)
+            found = self._check_column(name)
         except InvalidInputError as e:
-            raise self._error(at, e.found, e.expected, e.message) from e
-        return ex.Reference(name)
+            hint = "; a text is in single quotes" if token.text.startswith('"') else ""
+            raise self.error(at, e.found, f"{e.expected}{hint}", e.message) from e
+        return Column(at=at, name=found if isinstance(found, str) else name)
 
     def _name(self) -> str:
-        token = self._token
+        token = self.token
         if token.kind not in ("quoted", "word"):
-            raise self._unexpected("a column")
+            raise self.unexpected(_ONE)
         if token.word in _RESERVED:
-            raise self._unexpected('a column; one of this name goes into "..."')
-        self._take()
-        return _unquoted(token.text) if token.kind == "quoted" else token.text
-
-    def _value(self) -> li.Literal[Any]:
-        token = self._token
-        if token.kind == "text":
-            return li.StringLiteral(self._quoted_text())
-        sign = token.text if token.word in ("+", "-") and self._tokens[self._next + 1].kind == "number" else ""
-        if sign or token.kind == "number":
-            self._next += len(sign)
-            return li.literal(_number(sign + self._take().text))
-        if token.kind == "hex":
-            return li.BinaryLiteral(bytes.fromhex(self._take().text[2:-1]))
-        if token.word in ("TRUE", "FALSE"):
-            return li.BooleanLiteral(self._take().word == "TRUE")
-        hint = ""
-        if token.word == "NULL":
-            hint = "; NULL equals nothing: ask for it with IS NULL"
-        elif token.kind in ("word", "quoted"):
-            hint = "; a column is compared with a value, not with a column"
-        raise self._unexpected("a number, 'text' in single quotes, true or false" + hint)
-
-    def _quoted_text(self) -> str:
-        if self._token.kind != "text":
-            raise self._unexpected("'text' in single quotes")
-        return _unquoted(self._take().text)
-
-    # --- errors -------------------------------------------------------------------------------------------------------
-
-    def _unexpected(self, expected: str) -> InvalidInputError:
-        return self._error(self._token.at, self._token.text or "the end", expected)
-
-    def _error(self, at: int, found: Any, expected: Any, problem: str = "not understood") -> InvalidInputError:
-        start = max(0, at - _SHOWN)
-        shown = re.sub(r"\s", " ", self._text[start : at + _SHOWN])
-        before = "..." if start else ""
-        after = "..." if at + _SHOWN < len(self._text) else ""
-        caret = " " * (len(before) + at - start) + "^"
-        picture = f"    {before}{shown}{after}\n    {caret}"
-        return bad_filter(f"bad filter:\n{picture}\n{problem} at character {at + 1}", found, expected)
-
-
-def _unquoted(text: str) -> str:
-    return text[1:-1].replace(text[0] * 2, text[0])
+            raise self.unexpected('a column; one of this name goes into "..."')
+        self.take()
+        return unquoted(token.text) if token.kind == "quoted" else token.text
 
 
 def _number(text: str) -> int | Decimal:
     return int(text) if text.lstrip("+-").isdigit() and len(text) < 100 else Decimal(text)
-
-
-def _unreadable(sign: str) -> str:
-    if sign in "'\"`":
-        return f"a closing {sign}"
-    return "a number as 12, -1.5 or 2e3" if sign.isdigit() or sign == "." else _TEST

@@ -44,6 +44,11 @@ def align(rows: Any, schema: Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=pa.schema([arrow_field(f) for f in schema.fields]))
 
 
+def as_constant(value: Any, field: it.NestedField) -> pa.Scalar:
+    """Return a Python value as one of a column. Raises InvalidInputError, naming the column, if it is none."""
+    return align([{field.name: value}], Schema(field, schema_id=0)).column(0)[0]
+
+
 def as_table(rows: Any, schema: Schema, argument: str = "rows", *, ragged: bool = True) -> pa.Table:
     """Return rows as an Arrow table of their own types.
 

@@ -25,17 +25,28 @@ def like(term: Any, pattern: str, escape: str = "\\") -> ex.BooleanExpression:
 
     Raises ValueError, as Spark does, if `escape` comes before anything but `%`, `_` and itself.
     """
-    signs = re.findall(f"{re.escape(escape)}.?|.", pattern, re.DOTALL)
-    for sign in signs:
-        if sign[0] == escape and sign[1:] not in ("%", "_", escape):
-            raise ValueError(f"{sign} in a LIKE pattern; after {escape} comes %, _ or {escape}")
+    signs = _signs(pattern, escape)
     first = next((i for i, sign in enumerate(signs) if sign in _WILDCARDS), len(signs))
     prefix = "".join(sign[-1] for sign in signs[:first])
     if first == len(signs):
         return ex.EqualTo(term=term, value=StringLiteral(prefix))
     if signs[first:] == ["%"]:
         return ex.StartsWith(term=term, value=StringLiteral(prefix))
-    return Like(term, prefix, "".join(_WILDCARDS.get(sign) or f"\\x{{{ord(sign[-1]):x}}}" for sign in signs))
+    return Like(term, prefix, like_regex(pattern, escape))
+
+
+def like_regex(pattern: str, escape: str = "\\") -> str:
+    """Return the regular expression of a LIKE pattern. Raises as `like`."""
+    return "".join(_WILDCARDS.get(sign) or f"\\x{{{ord(sign[-1]):x}}}" for sign in _signs(pattern, escape))
+
+
+def _signs(pattern: str, escape: str) -> list[str]:
+    """Return the characters of a pattern, each with its escape character."""
+    signs = re.findall(f"{re.escape(escape)}.?|.", pattern, re.DOTALL)
+    for sign in signs:
+        if sign[0] == escape and sign[1:] not in ("%", "_", escape):
+            raise ValueError(f"{sign} in a LIKE pattern; after {escape} comes %, _ or {escape}")
+    return signs
 
 
 class Like(ex.StartsWith):

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, functions
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.data_file_writer import write_data_files
-from deletekit.deletes.delete_modes import ChangeOptions, ChangeResult, change_files
+from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult, change_files
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.keys import sql_key_bytes
 from deletekit.deletes.plan import plan_scan
@@ -31,7 +31,7 @@ from deletekit.spark.columns import arrow_column, partition_hash
 from deletekit.spark.engine import SparkEngine
 from deletekit.spark.types import from_spark
 from deletekit.spark.worker import in_chunks
-from deletekit.verbs.merge import check_single, fitting_rows, on_fields, updated_rows
+from deletekit.verbs.merge import check_single, fitting_rows, on_columns, on_fields, updated_rows
 from deletekit.verbs.shared.row_changes import collect_delta, filter_of_reads, merged_results
 
 _KEY, _FILE, _POSITION, _PLACE = (f"__deletekit_{name}" for name in ("key", "file", "position", "place"))
@@ -57,7 +57,7 @@ def merge_frame(
     """
     write, schema = base.write, base.metadata.schema
     empty = from_spark(empty, schema)
-    keys = on_fields(schema, empty.column_names, on)
+    keys = on_fields(schema, empty.column_names, on_columns(on))
     fitting_rows(schema, empty)
     if inserts:
         align(empty, schema)
@@ -117,7 +117,7 @@ def _placed(rows: DataFrame, place: Column | None) -> DataFrame:
 
 
 @dataclass
-class _Matches:
+class _Matches(Change):
     """The change of one worker: in each data file, the rows that a source row was joined to; and rows to insert.
 
     Attributes

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysFalse, And, BooleanExpression, BoundEqualTo, BoundIn, BoundIsNull, Or
 from pyiceberg.types import NestedField
@@ -13,10 +11,9 @@ from pyiceberg.types import NestedField
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.delete_modes import Change, ChangeOptions
+from deletekit.deletes.delete_modes import ChangeOptions
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.keys import distinct_keys
-from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
@@ -34,7 +31,7 @@ from deletekit.verbs.shared.equality_keys import (
     write_key_deletes,
 )
 from deletekit.verbs.shared.foreign_rows import foreign_rows
-from deletekit.verbs.shared.row_changes import choose_mode, run_change, with_key_fields
+from deletekit.verbs.shared.row_changes import DeleteWhere, choose_mode, required_filter, run_change, with_key_fields
 
 
 def delete(
@@ -97,7 +94,7 @@ class DeletePlan:
 
     def __call__(self, base: Base) -> RowDelta:
         metadata = base.metadata
-        bound = parse_filter(_required(self.where), metadata.schema)
+        bound = parse_filter(required_filter(self.where, "a delete"), metadata.schema)
         mode = choose_mode(metadata, "delete", self.mode)
         if self.with_rows and mode != "position-delete":
             raise _not_in_this_mode("only position delete files store rows", "with_rows", mode)
@@ -114,7 +111,7 @@ class DeletePlan:
                 files = write_key_deletes(base.write, specs, keys, options.key_fields, None)
                 return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
         unbound = unbound_filter(self.where, metadata.schema)
-        return run_change(base, _Delete(bound), options, "delete", self.engine, unbound, check_keys=check)[0]
+        return run_change(base, DeleteWhere(bound), options, "delete", self.engine, unbound, check_keys=check)[0]
 
 
 def delete_keys(
@@ -168,26 +165,6 @@ def delete_keys(
     if is_global and (frame is not None or len(distinct)):
         ensure_unpartitioned_spec(table)
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
-
-
-class _Delete(Change):
-    """Delete the rows for which the filter is true."""
-
-    replaces = False
-
-    def __init__(self, bound: BooleanExpression) -> None:
-        self.request = ReadRequest((), bound)
-
-    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], None]:
-        return batch.live, None
-
-
-def _required(where: Filter) -> Filter:
-    if where is None or (isinstance(where, str) and not where.strip()):
-        raise InvalidInputError(
-            'a delete needs a filter; "true" means every row', kind="filter", field="where", found=where
-        )
-    return where
 
 
 def _not_in_this_mode(message: str, argument: str, mode: str) -> InvalidInputError:

@@ -2,19 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.schema import Schema
-from pyiceberg.types import NestedField
+from pyiceberg.types import IcebergType, NestedField
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.data_file_writer import write_data_files
-from deletekit.deletes.delete_modes import ChangeOptions
+from deletekit.deletes.delete_modes import Change, ChangeOptions
 from deletekit.deletes.input_rows import align, as_table, cast_column
 from deletekit.deletes.keys import KeyNumbers
 from deletekit.deletes.read import FileBatch, ReadRequest
@@ -22,25 +21,39 @@ from deletekit.deletes.row_source import RowSource
 from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
-from deletekit.errors import InvalidInputError
+from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.table.column_names import as_names, columns_like, unknown_column
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
+from deletekit.table.types import schema_from_arrow
 from deletekit.verbs.shared.equality_keys import equality_fields_of
 from deletekit.verbs.shared.foreign_rows import foreign_rows
-from deletekit.verbs.shared.row_changes import choose_mode, run_change
+from deletekit.verbs.shared.merge_clauses import (
+    BoundClauses,
+    Clause,
+    Clauses,
+    bind_clauses,
+    clauses_of,
+    inserted_rows,
+    sides_of,
+)
+from deletekit.verbs.shared.row_changes import choose_mode, run_change, with_added_rows
 
-WhenMatched = Literal["update", "delete"]
-WhenNotMatched = Literal["insert"]
+_ACTIONS = {
+    "when_matched": ("update", "delete"),
+    "when_not_matched": ("insert",),
+    "when_not_matched_by_source": ("update", "delete"),
+}
 
 
-def merge(
+def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by its name
     table: Table,
     source: Any,
     *,
-    on: str | Sequence[str],
-    when_matched: WhenMatched | None = "update",
-    when_not_matched: WhenNotMatched | None = "insert",
+    on: str | Sequence[str] | Mapping[str, str],
+    when_matched: Clauses = "update",
+    when_not_matched: Clauses = "insert",
+    when_not_matched_by_source: Clauses = None,
     mode: str | None = None,
     ref: str = MAIN,
     granularity: str | None = None,
@@ -51,105 +64,232 @@ def merge(
 
     Parameters
     ----------
-    source: rows, as `append` takes them, with the `on` columns and any others of the table, each row with the same
-        ones. All are held in memory: a stream is read once, into a table. Or a Spark DataFrame: then Spark joins, and
-        its rows never come to the driver.
+    source: rows, as `append` takes them, with the `on` columns and any others of the table, and others that expressions
+        name; each row has the same ones. All are held in memory: a stream is read once, into a table. Or a Spark
+        DataFrame: then Spark joins, its rows never come to the driver, and the clauses are those in one word.
     on: the column, or columns, that must be equal, as in SQL: NULL equals nothing, so such source rows are inserted.
+        A mapping gives the source's name for each column of the table: `{"id": "customer_id"}`.
     when_matched: `"update"` sets the source's columns, the others keep their values; `"delete"` deletes the row; None
-        leaves it.
+        leaves it. Or a `Clause`, or a list of them: the first with a true condition decides.
     when_not_matched: `"insert"` inserts the source row (a missing optional column takes its write default, else null);
-        None ignores it.
-    mode: as in `delete`; None takes `write.merge.mode`. Equality deletes use `on` as their key.
+        None ignores it. Or `Clause`s that insert.
+    when_not_matched_by_source: what becomes of rows of the table that match no source row: `"delete"`, or `Clause`s
+        that update or delete; None leaves them.
+    mode: as in `delete`; None takes `write.merge.mode`. Equality deletes use `on` as their key, and are refused where
+        that would take a row with them that no clause chooses.
     ref, granularity, commit_properties: as in `delete`.
 
     `write.merge.isolation-level`: as in `update`; under `snapshot`, two merges may both insert a key.
 
-    Raises InvalidInputError before anything is written for columns that do not fit, or when a table row matches several
-    source rows (SQL's cardinality rule); CommitConflictError when too many races are lost. Spec: "Row-level Deletes".
+    Raises InvalidInputError before anything is written for columns that do not fit, a clause that cannot be, or when a
+    table row matches several source rows and there is a clause for matches (SQL's cardinality rule);
+    CommitConflictError when too many races are lost. Spec: "Row-level Deletes", "Row Lineage".
     """
-    if when_matched not in ("update", "delete", None) or when_not_matched not in ("insert", None):
-        raise InvalidInputError(
-            "unknown merge clause",
-            kind="merge",
-            field="when_matched, when_not_matched",
-            found=f"{when_matched}, {when_not_matched}",
-        )
-    runner, frame, inserts = engine_or_default(engine), foreign_rows(source, engine), when_not_matched == "insert"
+    given = (when_matched, when_not_matched, when_not_matched_by_source)
+    clauses = {name: clauses_of(name, one, _ACTIONS[name]) for name, one in zip(_ACTIONS, given, strict=True)}
+    runner, frame = engine_or_default(engine), foreign_rows(source, engine)
     rows = RowSource(source, "source")
+    _check_simple(clauses if frame is not None else {}, on)
 
     def plan(base: Base) -> RowDelta:
-        metadata = base.metadata
+        metadata, names = base.metadata, list(on_columns(on))
         options = ChangeOptions(choose_mode(metadata, "merge", mode), granularity_of(metadata, granularity))
         if frame is not None:
-            return frame.merge(base, on, when_matched, inserts=inserts, options=_with_keys(options, metadata, on))
-        change = _Merge(metadata.schema, rows.whole(metadata.schema), on, when_matched)
-        options = _with_keys(options, metadata, on)
-        new = align(change.source, metadata.schema) if inserts else None
-        planned, result = run_change(base, change, options, "merge", runner)
+            action = next((c.action for c in clauses["when_matched"]), None)
+            inserts, options = bool(clauses["when_not_matched"]), _with_keys(options, metadata, names)
+            return frame.merge(base, names, action, inserts=inserts, options=options)
+        change = _Merge(metadata.schema, rows.whole(metadata.schema), on, clauses)
+        numbers, new = change.inserted()
+        options = _with_keys(options, metadata, names)
+        planned, result = run_change(base, change, options, "merge", runner, check_keys=change.spares_rows)
         if new is None:
             return planned
-        files = write_data_files(base.write, new.filter(change.unseen_rows(result.seen)))
-        return replace(planned, added_data_files=(*planned.added_data_files, *files))
+        return with_added_rows(base, planned, new.filter(pa.array(change.unseen_rows(result.seen)[numbers])))
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
 
-def _with_keys(options: ChangeOptions, metadata: TableMetadata, on: str | Sequence[str]) -> ChangeOptions:
+def _check_simple(clauses: Mapping[str, Sequence[Clause]], on: Any) -> None:
+    """Refuse what a merge with a Spark DataFrame cannot do."""
+    for argument, given in clauses.items():
+        is_simple = len(given) <= 1 and all(c.assignments is None and c.where is None for c in given)
+        if not is_simple or (given and argument == "when_not_matched_by_source"):
+            raise _only_in_words(argument)
+    if clauses and isinstance(on, Mapping) and any(ours != theirs for ours, theirs in on.items()):
+        raise _only_in_words("on")
+
+
+def _only_in_words(argument: str) -> UnsupportedError:
+    return UnsupportedError(
+        "a merge with a Spark DataFrame has no such clause",
+        kind="merge",
+        field=argument,
+        expected="one clause in one word and columns of one name, or the rows as an Arrow table",
+    )
+
+
+def _with_keys(options: ChangeOptions, metadata: TableMetadata, on: Sequence[str]) -> ChangeOptions:
     if options.mode != "equality-delete":
         return options
     return replace(options, key_fields=equality_fields_of(metadata.schema, on))
 
 
-class _Merge:
-    """Update or delete the rows whose `on` columns equal a source row's."""
+class _Merge(Change):
+    """Update or delete the rows that a clause chooses.
 
-    def __init__(self, schema: Schema, source: Any, on: str | Sequence[str], when_matched: WhenMatched | None) -> None:
-        given = as_table(source, schema, "source", ragged=False)
-        fields = on_fields(schema, given.column_names, on)
-        self.source = fitting_rows(schema, given)
-        self.request = ReadRequest(fields)
-        self.replaces = when_matched == "update"
+    The index of a row has the number of its clause, and the number of its key in the source: see `_index`.
+    """
+
+    replaces = True
+
+    def __init__(self, schema: Schema, source: Any, on: Any, clauses: Mapping[str, tuple[Clause, ...]]) -> None:
+        given, pairs = as_table(source, schema, "source", ragged=False), on_columns(on)
+        fields = on_fields(schema, given.column_names, pairs)
         self._schema = schema
-        self._when_matched = when_matched
-        self._keys = KeyNumbers([self.source.column(f.name) for f in fields], sql=True)
+        self._source, types = typed_source(schema, given, pairs)
+        sides = sides_of(schema, types)
+        both = ("target", "source")
+        self._matched = bind_clauses("when_matched", clauses["when_matched"], sides, both)
+        self._inserts = bind_clauses("when_not_matched", clauses["when_not_matched"], sides, ("source",))
+        self._missed = bind_clauses(
+            "when_not_matched_by_source", clauses["when_not_matched_by_source"], sides, ("target",)
+        )
+        self._rows = self._named_as_table(pairs, [self._matched, self._inserts, self._missed])
+        tested = (f for f in (*self._matched.tested, *self._missed.tested) if f not in fields)
+        self.request = ReadRequest((*fields, *dict.fromkeys(tested)))
+        self._keys = KeyNumbers([self._source.column(pairs[f.name]) for f in fields], sql=True)
+        self._key_columns = len(fields)
         self._counts = np.bincount(self._keys.of_rows[self._keys.of_rows >= 0], minlength=len(self._keys))
 
+    @property
+    def spares_rows(self) -> bool:
+        """Whether a row may be left alone whose key another row has that is changed."""
+        return any(c.clauses and not c.takes_all for c in (self._matched, self._missed))
+
     def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-        keys = self._keys.find(batch.table.columns)
-        hit = (keys >= 0) & ~batch.deleted
-        if self._when_matched is None:
-            return np.zeros(len(hit), dtype=np.bool_), np.unique(keys[hit])
-        check_single(self._counts[keys[hit]])
-        return hit, keys[hit]
+        keys = self._keys.find(batch.table.columns[: self._key_columns])
+        live = ~batch.deleted
+        hit, chosen = live & (keys >= 0), np.full(len(keys), -1, np.int64)
+        if self._matched.clauses:
+            check_single(self._counts[keys[hit]])
+            chosen[hit] = self._chosen(self._matched, batch.table, hit, keys)
+        if self._missed.clauses:
+            missed = live & (keys < 0)
+            found = self._chosen(self._missed, batch.table, missed, None)
+            chosen[missed] = np.where(found < 0, -1, found + len(self._matched.clauses))
+        changed = chosen >= 0
+        alone = np.unique(keys[hit & ~changed])
+        index = self._index(chosen[changed], keys[changed])
+        return changed, np.concatenate([index, self._index(np.zeros_like(alone), alone)])
+
+    def stays(self, index: npt.NDArray[np.int64] | None) -> npt.NDArray[np.bool_]:
+        assert index is not None
+        updates = np.array([c.action == "update" for c in (*self._matched.clauses, *self._missed.clauses)], np.bool_)
+        return updates[index // (len(self._keys) + 1)]
 
     def new_rows(self, current: pa.Table, index: npt.NDArray[np.int64] | None) -> pa.Table:
         assert index is not None
-        rows = self.source.take(pa.array(self._keys.first_rows[index]))
-        return updated_rows(self._schema, current, rows)
+        clauses, keys = index // (len(self._keys) + 1), index % (len(self._keys) + 1) - 1
+        parts, places = [], []
+        for number in np.unique(clauses).tolist():
+            at = np.flatnonzero(clauses == number)
+            rows = current if len(at) == len(current) else current.take(pa.array(at))
+            parts.append(self._updated(number, rows, keys[at]))
+            places.append(at)
+        made = pa.concat_tables(parts)
+        return made if len(parts) == 1 else made.take(pa.array(np.argsort(np.concatenate(places))))
 
-    def unseen_rows(self, seen: Sequence[npt.NDArray[np.int64]]) -> pa.Array:
+    def inserted(self) -> tuple[npt.NDArray[np.int64], pa.Table | None]:
+        """Return the source rows to insert if they match nothing, and what they become in the table."""
+        if not self._inserts.clauses:
+            return np.empty(0, np.int64), None
+        return inserted_rows(self._inserts, self._rows, self._source, self._schema)
+
+    def unseen_rows(self, seen: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.bool_]:
         """Return a mask of the source rows that matched no row of the table."""
-        return pa.array(np.isin(self._keys.of_rows, np.concatenate([np.empty(0, np.int64), *seen]), invert=True))
+        keys = np.concatenate([np.empty(0, np.int64), *seen]) % (len(self._keys) + 1) - 1
+        return np.isin(self._keys.of_rows, keys[keys >= 0], invert=True)
+
+    def _index(self, clauses: npt.NDArray[np.int64], keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return clauses * (len(self._keys) + 1) + keys + 1
+
+    def _chosen(
+        self, clauses: BoundClauses, rows: pa.Table, mask: npt.NDArray[np.bool_], keys: Any
+    ) -> npt.NDArray[np.int64]:
+        count = int(np.count_nonzero(mask))
+        if all(c.test is None for c in clauses.clauses):
+            return clauses.first_true(count, None, None)
+        source = None if keys is None else self._source_of(keys[mask])
+        return clauses.first_true(count, rows.filter(pa.array(mask)), source)
+
+    def _updated(self, number: int, current: pa.Table, keys: npt.NDArray[np.int64]) -> pa.Table:
+        clauses, before = self._matched, len(self._matched.clauses)
+        if number >= before:
+            clauses, number = self._missed, number - before
+        source = self._source_of(keys) if clauses is self._matched else None
+        columns = clauses.assigned(number, len(current), current, source)
+        if columns is None:
+            return updated_rows(self._schema, current, self._rows.take(self._first_rows(keys)))
+        return align(pa.table(dict(zip(current.column_names, current.columns, strict=True)) | columns), self._schema)
+
+    def _source_of(self, keys: npt.NDArray[np.int64]) -> pa.Table:
+        return self._source.take(self._first_rows(keys))
+
+    def _first_rows(self, keys: npt.NDArray[np.int64]) -> pa.Array:
+        return pa.array(self._keys.first_rows[keys])
+
+    def _named_as_table(self, pairs: Mapping[str, str], clauses: Sequence[BoundClauses]) -> pa.Table:
+        """Return the source's columns under the table's names. Refuse one that neither the table nor a clause has."""
+        names = {f.name: f.name for f in self._schema.fields if f.name in self._source.column_names}
+        names = {n: names.get(n) or pairs[n] for n in (f.name for f in self._schema.fields) if n in {*names, *pairs}}
+        used = {*names.values(), *pairs.values()}
+        if any(c.whole_rows for c in clauses) or not any(c.clauses for c in clauses):
+            for name in self._source.column_names:
+                if name not in used and not any(c.reads_source(name) for c in clauses):
+                    known = [f.name for f in self._schema.fields]
+                    raise unknown_column(name, known, "source has a column the table does not")
+        return pa.table({ours: self._source.column(theirs) for ours, theirs in names.items()})
 
 
 # --- rows, in this process or in a worker of Spark --------------------------------------------------------------------
 
 
-def on_fields(schema: Schema, source: Sequence[str], on: str | Sequence[str]) -> tuple[NestedField, ...]:
+def on_columns(on: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    """Return the source's name of each column to match on."""
+    return dict(on) if isinstance(on, Mapping) else {name: name for name in as_names(on)}
+
+
+def on_fields(schema: Schema, source: Sequence[str], on: Mapping[str, str]) -> tuple[NestedField, ...]:
     """Return the table's columns to match on. Raises InvalidInputError if the table or the source lacks one."""
     if not on:
         raise InvalidInputError("a merge needs columns to match on", kind="merge", field="on")
     fields = {f.name: f for f in schema.fields}
-    for name in as_names(on):
-        if name not in fields or name not in source:
+    for ours, theirs in on.items():
+        if ours not in fields or theirs not in source:
             raise InvalidInputError(
                 "no such column to match on",
                 kind="column-not-found",
-                field=name,
-                found="in the table" if name in fields else "in neither or only the source",
-                expected=columns_like(name, [n for n in fields if n in source]) or "a column of both",
+                field=theirs if ours in fields else ours,
+                found="in the table" if ours in fields else "in neither or only the source",
+                expected=columns_like(theirs, [n for n in fields if n in source]) or "a column of both",
             )
-    return tuple(fields[name] for name in as_names(on))
+    return tuple(fields[name] for name in on)
+
+
+def typed_source(schema: Schema, given: pa.Table, on: Mapping[str, str]) -> tuple[pa.Table, dict[str, IcebergType]]:
+    """Return a source whose columns have the table's types, or their own if the table has none of the name.
+
+    Raises InvalidInputError for a value that does not fit, even if its row matches nothing.
+    """
+    fields = {theirs: schema.find_field(ours) for ours, theirs in on.items()} | {f.name: f for f in schema.fields}
+    columns, types = {}, {}
+    for name in given.column_names:
+        field = fields.get(name)
+        if field is None:
+            (own,) = schema_from_arrow(pa.schema([given.schema.field(name)])).fields
+            field = own.model_copy(update={"required": False})
+        columns[name], types[name] = cast_column(given.column(name), field), field.field_type
+    return pa.table(columns), types
 
 
 def fitting_rows(schema: Schema, source: pa.Table) -> pa.Table:

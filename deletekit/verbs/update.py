@@ -14,7 +14,7 @@ from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.delete_modes import Change, ChangeOptions
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
-from deletekit.deletes.input_rows import align
+from deletekit.deletes.input_rows import align, as_constant
 from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
@@ -23,7 +23,7 @@ from deletekit.errors import InvalidInputError
 from deletekit.table.column_names import unknown_column
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
-from deletekit.verbs.shared.row_changes import choose_mode, run_change, with_key_fields
+from deletekit.verbs.shared.row_changes import choose_mode, required_filter, run_change, with_key_fields
 
 Assignment = Any | Callable[[pa.Table], Any]
 
@@ -65,9 +65,7 @@ def update(
 
     def plan(base: Base) -> RowDelta:
         metadata = base.metadata
-        if where is None:
-            raise InvalidInputError('an update needs a filter; "true" means every row', kind="filter", field="where")
-        bound = parse_filter(where, metadata.schema)
+        bound = parse_filter(required_filter(where, "an update"), metadata.schema)
         chosen = choose_mode(metadata, "update", mode)
         change = _Update(bound, assignments, metadata.schema)
         options, check = ChangeOptions(chosen, granularity_of(metadata, granularity)), False
@@ -98,7 +96,7 @@ class _Update(Change):
             raise InvalidInputError("nothing to assign", kind="assignments", field="assignments")
         # Now, before any file is read, and even if no row will match.
         self._constants = {
-            f.name: align([{f.name: assignments[f.name]}], Schema(f, schema_id=0)).column(0)[0]
+            f.name: as_constant(assignments[f.name], f)
             for f in schema.fields
             if f.name in assignments and not callable(assignments[f.name])
         }

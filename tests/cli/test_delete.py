@@ -140,7 +140,7 @@ def test_a_filter_that_cannot_be_read_is_shown_with_its_place(run: Run, fresh: P
         "  kind      filter",
         "  field     where",
         "  found     =",
-        "  expected  a number, 'text' in single quotes, true or false",
+        "  expected  a column, a number, 'text' in single quotes, true or false",
     ]
 
 

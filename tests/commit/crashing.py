@@ -117,6 +117,21 @@ CASES = {
     "merge, position-delete": merge("position-delete", 2),
     "merge, deletion-vector": merge("deletion-vector"),
     "merge, equality-delete": merge("equality-delete"),
+    "merge, clauses": Case(
+        lambda t: dk.merge(
+            t,
+            SOURCE,
+            on="id",
+            when_matched=dk.Clause("update", {"value": "target.value + source.value"}),
+            when_not_matched_by_source=[dk.Clause("delete", where="id = 2")],
+            mode="deletion-vector",
+        )
+    ),
+    "overwrite": Case(lambda t: dk.overwrite(t, items((1, "o", 0.5), (2, "o", 0.5)), "id < 4", mode="copy-on-write")),
+    "overwrite, race lost": Case(
+        lambda t: dk.overwrite(t, items((1, "o", 0.5)), "id = 1", mode="deletion-vector"),
+        race=lambda t: dk.append(t, items((1, "race", 0.0))),
+    ),
     "upsert, copy-on-write": upsert("copy-on-write"),
     "upsert, deletion-vector": upsert("deletion-vector"),
     "upsert, equality-delete": upsert("equality-delete"),

@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
 from pyiceberg.partitioning import PartitionSpec
@@ -12,9 +13,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
+from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult, change_files
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
-from deletekit.deletes.filter import filter_field_ids
+from deletekit.deletes.filter import Filter, filter_field_ids
 from deletekit.deletes.keys import KeySet, distinct_keys
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
@@ -50,6 +52,31 @@ def choose_mode(metadata: TableMetadata, verb: str, mode: str | None) -> RowMode
         check_parquet_only(metadata, "write.delete.format.default")
     check_parquet_only(metadata, "write.format.default")
     return chosen  # type: ignore[return-value]
+
+
+class DeleteWhere(Change):
+    """Delete the rows for which a filter is true."""
+
+    replaces = False
+
+    def __init__(self, bound: BooleanExpression) -> None:
+        self.request = ReadRequest((), bound)
+
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], None]:
+        return batch.live, None
+
+
+def required_filter(where: Filter, verb: str) -> Filter:
+    """Return a filter that was given. Raises InvalidInputError for none: such a call would be about every row."""
+    if where is None or (isinstance(where, str) and not where.strip()):
+        message = f'{verb} needs a filter; "true" means every row'
+        raise InvalidInputError(message, kind="filter", field="where", found=where)
+    return where
+
+
+def with_added_rows(base: Base, planned: RowDelta, rows: pa.Table) -> RowDelta:
+    """Write rows and return the change with their files."""
+    return replace(planned, added_data_files=(*planned.added_data_files, *write_data_files(base.write, rows)))
 
 
 def run_change(

@@ -1,0 +1,160 @@
+"""Operators and functions of expressions, over Arrow columns, with SQL's meaning.
+
+NULL gives NULL, except in `coalesce`, `greatest`, `least` and tests for NULL. Integers are divided as in Spark, to a
+double. A division by zero is NULL, because both sides of an AND are computed for every row. Floats compare as in
+filters: NaN equals NaN and is above every number. `round` rounds a half away from zero.
+"""
+
+from collections.abc import Callable
+from functools import partial, reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Values = Any
+"""An Arrow array, a chunked array, or a scalar that stands for each row."""
+
+
+def _not_a_number(value: Values) -> Values:
+    return pc.is_nan(value) if pa.types.is_floating(value.type) else pc.if_else(pc.is_valid(value), False, None)
+
+
+def _equal(left: Values, right: Values) -> Values:
+    same = pc.equal(left, right)
+    if not (pa.types.is_floating(left.type) and pa.types.is_floating(right.type)):
+        return same
+    return pc.or_kleene(same, pc.and_kleene(_not_a_number(left), _not_a_number(right)))
+
+
+def _less(left: Values, right: Values) -> Values:
+    less = pc.less(left, right)
+    if not pa.types.is_floating(right.type):
+        return less
+    return pc.or_kleene(less, pc.and_kleene(_not_a_number(right), pc.invert(_not_a_number(left))))
+
+
+def _divided(left: Values, right: Values) -> Values:
+    if pa.types.is_integer(left.type) and pa.types.is_integer(right.type):
+        left, right = (side.cast(pa.float64(), safe=False) for side in (left, right))
+    return pc.divide(left, _not_zero(right))
+
+
+def _remainder(left: Values, right: Values) -> Values:
+    if not (pa.types.is_integer(left.type) and pa.types.is_integer(right.type)):
+        raise TypeError("a remainder is of integers")
+    right = _not_zero(right)
+    return pc.subtract(left, pc.multiply(pc.divide(left, right), right))
+
+
+def _not_zero(value: Values) -> Values:
+    return pc.if_else(pc.equal(value, pa.scalar(0, pa.int8()).cast(value.type)), pa.scalar(None, value.type), value)
+
+
+def _greatest(*values: Values) -> Values:
+    return reduce(lambda a, b: pc.if_else(pc.fill_null(_less(a, b), pc.is_null(a)), b, a), values)
+
+
+def _least(*values: Values) -> Values:
+    return reduce(lambda a, b: pc.if_else(pc.fill_null(_less(b, a), pc.is_null(a)), b, a), values)
+
+
+def _joined(left: Values, right: Values) -> Values:
+    return pc.binary_join_element_wise(left, right, "")
+
+
+def _whole(value: Values) -> int:
+    if not isinstance(value, pa.Scalar) or not pa.types.is_integer(value.type):
+        raise TypeError("a place or length is written as a number")
+    return int(value.as_py())
+
+
+def _part(text: Values, start: Values, length: Values | None = None) -> Values:
+    first, count = _whole(start) - 1, None if length is None else _whole(length)
+    if first < 0 or (count or 0) < 0:
+        raise ValueError("a text begins at 1")
+    return pc.utf8_slice_codeunits(text, first, None if count is None else first + count)
+
+
+def _rounded(value: Values, digits: Values | None = None) -> Values:
+    return pc.round(value, 0 if digits is None else _whole(digits), round_mode="half_towards_infinity")
+
+
+def _replaced(text: Values, pattern: Values, replacement: Values) -> Values:
+    if not isinstance(pattern, pa.Scalar) or not isinstance(replacement, pa.Scalar) or not pattern.as_py():
+        raise TypeError("what is replaced, and by what, is written as text")
+    return pc.replace_substring(text, pattern.as_py(), replacement.as_py())
+
+
+def _looked_for(search: Callable[..., Values], text: Values, wanted: Values) -> Values:
+    if not isinstance(wanted, pa.Scalar):
+        raise TypeError("what is looked for is written as text")
+    return search(text, wanted.as_py())
+
+
+def _cut(unit: Values, moment: Values) -> Values:
+    units = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+    if not isinstance(unit, pa.Scalar) or unit.as_py() not in units:
+        raise TypeError(f"the unit is one of {', '.join(units)}")
+    return pc.floor_temporal(moment, unit=unit.as_py())
+
+
+def _nullif(left: Values, right: Values) -> Values:
+    return pc.if_else(pc.fill_null(_equal(left, right), False), pa.scalar(None, left.type), left)
+
+
+def _extremes(first: int) -> range:
+    return range(first, 101)
+
+
+_ONE, _TWO = range(1, 2), range(2, 3)
+FUNCTIONS: dict[str, tuple[Callable[..., Values], range]] = {
+    "=": (_equal, _TWO),
+    "!=": (lambda a, b: pc.invert(_equal(a, b)), _TWO),
+    "<": (_less, _TWO),
+    "<=": (lambda a, b: pc.invert(_less(b, a)), _TWO),
+    ">": (lambda a, b: _less(b, a), _TWO),
+    ">=": (lambda a, b: pc.invert(_less(a, b)), _TWO),
+    "+": (pc.add_checked, _TWO),
+    "-": (pc.subtract_checked, _TWO),
+    "*": (pc.multiply_checked, _TWO),
+    "/": (_divided, _TWO),
+    "%": (_remainder, _TWO),
+    "||": (_joined, _TWO),
+    "negative": (pc.negate_checked, _ONE),
+    "not": (pc.invert, _ONE),
+    "is null": (pc.is_null, _ONE),
+    "is nan": (lambda a: pc.fill_null(pc.is_nan(a), False), _ONE),
+    "like": (lambda a, regex: pc.match_substring_regex(a, rf"(?s)\A(?:{regex})\z"), _ONE),
+    "cast": (lambda a, kind: a.cast(kind), _ONE),
+    "abs": (pc.abs_checked, _ONE),
+    "ceil": (pc.ceil, _ONE),
+    "floor": (pc.floor, _ONE),
+    "round": (_rounded, range(1, 3)),
+    "sign": (pc.sign, _ONE),
+    "sqrt": (pc.sqrt_checked, _ONE),
+    "exp": (pc.exp, _ONE),
+    "ln": (pc.ln_checked, _ONE),
+    "log10": (pc.log10_checked, _ONE),
+    "power": (pc.power_checked, _TWO),
+    "mod": (_remainder, _TWO),
+    "greatest": (_greatest, _extremes(2)),
+    "least": (_least, _extremes(2)),
+    "coalesce": (pc.coalesce, _extremes(1)),
+    "nullif": (_nullif, _TWO),
+    "lower": (pc.utf8_lower, _ONE),
+    "upper": (pc.utf8_upper, _ONE),
+    "trim": (lambda a: pc.utf8_trim(a, " "), _ONE),
+    "ltrim": (lambda a: pc.utf8_ltrim(a, " "), _ONE),
+    "rtrim": (lambda a: pc.utf8_rtrim(a, " "), _ONE),
+    "length": (lambda a: (pc.utf8_length if pa.types.is_string(a.type) else pc.binary_length)(a), _ONE),
+    "reverse": (pc.utf8_reverse, _ONE),
+    "substring": (_part, range(2, 4)),
+    "replace": (_replaced, range(3, 4)),
+    "starts_with": (partial(_looked_for, pc.starts_with), _TWO),
+    "ends_with": (partial(_looked_for, pc.ends_with), _TWO),
+    "contains": (partial(_looked_for, pc.match_substring), _TWO),
+    "date_trunc": (_cut, _TWO),
+    **{name: (getattr(pc, name), _ONE) for name in ("year", "quarter", "month", "day", "hour", "minute")},
+}
+"""Operators and functions by name, with how many arguments each takes."""

@@ -1,0 +1,150 @@
+"""OVERWRITE: put rows in place of those that a filter chooses, or of whole partitions, in one commit."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.expressions import AlwaysFalse
+
+from deletekit.commit.change import Base, ReadSet, RowDelta
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import Commit, commit
+from deletekit.deletes.data_file_writer import column_at, write_data_files
+from deletekit.deletes.delete_modes import ChangeOptions
+from deletekit.deletes.filter import Filter, evaluate, parse_filter, unbound_filter
+from deletekit.deletes.input_rows import align
+from deletekit.deletes.plan import plan_scan
+from deletekit.deletes.which_apply import own_deletes, scope_of
+from deletekit.deletes.write_context import check_parquet_only, granularity_of
+from deletekit.engines.current import engine_or_default
+from deletekit.engines.local import Engine
+from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.table.metadata import MAIN
+from deletekit.table.table import Table
+from deletekit.verbs.shared.foreign_rows import foreign_rows
+from deletekit.verbs.shared.row_changes import (
+    DeleteWhere,
+    choose_mode,
+    filter_of_reads,
+    required_filter,
+    run_change,
+    with_added_rows,
+    with_key_fields,
+)
+
+
+def overwrite(
+    table: Table,
+    rows: Any,
+    where: Filter,
+    *,
+    mode: str | None = None,
+    ref: str = MAIN,
+    granularity: str | None = None,
+    commit_properties: Mapping[str, str] | None = None,
+    engine: Engine | None = None,
+) -> Commit:
+    """Put rows in place of those for which a filter is true, in one commit.
+
+    Parameters
+    ----------
+    rows: as in `append`, but no Spark DataFrame. The filter must be true for each, so that the same call once more
+        leaves the same rows.
+    where: as in `delete`; `"true"` replaces every row.
+    mode: how the old rows go, as in `delete`; None takes `write.delete.mode`.
+    ref, granularity, commit_properties: as in `delete`.
+
+    Under `write.delete.isolation-level` = `serializable`, the default, rows that others commit meanwhile and that the
+    filter chooses are replaced too; `snapshot` leaves them. Under both, no row comes back that someone else deleted.
+
+    Returns the commit; its `snapshot_id` is None when nothing had to change. Raises InvalidInputError before anything
+    is written for a bad filter, or rows that do not fit the schema or the filter; UnsupportedError for a DataFrame;
+    CommitConflictError when too many races are lost. Spec: "Snapshots"; Java OverwriteFiles.
+    """
+    runner = engine_or_default(engine)
+    if foreign_rows(rows, engine) is not None:
+        raise UnsupportedError("an overwrite by filter takes no Spark DataFrame", kind="rows", field="rows")
+
+    def plan(base: Base) -> RowDelta:
+        metadata = base.metadata
+        bound = parse_filter(required_filter(where, "an overwrite"), metadata.schema)
+        options = ChangeOptions(choose_mode(metadata, "delete", mode), granularity_of(metadata, granularity))
+        new = align(rows, metadata.schema)
+        chosen = evaluate(bound, lambda i: column_at(new, metadata.schema, i), len(new))
+        outside = len(new) - (pc.sum(chosen).as_py() or 0)
+        if outside:
+            raise InvalidInputError(
+                "the filter is not true for rows that an overwrite puts in place of others",
+                kind="overwrite",
+                field="where",
+                found=f"{outside} of {len(new)} rows",
+                expected="rows that the filter chooses",
+            )
+        if isinstance(bound, AlwaysFalse):
+            return RowDelta(read_set=ReadSet())
+        check = False
+        if options.mode == "equality-delete":
+            options, check = with_key_fields(options, metadata.schema, bound, None)
+        unbound = unbound_filter(where, metadata.schema)
+        planned, _ = run_change(base, DeleteWhere(bound), options, "delete", runner, unbound, check_keys=check)
+        return with_added_rows(base, planned, new)
+
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
+
+
+def overwrite_partitions(
+    table: Table,
+    rows: Any,
+    *,
+    ref: str = MAIN,
+    commit_properties: Mapping[str, str] | None = None,
+) -> Commit:
+    """Put rows in place of all rows of their partitions, in one commit: a dynamic partition overwrite.
+
+    Parameters
+    ----------
+    rows: as in `append`, a Spark DataFrame too. Partitions without a row among them keep theirs.
+    ref, commit_properties: as in `append`.
+
+    Data files that others add to these partitions meanwhile are replaced too under `write.delete.isolation-level` =
+    `serializable`, the default; `snapshot` leaves them.
+
+    Returns the commit; its `snapshot_id` is None when there were no rows. Raises InvalidInputError before anything is
+    committed for rows that do not fit, a table without partitions, or one with files of another partition spec, which
+    may hold rows of these partitions; CommitConflictError when too many races are lost. Java ReplacePartitions.
+    """
+    frame = foreign_rows(rows)
+
+    def plan(base: Base) -> RowDelta:
+        metadata = base.metadata
+        check_parquet_only(metadata, "write.format.default")
+        if not metadata.spec.fields:
+            message, expected = "the table has no partitions", "overwrite(table, rows, 'true') for the whole table"
+            raise InvalidInputError(message, kind="overwrite", field="table", found=table.name, expected=expected)
+        new = align(rows, metadata.schema) if frame is None else pa.table({})
+        tasks = plan_scan(metadata, base.snapshot, base.reader)
+        others = {t.data_file.spec_id for t in tasks} - {metadata.spec.spec_id}
+        if others:
+            raise InvalidInputError(
+                "data files of another partition spec may hold rows of these partitions",
+                kind="overwrite",
+                field="spec_id",
+                found=sorted(others),
+                expected=f"only {metadata.spec.spec_id}: compact the table before, or overwrite by a filter",
+            )
+        files = frame.append(base) if frame is not None else write_data_files(base.write, new)
+        partitions = frozenset(scope_of(file) for file in files)
+        removed = [t for t in tasks if scope_of(t.data_file) in partitions]
+        deletes = {d.data_file.identity: d for t in removed for d in own_deletes(t.data_file.file_path, t.deletes)}
+        is_read = not isinstance(filter_of_reads(metadata, "delete"), AlwaysFalse)
+        return RowDelta(
+            added_data_files=tuple(files),
+            removed_data_files=tuple(t.data for t in removed),
+            removed_delete_files=tuple(deletes.values()),
+            operation="overwrite" if files else None,
+            summary={"replace-partitions": "true"},
+            read_set=ReadSet(partitions=partitions if is_read else frozenset()),
+        )
+
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))

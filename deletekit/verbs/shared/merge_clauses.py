@@ -1,0 +1,268 @@
+"""The clauses of a MERGE: what becomes of rows that match, of source rows that do not, and of rows without a source."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.schema import Schema, assign_fresh_schema_ids, index_by_id
+from pyiceberg.types import IcebergType, NestedField, StructType
+
+from deletekit.deletes.data_file_writer import column_at
+from deletekit.deletes.expression import Value, field_ids
+from deletekit.deletes.filter import computed, evaluate, parse_test, parse_value
+from deletekit.deletes.filter_tokens import bad_filter
+from deletekit.deletes.input_rows import align, as_constant, cast_column
+from deletekit.errors import InvalidInputError
+from deletekit.table.column_names import columns_like, unknown_column
+from deletekit.table.types import struct_paths
+
+Action = Literal["update", "delete", "insert"]
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One WHEN clause of a `merge`: the first of its list whose condition is true decides about a row.
+
+    Parameters
+    ----------
+    action: `"update"`, `"delete"` or `"insert"`.
+    assignments: column of the table -> new value: an expression as text, such as `"target.total + source.amount"`, or
+        a constant that is no text (None is NULL; a text is written `"'new'"`). None takes the source's columns by name.
+        An insert gives columns that are not named their write default, else null.
+    where: condition as text, such as `"source.amount > target.amount"`; None is true for every row. One that is
+        unknown, because of NULL, is not true.
+
+    Expressions have the language of filters, with `source.` and `target.` before a column that both sides have.
+    """
+
+    action: Action
+    assignments: Mapping[str, Any] | None = None
+    where: str | None = None
+
+
+Clauses = str | Clause | Sequence[str | Clause] | None
+
+
+def clauses_of(argument: str, given: Clauses, actions: Sequence[str]) -> tuple[Clause, ...]:
+    """Return an argument of `merge` as clauses. Raises InvalidInputError for one that cannot be there.
+
+    Parameters
+    ----------
+    actions: what clauses of this argument may do.
+    """
+    listed = () if given is None else (given,) if isinstance(given, str | Clause) else tuple(given)
+    clauses = tuple(c if isinstance(c, Clause) else Clause(c) for c in listed)  # type: ignore[arg-type]  # checked here
+    for number, clause in enumerate(clauses):
+        problem: tuple[str, Any, Any] | None = None
+        if clause.action not in actions:
+            problem = "unknown merge clause", clause.action, " or ".join(actions)
+        elif clause.action == "delete" and clause.assignments is not None:
+            problem = "a delete assigns nothing", clause.assignments, None
+        elif clause.assignments is not None and not clause.assignments:
+            problem = "nothing to assign", clause.assignments, "column names and values"
+        elif clause.where is None and number < len(clauses) - 1:
+            problem = "clauses after one without a condition are never reached", len(clauses), number + 1
+        elif argument == "when_not_matched_by_source" and clause.action == "update" and clause.assignments is None:
+            problem = "there is no source row to take columns from", clause.action, "assignments"
+        if problem is not None:
+            raise InvalidInputError(problem[0], kind="merge", field=argument, found=problem[1], expected=problem[2])
+    return clauses
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A clause whose texts are read; a value is a bound expression or a constant."""
+
+    action: str
+    test: BooleanExpression | None
+    values: Mapping[str, Value | pa.Scalar] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """The columns of both sides under one schema, in which the source's have ids of their own."""
+
+    target: Schema
+    source: Schema
+    both: Schema
+    first_source_id: int
+
+    def column_of(self, target: pa.Table | None, source: pa.Table | None) -> Callable[[int], Any]:
+        """Return what finds a column of either table by its id."""
+
+        def find(field_id: int) -> Any:
+            is_target = field_id < self.first_source_id
+            table, schema = (target, self.target) if is_target else (source, self.source)
+            assert table is not None  # a clause reads only the sides that it sees
+            return column_at(table, schema, field_id)
+
+        return find
+
+
+def sides_of(target: Schema, source: Mapping[str, IcebergType]) -> _Sides:
+    """Return the sides of a merge, whose rows conditions and values read; `source` has the types of its columns."""
+    first = max(index_by_id(target), default=0) + 1
+    numbers = count(first)
+    columns = (
+        NestedField(field_id=i, name=name, field_type=kind, required=False)
+        for i, (name, kind) in enumerate(source.items(), 1)
+    )
+    fresh = assign_fresh_schema_ids(Schema(*columns), next_id=lambda: next(numbers))
+    roots = [
+        NestedField(field_id=next(numbers), name=name, field_type=StructType(*schema.fields), required=False)
+        for name, schema in (("target", target), ("source", fresh))
+    ]
+    return _Sides(target, fresh, Schema(*roots), first)
+
+
+@dataclass(frozen=True)
+class BoundClauses:
+    """The clauses of one argument, bound to the columns of both sides.
+
+    Attributes
+    ----------
+    visible: which sides have a row here, of `target` and `source`.
+    """
+
+    clauses: tuple[_Bound, ...]
+    sides: _Sides
+    visible: tuple[str, ...]
+    read_ids: frozenset[int]
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether no row is left alone: there is a clause without a condition."""
+        return bool(self.clauses) and self.clauses[-1].test is None
+
+    @property
+    def whole_rows(self) -> bool:
+        """Whether a clause takes the source's columns by name."""
+        return any(c.values is None and c.action != "delete" for c in self.clauses)
+
+    @property
+    def tested(self) -> tuple[NestedField, ...]:
+        """The columns of the table that conditions read."""
+        paths = struct_paths(self.sides.target)
+        ids = (i for c in self.clauses if c.test is not None for i in field_ids(c.test))
+        return tuple(dict.fromkeys(paths[i][0] for i in ids if i in paths))
+
+    def reads_source(self, name: str) -> bool:
+        """Whether a condition or value reads a column of the source."""
+        paths = struct_paths(self.sides.source)
+        return any(i in paths and paths[i][0].name == name for i in self.read_ids)
+
+    def first_true(self, rows: int, target: pa.Table | None, source: pa.Table | None) -> Numbers:
+        """Return for each row the number of the first clause whose condition is true, -1 for none."""
+        chosen, is_open = np.full(rows, -1, np.int64), np.ones(rows, np.bool_)
+        column_of = self.sides.column_of(target, source)
+        for number, clause in enumerate(self.clauses):
+            is_true = is_open
+            if clause.test is not None:
+                is_true = is_open & np.asarray(evaluate(clause.test, column_of, rows))
+            chosen[is_true] = number
+            is_open = is_open & ~is_true
+        return chosen
+
+    def assigned(
+        self, number: int, rows: int, target: pa.Table | None, source: pa.Table | None
+    ) -> dict[str, Any] | None:
+        """Return the columns that a clause assigns; None if it takes the source's."""
+        values = self.clauses[number].values
+        if values is None:
+            return None
+        column_of = self.sides.column_of(target, source)
+        made = {}
+        for name, value in values.items():
+            column = value if isinstance(value, pa.Scalar) else computed(value, column_of)
+            made[name] = pa.repeat(column, rows) if isinstance(column, pa.Scalar) else column
+        return made
+
+
+def bind_clauses(argument: str, clauses: Iterable[Clause], sides: _Sides, visible: tuple[str, ...]) -> BoundClauses:
+    """Read the conditions and values of clauses.
+
+    Raises InvalidInputError, with the place in the text, for what cannot be read, for a column that is not there or is
+    on both sides, and for a value of a type that its column cannot have.
+    """
+    names = _Names(sides, visible)
+    bound = []
+    for clause in clauses:
+        test = None if clause.where is None else parse_test(clause.where, sides.both, names, argument)
+        values = None
+        if clause.assignments is not None:
+            fields = {f.name: f for f in sides.target.fields}
+            for name in clause.assignments:
+                if name not in fields:
+                    raise unknown_column(name, list(fields), "no such column to assign")
+            values = {n: _value(v, fields[n], sides, names, argument) for n, v in clause.assignments.items()}
+        bound.append(_Bound(clause.action, test, values))
+    parts = [part for c in bound for part in (c.test, tuple((c.values or {}).values()))]
+    return BoundClauses(tuple(bound), sides, visible, frozenset(i for part in parts for i in field_ids(part)))
+
+
+def _value(given: Any, wanted: NestedField, sides: _Sides, names: "_Names", argument: str) -> Value | pa.Scalar:
+    if not isinstance(given, str):
+        return as_constant(given, wanted)
+    value, kind = parse_value(given, sides.both, names, argument, wanted.field_type)
+    cast_column(
+        pa.chunked_array([pa.nulls(0, kind)]), wanted
+    )  # refuses, before anything is read, a type that never fits
+    return value
+
+
+class _Names:
+    """Finds the full name of a column that an expression names."""
+
+    def __init__(self, sides: _Sides, visible: tuple[str, ...]) -> None:
+        self._schema = sides.both
+        self._visible = visible
+
+    def __call__(self, name: str) -> str:
+        side = name.partition(".")[0]
+        if side in self._visible and self._has(name):
+            return name
+        found = [full for each in self._visible if self._has(full := f"{each}.{name}")]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise bad_filter("both sides have this column", name, " or ".join(found))
+        if side in ("target", "source") and side not in self._visible:
+            raise bad_filter(f"there is no {side} row here", name, f"a column of {' or '.join(self._visible)}")
+        known = [n for n in self._schema.column_names if n.partition(".")[0] in self._visible and "." in n]
+        raise bad_filter("no such column", name, columns_like(name, known))
+
+    def _has(self, full: str) -> bool:
+        try:
+            found = self._schema.find_field(full)
+            self._schema.accessor_for_field(found.field_id)
+        except ValueError:
+            return False
+        return True
+
+
+def inserted_rows(clauses: BoundClauses, rows: pa.Table, source: pa.Table, schema: Schema) -> tuple[Numbers, pa.Table]:
+    """Return the source rows that a clause inserts, by their number, and what they become in the table.
+
+    Parameters
+    ----------
+    rows: the source's columns under the table's names.
+    """
+    chosen = clauses.first_true(len(source), None, source)
+    numbers: list[Numbers] = []
+    tables = []
+    for number in range(len(clauses.clauses)):
+        places = np.flatnonzero(chosen == number)
+        taken = pa.array(places)
+        columns = clauses.assigned(number, len(places), None, source.take(taken))
+        # Without columns, a table has no rows: an insert names at least one.
+        tables.append(align(rows.take(taken) if columns is None else pa.table(columns), schema))
+        numbers.append(places)
+    order = np.concatenate(numbers)
+    by_source = np.argsort(order, kind="stable")
+    return order[by_source], pa.concat_tables(tables).take(pa.array(by_source))
