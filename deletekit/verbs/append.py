@@ -13,6 +13,7 @@ from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.errors import InvalidInputError
+from deletekit.log import tell
 from deletekit.table.catalog import Catalog
 from deletekit.table.identifier import to_identifier
 from deletekit.table.metadata import MAIN, new_metadata
@@ -60,7 +61,9 @@ def create_table(
         format_version=format_version,
         properties=properties,
     )
-    return Table(key, catalog.create(key, metadata), catalog)
+    table = Table(key, catalog.create(key, metadata), catalog)
+    tell("create", table=table.name, format_version=format_version, location=table.location)
+    return table
 
 
 def append(
