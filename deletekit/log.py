@@ -1,9 +1,9 @@
-"""Tell a service what happens: the logger `deletekit`, and a span for each verb where OpenTelemetry's API is installed.
+"""Tell a service what happens: the logger `deletekit`, and a span for each verb if OpenTelemetry's API is installed.
 
-The logger tells each commit and table that is made (INFO), each retry after a lost race (INFO), a commit that a conflict
+The logger tells each commit and each new table (INFO), each retry after a lost race (INFO), a commit that a conflict
 stopped (WARNING) and one of which nobody knows whether it happened (ERROR); never single files. A line is a word and
-`name=value`; the record has the same as a dict in its attribute `deletekit`. A library configures no logging: without a
-handler of the program nothing is printed.
+`name=value`; the record has the same as a dict in its attribute `deletekit`. Without a handler of the program's own
+nothing is printed.
 """
 
 import logging
@@ -42,10 +42,10 @@ def telling_failure(table: str, ref: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def span(verb: str) -> Iterator[Callable[[str, Any], None]]:
-    """Open a span of OpenTelemetry around a verb, which records its error. Yield what sets an attribute, if not None."""
+    """Open a span around a verb, which records its error. Yield what sets an attribute that is not None."""
     tracer = _tracer()
     if tracer is None:
-        yield lambda name, value: None
+        yield lambda *_: None
         return
     named = {"db.system.name": "iceberg", "db.operation.name": verb}
     with tracer.start_as_current_span(f"deletekit.{verb}", attributes=named) as opened:

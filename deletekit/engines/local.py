@@ -62,7 +62,7 @@ class LocalEngine(EngineBlock):
 
 
 def checked_threads(threads: int | None) -> int | None:
-    """Return how many tasks an engine runs at a time, None for its default. Raises InvalidInputError for less than 1."""
+    """Return how many tasks run at a time, None for the default. Raises InvalidInputError for less than one."""
     if threads is not None and threads < 1:
         raise InvalidInputError("an engine needs a thread", kind="threads", field="threads", found=threads)
     return threads
