@@ -191,7 +191,7 @@ def _on_screen(table: dk.Table, output: Output, limit: int, asked: Mapping[str, 
         import pyarrow as pa  # noqa: PLC0415  # not for help
 
         def numeric(kind: pa.DataType) -> bool:
-            return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+            return any(is_kind(kind) for is_kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
 
         # In a grid, `#` before a name means numbers.
         heads = [f"#{f.name}" if numeric(f.type) or f.name.startswith("#") else f.name for f in found.schema]

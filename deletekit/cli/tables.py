@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import click
 from rich.console import RenderableType
@@ -104,8 +105,9 @@ def branch(
             raise click.UsageError("--drop, --tag and --snapshot are about the NAME of a branch or tag.")
         table, did = argument.open(), None
     else:
-        verb, at = dk.drop_ref if drop else dk.create_tag if tag else dk.create_branch, {"snapshot_id": snapshot_id}
-        table, _ = change(verb, argument, output, "Changing the table", name=name, **({} if drop else at))
+        verb: Any = dk.drop_ref if drop else dk.create_tag if tag else dk.create_branch
+        options: dict[str, Any] = {"name": name} if drop else {"name": name, "snapshot_id": snapshot_id}
+        table, _ = change(verb, argument, output, "Changing the table", **options)
         did = f"{name} {'dropped from' if drop else 'created in'} {table.name}"
     refs = table.metadata.raw.get("refs") or {}
     return Answer(

@@ -73,10 +73,10 @@ def commit(change: PlannedChange) -> Commit:
     with telling_failure(table.name, ref):
         done = _commit(change)
     if done.snapshot_id is not None:
-        counted = {name: done.summary[name] for name in COUNTERS if name in done.summary}
         names = ("operation", "snapshot_id", "sequence_number", "attempts", "plans")
-        facts = {name: getattr(done, name) for name in names}
-        tell("commit", table=table.name, ref=ref, **facts, **counted, seconds=change.back_off.seconds)
+        facts: dict[str, Any] = {name: getattr(done, name) for name in names}
+        facts |= {name: done.summary[name] for name in COUNTERS if name in done.summary}
+        tell("commit", table=table.name, ref=ref, **facts, seconds=change.back_off.seconds)
     return done
 
 
