@@ -128,8 +128,8 @@ def update(
 
     \b
     Examples:
-      deletekit update --warehouse wh demo.users "id = 1" --set name=Ann --set-null value
-      deletekit update --catalog prod demo.users "day < '2026-02-01'" --set state=old
+      deletekit update --warehouse wh demo.users "id = 1" --set name=Ann
+      deletekit update --catalog prod demo.users "id in (2, 3)" --set-null name
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     if not values and not nulls:
         raise click.UsageError("give --set COLUMN=VALUE or --set-null COLUMN.")
