@@ -196,6 +196,9 @@ SAID: dict[str, tuple[Any, str]] = {
     "a new name that is empty": (lambda t: dk.rename_column(t, "id", ""), "field new_name"),
     "a branch without a name": (lambda t: dk.create_branch(t, ""), "field name"),
     "an engine without threads": (lambda _: dk.engine.local(0), "threads"),
+    "values that are no column": (
+        lambda t: dk.update(t, {"name": lambda r: [object()] * len(r)}, where="true"), "values that are no column",
+    ),
     "Arrow's null type": (
         lambda t: dk.create_table(t.catalog, "w.n", pa.table({"n": [None]})), "field n.*format version 3.*Arrow's null",
     ),

@@ -46,4 +46,6 @@ def executor(pool: Executor, threads: int | None = None) -> ExecutorEngine:
 @public
 def engine_or_default(engine: Engine | None) -> Engine:
     """Return `engine`, or that of the surrounding `with deletekit.engine...`, or a local one with a thread per core."""
+    if isinstance(engine, Executor):  # it has a `map` too, which packs no closures and takes every task at once
+        return ExecutorEngine(engine)
     return engine or next(reversed(ENTERED.get()), None) or LocalEngine()

@@ -67,6 +67,11 @@ def test_an_engine_is_given_to_a_verb(table: dk.Table) -> None:
     assert dk.scan(table, engine=engine).count() == 18
 
 
+def test_a_pool_is_taken_as_it_is(processes: Any, table: dk.Table) -> None:
+    assert dk.delete(table, "value < 2", engine=processes).snapshot_id
+    assert dk.scan(table, engine=processes).count() == 18
+
+
 def test_files_of_a_failure_are_removed(processes: Executor, table: dk.Table) -> None:
     """The error of one task is raised as it was; what others wrote, or still write, goes."""
     before = stored(table)
