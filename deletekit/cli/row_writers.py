@@ -2,15 +2,16 @@
 
 import json
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from deletekit.errors import InvalidInputError, UnsupportedError, storage_error
+from deletekit.errors import DeletekitError, InvalidInputError, UnsupportedError, storage_error
 from deletekit.safe_text import json_ready
 
 _SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".arrow": "arrow"}
@@ -39,17 +40,20 @@ def write_rows(
         )
     if kind == "csv":
         _check_flat(schema)
-    part, rows = target.with_name(f"{target.name}.part"), 0
+    part, rows = target.with_name(f".{target.name}.{uuid4().hex[:8]}.part"), 0
     try:
         with _WRITERS[kind](str(part), schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)
                 rows += len(batch)
         part.replace(target)
+    except DeletekitError:  # of reading the table
+        raise
     except OSError as e:
         raise storage_error(e, str(target)) from e
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
     return rows
 
 
