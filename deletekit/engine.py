@@ -1,12 +1,13 @@
-"""Choose where verbs run inside a `with` block: in threads of this process, or on the executors of a Spark session."""
+"""Choose where verbs run: in threads of this process, in an executor, or on the executors of a Spark session.
+
+Each function returns an engine. It is given to a verb as `engine`, or is a `with` block for all verbs inside.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from deletekit.engines.current import engine_or_default, local, running_on
+from deletekit.engines.current import engine_or_default, executor, local
 from deletekit.public import public
 
 if TYPE_CHECKING:
@@ -14,13 +15,12 @@ if TYPE_CHECKING:
 
     from deletekit.spark.engine import SparkEngine
 
-__all__ = ["engine_or_default", "local", "spark"]
+__all__ = ["engine_or_default", "executor", "local", "spark"]
 
 
 @public
-@contextmanager
-def spark(session: SparkSession, threads: int | None = None) -> Iterator[SparkEngine]:
-    """Run the verbs inside the `with` block on the executors of a Spark session; the driver plans and commits.
+def spark(session: SparkSession, threads: int | None = None) -> SparkEngine:
+    """Return an engine that runs tasks on the executors of a Spark session; the driver plans and commits.
 
     Parameters
     ----------
@@ -31,6 +31,4 @@ def spark(session: SparkSession, threads: int | None = None) -> Iterator[SparkEn
     """
     from deletekit.spark.engine import SparkEngine  # noqa: PLC0415  # pyspark is an extra
 
-    engine = SparkEngine(session, threads)
-    with running_on(engine):
-        yield engine
+    return SparkEngine(session, threads)

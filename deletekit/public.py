@@ -8,7 +8,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, wraps
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires
@@ -19,6 +19,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
 
 from deletekit.errors import DeletekitError, EnvironmentMissingError, InvalidInputError, storage_error
+from deletekit.log import span
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,15 +42,23 @@ _WORDS = {
 }
 
 
-def public(function: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a function. `help`, `inspect.signature` and type checkers see no difference."""
+def public(function: Callable[P, R], *, is_verb: bool = False) -> Callable[P, R]:
+    """Wrap a function. `help`, `inspect.signature` and type checkers see no difference.
+
+    Parameters
+    ----------
+    is_verb: each call is a span of OpenTelemetry.
+    """
     name = function.__name__
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        with _own_errors():
+        with span(name) if is_verb else nullcontext(_nothing) as note, _own_errors():
             call = _checked(function, name, args, kwargs)
-            return function(*call.args, **call.kwargs)
+            note("db.collection.name", getattr(call.arguments.get("table"), "name", None))
+            result = function(*call.args, **call.kwargs)
+            note("deletekit.snapshot_id", getattr(result, "snapshot_id", None))
+            return result
 
     @wraps(function)
     def checked_rows(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -58,6 +67,10 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
             yield from function(*call.args, **call.kwargs)  # type: ignore[misc]
 
     return checked_rows if inspect.isgeneratorfunction(function) else checked
+
+
+def _nothing(name: str, value: Any) -> None:
+    """Note nothing: what is called is no verb."""
 
 
 @cache
@@ -71,7 +84,7 @@ def load(package: str, name: str) -> Any:
         found = names[name] if name in names else import_module(f"{package}.{name}")
     if not inspect.isfunction(found):
         return found
-    wrapped = public(found)
+    wrapped = public(found, is_verb=True)
     wrapped.__module__, wrapped.__qualname__ = "deletekit", name  # where pickle finds it
     return wrapped
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from enum import Enum
 from pathlib import Path
@@ -87,6 +88,7 @@ def right_arguments(verb: str, catalog: dk.Catalog, folder: Path) -> dict[str, A
         "path": folder / "made",
         "location": table.metadata_location,
         "sink_id": "s",
+        "pool": ThreadPoolExecutor(1),
     }
     parameters = inspect.signature(functions()[verb]).parameters.values()
     needed = {p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD}
@@ -193,7 +195,10 @@ SAID: dict[str, tuple[Any, str]] = {
     "an empty name": (lambda t: dk.add_column(t, "", "int"), "field name; found an empty name"),
     "a new name that is empty": (lambda t: dk.rename_column(t, "id", ""), "field new_name"),
     "a branch without a name": (lambda t: dk.create_branch(t, ""), "field name"),
-    "an engine without threads": (lambda _: dk.engine.local(0).__enter__(), "threads"),
+    "an engine without threads": (lambda _: dk.engine.local(0), "threads"),
+    "values that are no column": (
+        lambda t: dk.update(t, {"name": lambda r: [object()] * len(r)}, where="true"), "values that are no column",
+    ),
     "Arrow's null type": (
         lambda t: dk.create_table(t.catalog, "w.n", pa.table({"n": [None]})), "field n.*format version 3.*Arrow's null",
     ),

@@ -19,7 +19,9 @@ from deletekit.cli import (
     refs,
     repair,
     rewrite,
+    rows,
     stream,
+    tables,
     verify,
 )
 from deletekit.cli.options import INTERRUPTED, TRACEBACK
@@ -65,13 +67,20 @@ def main() -> None:
       deletekit verify path/to/table
       deletekit expire-snapshots --warehouse DIR demo.users --dry-run
       deletekit doctor
+
+    \b
+    Completion by the shell's Tab key, in the shell's start file:
+      bash  eval "$(_DELETEKIT_COMPLETE=bash_source deletekit)"
+      zsh   eval "$(_DELETEKIT_COMPLETE=zsh_source deletekit)"
+      fish  _DELETEKIT_COMPLETE=fish_source deletekit | source
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     # The line of code that warns does not help a user of commands.
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
 
 
 _MODULES = (
-    clean_up, course, delete, delta, doctor, explain, explore, inspect, pipeline, refs, repair, rewrite, stream, verify,
+    clean_up, course, delete, delta, doctor, explain, explore, inspect, pipeline, refs, repair, rewrite, rows, stream,
+    tables, verify,
 )  # fmt: skip
 
 for command in (member for module in _MODULES for member in vars(module).values() if isinstance(member, click.Command)):

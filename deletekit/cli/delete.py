@@ -7,20 +7,20 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.text import Text
 
 import deletekit as dk
 from deletekit.cli.changes import change
+from deletekit.cli.commit_text import changed_files, commit_answer
 from deletekit.cli.options import TableAnswerCommand, branch_option, choice_option, repeated_option
-from deletekit.cli.printer import Facts, Unbroken, bold, heading, pairs, some
+from deletekit.cli.printer import Unbroken, bold, some
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
-from deletekit.safe_text import count, json_ready, short
+from deletekit.safe_text import count, short
 from deletekit.table.modes import DELETE_MODES
 
 if TYPE_CHECKING:
-    from deletekit.cli.stored_values import StoredValues
     from deletekit.engines.local import Engine
 
 _MODE = f"{', '.join(DELETE_MODES[:-1])} or {DELETE_MODES[-1]}.  [default: the table's write.delete.mode]"
@@ -55,7 +55,7 @@ def delete(argument: TableArgument, output: Output, where: str, *, ref: str, dry
         return _dry_run(argument.open(), where, ref, options, output)
     options |= {"where": where, "ref": ref}
     table, commit = change(dk.delete, argument, output, "Deleting", _INTERRUPTED, **options)
-    return Answer(document={"table": table.name, "ref": ref, **_document(commit)}, text=_text(table, ref, commit))
+    return commit_answer(table, ref, commit, f"Deleted from {table.name}", f"No row of {table.name} matches")
 
 
 def _dry_run(table: dk.Table, where: str, ref: str, options: Mapping[str, Any], output: Output) -> Answer:
@@ -84,7 +84,7 @@ def _dry_run(table: dk.Table, where: str, ref: str, options: Mapping[str, Any], 
     def text() -> Iterator[RenderableType]:
         yield bold(f"{count(rows.total(), 'row')} in {count(len(rows), 'data file')} of {table.name} would be deleted")
         yield from some([Unbroken(f"{count(n, 'row')} of {short(path, table.location)}") for path, n in rows.items()])
-        yield from _changes(table, commit, done=False)
+        yield from changed_files(table, commit, done=False)
         if table.catalog is None:
             yield Text("\nThe table was opened by its path: to delete, name it by --warehouse or --catalog.")
         yield Text("\nNothing was written.", style="bold")
@@ -99,51 +99,3 @@ def _matching_rows(table: dk.Table, where: str, ref: str, engine: Engine) -> Cou
         for found in batch["_file"].value_counts().to_pylist():
             counts[found["values"]] += found["counts"]
     return counts
-
-
-def _document(commit: dk.Commit) -> dict[str, Any]:
-    names = ("snapshot_id", "sequence_number", "operation", "summary", "attempts")
-    files = ("added_data_files", "removed_data_files", "added_delete_files", "removed_delete_files")
-    return {name: getattr(commit, name) for name in (*names, *files)}
-
-
-def _text(table: dk.Table, ref: str, commit: dk.Commit) -> Iterator[RenderableType]:
-    if commit.snapshot_id is None:
-        yield bold(f"No row of {table.name} matches: nothing was committed.")
-        return
-    yield bold(f"Deleted from {table.name}")
-    rows = {"snapshot": f"{commit.snapshot_id} on {ref}", "sequence": commit.sequence_number}
-    rows["operation"] = commit.operation
-    if commit.attempts > 1:
-        rows["attempts"] = f"{commit.attempts}: other commits came first"
-    yield pairs(rows)
-    yield from _changes(table, commit, done=True)
-
-
-def _changes(table: dk.Table, commit: dk.Commit, *, done: bool) -> Iterator[RenderableType]:
-    """Yield the files of a commit. Files of a dry run have no path that anybody could find."""
-    from deletekit.cli.stored_values import StoredValues  # noqa: PLC0415  # imports pyiceberg, which help does not need
-
-    mood = "" if done else "would be "
-    stored = StoredValues(table.metadata)
-    for title, files, named in (
-        (f"Delete files {mood}added", commit.added_delete_files, done),
-        (f"Delete files {mood}removed", commit.removed_delete_files, True),
-        (f"Data files {mood}added", commit.added_data_files, done),
-        (f"Data files {mood}removed", commit.removed_data_files, True),
-    ):
-        if files:
-            yield heading(f"{title} ({len(files)})")
-            yield from some([_file(json_ready(f), table.location, stored, named=named) for f in files])
-    if commit.summary:
-        yield heading("Summary")
-        yield pairs({k: v for k, v in commit.summary.items() if k != "operation"})
-
-
-def _file(file: Mapping[str, Any], location: str, stored: StoredValues, *, named: bool) -> RenderableType:
-    lines: list[RenderableType] = [Facts(*stored.file_facts(file), style="dim" if named else "")]
-    if named:
-        lines.insert(0, Unbroken(short(file["file_path"], location)))
-    if "referenced_data_file" in file:
-        lines.append(Unbroken("of " + short(file["referenced_data_file"], location)))
-    return Group(*lines)

@@ -29,8 +29,8 @@ def metadata_text(name: str, shown: Json, names: Mapping[int, str], limit: int) 
     if metadata.get("properties"):
         yield heading("Properties")
         yield pairs(dict(sorted(metadata["properties"].items())))
-    yield from _snapshots(metadata, (shown["snapshot"] or {}).get("snapshot-id"), limit)
-    yield from _refs(metadata)
+    yield from snapshots_text(metadata, (shown["snapshot"] or {}).get("snapshot-id"), limit)
+    yield from refs_text(metadata)
 
 
 def _table(metadata: Json, metadata_location: str) -> RenderableType:
@@ -109,7 +109,8 @@ def _source(field: Json, names: Mapping[int, str]) -> str:
     return ", ".join(f"{names.get(i, 'a dropped column')} ({i})" for i in ids)
 
 
-def _snapshots(metadata: Json, shown: int | None, limit: int) -> Iterator[RenderableType]:
+def snapshots_text(metadata: Json, shown: int | None, limit: int) -> Iterator[RenderableType]:
+    """Yield the newest snapshots as a table; `shown` has a star before it."""
     snapshots: Sequence[Json] = metadata.get("snapshots") or ()
     if not snapshots:
         yield heading("No snapshots", "nothing was ever committed")
@@ -135,7 +136,8 @@ def _snapshots(metadata: Json, shown: int | None, limit: int) -> Iterator[Render
         yield more(left, "older", indent=2)
 
 
-def _refs(metadata: Json) -> Iterator[RenderableType]:
+def refs_text(metadata: Json) -> Iterator[RenderableType]:
+    """Yield the branches and tags as a table."""
     refs = metadata.get("refs") or {}
     if not refs:
         return

@@ -16,6 +16,7 @@ TRACEBACK = "deletekit.traceback"
 INTERRUPTED = "deletekit.interrupted"
 """Where it holds the warning to print if Ctrl-C ends the command."""
 _ONE_OF = "deletekit_one_of"
+_EXAMPLES = {"KEY=VALUE": "uri=http://localhost:8181", "COLUMN=VALUE": "name=Ann"}
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -33,7 +34,7 @@ def key_values(_: click.Context, parameter: click.Parameter, values: tuple[str, 
         key, equals, text = value.partition("=")
         if not equals or not key:
             # Do not repeat the value: it may be a password whose key was forgotten.
-            raise click.BadParameter(f"each is {parameter.metavar}, such as uri=http://localhost:8181")
+            raise click.BadParameter(f"each is {parameter.metavar}, such as {_EXAMPLES[str(parameter.metavar)]}")
         pairs[key] = text
     return pairs
 
@@ -131,13 +132,14 @@ _OUTPUT_OPTIONS = (
 _EMBEDDED = "TABLE is namespace.table in the embedded catalog of this directory."
 _NAME = "Name of the embedded catalog; Spark and others must use the same.  [default: local]"
 _CATALOG = "TABLE is namespace.table in this pyiceberg catalog (~/.pyiceberg.yaml, ...)."
-_TABLE_PARAMETERS = (
-    click.Argument(["table"], metavar="TABLE"),
+_CATALOG_PARAMETERS = (
     click.Option(["--warehouse"], metavar="DIR", help=_EMBEDDED),
     click.Option(["--catalog-name"], metavar="NAME", help=_NAME),
     click.Option(["--catalog"], metavar="NAME", help=_CATALOG),
     click.Option(_PROPERTY, help=_PROPERTIES.format(", or of the storage of a metadata file"), **_KEY_VALUES),
 )
+_TABLE_PARAMETERS = (click.Argument(["table"], metavar="TABLE"), *_CATALOG_PARAMETERS)
+_NAMESPACE_PARAMETERS = (click.Argument(["table"], metavar="[NAMESPACE]", default=""), *_CATALOG_PARAMETERS)
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
@@ -175,8 +177,10 @@ class AnswerCommand(Command):
 class TableCommand(Command):
     """A command on one table, which its function takes as `argument`."""
 
+    own_params: tuple[click.Parameter, ...] = _TABLE_PARAMETERS
+
     def __init__(self, name: str | None, *, params: Sequence[click.Parameter] = (), **settings: Any) -> None:
-        super().__init__(name, params=[*_TABLE_PARAMETERS, *params], **settings)
+        super().__init__(name, params=[*self.own_params, *params], **settings)
 
     def invoke(self, ctx: click.Context) -> Any:
         names = ("table", "warehouse", "catalog", "catalog_name", "properties")
@@ -190,6 +194,12 @@ class TableCommand(Command):
 
 class TableAnswerCommand(TableCommand, AnswerCommand):
     """A command on one table that returns an `Answer`."""
+
+
+class CatalogAnswerCommand(TableAnswerCommand):
+    """A command on a catalog that returns an `Answer`; its `argument` has a namespace, or "", in place of a table."""
+
+    own_params = _NAMESPACE_PARAMETERS
 
 
 def when_interrupted(warning: str) -> None:

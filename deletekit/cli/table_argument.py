@@ -41,6 +41,16 @@ class TableArgument:
             return dk.load_table(self.open_catalog(), self.table)
         return self._open_path()
 
+    def existing_catalog(self) -> dk.Catalog:
+        """Open the catalog as `open_catalog` does, but raise NotFoundError for an embedded one that is not there."""
+        if self.warehouse is None:
+            return self.open_catalog()
+        from deletekit.table.catalog import existing_catalog  # noqa: PLC0415  # not for help
+
+        catalog = existing_catalog(Path(self.warehouse), self._embedded_name)
+        click.get_current_context().call_on_close(catalog.pyiceberg.close)
+        return catalog
+
     def open_catalog(self) -> dk.Catalog:
         """Open the catalog of TABLE; its connections close with the command. Raise InvalidInputError without one."""
         if self.warehouse is not None:
@@ -77,25 +87,27 @@ class TableArgument:
         return dk.from_metadata(path, **self.properties)
 
     def _open_embedded(self, directory: Path) -> dk.Table:
-        from deletekit.table.catalog import catalog_names, existing_catalog  # noqa: PLC0415  # not for help
-
-        name = self._embedded_name
-        catalog = existing_catalog(directory, name)
-        click.get_current_context().call_on_close(catalog.pyiceberg.close)
+        catalog = self.existing_catalog()
         try:
             return dk.load_table(catalog, self.table)
         except NotFoundError as e:
             if e.kind != "table-not-found":
                 raise
-            expected = _tables_there(catalog, sorted((catalog_names(directory) or set()) - {name}))
+            from deletekit.table.catalog import catalog_names  # noqa: PLC0415  # not for help
+
+            expected = _tables_there(catalog, sorted((catalog_names(directory) or set()) - {self._embedded_name}))
             raise NotFoundError(e.message, kind=e.kind, field="TABLE", found=e.found, expected=expected) from e
 
 
+def tables_of(catalog: dk.Catalog) -> list[str]:
+    """Return the names of all tables in a catalog's namespaces, sorted."""
+    return sorted(".".join(t) for n in catalog.list_namespaces() for t in catalog.list_tables(".".join(n)))
+
+
 def _tables_there(catalog: dk.Catalog, other_catalogs: list[str]) -> str:
-    tables = [".".join(t) for n in catalog.list_namespaces() for t in catalog.list_tables(".".join(n))]
-    if tables:
+    if tables := tables_of(catalog):
         more = len(tables) - _MOST_NAMES
-        return "one of " + ", ".join(sorted(tables)[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+        return "one of " + ", ".join(tables[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
     if other_catalogs:
         return f"--catalog-name {' or '.join(other_catalogs)}: under {catalog.name} this file lists no table"
     return "a table; the catalog is empty"

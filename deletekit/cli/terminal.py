@@ -125,6 +125,23 @@ class Output:
         with console(stderr=True).status(Text(label)):
             yield
 
+    @contextmanager
+    def counting(self, label: str) -> Iterator[Callable[[Iterable[_T]], Iterator[_T]]]:
+        """Show how many rows have come, while batches of them go through what this gives."""
+        if not self._animated:
+            yield iter
+            return
+        with console(stderr=True).status(Text(label)) as status:
+
+            def counted(batches: Iterable[Any]) -> Iterator[Any]:
+                rows = 0
+                for batch in batches:
+                    yield batch
+                    rows += len(batch)
+                    status.update(Text(f"{label}: {rows:,} rows"))
+
+            yield counted
+
     def progress(self, text: str) -> None:
         """Print one line for a step of a long command."""
         if not (self.as_json or self.quiet):

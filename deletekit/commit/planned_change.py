@@ -135,7 +135,7 @@ def plan_change(
     Raises InvalidInputError, NotFoundError, UnsupportedError, FormatError as `check_request`; CommitConflictError if
     every base expired while `plan` read it; and whatever `plan` raises.
     """
-    back_off = BackOff(table.properties)
+    back_off = BackOff(table.properties, name=table.name)
     back_off.limits()  # refuses a bad property before anything is written
     request = CommitRequest(
         table=table,

@@ -15,6 +15,7 @@ from deletekit.commit.planned_change import PlannedChange, expiry_as_lost_race, 
 from deletekit.commit.snapshot import NewSnapshot, new_snapshot
 from deletekit.errors import CommitConflictError, CommitStateUnknownError, DeletekitError
 from deletekit.formats.content_file import DataFile, DeleteFile
+from deletekit.log import tell, telling_failure
 from deletekit.table.back_off import BackOff, retry
 from deletekit.table.catalog import Catalog, TableState
 from deletekit.table.consistency import check_writable
@@ -22,6 +23,7 @@ from deletekit.table.file_io import FileIO
 from deletekit.table.identifier import Identifier
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.metadata_update import apply_updates, requirements_of
+from deletekit.table.summary_counters import COUNTERS
 from deletekit.table.table import Table
 
 
@@ -67,6 +69,18 @@ def commit(change: PlannedChange) -> Commit:
     CommitStateUnknownError if the catalog's answer was lost; and whatever planning it again raises. The files of a
     failed commit are deleted, but in the unknown case they are kept.
     """
+    table, ref = change.request.table, change.request.ref
+    with telling_failure(table.name, ref):
+        done = _commit(change)
+    if done.snapshot_id is not None:
+        names = ("operation", "snapshot_id", "sequence_number", "attempts", "plans")
+        facts: dict[str, Any] = {name: getattr(done, name) for name in names}
+        facts |= {name: done.summary[name] for name in COUNTERS if name in done.summary}
+        tell("commit", table=table.name, ref=ref, **facts, seconds=change.back_off.seconds)
+    return done
+
+
+def _commit(change: PlannedChange) -> Commit:
     started = lost = unknown = False
 
     def attempt() -> Commit:
@@ -117,7 +131,7 @@ def commit_metadata(
     The schema, spec and id counters that `build` saw must still be the table's. Raises FormatError for metadata that
     contradicts itself; CommitConflictError after too many lost races; CommitStateUnknownError.
     """
-    catalog = table.require_catalog()
+    catalog, back_off = table.require_catalog(), BackOff(table.properties, name=table.name)
 
     def attempt() -> None:
         metadata = table.refresh().metadata
@@ -128,8 +142,11 @@ def commit_metadata(
             refs = {name: metadata.refs.get(name, {}).get("snapshot-id") for name in names}
             requirements = requirements_of(metadata, refs, same_schema=True)
             table.adopt(catalog.commit(table.identifier, requirements, updates))
+            actions = ",".join(sorted({update["action"] for update in updates}))
+            tell("change", table=table.name, actions=actions, attempts=back_off.attempts, seconds=back_off.seconds)
 
-    retry(attempt, BackOff(table.properties))
+    with telling_failure(table.name):
+        retry(attempt, back_off)
 
 
 def create_with(

@@ -4,8 +4,9 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from itertools import chain, islice
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, Self, TypeVar, runtime_checkable
 
 from deletekit.errors import InvalidInputError
 
@@ -21,13 +22,26 @@ class Engine(Protocol):
         """Yield `fn` of each task, in order."""
 
 
-class LocalEngine:
+ENTERED: ContextVar[tuple[Engine, ...]] = ContextVar("deletekit_engines", default=())
+"""The engines of the `with` blocks around this call, the innermost last."""
+
+
+class EngineBlock:
+    """An engine that is also a `with` block: verbs inside use it if they name none."""
+
+    def __enter__(self) -> Self:
+        ENTERED.set((*ENTERED.get(), self))  # type: ignore[arg-type]  # its subclasses are engines
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        ENTERED.set(ENTERED.get()[:-1])
+
+
+class LocalEngine(EngineBlock):
     """Runs tasks in `threads` threads, by default one per core, and reads at most one result ahead."""
 
     def __init__(self, threads: int | None = None) -> None:
-        if threads is not None and threads < 1:
-            raise InvalidInputError("an engine needs a thread", kind="threads", field="threads", found=threads)
-        self.threads = threads or os.cpu_count() or 1
+        self.threads = checked_threads(threads) or os.cpu_count() or 1
 
     def map(self, fn: Callable[[_T], _R], tasks: Iterable[_T]) -> Iterator[_R]:
         todo = iter(tasks)
@@ -45,3 +59,10 @@ class LocalEngine:
             finally:
                 for future in running:
                     future.cancel()
+
+
+def checked_threads(threads: int | None) -> int | None:
+    """Return how many tasks run at a time, None for the default. Raises InvalidInputError for less than one."""
+    if threads is not None and threads < 1:
+        raise InvalidInputError("an engine needs a thread", kind="threads", field="threads", found=threads)
+    return threads

@@ -12,7 +12,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from deletekit.deletes.data_file_writer import partition_columns
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.keys import key_frame
-from deletekit.spark.serialization import told_in_text
+from deletekit.spark.errors_in_text import told_in_text
 from deletekit.spark.types import from_spark
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import arrow_type

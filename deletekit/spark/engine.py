@@ -14,24 +14,28 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from itertools import groupby, islice
 from typing import Any, TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
+from pyspark import cloudpickle
 from pyspark.accumulators import AccumulatorParam
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from deletekit.deletes.write_context import WriteContext
-from deletekit.engines.local import LocalEngine
+from deletekit.engines.local import EngineBlock, LocalEngine
+from deletekit.engines.packing import pack, unpack_result
 from deletekit.errors import DeletekitError, UnsupportedError
-from deletekit.spark.serialization import error_in_text, pack, unpack_result
+from deletekit.spark.errors_in_text import error_in_text
 from deletekit.spark.worker import RESULT_SCHEMA, RowsWorker, Worker
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
+_pack = partial(pack, cloudpickle=cloudpickle)
 _JOBS_AHEAD = 2
 # Tasks of a Spark task: more while jobs are quick and return little, so that ten thousand small files are no ten
 # thousand Spark tasks, and a large scan never has more than a few results on the driver.
@@ -41,7 +45,7 @@ _SMALL_BYTES = 32 << 20
 _READS_PER_THREAD = 4
 
 
-class SparkEngine:
+class SparkEngine(EngineBlock):
     """Runs tasks on the executors of a Spark session, a few jobs ahead of the reader.
 
     Parameters
@@ -76,14 +80,14 @@ class SparkEngine:
         Raises DeletekitError of kind `spark-job` when a job failed otherwise: say, when every attempt's worker died.
         """
         contexts: list[WriteContext] = []
-        packed = pack(fn, contexts)
+        packed = _pack(fn, contexts)
         todo, tasks_each = iter(tasks), 1
         running: deque[tuple[str, Future[_Done]]] = deque()
         with ThreadPoolExecutor(_JOBS_AHEAD) as pool:
             try:
                 while True:
                     while len(running) < _JOBS_AHEAD and (some := list(islice(todo, tasks_each * self.threads))):
-                        worker = self._worker(packed, [pack(group, contexts) for group in _dealt(some, self.threads)])
+                        worker = self._worker(packed, [_pack(group, contexts) for group in _dealt(some, self.threads)])
                         running.append((worker.job, pool.submit(self._run, worker, contexts)))
                     if not running:
                         return
@@ -103,7 +107,7 @@ class SparkEngine:
         fn: takes Arrow batches; what it returns should be small, for the driver holds all of it.
         """
         names, contexts = frame.columns, list[WriteContext]()
-        worker = self._worker(pack(lambda batches: fn(b.rename_columns(names) for b in batches), contexts), None)
+        worker = self._worker(_pack(lambda batches: fn(b.rename_columns(names) for b in batches), contexts), None)
         # mapInArrow takes a dot in a name for the way into a struct.
         plain = frame.toDF(*(f"column_{i}" for i in range(len(names))))
         return list(self._done(worker, contexts, plain).results())
@@ -117,9 +121,9 @@ class SparkEngine:
         ----------
         schema: of the rows, as Spark's DDL.
         """
-        groups = [pack(group, []) for group in _dealt(list(tasks), self.threads * _READS_PER_THREAD)]
+        groups = [_pack(group, []) for group in _dealt(list(tasks), self.threads * _READS_PER_THREAD)]
         numbers = session.range(0, len(groups), 1, max(len(groups), 1))
-        return numbers.mapInArrow(RowsWorker(fn=pack(fn, []), groups=groups), schema)
+        return numbers.mapInArrow(RowsWorker(fn=_pack(fn, []), groups=groups), schema)
 
     def _worker(self, fn: bytes, groups: list[bytes] | None) -> Worker:
         return Worker(

@@ -14,7 +14,8 @@ import pyarrow as pa
 from pyspark import Accumulator, TaskContext
 
 from deletekit.deletes.write_context import WriteContext
-from deletekit.spark.serialization import pack_result, told_in_text, unpack
+from deletekit.engines.packing import pack_result, unpack
+from deletekit.spark.errors_in_text import told_in_text
 
 RESULT_SCHEMA = "group long, place long, part long, data binary"
 """For each task its place in the group and its result in parts; at place -1 the attempt's name and written files."""

@@ -12,23 +12,19 @@ no longer tells. Any other file is refused by name.
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from glob import escape, glob
 from pathlib import Path, PurePath
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.json as pa_json
-import pyarrow.parquet as pq
 from pyiceberg.schema import Schema
 
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.sink_batches import Marker
-from deletekit.table.types import arrow_type
+from deletekit.verbs.shared.row_files import open_rows, reader_of
 
 RATE_SCHEMA = pa.schema(
     [pa.field("value", pa.int64(), nullable=False), pa.field("timestamp", pa.timestamp("us", "UTC"))]
@@ -61,25 +57,18 @@ def change_files(paths: Sequence[str | Path], *, as_given: bool = False) -> list
     for number, file in enumerate(files):
         if file in files[:number]:
             raise InvalidInputError("a file comes twice in one stream", kind="file-twice", file=file)
-        _reader(file)
+        reader_of(file)
     return files
 
 
 def read_changes_file(file: str, schema: Schema, change_type: str | None) -> pa.Table:
-    """Read the change rows of a file: Parquet, CSV with a header, or JSON lines.
-
-    In CSV a column of the table is read as its type, so `007` is text if the column is. Nothing between two commas is
-    null, and `""` is the empty text.
-
-    Raises InvalidInputError for another format, and for values that cannot be read as the table's types.
-    """
-    kinds = {f.name: arrow_type(f.field_type) for f in schema.fields if f.name != change_type}
-    if change_type is not None:
-        kinds[change_type] = pa.string()
+    """Read the change rows of a file, as `open_rows` does. Raises InvalidInputError as it does."""
+    more = None if change_type is None else {change_type: pa.string()}
+    rows = open_rows(file, schema, more)
     try:
-        return _reader(file)(file, kinds)
+        return rows.read_all()
     except (pa.ArrowException, OSError) as e:
-        raise InvalidInputError("changes cannot be read", kind="rows", file=file, found=str(e)) from e
+        raise InvalidInputError("rows cannot be read", kind="rows", file=file, found=str(e)) from e
 
 
 def rate_batches(rows: int, batches: int) -> Iterator[pa.Table]:
@@ -126,42 +115,6 @@ def _check_shell_order(files: Sequence[str]) -> None:
             found=found,
             expected=expected,
         )
-
-
-# --- what is in them --------------------------------------------------------------------------------------------------
-
-Kinds = dict[str, pa.DataType]
-
-
-def _reader(file: str) -> Callable[[str, Kinds], Any]:
-    suffix, parquet = Path(file).suffix, lambda file, _: pq.read_table(file)
-    readers = {".parquet": parquet, ".csv": _read_csv, ".json": _read_json, ".jsonl": _read_json}
-    if suffix.lower() not in readers:
-        message, known = "changes are read from Parquet, CSV and JSON lines", ", ".join(readers)
-        raise InvalidInputError(message, kind="file-format", file=file, found=suffix, expected=known)
-    return readers[suffix.lower()]
-
-
-def _read_csv(file: str, kinds: Kinds) -> pa.Table:
-    options = pa_csv.ConvertOptions(
-        column_types=kinds, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
-    )
-    return pa_csv.read_csv(file, parse_options=pa_csv.ParseOptions(newlines_in_values=True), convert_options=options)
-
-
-def _read_json(file: str, kinds: Kinds) -> pa.Table:
-    # Arrow adds columns of an explicit schema even if no row has them, so find the existing ones first.
-    names = pa_json.read_json(file).column_names
-    told = pa.schema([pa.field(n, kinds[n]) for n in names if n in kinds and _json_has(kinds[n])])
-    return pa_json.read_json(file, parse_options=pa_json.ParseOptions(explicit_schema=told))
-
-
-def _json_has(kind: pa.DataType) -> bool:
-    """Return whether Arrow can be told to read a type from JSON. It infers the others."""
-    if pa.types.is_nested(kind):
-        return all(_json_has(kind.field(i).type) for i in range(kind.num_fields))
-    without = (pa.types.is_date, pa.types.is_time, pa.types.is_fixed_size_binary)
-    return not isinstance(kind, pa.BaseExtensionType) and not any(is_kind(kind) for is_kind in without)
 
 
 # --- their order ------------------------------------------------------------------------------------------------------

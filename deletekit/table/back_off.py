@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from deletekit.errors import CommitConflictError
+from deletekit.log import tell
 from deletekit.table.properties import value_of
 
 T = TypeVar("T")
@@ -20,13 +21,20 @@ class BackOff:
     Attributes
     ----------
     attempts: number of the current attempt, from 1.
+    name: of the table, for the log.
     """
 
-    def __init__(self, properties: Mapping[str, str], prefix: str = "commit.retry") -> None:
+    def __init__(self, properties: Mapping[str, str], prefix: str = "commit.retry", *, name: str | None = None) -> None:
         self.attempts = 1
+        self.name = name
         self._properties = properties
         self._prefix = prefix
         self._start = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the first attempt began."""
+        return round(time.monotonic() - self._start, 3)
 
     def wait(self) -> bool:
         """Wait for the next attempt; return False at once when the attempts or the time are used up.
@@ -57,6 +65,7 @@ def retry(attempt: Callable[[], T], back_off: BackOff) -> T:
     while True:
         try:
             return attempt()
-        except CommitConflictError:
+        except CommitConflictError as lost:
             if not back_off.wait():
                 raise
+            tell("retry", table=back_off.name, attempt=back_off.attempts, seconds=back_off.seconds, error=str(lost))

@@ -15,6 +15,7 @@ from deletekit.deletes.row_source import RowSource
 from deletekit.deletes.sort_order import sort_order_fields
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.errors import InvalidInputError
+from deletekit.log import tell
 from deletekit.table.catalog import Catalog
 from deletekit.table.identifier import to_identifier
 from deletekit.table.locations import normalised_properties
@@ -87,7 +88,9 @@ def create_table(
         properties=properties,
         sort_fields=sort_order_fields(sort_fields(iceberg, sort_by)),
     )
-    return Table(key, catalog.create(key, metadata), catalog)
+    table = Table(key, catalog.create(key, metadata), catalog)
+    tell("create", table=table.name, format_version=format_version, location=table.location)
+    return table
 
 
 def append(

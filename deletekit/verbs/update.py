@@ -109,7 +109,12 @@ class _Update(Change):
         for name, value in self._assignments.items():
             constant = self._constants.get(name)
             columns[name] = _called(value, current, name) if constant is None else pa.repeat(constant, len(current))
-        return align(pa.table(columns), self._schema)
+        try:
+            made = pa.table(columns)
+        except (pa.ArrowException, TypeError) as e:
+            names, message = ", ".join(self._assignments), "assignment made values that are no column"
+            raise InvalidInputError(message, kind="assignments", field=names, found=str(e)) from e
+        return align(made, self._schema)
 
 
 def _called(function: Callable[[pa.Table], Any], current: pa.Table, name: str) -> Any:

@@ -1,8 +1,10 @@
-"""What tests of engines share: a catalog that Spark's `local` is, too."""
+"""What tests of engines share: a catalog that Spark's `local` is, too, and processes."""
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,3 +21,11 @@ def shared(spark: SparkSession) -> Iterator[dk.Catalog]:
     catalog = dk.local_catalog(spark.conf.get("spark.sql.catalog.local.warehouse") or "")
     yield catalog
     catalog.pyiceberg.engine.dispose()  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="session")
+def processes() -> Iterator[Executor]:
+    """Give two processes, as a user's ProcessPoolExecutor."""
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(abs, range(2)))
+        yield pool

@@ -1,4 +1,4 @@
-"""One contract: every verb does the same on both engines. Equal rows, equal files up to their names, equal summaries.
+"""One contract: every verb does the same on every engine. Equal rows, equal files up to their names, equal summaries.
 
 Spark with Iceberg's Java runtime reads what came of it on the Spark engine.
 """
@@ -6,6 +6,7 @@ Spark with Iceberg's Java runtime reads what came of it on the Spark engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -109,24 +110,43 @@ VERBS = [
 ]
 
 
-@pytest.mark.parametrize(
+every_mode = pytest.mark.parametrize(
     ("version", "mode", "partition_by"),
     [(*pair, ("category",) if number % 2 else ()) for number, pair in enumerate(VERSION_AND_MODE)],
 )
-def test_both_engines_do_the_same(
+
+
+@every_mode
+def test_spark_does_the_same(
     spark: SparkSession, shared: dk.Catalog, version: int, mode: str, partition_by: Sequence[str]
 ) -> None:
+    here, there = both(shared, SparkEngine(spark, GROUPS), version, mode, partition_by)
+    same_rows((r.asDict() for r in spark.table(f"local.{there.name}").collect()), dk.scan(here).to_arrow().to_pylist())
+
+
+@pytest.mark.slow
+@every_mode
+def test_an_executor_does_the_same(
+    processes: Executor, catalog: dk.Catalog, version: int, mode: str, partition_by: Sequence[str]
+) -> None:
+    both(catalog, dk.engine.executor(processes, GROUPS), version, mode, partition_by)
+
+
+def both(
+    catalog: dk.Catalog, engine: Any, version: int, mode: str, partition_by: Sequence[str]
+) -> tuple[dk.Table, dk.Table]:
+    """Do every verb in threads on one table, and on the engine on another like it; give the two."""
     options = {"schema": SCHEMA, "format_version": version, "partition_by": partition_by}
     files = [rows(i, i + 20) for i in (0, 20, 40)]
-    here, there = make(shared, *files, **options), make(shared, *files, **options)
-    engines = LocalEngine(GROUPS), SparkEngine(spark, GROUPS)
+    here, there = make(catalog, *files, **options), make(catalog, *files, **options)
+    engines = LocalEngine(GROUPS), engine
     for verb in VERBS:
         said = [verb.said(verb.call(table, mode, e)) for table, e in zip((here, there), engines, strict=True)]
         assert said[0] == said[1], verb.name
         assert shape(here) == shape(there), verb.name
         assert live(here) == live(there), verb.name
         check_table(there)
-    same_rows((r.asDict() for r in spark.table(f"local.{there.name}").collect()), dk.scan(here).to_arrow().to_pylist())
+    return here, there
 
 
 def shape(table: dk.Table) -> tuple[list[str], Row]:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from deletekit import datasets
-from deletekit.engines.current import running_on
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.spark.pipeline.checks import check
 from deletekit.spark.pipeline.delivery import Delivery, deliver, only_run_in
@@ -82,7 +81,7 @@ def run_pipeline(
         from deletekit.spark.engine import SparkEngine  # noqa: PLC0415  # now pyspark is there
 
         work = Work(session=session, table=_open_table(catalog, table, delivery, format_version), delivery=delivery)
-        with running_on(SparkEngine(session)):
+        with SparkEngine(session):
             steps = list(steps_of(delivery))
             names = [step.name for step in steps]
             done = _run_steps(work, steps, names, say)

@@ -1,0 +1,243 @@
+"""The commands that read and write rows: `scan`, `append`, `update` and `merge`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import RenderableType
+from rich.text import Text
+
+import deletekit as dk
+from deletekit.cli.changes import change
+from deletekit.cli.commit_text import commit_answer
+from deletekit.cli.options import (
+    TableAnswerCommand,
+    branch_option,
+    choice_option,
+    key_values,
+    repeated_option,
+    snapshot_options,
+    when_interrupted,
+)
+from deletekit.cli.printer import bold, grid
+from deletekit.cli.table_argument import TableArgument
+from deletekit.cli.terminal import Answer, Output
+from deletekit.errors import InvalidInputError
+from deletekit.safe_text import count, literal, size
+from deletekit.table.modes import DELETE_MODES
+
+_ROWS = 50
+_FORMATS = ("parquet", "csv", "json", "arrow")
+_INTERRUPTED = "Whether it was committed is not known: look with `deletekit snapshots`."
+_MODE = f"{', '.join(DELETE_MODES[:-1])} or {DELETE_MODES[-1]}."
+_LIMIT = "At most N rows; 0 is all.  [default: 50 on the screen, all in a file]"
+_TARGET = click.Path(dir_okay=False, path_type=Path)
+
+_file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=False))
+
+
+@click.command(cls=TableAnswerCommand, short_help="Show live rows, or write them to a file.")
+@click.argument("where", required=False)
+@repeated_option("--column", "columns", "COLUMN", "Read this column; repeatable.  [default: all]")
+@snapshot_options
+@click.option("-o", "--output", "target", type=_TARGET, metavar="FILE", help="Write the rows to this file.")
+@choice_option("--format", _FORMATS, "Format of FILE; json is one object a line.  [default: by its suffix]")
+@click.option("--overwrite", is_flag=True, help="Replace FILE where it exists.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help=_LIMIT)
+def scan(
+    argument: TableArgument,
+    output: Output,
+    *,
+    target: Path | None = None,
+    format: str | None = None,  # noqa: A002  # the option's name
+    overwrite: bool,
+    limit: int | None = None,
+    **asked: Any,
+) -> Answer:
+    """Read the live rows for which WHERE is true, as in SQL; without it, all.
+
+    They are shown, or written to FILE as they are read: its memory does not grow with the table.
+
+    \b
+    Examples:
+      deletekit scan wh/demo/users --limit 10
+      deletekit scan --warehouse wh demo.users "id > 3" --column id -o users.csv
+      deletekit scan --catalog prod demo.users --as-of 2026-01-31 -o users.parquet
+    """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    if target is None and (format or overwrite):
+        raise click.UsageError("--format and --overwrite are about the FILE of --output.")
+    table = argument.open()
+    if target is None:
+        return _on_screen(table, output, _ROWS if limit is None else limit, asked)
+    from deletekit.cli.row_writers import write_rows  # noqa: PLC0415  # not for help
+
+    with output.engine("Reading data files") as engine:
+        read = dk.scan(table, limit=limit or None, engine=engine, **asked)
+        written = write_rows(read.arrow_schema, read.to_batches(), target, format, overwrite=overwrite)
+    snapshot = None if read.snapshot is None else read.snapshot.snapshot_id
+    document = {"table": table.name, "snapshot_id": snapshot, "file": str(target), "rows": written}
+    bytes_written = target.stat().st_size
+    said = f"{count(written, 'row')} of {table.name} written to {target}, {size(bytes_written)}"
+    return Answer(document={**document, "bytes": bytes_written}, text=[bold(said)])
+
+
+@click.command(cls=TableAnswerCommand, short_help="Insert the rows of a file.")
+@_file_argument
+@branch_option("commit to")
+def append(argument: TableArgument, output: Output, file: str, ref: str) -> Answer:
+    """Insert the rows of FILE in one commit: Parquet, Arrow, CSV with a header, or JSON lines.
+
+    Columns are matched by name. In CSV a value is read as the type of the table's column; nothing between two commas is
+    NULL, and "" is the empty text.
+
+    \b
+    Examples:
+      deletekit append --warehouse wh demo.users new-users.csv
+      deletekit append --catalog prod demo.users new-users.parquet --ref audit
+    """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    table = argument.open()
+    when_interrupted(_INTERRUPTED)
+    with output.counting("Appending") as counted:
+        commit = dk.append(table, _rows(table, file, counted), ref=ref)
+    return commit_answer(table, ref, commit, f"Appended to {table.name}", f"{file} has no rows")
+
+
+@click.command(cls=TableAnswerCommand, short_help="Change columns of rows, in one commit.")
+@click.argument("where")
+@repeated_option("--set", "values", "COLUMN=VALUE", "Give COLUMN this value; repeatable.", callback=key_values)
+@repeated_option("--set-null", "nulls", "COLUMN", "Give COLUMN no value: NULL; repeatable.")
+@choice_option("--mode", DELETE_MODES, f"{_MODE}  [default: the table's write.update.mode]", metavar="MODE")
+@branch_option("commit to")
+@repeated_option("--equality-field", "equality_fields", "COLUMN", "Key column of equality deletes; repeatable.")
+def update(
+    argument: TableArgument,
+    output: Output,
+    where: str,
+    *,
+    ref: str,
+    values: Mapping[str, str] | None = None,
+    nulls: tuple[str, ...] = (),
+    **options: Any,
+) -> Answer:
+    """Set columns of the rows for which WHERE is true, as in SQL; "true" means every row.
+
+    A VALUE is read as the type of its column.
+
+    \b
+    Examples:
+      deletekit update --warehouse wh demo.users "id = 1" --set name=Ann
+      deletekit update --catalog prod demo.users "id in (2, 3)" --set-null name
+    """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    if not values and not nulls:
+        raise click.UsageError("give --set COLUMN=VALUE or --set-null COLUMN.")
+    if both := sorted(set(nulls) & set(values or {})):
+        raise click.UsageError(f"--set and --set-null both name {', '.join(both)}.")
+
+    def verb(table: dk.Table, engine: Any) -> dk.Commit:
+        told = {**_typed(table, values or {}), **dict.fromkeys(nulls)}
+        return dk.update(table, told, where=where, ref=ref, engine=engine, **options)
+
+    table, commit = change(verb, argument, output, "Updating", _INTERRUPTED)
+    return commit_answer(table, ref, commit, f"Updated {table.name}", f"No row of {table.name} matches")
+
+
+@click.command(cls=TableAnswerCommand, short_help="Update, delete and insert rows by a file.")
+@_file_argument
+@repeated_option("--on", "on", "COLUMN", "Column that must be equal; repeatable.", required=True)
+@choice_option("--when-matched", ("update", "delete", "nothing"), "What becomes of the table's row.", default="update")
+@choice_option("--when-not-matched", ("insert", "nothing"), "What becomes of the file's row.", default="insert")
+@choice_option("--mode", DELETE_MODES, f"{_MODE}  [default: the table's write.merge.mode]", metavar="MODE")
+@branch_option("commit to")
+def merge(
+    argument: TableArgument,
+    output: Output,
+    file: str,
+    *,
+    ref: str,
+    when_matched: str,
+    when_not_matched: str,
+    **options: Any,
+) -> Answer:
+    """Merge the rows of FILE into a table, in one commit, as SQL's MERGE does.
+
+    FILE is read as by `append`. A row of the table that matches several of its rows is refused.
+
+    \b
+    Examples:
+      deletekit merge --warehouse wh demo.users changes.csv --on id
+      deletekit merge --warehouse wh demo.users gone.csv --on id \\
+          --when-matched delete --when-not-matched nothing
+    """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    clauses = {"when_matched": when_matched, "when_not_matched": when_not_matched}
+    options |= {name: None if what == "nothing" else what for name, what in clauses.items()}
+
+    def verb(table: dk.Table, engine: Any) -> dk.Commit:
+        return dk.merge(table, _rows(table, file), ref=ref, engine=engine, **options)
+
+    table, commit = change(verb, argument, output, "Merging", _INTERRUPTED)
+    return commit_answer(table, ref, commit, f"Merged into {table.name}", f"{file} changes no row of {table.name}")
+
+
+def _on_screen(table: dk.Table, output: Output, limit: int, asked: Mapping[str, Any]) -> Answer:
+    with output.engine("Reading data files") as engine:
+        read = dk.scan(table, limit=limit + 1 if limit else None, engine=engine, **asked)
+        found = read.to_arrow()
+    rows = found.slice(0, limit or None).to_pylist()
+
+    def text() -> Iterator[RenderableType]:
+        import pyarrow as pa  # noqa: PLC0415  # not for help
+
+        def numeric(kind: pa.DataType) -> bool:
+            return any(is_kind(kind) for is_kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
+
+        # In a grid, `#` before a name means numbers.
+        heads = [f"#{f.name}" if numeric(f.type) or f.name.startswith("#") else f.name for f in found.schema]
+        yield grid(heads, ([literal(row[name]) for name in found.column_names] for row in rows), indent=0)
+        if len(found) > len(rows):
+            yield Text("… and more rows; --limit 0 shows all, --output FILE writes them", style="dim")
+        elif not rows:
+            yield bold("No rows.")
+
+    snapshot = None if read.snapshot is None else read.snapshot.snapshot_id
+    document = {"table": table.name, "snapshot_id": snapshot, "columns": found.column_names, "rows": rows}
+    return Answer(document={**document, "more": len(found) > len(rows)}, text=text())
+
+
+def _rows(table: dk.Table, file: str, counted: Any = iter) -> Any:
+    """Return a reader of a file's rows, of the types that the table has. `counted` gets its batches and yields them."""
+    import pyarrow as pa  # noqa: PLC0415  # not for help
+
+    from deletekit.verbs.shared.row_files import open_rows  # noqa: PLC0415
+
+    rows = open_rows(file, table.schema)
+    return pa.RecordBatchReader.from_batches(rows.schema, counted(rows))
+
+
+def _typed(table: dk.Table, values: Mapping[str, str]) -> dict[str, Any]:
+    """Return values as the types of the table's columns. Raise InvalidInputError for one that is none of its type."""
+    from uuid import UUID  # noqa: PLC0415
+
+    import pyarrow as pa  # noqa: PLC0415  # not for help
+
+    from deletekit.table.types import arrow_type  # noqa: PLC0415
+
+    kinds = {field.name: field.field_type for field in table.schema.fields}
+    typed: dict[str, Any] = {}
+    for name, text in values.items():
+        if name not in kinds or str(kinds[name]) == "string":
+            typed[name] = text  # the verb refuses an unknown column
+            continue
+        try:
+            typed[name] = UUID(text) if str(kinds[name]) == "uuid" else pa.scalar(text).cast(arrow_type(kinds[name]))
+        except (pa.ArrowException, ValueError) as e:
+            raise InvalidInputError(
+                "the value is none of the column's type",
+                kind="assignments",
+                field=name,
+                found=text,
+                expected=str(kinds[name]),
+            ) from e
+    return typed

@@ -1,0 +1,140 @@
+"""The commands `tables`, `snapshots`, `branch` and `upgrade`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+from rich.console import RenderableType
+from rich.text import Text
+
+import deletekit as dk
+from deletekit.cli.changes import change
+from deletekit.cli.options import CatalogAnswerCommand, TableAnswerCommand, limit_option
+from deletekit.cli.printer import bold
+from deletekit.cli.table_argument import TableArgument, tables_of
+from deletekit.cli.terminal import Answer, Output
+from deletekit.safe_text import plain
+
+
+@click.command(cls=CatalogAnswerCommand, short_help="List the tables of a catalog.")
+def tables(argument: TableArgument, output: Output) -> Answer:
+    """List the tables of a catalog, or of one NAMESPACE of it.
+
+    \b
+    Examples:
+      deletekit tables --warehouse wh
+      deletekit tables --catalog prod sales --json
+    """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    with output.waiting("Asking the catalog"):
+        catalog = argument.existing_catalog()
+        found = catalog.list_tables(argument.table) if argument.table else None
+        names = tables_of(catalog) if found is None else sorted(".".join(table) for table in found)
+    text = [Text(plain(name)) for name in names] or [bold("No tables.")]
+    return Answer(document={"catalog": catalog.name, "tables": names}, text=text)
+
+
+@click.command(cls=TableAnswerCommand, short_help="List the snapshots of a table.")
+@click.option("--ref", metavar="NAME", help="Only the head of this branch or tag and its ancestors.")
+@limit_option("Snapshots")
+def snapshots(argument: TableArgument, output: Output, limit: int, ref: str | None = None) -> Answer:
+    """List the snapshots of a table, the newest first, with its branches and tags.
+
+    Only the metadata file is read. With --json, each snapshot has its summary.
+
+    \b
+    Examples:
+      deletekit snapshots wh/demo/users
+      deletekit snapshots --warehouse wh demo.users --ref audit --json
+    """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    from deletekit.cli.metadata_text import refs_text, snapshots_text  # noqa: PLC0415  # not for help
+
+    with output.waiting("Reading the metadata file"):
+        table = argument.open()
+    metadata = table.metadata
+    head = metadata.current_snapshot if ref is None else metadata.snapshot_of_ref(ref)
+    here = None if head is None else head.snapshot_id
+    kept = metadata.snapshots.values() if ref is None else [*metadata.ancestors(here)][::-1]
+    shown = {
+        "refs": metadata.raw.get("refs") or {},
+        "snapshots": [snapshot.to_json(metadata.format_version) for snapshot in kept],
+    }
+
+    def text() -> Iterator[RenderableType]:
+        yield bold(table.name)
+        yield from snapshots_text(shown, here, limit)
+        yield from refs_text(shown)
+
+    newest_first = shown["snapshots"][::-1]
+    newest_first = newest_first[:limit] if limit else newest_first
+    document = {"table": table.name, "current-snapshot-id": here, "refs": shown["refs"], "snapshots": newest_first}
+    return Answer(document=document, text=text())
+
+
+@click.command(cls=TableAnswerCommand, short_help="List, create or drop branches and tags.")
+@click.argument("name", required=False)
+@click.option("--snapshot", "snapshot_id", type=int, metavar="ID", help="Create it there.  [default: head of main]")
+@click.option("--tag", is_flag=True, help="Create a tag, which commits do not move.")
+@click.option("--drop", is_flag=True, help="Drop the branch or tag NAME; its snapshots stay until they expire.")
+def branch(
+    argument: TableArgument,
+    output: Output,
+    *,
+    name: str | None = None,
+    snapshot_id: int | None = None,
+    tag: bool,
+    drop: bool,
+) -> Answer:
+    """Create the branch NAME, or drop it. Without NAME, list the branches and tags.
+
+    \b
+    Examples:
+      deletekit branch wh/demo/users
+      deletekit branch --warehouse wh demo.users audit
+      deletekit branch --warehouse wh demo.users v1 --tag --snapshot 4532178932145
+      deletekit branch --warehouse wh demo.users audit --drop
+    """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    from deletekit.cli.metadata_text import refs_text  # noqa: PLC0415  # not for help
+
+    creating = tag or snapshot_id is not None
+    if drop and creating:
+        raise click.UsageError("--drop excludes --tag and --snapshot.")
+    if name is None:
+        if drop or creating:
+            raise click.UsageError("--drop, --tag and --snapshot are about the NAME of a branch or tag.")
+        table, did = argument.open(), None
+    else:
+        verb: Any = dk.drop_ref if drop else dk.create_tag if tag else dk.create_branch
+        options: dict[str, Any] = {"name": name} if drop else {"name": name, "snapshot_id": snapshot_id}
+        table, _ = change(verb, argument, output, "Changing the table", **options)
+        did = f"{name} {'dropped from' if drop else 'created in'} {table.name}"
+    refs = table.metadata.raw.get("refs") or {}
+    return Answer(
+        document={"table": table.name, "refs": refs}, text=[bold(did or table.name), *refs_text({"refs": refs})]
+    )
+
+
+@click.command(cls=TableAnswerCommand, short_help="Raise the format version of a table.")
+@click.argument("format_version", metavar="VERSION", type=int)
+def upgrade(argument: TableArgument, output: Output, format_version: int) -> Answer:
+    """Raise the format version of a table to VERSION, 2 or 3. There is no way back.
+
+    Files and deletes stay as they are, and stay valid. In version 3 new deletes are deletion vectors.
+
+    \b
+    Examples:
+      deletekit upgrade --warehouse wh demo.users 3
+    """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    before: list[int] = []
+
+    def verb(table: dk.Table) -> None:
+        before.append(table.format_version)
+        dk.upgrade_format_version(table, format_version)
+
+    table, _ = change(verb, argument, output, "Upgrading")
+    (old,), new = before, table.format_version
+    said = f"{table.name} is in format version {new} " + ("already" if old == new else f"now; it was in {old}")
+    return Answer(
+        document={"table": table.name, "previous_format_version": old, "format_version": new}, text=[bold(said)]
+    )

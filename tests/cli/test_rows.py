@@ -1,0 +1,204 @@
+"""Rows on the command line: written as Arrow and a Python list read them, and a refusal writes nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+import deletekit as dk
+from tests.cli.conftest import Run
+from tests.tables import new_catalog
+
+LEFT = [{"id": 2, "name": "User-2", "value": 200.0}, {"id": 4, "name": None, "value": 400.0}]
+
+
+def rows(warehouse: Path, name: str = "demo.users", ref: str = "main") -> dict[int, tuple[Any, Any]]:
+    with new_catalog(warehouse) as catalog:
+        found = dk.scan(dk.load_table(catalog, name), ref=ref).to_arrow().to_pylist()
+    return {row["id"]: (row["name"], row["value"]) for row in found}
+
+
+def snapshots(warehouse: Path) -> int:
+    with new_catalog(warehouse) as catalog:
+        return len(dk.load_table(catalog, "demo.users").metadata.snapshots)
+
+
+# --- scan -------------------------------------------------------------------------------------------------------------
+
+
+def test_rows_on_the_screen(run: Run, warehouse: Path) -> None:
+    shown = run("scan", warehouse / "demo" / "users").stdout.splitlines()
+    assert [line.split() for line in shown] == [
+        ["id", "name", "value"],
+        ["2", "'User-2'", "200.0"],
+        ["4", "NULL", "400.0"],
+    ]
+    document = json.loads(run("scan", "--warehouse", warehouse, "demo.users", "--json").stdout)
+    assert (document["rows"], document["columns"], document["more"]) == (LEFT, ["id", "name", "value"], False)
+
+
+def test_what_is_asked_for(run: Run, warehouse: Path) -> None:
+    where = ["scan", "--warehouse", warehouse, "demo.parts", "id > 90", "--column", "kind", "--column", "id"]
+    document = json.loads(run(*where, "--limit", "2", "--json").stdout)
+    assert (document["columns"], len(document["rows"]), document["more"]) == (["kind", "id"], 2, True)
+    assert "--limit 0 shows all" in run(*where, "--limit", "2").stdout
+    assert len(json.loads(run(*where, "--limit", "0", "--json").stdout)["rows"]) == 9
+    old = json.loads(run("scan", "--warehouse", warehouse, "demo.history", "--ref", "loaded", "--json").stdout)
+    assert [row["id"] for row in old["rows"]] == [1, 2, 3, 4]
+    assert "No rows." in run("scan", "--warehouse", warehouse, "demo.empty").stdout
+
+
+def test_hostile_rows_are_text(run: Run, warehouse: Path) -> None:
+    shown = run("scan", "--warehouse", warehouse, "demo.evil").stdout
+    assert "\x1b" not in shown
+    assert "[red]plain" in shown
+
+
+def read_json(file: Path) -> pa.Table:
+    return pa.Table.from_pylist([json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()])
+
+
+READERS: dict[str, Any] = {
+    "parquet": pq.read_table,
+    "csv": lambda file: pa_csv.read_csv(
+        file, convert_options=pa_csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False)
+    ),
+    "json": read_json,
+    "arrow": lambda file: pa.ipc.open_file(file).read_all(),
+}
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_rows_in_a_file(run: Run, warehouse: Path, tmp_path: Path, kind: str) -> None:
+    target = tmp_path / f"users.{kind}"
+    command = ["scan", "--warehouse", warehouse, "demo.users", "-o", target]
+    done = json.loads(run(*command, "--json").stdout)
+    assert (done["rows"], done["bytes"], done["file"]) == (2, target.stat().st_size, str(target))
+    assert READERS[kind](target).to_pylist() == LEFT
+    assert [f.name for f in tmp_path.iterdir()] == [target.name]
+    again = run(*command)
+    assert (again.exit_code, "file exists already" in again.stderr) == (1, True)
+    assert "1 row of demo.users written to" in run(*command, "--overwrite", "--limit", "1").stdout
+    assert READERS[kind](target).num_rows == 1
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_it_is_there(run: Run, warehouse: Path, tmp_path: Path) -> None:
+    for name, table, words in (
+        ("t.csv", "demo.types", "CSV cannot hold this column"),
+        ("t.xml", "demo.users", "does not tell the format"),
+        ("no/t.csv", "demo.users", "storage"),
+    ):
+        done = run("scan", "--warehouse", warehouse, table, "-o", tmp_path / name)
+        assert (done.exit_code, words in done.stderr) == (1, True), done.output
+    assert list(tmp_path.iterdir()) == []
+    assert run("scan", "--warehouse", warehouse, "demo.users", "--format", "csv").exit_code == 2
+    types = tmp_path / "types.json"
+    assert run("scan", "--warehouse", warehouse, "demo.types", "-o", types).exit_code == 0
+    assert [json.loads(line)["id"] for line in types.read_text(encoding="utf-8").splitlines()] == [2]
+
+
+# --- append, update, merge --------------------------------------------------------------------------------------------
+
+
+NEW = [{"id": 7, "name": "007", "value": 0.5}, {"id": 8, "name": None, "value": None}]
+
+
+def file_of(folder: Path, kind: str) -> Path:
+    file = folder / f"new.{kind}"
+    if kind == "csv":
+        file.write_text("value,id,name\n0.5,7,007\n,8,\n", encoding="utf-8")
+    elif kind == "json":
+        file.write_text("".join(json.dumps(row) + "\n" for row in NEW), encoding="utf-8")
+    elif kind == "arrow":
+        table = pa.Table.from_pylist(NEW)
+        with pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+    else:
+        pq.write_table(pa.Table.from_pylist(NEW), file)
+    return file
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_append(run: Run, fresh: Path, tmp_path: Path, kind: str) -> None:
+    file = file_of(tmp_path, kind)
+    done = run("append", "--warehouse", fresh, "demo.users", file)
+    assert done.exit_code == 0, done.stderr
+    assert "Appended to demo.users" in done.stdout
+    found = rows(fresh)
+    assert (found[7], found[8], len(found)) == (("007", 0.5), (None, None), 6)
+
+
+def test_append_to_a_branch_and_as_json(run: Run, fresh: Path, tmp_path: Path) -> None:
+    file = file_of(tmp_path, "csv")
+    assert run("branch", "--warehouse", fresh, "demo.users", "audit").exit_code == 0
+    done = json.loads(run("append", "--warehouse", fresh, "demo.users", file, "--ref", "audit", "--json").stdout)
+    assert (done["operation"], done["summary"]["added-records"], done["ref"]) == ("append", "2", "audit")
+    assert (len(rows(fresh)), len(rows(fresh, ref="audit"))) == (4, 6)
+    file.write_text("id,name,value\n", encoding="utf-8")
+    assert "has no rows: nothing was committed." in run("append", "--warehouse", fresh, "demo.users", file).stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("x.csv", "id,nope\n1,2\n", "nope"),
+        ("x.csv", "id,name\nten,a\n", "ten"),
+        ("x.json", "{", "rows cannot be read"),
+        ("x.parquet", "PAR", "rows cannot be read"),
+        ("x.xlsx", "", "Parquet, Arrow, CSV and JSON lines"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused(
+    run: Run, fresh: Path, tmp_path: Path, name: str, text: str, words: str
+) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    for command in (["append"], ["merge", "--on", "id"]):
+        done = run(command[0], "--warehouse", fresh, "demo.users", tmp_path / name, *command[1:])
+        assert (done.exit_code, words in done.stderr) == (1, True), done.output
+        assert "unexpected" not in done.stderr
+    assert snapshots(fresh) == 1
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_update(run: Run, fresh: Path, mode: str) -> None:
+    where = ["update", "--warehouse", fresh, "demo.users"]
+    done = run(*where, "id in (1, 4)", "--set", "name=Ann=Bo", "--set", "value=1e3", "--mode", mode)
+    assert done.exit_code == 0, done.stderr
+    assert "Updated demo.users" in done.stdout
+    assert run(*where, "id = 2", "--set-null", "name", "--mode", mode).exit_code == 0
+    found = rows(fresh)
+    assert (found[1], found[4], found[2]) == (("Ann=Bo", 1000.0), ("Ann=Bo", 1000.0), (None, 200.0))
+    assert "No row of demo.users matches" in run(*where, "id = 99", "--set", "name=x").stdout
+
+
+def test_an_update_that_cannot_be(run: Run, fresh: Path) -> None:
+    where = ["update", "--warehouse", fresh, "demo.users", "true"]
+    for arguments, code, words in (
+        (["--set", "id=ten"], 1, "none of the column's type"),
+        (["--set", "id=9999999999"], 1, "none of the column's type"),
+        (["--set", "nope=1"], 1, "no such column"),
+        (["--set", "name"], 2, "COLUMN=VALUE"),
+        ([], 2, "--set"),
+        (["--set", "name=x", "--set-null", "name"], 2, "both name"),
+    ):
+        done = run(*where, *arguments)
+        assert (done.exit_code, words in done.stderr) == (code, True), done.output
+    assert snapshots(fresh) == 1
+
+
+def test_merge(run: Run, fresh: Path, tmp_path: Path) -> None:
+    file = tmp_path / "changes.csv"
+    file.write_text("id,name\n1,Ann\n9,New\n", encoding="utf-8")
+    where = ["merge", "--warehouse", fresh, "demo.users", file, "--on", "id"]
+    assert "Merged into demo.users" in run(*where).stdout
+    assert (rows(fresh)[1], rows(fresh)[9]) == (("Ann", 100.0), ("New", None))
+    gone = run(*where, "--when-matched", "delete", "--when-not-matched", "nothing", "--json")
+    assert json.loads(gone.stdout)["operation"] in ("delete", "overwrite")
+    assert sorted(rows(fresh)) == [2, 3, 4]
+    assert "changes no row" in run(*where, "--when-matched", "nothing", "--when-not-matched", "nothing").stdout

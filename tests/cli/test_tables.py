@@ -1,0 +1,80 @@
+"""Tables, snapshots and refs on the command line: as the library sees them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import deletekit as dk
+from tests.cli.conftest import Run
+from tests.tables import new_catalog
+
+Load = Callable[[str], dk.Table]
+
+
+def test_tables(run: Run, warehouse: Path, tmp_path: Path) -> None:
+    expected = ["demo.empty", "demo.evil", "demo.history", "demo.parts", "demo.types", "demo.users"]
+    assert run("tables", "--warehouse", warehouse).stdout.splitlines() == expected
+    found = json.loads(run("tables", "--warehouse", warehouse, "demo", "--json").stdout)
+    assert found == {"catalog": "local", "tables": expected}
+    assert run("tables", "--warehouse", warehouse, "nope").exit_code == 1
+    missing = run("tables", "--warehouse", tmp_path / "none")
+    assert (missing.exit_code, "no embedded catalog here" in missing.stderr) == (1, True)
+    assert list(tmp_path.iterdir()) == []  # looking makes no catalog
+    assert run("tables").exit_code == 1
+
+
+def test_snapshots(run: Run, warehouse: Path, table: Load) -> None:
+    metadata = table("demo.history").metadata
+    document = json.loads(run("snapshots", "--warehouse", warehouse, "demo.history", "--json").stdout)
+    assert [s["snapshot-id"] for s in document["snapshots"]] == list(metadata.snapshots)[::-1]
+    assert document["snapshots"][0]["summary"] == metadata.snapshots[document["current-snapshot-id"]].summary
+    assert set(document["refs"]) == {"main", "loaded", "dev"}
+    text = run("snapshots", warehouse / "demo" / "history").stdout
+    assert [str(s) in text for s in metadata.snapshots] == [True] * 3
+    loaded = run("snapshots", "--warehouse", warehouse, "demo.history", "--ref", "loaded", "--json")
+    assert len(json.loads(loaded.stdout)["snapshots"]) == 1
+    one = run("snapshots", "--warehouse", warehouse, "demo.history", "--limit", "1", "--json")
+    assert len(json.loads(one.stdout)["snapshots"]) == 1
+    assert "nothing was ever committed" in run("snapshots", "--warehouse", warehouse, "demo.empty").stdout
+
+
+def test_branches_and_tags(run: Run, fresh: Path) -> None:
+    where = ["branch", "--warehouse", fresh, "demo.users"]
+    assert "audit created in demo.users" in run(*where, "audit").stdout
+    head = json.loads(run(*where, "--json").stdout)["refs"]["main"]["snapshot-id"]
+    assert run(*where, "v1", "--tag", "--snapshot", head).exit_code == 0
+    refs = json.loads(run(*where, "--json").stdout)["refs"]
+    assert {name: ref["type"] for name, ref in refs.items()} == {"main": "branch", "audit": "branch", "v1": "tag"}
+    assert {ref["snapshot-id"] for ref in refs.values()} == {head}
+    assert "v1 dropped from demo.users" in run(*where, "v1", "--drop").stdout
+    assert set(json.loads(run(*where, "--json").stdout)["refs"]) == {"main", "audit"}
+    assert run(*where, "audit").exit_code == 1
+    assert run(*where, "main", "--drop").exit_code == 1
+    assert [run(*where, *wrong).exit_code for wrong in (["--drop"], ["--tag"], ["a", "--drop", "--tag"])] == [2, 2, 2]
+
+
+def test_upgrade(run: Run, fresh: Path) -> None:
+    where = ["upgrade", "--warehouse", fresh, "demo.old"]
+    assert json.loads(run(*where, "3", "--json").stdout) == {
+        "table": "demo.old",
+        "previous_format_version": 2,
+        "format_version": 3,
+    }
+    with new_catalog(fresh) as catalog:
+        assert dk.load_table(catalog, "demo.old").format_version == 3
+    assert "is in format version 3 already" in run(*where, "3").stdout
+    lower = run(*where, "2")
+    assert (lower.exit_code, "can only be raised" in lower.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_as_the_help_says(run: Run, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
+    assert f"_DELETEKIT_COMPLETE={shell}_source deletekit" in run("--help").stdout
+    words = {"COMP_WORDS": "deletekit up", "COMP_CWORD": "up" if shell == "fish" else "1"}
+    for name, value in {"_DELETEKIT_COMPLETE": f"{shell}_complete", **words}.items():
+        monkeypatch.setenv(name, value)
+    assert {"update", "upgrade"} <= set(run().stdout.replace(",", "\n").replace("\t", "\n").split())
