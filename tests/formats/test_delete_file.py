@@ -247,7 +247,11 @@ def test_our_equality_schema_is_java_s(entry: Entry) -> None:
     java = opened(entry).schema
     assert [ids_of(f) for f in found] == [ids_of(f) for f in java]
     assert found.equals(java)
-    assert found.equals(arrow_schema(schema_from_json(entry["schema"])))
+    ours_to_read = arrow_schema(schema_from_json(entry["schema"]))
+    if int(pa.__version__.partition(".")[0]) < 21:  # it reads a uuid as its bytes
+        stored = [f.with_type(getattr(f.type, "storage_type", f.type)) for f in ours_to_read]
+        ours_to_read = pa.schema(stored)
+    assert found.equals(ours_to_read)
 
 
 @pytest.mark.golden
