@@ -1,9 +1,9 @@
 """Set this checkout up and run it: `python3 dev.py tour` or `python3 dev.py test`.
 
 `test` runs the first tier of tests, `test --all` all of them, `test --long` also what a release needs. Other arguments
-select tests: they are passed on to pytest, as those of `tour` are to `deletekit tour`. `floors` runs the tests that tell
-whether the oldest packages of constraints-lowest.txt do; `beside` tells whether the newest daft, mlflow and others can be
-installed beside deletekit.
+select tests: they are passed on to pytest, as those of `tour` are to `deletekit tour`.
+`floors` runs some tests with the oldest packages, those of constraints-lowest.txt; `beside` tells whether the newest
+daft, mlflow and others can be installed beside deletekit.
 
 It needs Python 3.11 or later and nothing else; Java 17 or later for what runs on Spark. Everything is installed into
 .venv beside this file, and only when pyproject.toml or constraints.txt have changed.
@@ -47,8 +47,9 @@ FLOOR_TESTS = [
     "tests/deletes",
     "tests/commit/test_swap.py",
     "tests/commit/test_validation.py",
-    "tests/notebooks/test_floor_lesson.py",
+    "tests/notebooks/test_one_lesson.py",
 ]
+FLOOR_TOOLS = ["hypothesis", "jupytext", "markdown-it-py", "pytest", "pytest-timeout", "pytest-xdist"]
 NO_TESTS_COLLECTED = 5  # pytest's exit code
 DURATIONS = ROOT / "build" / "durations.txt"
 PYTEST = [BIN / "python", "-m", "pytest"]
@@ -66,7 +67,9 @@ RELEASE = {
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="dev.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("command", choices=["tour", "test", "floors", "beside"], help="tour: the guided tour; see above")
+    parser.add_argument(
+        "command", choices=["tour", "test", "floors", "beside"], help="tour: the guided tour; see above"
+    )
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="passed on to `deletekit tour` or to pytest")
     options = parser.parse_args(arguments)
     require_python()
@@ -77,7 +80,7 @@ def main(arguments: list[str]) -> int:
         return run_at_the_floors(options.rest)
     install(["spark", "test", "peers", "course", "site"])
     if options.command == "beside":
-        return run([BIN / "python", "-m", "tests.tools.beside"], {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"})
+        return run([BIN / "python", "-m", "tests.tools.beside"])
     return run_tests(options.rest)
 
 
@@ -199,7 +202,8 @@ def run_at_the_floors(arguments: list[str]) -> int:
     say(f"installing deletekit with {LOWEST} into {folder.relative_to(ROOT)}")
     must_run([sys.executable, "-m", "venv", "--clear", folder])
     pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--constraint", LOWEST]
-    must_run([*pip, ".", "hypothesis", "pytest", "pytest-timeout", "pytest-xdist"])
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    must_run([*pip, ".[course]", *(pin for pin in pins if pin.partition("==")[0] in FLOOR_TOOLS)])
     say("tests with the oldest packages")
     chosen = arguments or ["--tier=1", *FLOOR_TESTS]
     return run([python, "-m", "pytest", *ANY_ORDER, "-m", "not spark and not peers", *chosen])

@@ -237,8 +237,12 @@ class _OrcRows(TabularFile):
 
     def _check_timestamps(self, columns: Sequence[str]) -> None:
         if _WRAPS_ORC_TIMESTAMPS and any("timestamp" in str(self.schema.field(name).type) for name in columns):
-            message, needed = "this pyarrow may read another timestamp than ORC stores", f"pyarrow {_EXACT_ORC} or later"
-            raise UnsupportedError(message, kind="orc-timestamp", found=f"pyarrow {pa.__version__}", expected=needed)
+            raise UnsupportedError(
+                "this pyarrow may read another timestamp than ORC stores",
+                kind="orc-timestamp",
+                found=f"pyarrow {pa.__version__}",
+                expected=f"pyarrow {_EXACT_ORC} or later",
+            )
 
 
 class _AvroRows(TabularFile):

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyiceberg
 import pytest
-from pyiceberg import __version__ as PYICEBERG
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import ManifestContent
 from pyiceberg.manifest import ManifestFile as PyIcebergManifest
@@ -337,7 +337,7 @@ def test_inherited_sequence_numbers_are_pyicebergs(tmp_path: Path, version: int,
         )
         (theirs,) = listed.fetch_manifest_entry(PyArrowFileIO())
         assert entry.sequence_number == entry.file_sequence_number == number
-        if number == 0 or not PYICEBERG.startswith("0.11."):  # whose own reader leaves them None
+        if number == 0 or not pyiceberg.__version__.startswith("0.11."):  # whose own reader leaves them None
             assert theirs.sequence_number == theirs.file_sequence_number == number
 
 

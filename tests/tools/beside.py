@@ -46,7 +46,19 @@ def main() -> int:
 
 def version_in(requirements: list[str], package: str) -> str:
     """Return the version of a package that the resolver takes for these requirements."""
-    command = ["uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--python-version", PYTHON, "-"]
+    command = [
+        sys.executable,
+        "-m",
+        "uv",
+        "pip",
+        "compile",
+        "--quiet",
+        "--no-header",
+        "--no-annotate",
+        "--python-version",
+        PYTHON,
+        "-",
+    ]
     done = subprocess.run(command, input="\n".join(requirements), capture_output=True, text=True, check=False)
     pins = dict(line.split("==") for line in done.stdout.splitlines() if "==" in line)
     versions = {canonicalize_name(name): version.partition(";")[0].strip() for name, version in pins.items()}
