@@ -2,6 +2,8 @@
 
 `test` runs the first tier of tests, `test --all` all of them, `test --long` also what a release needs. Other arguments
 select tests: they are passed on to pytest, as those of `tour` are to `deletekit tour`.
+`floors` runs some tests with the oldest packages, those of constraints-lowest.txt; `beside` tells whether the newest
+daft, mlflow and others can be installed beside deletekit.
 
 It needs Python 3.11 or later and nothing else; Java 17 or later for what runs on Spark. Everything is installed into
 .venv beside this file, and only when pyproject.toml or constraints.txt have changed.
@@ -26,6 +28,7 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 STAMP = VENV / "deletekit-stamp"
+LOWEST = "constraints-lowest.txt"
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17
@@ -38,6 +41,15 @@ S3_TESTS = [
     "tests/maintenance/test_rewrite_manifests.py::test_commits_in_between_are_not_lost[3]",
     "tests/stateful",
 ]
+# What is run with the oldest packages: bytes, rules, commits, and one lesson.
+FLOOR_TESTS = [
+    "tests/formats",
+    "tests/deletes",
+    "tests/commit/test_swap.py",
+    "tests/commit/test_validation.py",
+    "tests/notebooks/test_one_lesson.py",
+]
+FLOOR_TOOLS = ["hypothesis", "jupytext", "markdown-it-py", "pytest", "pytest-timeout", "pytest-xdist"]
 NO_TESTS_COLLECTED = 5  # pytest's exit code
 DURATIONS = ROOT / "build" / "durations.txt"
 PYTEST = [BIN / "python", "-m", "pytest"]
@@ -55,14 +67,20 @@ RELEASE = {
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="dev.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("command", choices=["tour", "test"], help="tour: the guided tour; test: the tests")
+    parser.add_argument(
+        "command", choices=["tour", "test", "floors", "beside"], help="tour: the guided tour; see above"
+    )
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="passed on to `deletekit tour` or to pytest")
     options = parser.parse_args(arguments)
     require_python()
     if options.command == "tour":
         install(["spark"])
         return run([BIN / "deletekit", "tour", *options.rest])
+    if options.command == "floors":
+        return run_at_the_floors(options.rest)
     install(["spark", "test", "peers", "course", "site"])
+    if options.command == "beside":
+        return run([BIN / "python", "-m", "tests.tools.beside"])
     return run_tests(options.rest)
 
 
@@ -175,6 +193,20 @@ def run_tier(tier: int, environment: dict[str, str]) -> int:
     say(f"tests of tier {tier} on Spark")
     results.append(run([*chosen, *BY_FILE, "-m", "spark"], environment))
     return next((code for code in results if code not in {0, NO_TESTS_COLLECTED}), 0)
+
+
+def run_at_the_floors(arguments: list[str]) -> int:
+    """Run the tests of FLOOR_TESTS, or those that pytest's own arguments select, with the oldest packages."""
+    folder = ROOT / "build" / "floors"
+    python = folder / BIN.name / "python"
+    say(f"installing deletekit with {LOWEST} into {folder.relative_to(ROOT)}")
+    must_run([sys.executable, "-m", "venv", "--clear", folder])
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--constraint", LOWEST]
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    must_run([*pip, ".[course]", *(pin for pin in pins if pin.partition("==")[0] in FLOOR_TOOLS)])
+    say("tests with the oldest packages")
+    chosen = arguments or ["--tier=1", *FLOOR_TESTS]
+    return run([python, "-m", "pytest", *ANY_ORDER, "-m", "not spark and not peers", *chosen])
 
 
 def run_selection(marks: str | None, selection: list[str]) -> int:

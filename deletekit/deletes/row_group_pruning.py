@@ -13,7 +13,8 @@ import pyarrow as pa
 from pyiceberg import types as it
 from pyiceberg.conversions import to_bytes
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
-from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluationVisitor, visit
+from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluator
+from pyiceberg.schema import Schema
 
 from deletekit.deletes.filter import filter_field_ids
 from deletekit.deletes.projection import FileColumns
@@ -54,7 +55,9 @@ def may_match(
         lower_bounds={i: lower for i, (lower, _) in bounds.items()},
         upper_bounds={i: upper for i, (_, upper) in bounds.items()},
     )
-    return bool(visit(where, _InclusiveMetricsEvaluationVisitor(metrics)))  # type: ignore[arg-type]  # duck-typed
+    evaluator = _InclusiveMetricsEvaluator(Schema(), AlwaysTrue(), include_empty_files=True)
+    evaluator.expr = where  # it is bound already
+    return evaluator.eval(metrics)  # type: ignore[arg-type]  # duck-typed
 
 
 def bounds_of(kind: it.IcebergType, stored: pa.DataType, statistics: ColumnStatistics) -> tuple[Any, Any] | None:

@@ -18,6 +18,10 @@ from deletekit.formats.avro_table import read_avro_table
 from deletekit.formats.content_file import file_format_of
 from deletekit.formats.orc_layout import check_orc
 
+_EXACT_ORC = 25
+_WRAPS_ORC_TIMESTAMPS = int(pa.__version__.partition(".")[0]) < _EXACT_ORC
+"""An older pyarrow says nothing where a timestamp leaves the nanoseconds' range (1677 to 2262): 9999-12-31 is wrong."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowGroup:
@@ -222,6 +226,7 @@ class _OrcRows(TabularFile):
         if not columns:
             return rows_only(group.num_rows)
         with _decoding("ORC"):
+            self._check_timestamps(columns)
             try:
                 return _checked(self._file.read(columns=list(columns)), group, columns, "ORC")
             except pa.ArrowException as e:
@@ -229,6 +234,15 @@ class _OrcRows(TabularFile):
                     raise
                 # pyarrow decodes every ORC timestamp to nanoseconds, which end in 1677 and 2262.
                 raise UnsupportedError("ORC timestamp beyond nanoseconds", kind="orc-timestamp", found=str(e)) from e
+
+    def _check_timestamps(self, columns: Sequence[str]) -> None:
+        if _WRAPS_ORC_TIMESTAMPS and any("timestamp" in str(self.schema.field(name).type) for name in columns):
+            raise UnsupportedError(
+                "this pyarrow may read another timestamp than ORC stores",
+                kind="orc-timestamp",
+                found=f"pyarrow {pa.__version__}",
+                expected=f"pyarrow {_EXACT_ORC} or later",
+            )
 
 
 class _AvroRows(TabularFile):

@@ -28,10 +28,10 @@ def test_every_base_package_is_named(here: Environment) -> None:
 
 
 def test_old_and_new_packages(here: Environment) -> None:
-    packages = {**here.packages, "pyarrow": "25.0.0", "pyiceberg": "0.13.0"}
+    packages = {**here.packages, "pyarrow": "17.0.0", "pyiceberg": "0.13.0"}
     lacking = {c.name: c for c in base_packages(replace(here, packages=packages)) if c.status != "ok"}
     assert set(lacking) == {"pyarrow", "pyiceberg"}
-    assert lacking["pyarrow"].found.startswith("pyarrow 25.0.0, not >=26")
+    assert lacking["pyarrow"].found.startswith("pyarrow 17.0.0, not >=18.1")
     assert lacking["pyiceberg"].found.startswith("pyiceberg 0.13.0, not ")
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deletekit.errors import DeletekitError, FormatError, InvalidInputError
+from deletekit.errors import DeletekitError, FormatError, InvalidInputError, UnsupportedError
 from deletekit.formats.delete_file import (
     EncodedDeletes,
     encode_equality_deletes,
@@ -33,6 +33,7 @@ WITH_ROWS = cases("delete_files", lambda e: e["file"].startswith("pos_with_row")
 EQUALITY = cases("delete_files", lambda e: e["file"].startswith("eq_"))
 POSITIONS_PARQUET = cases("delete_files", lambda e: "positions" in e and e["format"] == "parquet")
 EQUALITY_PARQUET = cases("delete_files", lambda e: e["file"].startswith("eq_") and e["format"] == "parquet")
+PYARROW = int(pa.__version__.partition(".")[0])
 A, B = "s3://b/a.parquet", "s3://b/b.parquet"
 
 
@@ -89,6 +90,10 @@ def test_the_row_struct_is_not_needed_for_the_positions(entry: Entry) -> None:
 @pytest.mark.parametrize("entry", [*WITH_ROWS, *EQUALITY])
 def test_rows_are_read(entry: Entry) -> None:
     expected = rows_table(entry["schema"], entry["rows"])
+    if entry["format"] == "orc" and "timestamp" in str(expected.schema) and PYARROW < 25:
+        with pytest.raises(UnsupportedError, match="timestamp"):
+            read_all(opened(entry))
+        return
     found = read_all(opened(entry))
     assert [ids_of(f) for f in found.schema] == [ids_of(f) for f in expected.schema]
     assert plain_rows(found, expected.schema) == plain_rows(expected, expected.schema)
@@ -247,7 +252,11 @@ def test_our_equality_schema_is_java_s(entry: Entry) -> None:
     java = opened(entry).schema
     assert [ids_of(f) for f in found] == [ids_of(f) for f in java]
     assert found.equals(java)
-    assert found.equals(arrow_schema(schema_from_json(entry["schema"])))
+    ours_to_read = arrow_schema(schema_from_json(entry["schema"]))
+    if PYARROW < 21:  # it reads a uuid as its bytes
+        stored = [f.with_type(getattr(f.type, "storage_type", f.type)) for f in ours_to_read]
+        ours_to_read = pa.schema(stored)
+    assert found.equals(ours_to_read)
 
 
 @pytest.mark.golden

@@ -1,0 +1,71 @@
+"""Fail when installing deletekit makes a resolver take an older release of a package that people have beside it.
+
+`python -m tests.tools.beside` resolves each package alone and together with deletekit, with uv, and compares the two.
+It downloads what the resolver reads of packages, and installs nothing.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = "3.12"
+"""Each of the packages has releases for this Python."""
+
+NONE = "no version"
+
+PACKAGES = (
+    "apache-airflow",
+    "dagster-iceberg",
+    "daft",
+    "dask",
+    "deltalake",
+    "dlt",
+    "duckdb",
+    "mlflow",
+    "pathway",
+    "pypaimon",
+    "quixstreams",
+    "ray",
+)
+
+
+def main() -> int:
+    ours: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    failed = 0
+    for package in PACKAGES:
+        alone, beside = version_in([package], package), version_in([package, *ours], package)
+        failed += alone != beside or alone.startswith(NONE)
+        print(f"{package}: {alone} alone, {beside} beside deletekit", flush=True)
+    print(f"{len(PACKAGES) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def version_in(requirements: list[str], package: str) -> str:
+    """Return the version of a package that the resolver takes for these requirements."""
+    command = [
+        sys.executable,
+        "-m",
+        "uv",
+        "pip",
+        "compile",
+        "--quiet",
+        "--no-header",
+        "--no-annotate",
+        "--python-version",
+        PYTHON,
+        "-",
+    ]
+    done = subprocess.run(command, input="\n".join(requirements), capture_output=True, text=True, check=False)
+    pins = dict(line.split("==") for line in done.stdout.splitlines() if "==" in line)
+    versions = {canonicalize_name(name): version.partition(";")[0].strip() for name, version in pins.items()}
+    return versions.get(canonicalize_name(package)) or f"{NONE} ({' '.join(done.stderr.split())[:300]})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
