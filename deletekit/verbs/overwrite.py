@@ -10,10 +10,11 @@ from pyiceberg.expressions import AlwaysFalse
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.data_file_writer import column_at, write_data_files
+from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.delete_modes import ChangeOptions
 from deletekit.deletes.filter import Filter, evaluate, parse_filter, unbound_filter
 from deletekit.deletes.input_rows import align
+from deletekit.deletes.keys import column_at
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.which_apply import own_deletes, scope_of
 from deletekit.deletes.write_context import check_parquet_only, granularity_of

@@ -12,11 +12,11 @@ from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema, assign_fresh_schema_ids, index_by_id
 from pyiceberg.types import IcebergType, NestedField, StructType
 
-from deletekit.deletes.data_file_writer import column_at
 from deletekit.deletes.expression import Value, field_ids
 from deletekit.deletes.filter import computed, evaluate, parse_test, parse_value
 from deletekit.deletes.filter_tokens import bad_filter
 from deletekit.deletes.input_rows import align, as_constant, cast_column
+from deletekit.deletes.keys import column_at
 from deletekit.errors import InvalidInputError
 from deletekit.table.column_names import columns_like, unknown_column
 from deletekit.table.types import struct_paths
