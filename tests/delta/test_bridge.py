@@ -13,7 +13,7 @@ from deletekit.course.views.bitmap_bytes import bitmap_bytes
 from deletekit.course.views.byte_layout import delta_layout
 from deletekit.course.views.delta_bridge import delta_bridge
 from deletekit.course.views.delta_view import DeltaView
-from deletekit.course.views.page import Grid, Page
+from deletekit.course.views.page import Facts, Grid, Page
 from tests.delta.delta_tables import HISTORIES, DeltaTable
 from tests.delta.reading import live_vectors
 
@@ -22,6 +22,13 @@ def lines(page: Page, name: str) -> list[tuple[str, ...]]:
     grid = page.block(name)
     assert isinstance(grid, Grid)
     return [line.cells for line in grid.lines]
+
+
+def size_in_bytes(page: Page) -> int:
+    """The descriptor's sizeInBytes, of the vector that a page shows."""
+    facts = page.block("vector")
+    assert isinstance(facts, Facts)
+    return int(dict(facts.items)["Delta: sizeInBytes"])
 
 
 def marks(source: DeltaView, version: int, mark: str) -> list[tuple[str, ...]]:
@@ -49,11 +56,11 @@ def test_both_sides_have_the_same_at_each_version(delta_table: Callable[[str], D
         live = marks(source, version, "live")
         with_vectors = [c for c in live if c[3] != "-"]
         assert len(with_vectors) == live_vectors(delta.path, version)
-        assert sum(int(c[8]) for c in live) - sum(int(c[7]) for c in with_vectors) == len(rows)
+        assert sum(int(c[5]) for c in live) - sum(int(c[4]) for c in with_vectors) == len(rows)
         for cells in with_vectors:
             aligned = delta_bridge(source, version=version, vector=cells[3])
             assert {c[-1] for c in lines(aligned, "bytes")} == {"same"}
-            assert sum(int(c[2]) for c in lines(aligned, "bytes")) == int(cells[6]) + 8
+            assert sum(int(c[3].replace(",", "")) for c in lines(aligned, "bytes")) == size_in_bytes(aligned) + 8
             assert "positions in Delta and Iceberg: same" in aligned.sentence
 
 
