@@ -16,6 +16,7 @@ DEFAULT_WORK = Path(tempfile.gettempdir()) / "deletekit-benchmarks"
 PARTS = {
     "scan": "Scan to Arrow",
     "count": "count()",
+    "lazy": "A query of polars: scan_polars beside to_arrow",
     "stream": "Sums by streaming batches",
     "delete": "DELETE",
     "plan": "Planning",
