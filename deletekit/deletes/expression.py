@@ -7,7 +7,7 @@ refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -132,40 +132,29 @@ def read_as(value: Value, kind: pa.DataType, wanted: it.IcebergType) -> tuple[Va
     return Literal(at=value.at, literal=text, scalar=number.cast(target)), target
 
 
-def field_ids(value: Any) -> Iterator[int]:
-    """Yield the ids of the columns that a bound value reads."""
-    if isinstance(value, Column):
-        yield value.field_id
-    elif isinstance(value, BoundComputed):
-        yield from field_ids(value.value)
-    elif isinstance(value, ex.BoundPredicate):
-        yield value.term.ref().field.field_id
-    elif isinstance(value, ex.And | ex.Or):
-        yield from (i for side in (value.left, value.right) for i in field_ids(side))
-    elif isinstance(value, tuple):
-        yield from (i for each in value for i in field_ids(each))
-    elif is_dataclass(value):
-        yield from (i for f in fields(value) for i in field_ids(getattr(value, f.name)))
-
-
 def columns_of(value: Any) -> Iterator[Column]:
-    """Yield the columns of a value, a filter, or a tuple of them, before they are bound."""
-    if isinstance(value, Column):
-        yield value
-    elif isinstance(value, Computed):
-        yield from columns_of(value.value)
-    elif isinstance(value, ex.UnboundPredicate):
-        yield Column(name=value.term.name)  # type: ignore[attr-defined]  # pyiceberg's only unbound term
-    elif isinstance(value, ex.And | ex.Or):
-        yield from columns_of((value.left, value.right))
-    elif isinstance(value, ex.Not):
-        yield from columns_of(value.child)
-    elif isinstance(value, tuple):
-        yield from (c for each in value for c in columns_of(each))
-    elif isinstance(value, Call):
-        yield from columns_of(value.arguments)
-    elif isinstance(value, Case):
-        yield from columns_of((*value.values, *value.tests))
+    """Yield the columns that a value, a filter, or a tuple of them reads; with field ids if it is bound."""
+    match value:
+        case Column():
+            yield value
+        case Computed() | BoundComputed():
+            yield from columns_of(value.value)
+        case ex.UnboundPredicate():
+            yield Column(name=value.term.name)  # type: ignore[attr-defined]  # pyiceberg's only unbound term
+        case ex.BoundPredicate():
+            field = value.term.ref().field
+            yield Column(name=field.name, field_id=field.field_id)
+        case ex.And() | ex.Or():
+            yield from columns_of((value.left, value.right))
+        case ex.Not():
+            yield from columns_of(value.child)
+        case Call():
+            yield from columns_of(value.arguments)
+        case Case():
+            yield from columns_of((*value.values, *value.tests))
+        case tuple():
+            for each in value:
+                yield from columns_of(each)
 
 
 # --- predicates -------------------------------------------------------------------------------------------------------
@@ -226,19 +215,8 @@ def _(_: BoundComputed, visitor: BoundBooleanExpressionVisitor[Any]) -> Any:
 
 # --- types ------------------------------------------------------------------------------------------------------------
 
-_TIMES: list[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], it.IcebergType]]] = [
-    (pa.types.is_date, lambda _: it.DateType()),
-    (pa.types.is_time, lambda _: it.TimeType()),
-    (
-        pa.types.is_timestamp,
-        lambda kind: {
-            ("us", False): it.TimestampType(),
-            ("us", True): it.TimestamptzType(),
-            ("ns", False): it.TimestampNanoType(),
-            ("ns", True): it.TimestamptzNanoType(),
-        }[kind.unit if kind.unit == "ns" else "us", kind.tz is not None],
-    ),
-]
+_CLOCKS = (it.DateType, it.TimeType, it.TimestampType, it.TimestamptzType, it.TimestampNanoType, it.TimestamptzNanoType)
+_TIMES: dict[pa.DataType, it.IcebergType] = {arrow_type(kind()): kind() for kind in _CLOCKS}
 
 
 def _bound_together(values: tuple[Value, ...], schema: Schema) -> tuple[tuple[Value, ...], list[pa.DataType]]:
@@ -251,7 +229,7 @@ def _bound_together(values: tuple[Value, ...], schema: Schema) -> tuple[tuple[Va
         else (v, kind)
         for v, kind in bound
     ]
-    times = [make(kind) for _, kind in bound for is_one, make in _TIMES if is_one(kind)]
+    times = [_TIMES[kind] for _, kind in bound if kind in _TIMES]
     if times:
         bound = [read_as(value, kind, times[0]) for value, kind in bound]
     return tuple(value for value, _ in bound), [kind for _, kind in bound]

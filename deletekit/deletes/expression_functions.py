@@ -16,6 +16,11 @@ Values = Any
 """An Arrow array, a chunked array, or a scalar that stands for each row."""
 
 
+def matches(text: Values, regex: str) -> Values:
+    """Tell of each text whether all of it matches a regular expression."""
+    return pc.match_substring_regex(text, rf"(?s)\A(?:{regex})\z")
+
+
 def _not_a_number(value: Values) -> Values:
     return pc.is_nan(value) if pa.types.is_floating(value.type) else pc.if_else(pc.is_valid(value), False, None)
 
@@ -99,6 +104,23 @@ def _cut(unit: Values, moment: Values) -> Values:
     return pc.floor_temporal(moment, unit=unit.as_py())
 
 
+def _cast(value: Values, kind: pa.DataType) -> Values:
+    """Return values as another type; refuse what Spark reads or spells otherwise, such as times as numbers."""
+    stored, types = value.type, pa.types
+    is_text, is_time = types.is_string(stored), types.is_temporal(stored)
+    if types.is_temporal(kind):
+        fits = is_text or is_time or types.is_null(stored)
+    else:
+        fits = types.is_date(stored) and types.is_string(kind) if is_time else True
+    if not fits or (types.is_floating(stored) and types.is_string(kind)):
+        raise TypeError(f"{stored} has no one meaning as {kind}")
+    made = value.cast(kind)
+    rounds = types.is_floating(stored) and types.is_decimal(kind)
+    if rounds and not pc.all(_equal(made.cast(stored), value), min_count=0).as_py():
+        raise pa.ArrowInvalid(f"a value of {stored} has no equal in {kind}")
+    return made
+
+
 def _nullif(left: Values, right: Values) -> Values:
     return pc.if_else(pc.fill_null(_equal(left, right), False), pa.scalar(None, left.type), left)
 
@@ -125,8 +147,8 @@ FUNCTIONS: dict[str, tuple[Callable[..., Values], range]] = {
     "not": (pc.invert, _ONE),
     "is null": (pc.is_null, _ONE),
     "is nan": (lambda a: pc.fill_null(pc.is_nan(a), False), _ONE),
-    "like": (lambda a, regex: pc.match_substring_regex(a, rf"(?s)\A(?:{regex})\z"), _ONE),
-    "cast": (lambda a, kind: a.cast(kind), _ONE),
+    "like": (matches, _ONE),
+    "cast": (_cast, _ONE),
     "abs": (pc.abs_checked, _ONE),
     "ceil": (pc.ceil, _ONE),
     "floor": (pc.floor, _ONE),

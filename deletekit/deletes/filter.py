@@ -19,7 +19,8 @@ from pyiceberg.expressions.visitors import bind
 from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, StructType
 
-from deletekit.deletes.expression import BoundComputed, Column, Value, bind_value, compute, field_ids, read_as
+from deletekit.deletes.expression import BoundComputed, Column, Value, bind_value, columns_of, compute, read_as
+from deletekit.deletes.expression_functions import matches
 from deletekit.deletes.filter_literals import column_named, exact_literals
 from deletekit.deletes.filter_parser import Parser
 from deletekit.deletes.filter_tokens import bad_filter
@@ -147,7 +148,7 @@ def _refused(problem: Exception, parser: Parser | None, text: str, schema: Schem
 
 def filter_field_ids(bound: BooleanExpression) -> set[int]:
     """Return the ids of the columns that a filter reads."""
-    return set(field_ids(bound))
+    return {column.field_id for column in columns_of(bound)}
 
 
 def evaluate(bound: BooleanExpression, column_of: ColumnOf, rows: int) -> pa.BooleanArray:
@@ -192,7 +193,7 @@ def _mask(bound: BooleanExpression, column_of: ColumnOf) -> Any:
     column = storage_of(column_of(bound.term.ref().field.field_id))
     match bound:
         case BoundLike() | BoundNotLike():
-            made = pc.match_substring_regex(column, rf"(?s)\A(?:{bound.regex})\z")
+            made = matches(column, bound.regex)
         case ex.BoundStartsWith() | ex.BoundNotStartsWith():
             made = pc.starts_with(column, pattern=bound.literal.value)
         case ex.BoundIsNull() | ex.BoundNotNull():

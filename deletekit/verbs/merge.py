@@ -35,6 +35,7 @@ from deletekit.verbs.shared.merge_clauses import (
     bind_clauses,
     clauses_of,
     inserted_rows,
+    rows_by_clause,
     sides_of,
 )
 from deletekit.verbs.shared.row_changes import choose_mode, run_change, with_added_rows
@@ -64,9 +65,8 @@ def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by i
 
     Parameters
     ----------
-    source: rows, as `append` takes them, with the `on` columns and any others of the table, and others that expressions
-        name; each row has the same ones. All are held in memory: a stream is read once, into a table. Or a Spark
-        DataFrame: then Spark joins, its rows never come to the driver, and the clauses are those in one word.
+    source: rows, as `append` takes them, with the `on` columns, and others that the table has or expressions name. All
+        are held in memory. Or a Spark DataFrame: then Spark joins, and the clauses are those in one word.
     on: the column, or columns, that must be equal, as in SQL: NULL equals nothing, so such source rows are inserted.
         A mapping gives the source's name for each column of the table: `{"id": "customer_id"}`.
     when_matched: `"update"` sets the source's columns, the others keep their values; `"delete"` deletes the row; None
@@ -189,15 +189,13 @@ class _Merge(Change):
 
     def new_rows(self, current: pa.Table, index: npt.NDArray[np.int64] | None) -> pa.Table:
         assert index is not None
-        clauses, keys = index // (len(self._keys) + 1), index % (len(self._keys) + 1) - 1
-        parts, places = [], []
-        for number in np.unique(clauses).tolist():
-            at = np.flatnonzero(clauses == number)
+        chosen, keys = index // (len(self._keys) + 1), index % (len(self._keys) + 1) - 1
+
+        def update(number: int, at: npt.NDArray[np.int64]) -> pa.Table:
             rows = current if len(at) == len(current) else current.take(pa.array(at))
-            parts.append(self._updated(number, rows, keys[at]))
-            places.append(at)
-        made = pa.concat_tables(parts)
-        return made if len(parts) == 1 else made.take(pa.array(np.argsort(np.concatenate(places))))
+            return self._updated(number, rows, keys[at])
+
+        return rows_by_clause(chosen, len(self._matched.clauses) + len(self._missed.clauses), update)
 
     def inserted(self) -> tuple[npt.NDArray[np.int64], pa.Table | None]:
         """Return the source rows to insert if they match nothing, and what they become in the table."""
@@ -228,9 +226,8 @@ class _Merge(Change):
             clauses, number = self._missed, number - before
         source = self._source_of(keys) if clauses is self._matched else None
         columns = clauses.assigned(number, len(current), current, source)
-        if columns is None:
-            return updated_rows(self._schema, current, self._rows.take(self._first_rows(keys)))
-        return align(pa.table(dict(zip(current.column_names, current.columns, strict=True)) | columns), self._schema)
+        taken = self._rows.take(self._first_rows(keys)) if columns is None else pa.table(columns)
+        return updated_rows(self._schema, current, taken)
 
     def _source_of(self, keys: npt.NDArray[np.int64]) -> pa.Table:
         return self._source.take(self._first_rows(keys))
@@ -240,13 +237,12 @@ class _Merge(Change):
 
     def _named_as_table(self, pairs: Mapping[str, str], clauses: Sequence[BoundClauses]) -> pa.Table:
         """Return the source's columns under the table's names. Refuse one that neither the table nor a clause has."""
-        names = {f.name: f.name for f in self._schema.fields if f.name in self._source.column_names}
-        names = {n: names.get(n) or pairs[n] for n in (f.name for f in self._schema.fields) if n in {*names, *pairs}}
+        known = [f.name for f in self._schema.fields]
+        names = dict(pairs) | {name: name for name in known if name in self._source.column_names}
         used = {*names.values(), *pairs.values()}
         if any(c.whole_rows for c in clauses) or not any(c.clauses for c in clauses):
             for name in self._source.column_names:
                 if name not in used and not any(c.reads_source(name) for c in clauses):
-                    known = [f.name for f in self._schema.fields]
                     raise unknown_column(name, known, "source has a column the table does not")
         return pa.table({ours: self._source.column(theirs) for ours, theirs in names.items()})
 
@@ -255,8 +251,12 @@ class _Merge(Change):
 
 
 def on_columns(on: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    """Return the source's name of each column to match on."""
-    return dict(on) if isinstance(on, Mapping) else {name: name for name in as_names(on)}
+    """Return the source's name of each column to match on. Raises InvalidInputError for what is no name."""
+    pairs = dict(on) if isinstance(on, Mapping) else {name: name for name in as_names(on)}
+    for name in (*pairs, *pairs.values()):
+        if not isinstance(name, str):
+            raise InvalidInputError("not the name of a column", kind="merge", field="on", found=name)
+    return pairs
 
 
 def on_fields(schema: Schema, source: Sequence[str], on: Mapping[str, str]) -> tuple[NestedField, ...]:
@@ -294,11 +294,11 @@ def typed_source(schema: Schema, given: pa.Table, on: Mapping[str, str]) -> tupl
 
 def fitting_rows(schema: Schema, source: pa.Table) -> pa.Table:
     """Return the source with the table's types. Refuse a value that does not fit, even if its row matches nothing."""
-    fields = {f.name: f for f in schema.fields}
+    known = [f.name for f in schema.fields]
     for column in source.column_names:
-        if column not in fields:
-            raise unknown_column(column, list(fields), "source has a column the table does not")
-    return pa.table({n: cast_column(source.column(n), fields[n]) for n in source.column_names})
+        if column not in known:
+            raise unknown_column(column, known, "source has a column the table does not")
+    return typed_source(schema, source, {})[0]
 
 
 def updated_rows(schema: Schema, current: pa.Table, source: pa.Table) -> pa.Table:

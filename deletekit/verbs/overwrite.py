@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysFalse
 
@@ -16,6 +15,7 @@ from deletekit.deletes.filter import Filter, evaluate, parse_filter, unbound_fil
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.keys import column_at
 from deletekit.deletes.plan import plan_scan
+from deletekit.deletes.row_source import RowSource
 from deletekit.deletes.which_apply import own_deletes, scope_of
 from deletekit.deletes.write_context import check_parquet_only, granularity_of
 from deletekit.engines.current import engine_or_default
@@ -50,8 +50,8 @@ def overwrite(
 
     Parameters
     ----------
-    rows: as in `append`, but no Spark DataFrame. The filter must be true for each, so that the same call once more
-        leaves the same rows.
+    rows: as in `append`, but no Spark DataFrame; all are held in memory. The filter must be true for each, so that the
+        same call once more leaves the same rows.
     where: as in `delete`; `"true"` replaces every row.
     mode: how the old rows go, as in `delete`; None takes `write.delete.mode`.
     ref, granularity, commit_properties: as in `delete`.
@@ -63,7 +63,7 @@ def overwrite(
     is written for a bad filter, or rows that do not fit the schema or the filter; UnsupportedError for a DataFrame;
     CommitConflictError when too many races are lost. Spec: "Snapshots"; Java OverwriteFiles.
     """
-    runner = engine_or_default(engine)
+    runner, source = engine_or_default(engine), RowSource(rows)
     if foreign_rows(rows, engine) is not None:
         raise UnsupportedError("an overwrite by filter takes no Spark DataFrame", kind="rows", field="rows")
 
@@ -71,7 +71,7 @@ def overwrite(
         metadata = base.metadata
         bound = parse_filter(required_filter(where, "an overwrite"), metadata.schema)
         options = ChangeOptions(choose_mode(metadata, "delete", mode), granularity_of(metadata, granularity))
-        new = align(rows, metadata.schema)
+        new = align(source.whole(metadata.schema), metadata.schema)
         chosen = evaluate(bound, lambda i: column_at(new, metadata.schema, i), len(new))
         outside = len(new) - (pc.sum(chosen).as_py() or 0)
         if outside:
@@ -105,7 +105,8 @@ def overwrite_partitions(
 
     Parameters
     ----------
-    rows: as in `append`, a Spark DataFrame too. Partitions without a row among them keep theirs.
+    rows: as in `append`, a Spark DataFrame too; a stream is written as it comes. Partitions without a row among them
+        keep theirs.
     ref, commit_properties: as in `append`.
 
     Data files that others add to these partitions meanwhile are replaced too under `write.delete.isolation-level` =
@@ -115,7 +116,7 @@ def overwrite_partitions(
     committed for rows that do not fit, a table without partitions, or one with files of another partition spec, which
     may hold rows of these partitions; CommitConflictError when too many races are lost. Java ReplacePartitions.
     """
-    frame = foreign_rows(rows)
+    frame, source = foreign_rows(rows), RowSource(rows)
 
     def plan(base: Base) -> RowDelta:
         metadata = base.metadata
@@ -123,7 +124,6 @@ def overwrite_partitions(
         if not metadata.spec.fields:
             message, expected = "the table has no partitions", "overwrite(table, rows, 'true') for the whole table"
             raise InvalidInputError(message, kind="overwrite", field="table", found=table.name, expected=expected)
-        new = align(rows, metadata.schema) if frame is None else pa.table({})
         tasks = plan_scan(metadata, base.snapshot, base.reader)
         others = {t.data_file.spec_id for t in tasks} - {metadata.spec.spec_id}
         if others:
@@ -134,7 +134,10 @@ def overwrite_partitions(
                 found=sorted(others),
                 expected=f"only {metadata.spec.spec_id}: compact the table before, or overwrite by a filter",
             )
-        files = frame.append(base) if frame is not None else write_data_files(base.write, new)
+        if frame is not None:
+            files = frame.append(base)
+        else:
+            files = write_data_files(base.write, (align(piece, metadata.schema) for piece in source.pieces()))
         partitions = frozenset(scope_of(file) for file in files)
         removed = [t for t in tasks if scope_of(t.data_file) in partitions]
         deletes = {d.data_file.identity: d for t in removed for d in own_deletes(t.data_file.file_path, t.deletes)}

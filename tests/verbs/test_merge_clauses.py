@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
+import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as pds
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,6 +35,7 @@ ROWS: list[Row] = [
     {"id": 4, "k": None, "v": 4.0, "s": "a"},
     {"id": 5, "k": 5, "v": 5.0, "s": "c"},
 ]
+LINEAGE = [*TABLE.names, "_row_id", "_last_updated_sequence_number"]
 CHANGES: list[Row] = [
     {"key": 1, "amount": 10.0, "op": "U"},
     {"key": 2, "amount": 20.0, "op": "D"},
@@ -79,12 +82,18 @@ def _sql(words: str, clause: dk.Clause) -> str:
 
 
 def by_duckdb(rows: Sequence[Row], source: Sequence[Row], merge: Merge) -> list[Row]:
+    return expected([{n: row[n] for n in TABLE.names} for row in lineage_by_duckdb(rows, source, merge)])
+
+
+def lineage_by_duckdb(rows: Sequence[Row], source: Sequence[Row], merge: Merge) -> list[Row]:
+    """The rows that are left, each with the id that it had (`was`) and whether a clause has made it what it is."""
     with duckdb.connect() as connection:
         connection.register("given", pa.Table.from_pylist(list(rows), TABLE))
         connection.register("source", pa.Table.from_pylist(list(source), SOURCE))
-        connection.execute("CREATE TABLE target AS FROM given")
-        connection.execute(merge.sql())
-        return expected(connection.execute("FROM target").to_arrow_table().to_pylist())
+        connection.execute("CREATE TABLE target AS SELECT *, id AS was, false AS changed FROM given")
+        connection.execute(merge.sql().replace("UPDATE SET ", "UPDATE SET changed = true, "))
+        left = connection.execute("SELECT * REPLACE (changed IS NOT FALSE AS changed) FROM target")
+        return expected(left.to_arrow_table().to_pylist())
 
 
 UPDATES: list[dict[str, Any]] = [
@@ -139,7 +148,10 @@ ROWS_OF_SOURCE = st.lists(
 
 @EVERY_MODE
 def test_random_clauses(tmp_path: Path, version: int, mode: str) -> None:
-    """Equality deletes may refuse, and nothing is changed then: their key would take other rows with it."""
+    """The rows are DuckDB's, and in v3 each row that is kept or updated keeps its row id; only those updated look new.
+
+    Equality deletes may refuse, and nothing is changed then: their key would take other rows with it.
+    """
     refusals = 0
 
     with new_catalog(tmp_path) as catalog:
@@ -150,13 +162,21 @@ def test_random_clauses(tmp_path: Path, version: int, mode: str) -> None:
             nonlocal refusals
             table = make(catalog, rows[:4], rows[4:], schema=TABLE, format_version=version, partition_by=["s"])
             wanted = by_duckdb(rows, source, merge)
+            first = {r["_row_id"]: r["id"] for r in live(table, columns=LINEAGE)} if version == 3 else {}
             try:
-                merge.apply(table, source, mode=mode)
+                done = merge.apply(table, source, mode=mode)
             except dk.InvalidInputError as e:
                 if (mode, e.kind) != ("equality-delete", "equality-key-not-unique"):
                     raise
                 refusals, wanted = refusals + 1, expected(rows)
             assert live(table) == wanted, merge.sql()
+            if version == 3 and mode != "equality-delete":
+                kept = [
+                    {n: r[n] for n in TABLE.names}
+                    | {"was": first.get(r["_row_id"]), "changed": r[LINEAGE[-1]] == done.sequence_number}
+                    for r in live(table, columns=LINEAGE)
+                ]
+                assert expected(kept) == lineage_by_duckdb(rows, source, merge), merge.sql()
 
         check()
     assert not refusals or mode == "equality-delete"
@@ -324,8 +344,24 @@ def test_spark_merges_the_same(spark: Any, catalog: dk.Catalog) -> None:
         dk.merge(table, frame, on="id", when_matched=dk.Clause("delete", where="op = 'D'"), when_not_matched=None)
     merge = Merge(
         (dk.Clause("delete", where="op = 'D'"), dk.Clause("update", {"v": "target.v + amount", "s": "source.op"})),
-        (dk.Clause("insert", {"id": "key", "k": "key", "v": "amount"}, where="op = 'U'"),),
-        (dk.Clause("update", {"s": "upper(s)"}, where="v > 4"),),
+        (dk.Clause("insert", INSERTS[0], where="op = 'U'"),),
+        (dk.Clause("update", {"s": "upper(s)"}, where="v > 4"), dk.Clause("delete", where="k IS NULL")),
     )
     merge.apply(table, CHANGES)
-    assert live(table) == by_duckdb(ROWS, CHANGES, merge)
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS local.merged")
+    spark.createDataFrame(pa.Table.from_pylist(ROWS, TABLE)).writeTo("local.merged.clauses").create()
+    frame.createOrReplaceTempView("source")
+    spark.sql(merge.sql().replace("INTO target", "INTO local.merged.clauses AS target"))
+    assert live(table) == expected(spark.table("local.merged.clauses").toArrow().to_pylist())
+
+
+def test_a_stream_is_a_source(catalog: dk.Catalog) -> None:
+    """It is read once, into a table, also where the change is planned twice."""
+    merge = Merge((dk.Clause("update", {"v": "amount"}),), (dk.Clause("insert", INSERTS[0]),))
+    rows = pa.Table.from_pylist(CHANGES, SOURCE)
+    left = []
+    for source in (iter(CHANGES), iter(rows.to_batches(2)), rows.to_reader(2), pl.LazyFrame(rows), pds.dataset(rows)):
+        table = make(catalog, ROWS, schema=TABLE)
+        dk.merge(table, source, on={"k": "key"}, when_matched=merge.matched, when_not_matched=merge.not_matched)
+        left.append(live(table))
+    assert left == [by_duckdb(ROWS, CHANGES, merge)] * 5

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -86,10 +87,10 @@ def test_files_of_another_spec_are_refused(catalog: dk.Catalog) -> None:
     dk.overwrite_partitions(table, NEW)
 
 
-Verb = Callable[[dk.Table], dk.Commit]
+Verb = Callable[[dk.Table, Any], dk.Commit]
 VERBS: dict[str, Verb] = {
-    "by filter": lambda t: dk.overwrite(t, NEW, "category = 'a'"),
-    "partitions": lambda t: dk.overwrite_partitions(t, NEW),
+    "by filter": lambda table, rows: dk.overwrite(table, rows, "category = 'a'"),
+    "partitions": dk.overwrite_partitions,
 }
 
 
@@ -105,7 +106,7 @@ def raced(table: dk.Table, verb: Verb, meanwhile: Callable[[], Any], monkeypatch
         return made
 
     monkeypatch.setattr("deletekit.verbs.overwrite.plan_change", planned)
-    return verb(table)
+    return verb(table, NEW)
 
 
 @LEVELS
@@ -158,8 +159,10 @@ def test_spark_reads_what_was_overwritten(spark: Any, catalog: dk.Catalog) -> No
         dk.overwrite(table, frame, "true")
 
 
-def test_rows_of_any_arrow_kind(catalog: dk.Catalog) -> None:
-    table = make(catalog, FIVE, partition_by=["category"])
-    dk.overwrite_partitions(table, pa.Table.from_pylist(NEW, ITEMS))
-    dk.overwrite(table, pa.Table.from_pylist(NEW, ITEMS).to_batches()[0], "id in (7, 8)")
-    assert live(table) == expected([*OTHERS, *NEW])
+@pytest.mark.parametrize("verb", VERBS)
+def test_rows_of_any_kind(catalog: dk.Catalog, verb: str) -> None:
+    rows = pa.Table.from_pylist(NEW, ITEMS)
+    for source in (rows, rows.to_batches()[0], rows.to_reader(1), iter(NEW), pl.LazyFrame(rows)):
+        table = make(catalog, FIVE, partition_by=["category"])
+        VERBS[verb](table, source)
+        assert live(table) == expected([*OTHERS, *NEW])

@@ -12,8 +12,8 @@ from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema, assign_fresh_schema_ids, index_by_id
 from pyiceberg.types import IcebergType, NestedField, StructType
 
-from deletekit.deletes.expression import Value, field_ids
-from deletekit.deletes.filter import computed, evaluate, parse_test, parse_value
+from deletekit.deletes.expression import Value, columns_of
+from deletekit.deletes.filter import computed, evaluate, filter_field_ids, parse_test, parse_value
 from deletekit.deletes.filter_tokens import bad_filter
 from deletekit.deletes.input_rows import align, as_constant, cast_column
 from deletekit.deletes.keys import column_at
@@ -149,7 +149,7 @@ class BoundClauses:
     def tested(self) -> tuple[NestedField, ...]:
         """The columns of the table that conditions read."""
         paths = struct_paths(self.sides.target)
-        ids = (i for c in self.clauses if c.test is not None for i in field_ids(c.test))
+        ids = (i for c in self.clauses if c.test is not None for i in filter_field_ids(c.test))
         return tuple(dict.fromkeys(paths[i][0] for i in ids if i in paths))
 
     def reads_source(self, name: str) -> bool:
@@ -202,8 +202,8 @@ def bind_clauses(argument: str, clauses: Iterable[Clause], sides: _Sides, visibl
                     raise unknown_column(name, list(fields), "no such column to assign")
             values = {n: _value(v, fields[n], sides, names, argument) for n, v in clause.assignments.items()}
         bound.append(_Bound(clause.action, test, values))
-    parts = [part for c in bound for part in (c.test, tuple((c.values or {}).values()))]
-    return BoundClauses(tuple(bound), sides, visible, frozenset(i for part in parts for i in field_ids(part)))
+    reads = columns_of(tuple((c.test, *(c.values or {}).values()) for c in bound))
+    return BoundClauses(tuple(bound), sides, visible, frozenset(column.field_id for column in reads))
 
 
 def _value(given: Any, wanted: NestedField, sides: _Sides, names: "_Names", argument: str) -> Value | pa.Scalar:
@@ -254,15 +254,24 @@ def inserted_rows(clauses: BoundClauses, rows: pa.Table, source: pa.Table, schem
     rows: the source's columns under the table's names.
     """
     chosen = clauses.first_true(len(source), None, source)
-    numbers: list[Numbers] = []
-    tables = []
-    for number in range(len(clauses.clauses)):
-        places = np.flatnonzero(chosen == number)
-        taken = pa.array(places)
-        columns = clauses.assigned(number, len(places), None, source.take(taken))
-        # Without columns, a table has no rows: an insert names at least one.
-        tables.append(align(rows.take(taken) if columns is None else pa.table(columns), schema))
-        numbers.append(places)
-    order = np.concatenate(numbers)
-    by_source = np.argsort(order, kind="stable")
-    return order[by_source], pa.concat_tables(tables).take(pa.array(by_source))
+    numbers = np.flatnonzero(chosen >= 0)
+
+    def insert(clause: int, at: Numbers) -> pa.Table:
+        taken = pa.array(numbers[at])
+        columns = clauses.assigned(clause, len(at), None, source.take(taken))
+        return align(rows.take(taken) if columns is None else pa.table(columns), schema)
+
+    return numbers, rows_by_clause(chosen[numbers], len(clauses.clauses), insert)
+
+
+def rows_by_clause(chosen: Numbers, count: int, make: Callable[[int, Numbers], pa.Table]) -> pa.Table:
+    """Return the rows that clauses make, in order.
+
+    Parameters
+    ----------
+    chosen: for each row the number of its clause, of `count`.
+    make: makes the rows of a clause, also none: from its number and the places of the rows.
+    """
+    places = [np.flatnonzero(chosen == number) for number in range(count)]
+    made = [make(number, at) for number, at in enumerate(places)]
+    return made[0] if count == 1 else pa.concat_tables(made).take(pa.array(np.argsort(np.concatenate(places))))
