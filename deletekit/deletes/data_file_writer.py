@@ -41,12 +41,12 @@ def write_data_files(
     """
     order = RowOrder.of(context.metadata) if order is None else order
     if order.fields:
-        runs = [rows] if isinstance(rows, pa.Table) else _pieces(rows, HELD_BYTES)
+        runs = [rows] if isinstance(rows, pa.Table) else in_pieces(rows, HELD_BYTES)
         return [file for run in runs for file in _sorted_files(context, run, rows_per_file, order)]
     with RollingFiles(context, rows_per_file) as files:
         # Not larger than a file: with small files, the first is to be there soon.
         size = _PIECE_BYTES if rows_per_file else min(_PIECE_BYTES, files.target_bytes)
-        for piece in _pieces([rows] if isinstance(rows, pa.Table) else rows, size):
+        for piece in in_pieces([rows] if isinstance(rows, pa.Table) else rows, size):
             for partition, part in split_by_partition(context, piece, context.metadata.spec):
                 files.add(partition, part)
             files.make_room()
@@ -96,7 +96,7 @@ def partition_columns(metadata: TableMetadata, table: pa.Table, spec: PartitionS
     return [values(field) for field in spec.fields]
 
 
-def _pieces(tables: Iterable[pa.Table], most: int) -> Iterator[pa.Table]:
+def in_pieces(tables: Iterable[pa.Table], most: int) -> Iterator[pa.Table]:
     """Yield the same rows in tables of about `most` bytes: large ones are cut, small ones joined."""
     waiting: list[pa.Table] = []
     size = 0
