@@ -15,6 +15,7 @@ from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import partition_values, schema_of_spec
+from deletekit.table.properties import value_of
 from deletekit.table.types import partition_types, stored_value
 
 # Rows are split by partition in pieces of about this size: a split copies them.
@@ -40,24 +41,22 @@ def write_data_files(
         at a time are sorted, and go to files of their own.
     """
     order = RowOrder.of(context.metadata) if order is None else order
+    tables, spec = [rows] if isinstance(rows, pa.Table) else rows, context.metadata.spec
+
+    def written(pieces: Iterable[pa.Table]) -> list[DataFile]:
+        with RollingFiles(context, rows_per_file, order.order_id) as files:
+            for piece in pieces:
+                for partition, part in split_by_partition(context, piece, spec):
+                    files.add(partition, order.sorted(context.metadata, part))
+                files.make_room()
+            return files.finish()
+
     if order.fields:
-        runs = [rows] if isinstance(rows, pa.Table) else _pieces(rows, HELD_BYTES)
-        return [file for run in runs for file in _sorted_files(context, run, rows_per_file, order)]
-    with RollingFiles(context, rows_per_file) as files:
-        # Not larger than a file: with small files, the first is to be there soon.
-        size = _PIECE_BYTES if rows_per_file else min(_PIECE_BYTES, files.target_bytes)
-        for piece in _pieces([rows] if isinstance(rows, pa.Table) else rows, size):
-            for partition, part in split_by_partition(context, piece, context.metadata.spec):
-                files.add(partition, part)
-            files.make_room()
-        return files.finish()
-
-
-def _sorted_files(context: WriteContext, rows: pa.Table, rows_per_file: int | None, order: RowOrder) -> list[DataFile]:
-    with RollingFiles(context, rows_per_file, order.order_id) as files:
-        for partition, part in split_by_partition(context, rows, context.metadata.spec):
-            files.add(partition, order.sorted(context.metadata, part))
-        return files.finish()
+        runs = tables if isinstance(rows, pa.Table) else in_pieces(tables, HELD_BYTES)
+        return [file for run in runs for file in written([run])]
+    # Not larger than a file: with small files, the first is to be there soon.
+    target = value_of(context.metadata.properties, "write.target-file-size-bytes")
+    return written(in_pieces(tables, _PIECE_BYTES if rows_per_file else min(_PIECE_BYTES, target)))
 
 
 def split_by_partition(
@@ -96,7 +95,7 @@ def partition_columns(metadata: TableMetadata, table: pa.Table, spec: PartitionS
     return [values(field) for field in spec.fields]
 
 
-def _pieces(tables: Iterable[pa.Table], most: int) -> Iterator[pa.Table]:
+def in_pieces(tables: Iterable[pa.Table], most: int) -> Iterator[pa.Table]:
     """Yield the same rows in tables of about `most` bytes: large ones are cut, small ones joined."""
     waiting: list[pa.Table] = []
     size = 0

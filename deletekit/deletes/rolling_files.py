@@ -64,7 +64,7 @@ class RollingFiles:
         self._context = context
         self._options = context.parquet
         self._rows_per_file = rows_per_file
-        self.target_bytes: int = value_of(context.metadata.properties, "write.target-file-size-bytes")
+        self._target: int = value_of(context.metadata.properties, "write.target-file-size-bytes")
         self._partitions: dict[tuple[Any, ...], _Waiting] = {}
         self._open: list[_Waiting] = []  # the one that was written to last is last
         self._done: list[DataFile] = []
@@ -115,7 +115,7 @@ class RollingFiles:
         if self._rows_per_file is not None:
             return min(group, self._rows_per_file - (file.rows if file else 0))
         # Before the first row group, the size in memory is an upper estimate: Parquet encodes and compresses.
-        room = (self.target_bytes - (file.size if file else 0)) / max(1, self._encoded_row or held_row)
+        room = (self._target - (file.size if file else 0)) / max(1, self._encoded_row or held_row)
         return max(1, int(min(group, room)))
 
     def _write(self, waiting: _Waiting, *, everything: bool = False) -> None:
@@ -145,7 +145,7 @@ class RollingFiles:
         file = waiting.file
         file.write(rows)
         self._encoded_row = file.size / file.rows
-        if file.rows == self._rows_per_file or (self._rows_per_file is None and file.size >= _FULL * self.target_bytes):
+        if file.rows == self._rows_per_file or (self._rows_per_file is None and file.size >= _FULL * self._target):
             self._end(waiting)
         if len(self._open) > (_MOST_OPEN_REMOTE if is_remote(file.path) else _MOST_OPEN_LOCAL):
             self._end(self._open[0])

@@ -36,7 +36,7 @@ class RowSource:
     def __init__(self, rows: Any, argument: str = "rows") -> None:
         self._rows, self._argument = rows, argument
         self._is_read = False
-        self._whole: Any = None
+        self._held: list[Any] | None = None
 
     def pieces(self) -> Iterator[Any]:
         """Yield the rows in pieces that `align` takes. The first one is empty if the columns are known before the rows.
@@ -71,8 +71,14 @@ class RowSource:
         else:
             yield rows
 
+    def held(self) -> list[Any]:
+        """Return all pieces. They are read only once."""
+        if self._held is None:
+            self._held = list(self.pieces())
+        return self._held
+
     def whole(self, schema: Schema) -> Any:
-        """Return all rows at once: a list of dicts, or an Arrow table of their own types. They are read only once.
+        """Return all rows at once: a list of dicts, or an Arrow table of their own types.
 
         Parameters
         ----------
@@ -80,13 +86,9 @@ class RowSource:
 
         Raises InvalidInputError for pieces that are not tabular or have different columns.
         """
-        if self._whole is None:
-            pieces = list(self.pieces())
-            if all(isinstance(piece, list) for piece in pieces):
-                self._whole = list(chain.from_iterable(pieces))
-            else:
-                self._whole = self._joined([as_table(piece, schema, self._argument) for piece in pieces])
-        return self._whole
+        if all(isinstance(piece, list) for piece in self.held()):
+            return list(chain.from_iterable(self.held()))
+        return self._joined([as_table(piece, schema, self._argument) for piece in self.held()])
 
     def _joined(self, tables: list[pa.Table]) -> pa.Table:
         names = tables[0].column_names

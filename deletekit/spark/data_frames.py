@@ -13,9 +13,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.deletes.data_file_writer import write_data_files
+from deletekit.deletes.data_file_writer import in_pieces, write_data_files
 from deletekit.deletes.delete_modes import ChangeOptions
 from deletekit.deletes.input_rows import align
+from deletekit.deletes.rolling_files import HELD_BYTES
 from deletekit.deletes.sort_order import RowOrder
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
@@ -23,8 +24,7 @@ from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.spark.columns import column_of, partition_hash
 from deletekit.spark.engine import SparkEngine
 from deletekit.spark.merge_data_frame import merge_frame
-from deletekit.spark.types import from_spark
-from deletekit.spark.worker import in_chunks
+from deletekit.spark.types import from_spark, tables_from_spark
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import value_of
 from deletekit.verbs.shared.equality_keys import Scope, checked_keys, specs_in_use, write_key_deletes
@@ -67,8 +67,8 @@ class SparkRows:
         together = mode != "none" and bool(spec.fields)  # an unpartitioned table has nothing to hash by
         ranges = self._sort_columns(order, metadata) if mode == "range" else []
 
-        def written(rows: pa.Table) -> list[DataFile]:
-            return list(write_data_files(write, align(from_spark(rows, schema), schema)))
+        def written(batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
+            return write_data_files(write, tables_from_spark(batches, schema))
 
         place = partition_hash(self.frame, self.frame.columns, metadata) if together else None
         return self._written(self.frame, place, written, ranges)
@@ -96,9 +96,12 @@ class SparkRows:
         needed = {name for path in paths for name in (path, path.split(".")[0])}
         frame = self.frame.select(*(column_of(self.frame, name) for name in self.frame.columns if name in needed))
 
-        def written(rows: pa.Table) -> list[DeleteFile]:
-            keys = checked_keys(metadata, from_spark(rows, metadata.schema), paths)[1]
-            return write_key_deletes(write, specs, keys, fields, scope)
+        def written(batches: Iterator[pa.RecordBatch]) -> list[DeleteFile]:
+            files = []
+            for rows in in_pieces((pa.Table.from_batches([batch]) for batch in batches), HELD_BYTES):
+                keys = checked_keys(metadata, from_spark(rows, metadata.schema), paths)[1]
+                files += write_key_deletes(write, specs, keys, fields, scope)
+            return files
 
         return self._written(frame, partition_hash(frame, frame.columns, metadata), written)
 
@@ -115,10 +118,10 @@ class SparkRows:
         self,
         frame: DataFrame,
         place: Column | None,
-        write: Callable[[pa.Table], list[Any]],
+        write: Callable[[Iterator[pa.RecordBatch]], list[Any]],
         ranges: Sequence[Column] = (),
     ) -> list[Any]:
-        """Return the files that `write` makes of the rows.
+        """Return the files that `write` makes of the rows of each worker.
 
         Those of one `place`, or of a range of it and of the sort columns `ranges`, go to one worker first.
         """
@@ -128,8 +131,4 @@ class SparkRows:
             frame = frame.repartitionByRange(*first, *ranges).drop(_PARTITION)
         elif place is not None:
             frame = frame.withColumn(_PARTITION, place).repartition(_PARTITION).drop(_PARTITION)
-
-        def of_partition(batches: Iterator[pa.RecordBatch]) -> list[Any]:
-            return [file for rows in in_chunks(batches) for file in write(rows)]
-
-        return [file for files in self.engine.map_partitions(frame, of_partition) for file in files]
+        return [file for files in self.engine.map_partitions(frame, write) for file in files]

@@ -5,6 +5,7 @@ the executors. Each worker gets whole data files and changes them as for every o
 Spec: "Row-level Deletes".
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -30,7 +31,6 @@ from deletekit.formats.content_file import DataFile
 from deletekit.spark.columns import arrow_column, partition_hash
 from deletekit.spark.engine import SparkEngine
 from deletekit.spark.types import from_spark
-from deletekit.spark.worker import in_chunks
 from deletekit.verbs.merge import check_single, fitting_rows, on_columns, on_fields, updated_rows
 from deletekit.verbs.shared.row_changes import collect_delta, filter_of_reads, merged_results
 
@@ -166,10 +166,11 @@ class _Matches(Change):
         self._rows = self._source_rows(matches)
 
     def _insert(self, batches: Iterable[pa.RecordBatch]) -> None:
-        for chunk in in_chunks(batches):
-            rows = self._source_rows(chunk)
-            if self.inserts:
-                self.inserted += write_data_files(self.write, align(rows, self._schema))
+        rows = (self._source_rows(pa.Table.from_batches([batch])) for batch in batches)
+        if self.inserts:
+            self.inserted += write_data_files(self.write, (align(some, self._schema) for some in rows))
+        else:
+            deque(rows, maxlen=0)  # checks their values
 
     def _source_rows(self, rows: pa.Table) -> pa.Table:
         return fitting_rows(self._schema, from_spark(rows.drop_columns([_FILE, _POSITION]), self._schema))

@@ -5,7 +5,7 @@ lose time and nanoseconds, so columns of these types are refused. Text that come
 Spec: "Primitive Types"; Java TypeToSparkType.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import polars as pl
@@ -14,6 +14,7 @@ from pyiceberg import types as it
 from pyiceberg.schema import Schema
 from pyspark.sql import types as st
 
+from deletekit.deletes.input_rows import align
 from deletekit.errors import InvalidInputError, UnsupportedError
 
 _PRIMITIVES: dict[type[it.IcebergType], st.DataType] = {
@@ -69,6 +70,11 @@ def spark_type(kind: it.IcebergType, path: str = "") -> st.DataType:
 def to_spark(column: pa.ChunkedArray, kind: it.IcebergType) -> pa.ChunkedArray:
     """Cast a column as deletekit reads it to the Arrow type from which Spark makes `spark_type(kind)`."""
     return _mapped_column(column, kind, _leaf_to_spark, "")
+
+
+def tables_from_spark(batches: Iterable[pa.RecordBatch], schema: Schema) -> Iterator[pa.Table]:
+    """Yield rows of Spark as columns of exactly the table's types. Raises InvalidInputError as `align`."""
+    return (align(from_spark(pa.Table.from_batches([batch]), schema), schema) for batch in batches)
 
 
 def from_spark(rows: pa.Table, schema: Schema) -> pa.Table:

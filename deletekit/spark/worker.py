@@ -22,8 +22,6 @@ RESULT_SCHEMA = "group long, place long, part long, data binary"
 
 _ARROW_SCHEMA = pa.schema([("group", pa.int64()), ("place", pa.int64()), ("part", pa.int64()), ("data", pa.binary())])
 _PART_BYTES = 8 << 20
-# A worker writes what it got whenever it has so much: files end there, and at the target size.
-_CHUNK_BYTES = 128 << 20
 # Errors that may not happen again. Of our own only StorageError is one of them, not NotFoundError.
 _TRANSIENT = (OSError, MemoryError)
 
@@ -112,21 +110,6 @@ def forget_archives() -> None:
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimporter):
             sys.path_importer_cache.pop(path, None)
-
-
-def in_chunks(batches: Batches, size: int = _CHUNK_BYTES) -> Iterator[pa.Table]:
-    """Yield tables of about `size` bytes, joined from batches; none for no rows."""
-    waiting: list[pa.RecordBatch] = []
-    waiting_bytes = 0
-    for batch in batches:
-        if len(batch):
-            waiting.append(batch)
-            waiting_bytes += batch.nbytes
-        if waiting_bytes >= size:
-            yield pa.Table.from_batches(waiting)
-            waiting, waiting_bytes = [], 0
-    if waiting:
-        yield pa.Table.from_batches(waiting)
 
 
 def _numbers(batches: Batches) -> Iterator[int]:

@@ -14,6 +14,7 @@ from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.delete_modes import ChangeOptions
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
 from deletekit.deletes.keys import distinct_keys
+from deletekit.deletes.row_source import RowSource
 from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
@@ -127,8 +128,8 @@ def delete_keys(
 
     Parameters
     ----------
-    keys: pyarrow Table, or a list of dicts. Nested fields are columns named `parent.child`. NULL in a key matches NULL,
-        also a field's in a NULL struct. Or a Spark DataFrame, whose rows Spark's executors write.
+    keys: rows, as in `append`; each has the same columns. Nested fields are columns named `parent.child`. NULL in a
+        key matches NULL, also a field's in a NULL struct. All are held in memory: a stream is read once, into a table.
     equality_fields: the key columns; default all columns of `keys`. Other columns of `keys` are ignored.
     scope: `"partition"` writes one file per partition, which needs keys that determine the partition in every spec that
         has data; `"global"` writes one file for the whole table under an unpartitioned spec (added to the table when it
@@ -151,7 +152,7 @@ def delete_keys(
             files = frame.delete_keys(base, equality_fields, scope)
             return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
         same = all(getattr(base.metadata, n) == getattr(seen, n) for n in ("schema", "format_version", "properties"))
-        fields, distinct = checked if same else checked_keys(base.metadata, keys, equality_fields)
+        fields, distinct = checked if same else checked_keys(base.metadata, given, equality_fields)
         if not len(distinct):
             return RowDelta()
         files = write_key_deletes(base.write, specs_in_use(base), distinct, fields, scope)
@@ -159,8 +160,9 @@ def delete_keys(
 
     # Refused before the table gets a spec for it.
     check_request(table.refresh(), ref, commit_properties)
-    seen, frame = table.metadata, foreign_rows(keys)
-    checked = fields, distinct = checked_keys(seen, keys if frame is None else frame.empty("keys"), equality_fields)
+    seen, frame, source = table.metadata, foreign_rows(keys), RowSource(keys, "keys")
+    given = source.whole(seen.schema) if frame is None else frame.empty("keys")
+    checked = fields, distinct = checked_keys(seen, given, equality_fields)
     is_global = scope == "global" or (scope is None and not partitionable(seen, fields))
     if is_global and (frame is not None or len(distinct)):
         ensure_unpartitioned_spec(table)

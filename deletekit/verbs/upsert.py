@@ -96,7 +96,7 @@ def upsert(
     source = RowSource(rows)
 
     def prepared(metadata: TableMetadata, fields: Fields) -> Prepared:
-        aligned = align(source.whole(metadata.schema), metadata.schema)
+        aligned = pa.concat_tables([align(piece, metadata.schema) for piece in source.held() or [[]]])
         return _keys(aligned, metadata.schema, fields), lambda base, row_ids: _written(base, aligned, row_ids)
 
     request = UpsertRequest(key=key, mode=mode, granularity=granularity)

@@ -22,6 +22,7 @@ PARTS = {
     "plan": "Planning",
     "merge": "Merging deletion vectors",
     "changes": "Streams of changes",
+    "rows": "Streams of rows",
     "delta": "sync_delta",
     "start": "import deletekit",
     "spark": "On Spark",
@@ -42,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         only_tables=tuple(options.tables),
         seconds=options.seconds,
         small=options.small,
+        gigabytes=options.gigabytes or (0.1 if options.small else 5),
     )
     sections = []
     for part in options.only or PARTS:
@@ -57,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     out = argparse.ArgumentParser(prog="python -m tests.benchmarks", description="Measure deletekit beside its peers.")
     out.add_argument("--rows", type=int, help="rows of the tables (20,000,000)")
+    out.add_argument("--gigabytes", type=float, help="what part `rows` appends (5)")
     out.add_argument("--small", action="store_true", help="200,000 rows and small counts: does it run at all?")
     out.add_argument("--only", nargs="+", choices=list(PARTS), metavar="PART", help=f"of {', '.join(PARTS)}")
     out.add_argument("--tables", nargs="+", default=[], metavar="NAME", help="only these: none 'dv_*' eq_id_1")

@@ -26,6 +26,7 @@ class Settings:
     only_tables: tuple[str, ...] = ()
     seconds: float = 60
     small: bool = False
+    gigabytes: float = 5
     _tables: Tables | None = field(default=None, repr=False)
 
     def tables(self) -> Tables:

@@ -173,6 +173,29 @@ def test_distribution_mode(spark: SparkSession, shared: dk.Catalog, mode: str, f
     assert len(dk.append(table, frame).added_data_files) == files
 
 
+@pytest.mark.parametrize("verb", ["append", "merge"])
+@pytest.mark.parametrize("target", [100_000, None])
+def test_files_end_at_their_size(spark: SparkSession, shared: dk.Catalog, verb: str, target: int | None) -> None:
+    """Rows come to a worker in batches of 10,000. All go to one file, or to files of the table's size."""
+    properties = {"write.parquet.row-group-limit": "3000"}
+    if target:
+        properties["write.target-file-size-bytes"] = str(target)
+    table = make(shared, schema=SCHEMA, properties=properties)
+    frame = spark.range(40_000).selectExpr("id", "'text' c", "rand(1) v").coalesce(1)
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    try:
+        done = dk.append(table, frame) if verb == "append" else dk.merge(table, frame, on="id")
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", "2")
+    sizes = sorted(f.file_size_in_bytes for f in done.added_data_files)
+    assert ids(table) == list(range(40_000))
+    if target is None:
+        assert len(sizes) == 1
+    else:
+        assert len(sizes) > 3
+        assert all(0.85 * target < size < 1.25 * target for size in sizes[1:]), sizes
+
+
 @pytest.mark.parametrize("mode", ["range", None])
 def test_a_sorted_table_gets_ranges(spark: SparkSession, shared: dk.Catalog, mode: str | None) -> None:
     properties = {} if mode is None else {"write.distribution-mode": mode}

@@ -1,7 +1,8 @@
-"""What append, upsert and merge take, and how a stream becomes files: rows equal, bounded, read once, never half."""
+"""What verbs take for rows, and how a stream becomes files: rows equal, bounded, read once, never half."""
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from pyarrow import dataset
 import deletekit as dk
 from deletekit.deletes import data_file_writer, rolling_files
 from tests.commit.racing import QUICK, racing
-from tests.tables import ITEMS, Row, expected, files_of, items, live, make, parquet
+from tests.tables import ITEMS, VERSION_AND_MODE, Row, expected, files_of, items, live, make, parquet, unchanged
 
 ROWS: list[Row] = [{"id": i, "category": f"c{i % 3}" if i % 5 else None, "value": i / 4} for i in range(100)]
 WHOLE = pa.Table.from_pylist(ROWS, schema=ITEMS)
@@ -106,6 +107,15 @@ def test_upsert_and_merge_take(catalog: dk.Catalog, tmp_path: Path, kind: str) -
         (tmp_path / table.name[-1]).mkdir(parents=True)
         verb(table, SOURCES[kind](tmp_path / table.name[-1]))
         assert live(table) == both
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_delete_keys_takes(catalog: dk.Catalog, tmp_path: Path, kind: str) -> None:
+    kept = items((3, "not c0", 0.75), (500, "kept", 0.5))
+    table = make(catalog, ROWS, kept)
+    done = dk.delete_keys(table, SOURCES[kind](tmp_path), equality_fields=["id", "category"])
+    assert live(table) == expected(kept)
+    assert done.summary["added-equality-deletes"] == "100"
 
 
 def test_a_scan_is_a_source(catalog: dk.Catalog) -> None:
@@ -219,21 +229,73 @@ def test_files_end_at_their_size_on_disk(catalog: dk.Catalog, target: int) -> No
 # --- what may go wrong ------------------------------------------------------------------------------------------------
 
 
-def failing(after: int) -> Iterator[pa.RecordBatch]:
+def failing(after: int, error: type[BaseException] = RuntimeError) -> Iterator[pa.RecordBatch]:
     yield from WHOLE.slice(0, after).to_batches(max_chunksize=5)
-    raise RuntimeError("the source broke")
+    raise error("the source broke")
+
+
+WIDE = ITEMS.set(0, pa.field("id", pa.int64()))
+BAD = [*WHOLE.cast(WIDE).to_batches(max_chunksize=2), pa.RecordBatch.from_pylist([{"id": 2**40}], WIDE)]
+BROKEN: dict[str, tuple[Callable[[], Any], type[BaseException], str]] = {
+    "a generator that raises": (lambda: failing(90), RuntimeError, "the source broke"),
+    "a generator that is stopped": (lambda: failing(90, KeyboardInterrupt), KeyboardInterrupt, ""),
+    "a reader that breaks": (
+        lambda: pa.RecordBatchReader.from_batches(ITEMS, failing(90)),
+        Exception,
+        "the source broke",
+    ),
+    "a value that does not fit": (lambda: iter(BAD), dk.InvalidInputError, "id"),
+    "dicts that end in a bad one": (lambda: iter([*ROWS, {"id": "x"}]), dk.InvalidInputError, "id"),
+}
+IN_MODES = [("append", 2, None)] + [(verb, v, mode) for verb in ("upsert", "merge") for v, mode in VERSION_AND_MODE]
 
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("partition_by", [[], ["category"]], ids=["whole", "partitioned"])
-def test_a_source_that_raises_leaves_nothing(catalog: dk.Catalog, partition_by: list[str]) -> None:
-    table = make(catalog, ROWS, partition_by=partition_by, properties={"write.parquet.row-group-size-bytes": "100"})
-    before, files = live(table), files_of(table)
-    for verb in (dk.append, *KEYED):
-        with pytest.raises(RuntimeError, match="the source broke"):
-            verb(table, failing(90))
-        assert files_of(table) == files
-        assert live(table.refresh()) == before
+@pytest.mark.parametrize(("verb", "version", "mode"), [*IN_MODES, ("delete_keys", 2, None)], ids=str)
+def test_a_source_that_breaks_leaves_nothing(
+    catalog: dk.Catalog, verb: str, version: int, mode: str | None, partition_by: list[str]
+) -> None:
+    properties = {"write.parquet.row-group-size-bytes": "100"}
+    table = make(catalog, ROWS, partition_by=partition_by, format_version=version, properties=properties)
+    arguments: dict[str, Any] = {
+        "append": {},
+        "upsert": {"key": "id", "mode": mode},
+        "merge": {"on": "id", "mode": mode},
+        "delete_keys": {"equality_fields": ["id"]},
+    }[verb]
+    for rows, error, message in BROKEN.values():
+        with unchanged(table), pytest.raises(error, match=message):
+            getattr(dk, verb)(table, rows(), **arguments)
+    assert live(table.refresh()) == expected(ROWS)
+
+
+_DIES = """
+import os, sys, numpy as np, pyarrow as pa, deletekit as dk
+
+def batches(count):
+    for i in range(count):
+        yield pa.record_batch({"id": np.arange(i * 10_000, (i + 1) * 10_000)})
+    os._exit(9)
+
+dk.append(dk.load_table(dk.local_catalog(sys.argv[1]), "test.t"), batches(20))
+"""
+
+
+def test_a_process_that_dies_in_a_stream_has_committed_nothing(tmp_path: Path) -> None:
+    catalog = dk.local_catalog(tmp_path)
+    wide = pa.table({"id": pa.array(range(10), pa.int64())})
+    table = dk.create_table(catalog, "test.t", wide, properties={"write.target-file-size-bytes": "50000"})
+    dk.append(table, wide)
+    location, files = table.metadata_location, files_of(table)
+    assert subprocess.run([sys.executable, "-c", _DIES, str(tmp_path)], check=False).returncode == 9
+    assert table.refresh().metadata_location == location
+    left = files_of(table) - files
+    assert left
+    assert all(name.endswith(".parquet") for name in left)
+    dk.remove_orphan_files(table, older_than=dt.datetime.now(dt.UTC) + dt.timedelta(days=1), force=True)
+    assert files_of(table) == files
+    assert live(table) == wide.to_pylist()
 
 
 def test_a_stream_that_raises_half_way_has_written_before(catalog: dk.Catalog) -> None:
@@ -310,11 +372,14 @@ def test_no_rows_are_no_commit(catalog: dk.Catalog) -> None:
 def test_pieces_of_a_merge_have_the_same_columns(catalog: dk.Catalog) -> None:
     table = make(catalog, ROWS)
     pieces = [pa.record_batch({"id": [1], "value": [0.5]}), pa.record_batch({"id": [2]})]
-    for verb in KEYED:
-        with pytest.raises(dk.InvalidInputError) as error:
-            verb(table, iter(pieces))
-        assert error.value.kind == "rows"
+    with pytest.raises(dk.InvalidInputError) as error:
+        dk.merge(table, iter(pieces), on="id")
+    assert error.value.kind == "rows"
     assert live(table) == expected(ROWS)
+    # As in append, an upsert's row has NULL where it has no value, in whatever piece or type it comes.
+    dk.upsert(table, iter([*pieces, pa.record_batch({"id": pa.array([3], pa.int64())})]), key="id")
+    new: list[Row] = [{"id": i, "category": None, "value": 0.5 if i == 1 else None} for i in (1, 2, 3)]
+    assert live(table) == expected([*new, ROWS[0], *ROWS[4:]])
 
 
 # --- a lost race ------------------------------------------------------------------------------------------------------

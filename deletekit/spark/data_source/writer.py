@@ -24,7 +24,7 @@ from deletekit.errors import CommitStateUnknownError, InvalidInputError, Unsuppo
 from deletekit.formats.content_file import DataFile
 from deletekit.spark.data_source.options import SourceOptions, names_of
 from deletekit.spark.data_source.reader import without_history
-from deletekit.spark.types import from_spark
+from deletekit.spark.types import from_spark, tables_from_spark
 from deletekit.table.metadata import MAIN
 from deletekit.verbs.upsert import UpsertRequest, check_upsert, upsert_files
 
@@ -68,10 +68,8 @@ class TableWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
         # Each attempt of each task gets its own name: this writer is pickled once for all of them.
         context = WriteContext(self._io, self._metadata, str(uuid.uuid4()))
-        schema = self._metadata.schema
-        rows = (align(from_spark(pa.Table.from_batches([batch]), schema), schema) for batch in iterator)
         try:
-            return WrittenFiles(tuple(write_data_files(context, rows)))
+            return WrittenFiles(tuple(write_data_files(context, tables_from_spark(iterator, self._metadata.schema))))
         except BaseException:
             context.discard()
             raise
