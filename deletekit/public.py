@@ -69,6 +69,14 @@ def public(function: Callable[P, R], *, is_verb: bool = False) -> Callable[P, R]
     return checked_rows if inspect.isgeneratorfunction(function) else checked
 
 
+def public_methods(cls: type[R]) -> type[R]:
+    """Wrap each public method that a class defines itself, as `public` does."""
+    for name, member in list(vars(cls).items()):
+        if inspect.isfunction(member) and not name.startswith("_"):
+            setattr(cls, name, public(member))
+    return cls
+
+
 def _nothing(name: str, value: Any) -> None:
     """Note nothing: what is called is no verb."""
 
@@ -111,7 +119,7 @@ def _extra_of(module: str) -> str:
     name = module.partition(".")[0].replace("_", "-").lower()
     with suppress(PackageNotFoundError):
         for need in requires("deletekit") or ():
-            if found := re.match(rf"{re.escape(name)}\b.*extra == [\"'](\w+)", need.lower()):
+            if found := re.match(rf"{re.escape(name)}\b.*extra == [\"'](spark|course)\b", need.lower()):
                 return f"pip install 'deletekit[{found[1]}]'"
     return f"pip install {name}"
 
@@ -125,7 +133,7 @@ def _checked(function: Any, name: str, args: Any, kwargs: Any) -> inspect.BoundA
     try:
         call = signature.bind(*args, **kwargs)
     except TypeError as e:
-        known = [n for n, p in signature.parameters.items() if p.kind is not p.VAR_KEYWORD]
+        known = [n for n, p in signature.parameters.items() if p.kind is not p.VAR_KEYWORD and n != "self"]
         raise InvalidInputError(f"{name}() {e}", kind="argument", expected=", ".join(known)) from e
     for parameter, value in call.arguments.items():
         hint = hints[parameter]
@@ -133,9 +141,9 @@ def _checked(function: Any, name: str, args: Any, kwargs: Any) -> inspect.BoundA
         if kind is inspect.Parameter.VAR_KEYWORD:
             call.arguments[parameter] = _options(name, value, hint)
         elif kind is inspect.Parameter.VAR_POSITIONAL:
-            call.arguments[parameter] = tuple(_argument(name, parameter, each, hint) for each in value)
+            call.arguments[parameter] = tuple(argument(name, parameter, each, hint) for each in value)
         else:
-            call.arguments[parameter] = _argument(name, parameter, value, hint)
+            call.arguments[parameter] = argument(name, parameter, value, hint)
     return call
 
 
@@ -158,17 +166,18 @@ def _signature(function: Any) -> tuple[inspect.Signature, dict[str, Any]]:
 def _options(name: str, given: Mapping[str, Any], hint: Any) -> dict[str, Any]:
     """Check keyword options: those of a TypedDict, where None asks for the default, or any names of one type."""
     if get_origin(hint) is not Unpack:
-        return {option: _argument(name, option, value, hint) for option, value in given.items()}
+        return {option: argument(name, option, value, hint) for option, value in given.items()}
     known = get_type_hints(get_args(hint)[0])
     for option in given:
         if option not in known:
             raise InvalidInputError(
                 f"{name}() has no such option", kind="argument", field=option, expected=", ".join(known)
             )
-    return {option: _argument(name, option, value, known[option] | None) for option, value in given.items()}
+    return {option: argument(name, option, value, known[option] | None) for option, value in given.items()}
 
 
-def _argument(name: str, parameter: str, value: Any, hint: Any) -> Any:
+def argument(name: str, parameter: str, value: Any, hint: Any) -> Any:
+    """Return an argument of a public function, fitted to a type. Raise InvalidInputError that names it."""
     fitted = _fit(value, hint)
     if fitted is _NO:
         raise InvalidInputError(

@@ -5,6 +5,7 @@ must be planned again needs that. An empty stream would then be committed silent
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from io import IOBase
 from itertools import chain, islice
 from typing import Any
 
@@ -18,6 +19,9 @@ from deletekit.errors import InvalidInputError
 
 _DICTS = 10_000
 """So many dicts of a generator become one table."""
+
+_NO_ROWS = (str, bytes, IOBase)
+"""What can be iterated and is no rows."""
 
 _HELD = (pa.Table, pa.RecordBatch, Mapping, list)
 
@@ -66,7 +70,7 @@ class RowSource:
             with tabular(self._argument):
                 reader = pa.RecordBatchReader.from_stream(rows)
             yield from _stream(reader)
-        elif isinstance(rows, Iterable) and not isinstance(rows, str | bytes) and not _is_frame(rows):
+        elif isinstance(rows, Iterable) and not isinstance(rows, _NO_ROWS) and not _is_frame(rows):
             yield from _iterated(iter(rows))
         else:
             yield rows

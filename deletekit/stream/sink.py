@@ -27,7 +27,7 @@ from deletekit.errors import InvalidInputError, NotFoundError, UnsupportedError
 from deletekit.formats.content_file import FileContent
 from deletekit.maintenance.convert_equality_deletes import convert_equality_deletes
 from deletekit.maintenance.head_files import Head
-from deletekit.public import public
+from deletekit.public import public, public_methods
 from deletekit.stream.applied_batches import BatchId, check_sink_id, last_marker, newest_marker
 from deletekit.stream.batch_delta import by_position
 from deletekit.stream.batch_digest import batch_digest
@@ -122,6 +122,7 @@ class SinkInfo:
     key: tuple[str, ...] = ()
 
 
+@public_methods
 class Sink:
     """An open sink; made by `sink`.
 
@@ -142,7 +143,6 @@ class Sink:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    @public
     def close(self) -> None:
         """Free the index. The sink may be used again; it then builds a new index."""
         self.state.close()
@@ -152,7 +152,6 @@ class Sink:
         """Return the index, or None before the first batch that needs it."""
         return self.state.index
 
-    @public
     def last_batch(self) -> tuple[str, int] | None:
         """Return query id and number of the newest batch of this sink in the branch, or None."""
         state = self.state
@@ -161,7 +160,6 @@ class Sink:
             last = last_marker(metadata, metadata.snapshot_of_ref(state.ref), state.sink_id)
         return None if last is None else (last.query_id, last.batch_id)
 
-    @public
     def write(self, changes: Any, batch_id: int, *, query_id: str = "", ordered: bool = True) -> BatchProgress:
         """Apply one batch, unless it is in the table already.
 
@@ -213,7 +211,6 @@ class Sink:
         self.recent_progress.append(progress)
         return progress
 
-    @public
     def run(self, batches: Iterable[Any], *, query_id: str = "", first_batch_id: int = 0) -> Iterator[BatchProgress]:
         """Apply batches one after another, numbered from `first_batch_id`. Skip those that are in the table.
 
@@ -224,7 +221,6 @@ class Sink:
         for batch_id, changes in enumerate(batches, first_batch_id):
             yield self.write(changes, batch_id, query_id=query_id)
 
-    @public
     def run_files(self, files: Sequence[str | Path], *, as_given: bool = False) -> Iterator[BatchProgress]:
         """Apply files of changes (Parquet, CSV or JSON lines), each as a batch. Skip those that are in the table.
 
@@ -261,7 +257,6 @@ class Sink:
         rows = read_changes_file(source.file, self.state.table.refresh().schema, self._columns[0])
         return self._write(rows, source.batch_id, "", source=source)
 
-    @public
     def foreach_batch(self, frame: Any, batch_id: int) -> None:
         """Apply one micro-batch of Spark: `stream.writeStream.foreachBatch(sink.foreach_batch)`.
 

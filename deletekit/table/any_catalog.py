@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
 
 from deletekit.errors import InvalidInputError
-from deletekit.public import public
+from deletekit.public import public_methods
 from deletekit.table.catalog_errors import asking
 from deletekit.table.file_io import FileIO
 from deletekit.table.identifier import Identifier, dotted, to_identifier
@@ -31,6 +31,7 @@ class TableState:
     io: FileIO
 
 
+@public_methods
 class Catalog(ABC):
     """What deletekit needs of a catalog. `pyiceberg` is the wrapped catalog, for everything else.
 
@@ -82,21 +83,18 @@ class Catalog(ABC):
         with asking(self.name):
             return [tuple(n) for n in self.pyiceberg.list_namespaces()]
 
-    @public
     def create_namespace(self, namespace: str | Sequence[str], properties: Mapping[str, str] | None = None) -> None:
         """Create a namespace. Raises InvalidInputError if there is one, or if the catalog does not take such a name."""
         levels = _levels(namespace)
         with asking(".".join(levels)):
             self.pyiceberg.create_namespace(levels, dict(properties or {}))
 
-    @public
     def table_exists(self, identifier: str | Sequence[str]) -> bool:
         """Tell whether there is a table of this name, without reading it."""
         key = to_identifier(identifier)
         with asking(dotted(key)):
             return bool(self.pyiceberg.table_exists(key))
 
-    @public
     def rename_table(self, identifier: str | Sequence[str], to: str | Sequence[str]) -> None:
         """Give a table another name, in a namespace that exists. Its files stay where they are.
 
@@ -107,7 +105,6 @@ class Catalog(ABC):
         with asking(dotted(old)):
             self.pyiceberg.rename_table(old, new)
 
-    @public
     def register_table(self, identifier: str | Sequence[str], metadata_location: str) -> None:
         """Make a table of a metadata file that is there, such as one of a dropped table. No file is written.
 
@@ -121,7 +118,6 @@ class Catalog(ABC):
         with asking(dotted(key)):
             self.pyiceberg.register_table(key, metadata_location)
 
-    @public
     def drop_table(self, identifier: str | Sequence[str]) -> None:
         """Remove a table from the catalog. Its files stay. Raises NotFoundError."""
         key = to_identifier(identifier)

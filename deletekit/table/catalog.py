@@ -32,7 +32,7 @@ from deletekit.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from deletekit.public import public
+from deletekit.public import public_methods
 from deletekit.table.any_catalog import Catalog as Catalog  # noqa: PLC0414  # others take both from here
 from deletekit.table.any_catalog import Json
 from deletekit.table.any_catalog import TableState as TableState  # noqa: PLC0414
@@ -49,6 +49,7 @@ from deletekit.table.own_places import unlogged_files
 _OPENING_RACES = 3
 
 
+@public_methods
 class SqlStore(Catalog):
     """A SQL catalog: one row per table, swapped by `UPDATE ... WHERE metadata_location = <the one we read>`."""
 
@@ -72,12 +73,10 @@ class SqlStore(Catalog):
         self._register(identifier, state, self._new_row(identifier, location))
         return state
 
-    @public
     def table_exists(self, identifier: str | Sequence[str]) -> bool:
         """Tell whether there is a table of this name. pyiceberg's own look reads it, which fails for newer ones."""
         return self._find(to_identifier(identifier)) is not None
 
-    @public
     def register_table(self, identifier: str | Sequence[str], metadata_location: str) -> None:
         """Register as every catalog does; pyiceberg would read the table, and fail for newer ones."""
         key = to_identifier(identifier)
@@ -89,7 +88,6 @@ class SqlStore(Catalog):
         self._ensure_namespace(key)
         self._execute(key, self._new_row(key, metadata_location))
 
-    @public
     def rename_table(self, identifier: str | Sequence[str], to: str | Sequence[str]) -> None:
         """Rename as every catalog does; pyiceberg would read the table, and fail for newer ones."""
         old, new = to_identifier(identifier), to_identifier(to)
@@ -195,6 +193,7 @@ class SqlStore(Catalog):
         return "/".join([str(warehouse).rstrip("/"), *identifier])
 
 
+@public_methods
 class PyIcebergStore(Catalog):
     """Any other pyiceberg catalog, committed to through its own `commit_table`."""
 

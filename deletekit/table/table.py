@@ -12,7 +12,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table as PyIcebergTable
 
 from deletekit.errors import InvalidInputError, NotFoundError
-from deletekit.public import public
+from deletekit.public import public_methods
 from deletekit.table.catalog import Catalog, TableState, wrap_catalog
 from deletekit.table.file_io import FileIO, PyIcebergIO
 from deletekit.table.identifier import Identifier, to_identifier
@@ -20,6 +20,7 @@ from deletekit.table.metadata import Snapshot, TableMetadata, parse_metadata
 from deletekit.table.metadata_file import METADATA_SUFFIXES, metadata_number
 
 
+@public_methods
 class Table:
     """A table handle. Reads see the state last loaded; a verb that writes refreshes it first and leaves it current.
 
@@ -82,7 +83,6 @@ class Table:
         """The head of `main`, or None before the first commit."""
         return self.metadata.current_snapshot
 
-    @public
     def refresh(self) -> Table:
         """Read the current state from the catalog, and return the handle. A read-only table does not change."""
         if self.catalog is not None:

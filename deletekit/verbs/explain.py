@@ -25,6 +25,7 @@ from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.html_table import html_table, number_columns, safe_html
+from deletekit.public import public_methods
 from deletekit.safe_text import literal
 from deletekit.table.column_names import as_names
 from deletekit.table.metadata import MAIN, TableMetadata
@@ -122,6 +123,7 @@ class RowVersion:
         return say(SENTENCES[sentence], **where, why="; ".join(why))
 
 
+@public_methods
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """What `explain` returns: iterate over the versions, print it, or take it as a table.

@@ -24,7 +24,7 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.formats.content_file import FileContent
 from deletekit.formats.reserved_fields import LINEAGE_NAMES
-from deletekit.public import public
+from deletekit.public import argument, public_methods
 from deletekit.table.column_names import as_names
 from deletekit.table.metadata import MAIN, Snapshot
 from deletekit.table.snapshot import SnapshotReader
@@ -90,6 +90,7 @@ def scan(
     return Scan(table, snapshot, schema, where, names, fields, bound, engine_or_default(engine), limit)
 
 
+@public_methods
 @dataclass(frozen=True, repr=False)
 class Scan:
     """What `scan` returns. Attributes `snapshot` (None for a table without commits) and `schema` say what is read.
@@ -114,13 +115,11 @@ class Scan:
         own = {n: pa.field(f.name, arrow_type(f.field_type), not f.required) for n, f in self.fields.items()}
         return pa.schema([own[n].remove_metadata() if n in own else (n, METADATA_COLUMNS[n]) for n in self.columns])
 
-    @public
     def plan(self) -> Sequence[ScanTask]:
         """Return the data files to read, each with the deletes that apply to it. Only manifests are read."""
         reader, where = SnapshotReader(self.table.io, self.table.metadata), unbound_filter(self.where, self.schema)
         return plan_scan(self.table.metadata, self.snapshot, reader, where, self.schema)
 
-    @public
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows, in manifest order, in batches of at most 1,048,576 rows; threads read ahead.
 
@@ -129,29 +128,32 @@ class Scan:
         for table in self._tables():
             yield from table.to_batches()
 
-    @public
     def to_reader(self) -> pa.RecordBatchReader:
         """Return a reader of the rows, which reads files as it is asked for batches."""
         return pa.RecordBatchReader.from_batches(self.arrow_schema, self.to_batches())
 
-    @public
     def to_arrow(self) -> pa.Table:
         """Return all rows as one Arrow table."""
         return pa.concat_tables([no_rows(self.arrow_schema), *self._tables()])
 
-    @public
     def to_pandas(self, **options: Any) -> Any:
-        """Return all rows as a pandas DataFrame; `options` are those of `pyarrow.Table.to_pandas`."""
-        return self.to_arrow().to_pandas(**options)
+        """Return all rows as a pandas DataFrame; `options` are those of `pyarrow.Table.to_pandas`.
 
-    @public
+        Raises InvalidInputError for an option that it has not, or that it cannot follow.
+        """
+        rows = self.to_arrow()
+        try:
+            return rows.to_pandas(**options)
+        except (TypeError, ValueError, pa.ArrowException) as e:
+            message, field = "to_pandas() cannot follow these options", ", ".join(options)
+            raise InvalidInputError(message, kind="argument", field=field, found=str(e)) from e
+
     def to_polars(self) -> pl.DataFrame:
         """Return all rows as a polars DataFrame. `scan_polars` gives a lazy frame."""
         import polars as pl  # noqa: PLC0415  # takes a tenth of a second
 
         return pl.DataFrame(self.to_arrow())
 
-    @public
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """Return a DuckDB relation that reads the scan once, as a query asks for rows.
 
@@ -161,10 +163,15 @@ class Scan:
         """
         import duckdb  # noqa: PLC0415  # an optional package
 
+        argument("to_duckdb", "connection", connection, duckdb.DuckDBPyConnection | None)
         return (connection or duckdb).from_arrow(self.to_reader())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.to_reader().__arrow_c_stream__(requested_schema)
+        try:
+            return self.to_reader().__arrow_c_stream__(requested_schema)
+        except (TypeError, ValueError, pa.ArrowException) as e:
+            message, expected = "the scan cannot give its rows in this schema", str(self.arrow_schema)
+            raise InvalidInputError(message, kind="schema", field="schema", found=str(e), expected=expected) from e
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self.to_batches()
@@ -176,7 +183,6 @@ class Scan:
         parts += [f"limit={self.limit}"] if self.limit is not None else []
         return f"Scan({self.table.name}, {', '.join(parts)})"
 
-    @public
     def count(self) -> int:
         """Return the number of rows, from metadata where that is exact.
 
