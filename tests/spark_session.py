@@ -1,6 +1,6 @@
 """The Spark session that the tests share: deletekit's own, so that what users get is what is tested.
 
-Beside Iceberg it has Delta Lake, on which tests/operations/convert_delta makes its tables.
+Beside Iceberg it has Delta Lake, with the newest Spark only, on which tests/operations/convert_delta makes its tables.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deletekit.spark import sessions
+from deletekit.spark.releases import NEWEST, RELEASE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,17 +26,19 @@ _EXTENSIONS = (
 
 def spark_session(folder: Path) -> SparkSession:
     """Start Spark with the catalog `local` on `folder`/catalog.db; its log is `folder`/spark.log."""
+    with_delta = RELEASE == NEWEST
     # Four attempts at a task, as on a cluster: with a plain local[2], Spark gives up at the first failure.
     settings = {
         "spark.sql.shuffle.partitions": "2",
-        "spark.sql.extensions": ",".join(_EXTENSIONS),
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.extensions": ",".join(_EXTENSIONS if with_delta else _EXTENSIONS[:1]),
         # Listing folders, which VACUUM does, takes 10,000 tasks by default.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         # Tests vacuum what they have just deleted.
         "spark.databricks.delta.retentionDurationCheck.enabled": "false",
         "spark.databricks.delta.snapshotPartitions": "2",
     }
-    if sessions.JARS_FOLDER_VARIABLE not in os.environ:
+    if with_delta:
+        settings["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    if with_delta and sessions.JARS_FOLDER_VARIABLE not in os.environ:
         settings["spark.jars.packages"] = ",".join((*sessions.JARS, DELTA))
     return sessions.session(folder, master="local[2,4]", settings=settings)

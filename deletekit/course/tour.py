@@ -26,6 +26,7 @@ from rich.text import Text
 
 from deletekit import datasets
 from deletekit.errors import EnvironmentMissingError, FormatError, InvalidInputError
+from deletekit.spark.releases import to_arrow
 from deletekit.spark.sessions import running_session
 from deletekit.spark.sessions import session as spark_session
 from deletekit.table.catalog import Catalog, local_catalog
@@ -234,7 +235,7 @@ def _prove_with_spark(
 ) -> None:
     for name in names:
         step(f"{name}: read by Spark")
-        _same(session.table(f"{catalog.name}.{name}").toArrow(), expected, f"Spark's read of {name}")
+        _same(to_arrow(session.table(f"{catalog.name}.{name}")), expected, f"Spark's read of {name}")
     report.proofs.append(f"Spark with Iceberg's runtime reads exactly those rows from the {len(names)} tables")
     for version, mode in SPARK_MODES:
         name = f"tour.spark_v{version}_{mode.replace('-', '_')}"

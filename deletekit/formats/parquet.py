@@ -15,10 +15,16 @@ import pyarrow.parquet as pq
 
 from deletekit.formats.metrics import field_id_of
 
+PYARROW = int(pa.__version__.partition(".")[0])
+PAGE_ROWS_FROM, BLOOM_FILTERS_FROM = 26, 24
+"""The first pyarrow whose writer ends a page at a number of rows, and the first that writes Bloom filters."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetOptions:
     """The `write.parquet.*` properties that pyarrow can honour; sizes in bytes, `row_group_rows` in rows.
+
+    An old pyarrow passes over `page_rows` and `bloom_filters`; `table/properties.py` warns of it.
 
     A row group ends at `row_group_rows`, or at `row_group_bytes` in memory; encoded it is smaller.
 
@@ -85,7 +91,7 @@ class ParquetStream:
             compression_level=options.compression_level,
             data_page_size=options.page_bytes,
             data_page_version={"v1": "1.0", "v2": "2.0"}[options.page_version],
-            max_rows_per_page=options.page_rows,
+            **({"max_rows_per_page": options.page_rows} if PYARROW >= PAGE_ROWS_FROM else {}),
             dictionary_pagesize_limit=options.dictionary_bytes,
             store_schema=False,
             metadata_collector=self._footers,
@@ -138,7 +144,7 @@ def _column_options(schema: pa.Schema, options: ParquetOptions, group_rows: int)
 
     by_column = {"use_dictionary": options.without_dictionary, "write_statistics": options.without_statistics}
     out = {name: others(ids) for name, ids in by_column.items()}
-    return out | ({"bloom_filter_options": filters} if filters else {})
+    return out | ({"bloom_filter_options": filters} if filters and PYARROW >= BLOOM_FILTERS_FROM else {})
 
 
 def _distinct(fpp: float, wanted: int, most_bytes: int) -> int:

@@ -17,9 +17,10 @@ from deletekit.errors import DeletekitError, FormatError, UnsupportedError, is_s
 from deletekit.formats.avro_table import read_avro_table
 from deletekit.formats.content_file import file_format_of
 from deletekit.formats.orc_layout import check_orc
+from deletekit.formats.parquet import PYARROW
 
 _EXACT_ORC = 25
-_WRAPS_ORC_TIMESTAMPS = int(pa.__version__.partition(".")[0]) < _EXACT_ORC
+_WRAPS_ORC_TIMESTAMPS = PYARROW < _EXACT_ORC
 """An older pyarrow says nothing where a timestamp leaves the nanoseconds' range (1677 to 2262): 9999-12-31 is wrong."""
 
 

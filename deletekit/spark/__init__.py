@@ -7,7 +7,8 @@ nothing else of this package.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from deletekit.spark.sessions import JARS, fetch_jars, java_problem, java_program, session
+    from deletekit.spark.releases import JARS
+    from deletekit.spark.sessions import fetch_jars, java_problem, java_program, session
 
 __all__ = ["JARS", "fetch_jars", "java_problem", "java_program", "session"]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.spark.releases import AWS_JAR
 from deletekit.table.locations import normalised
 
-AWS_JAR = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
 POSTGRESQL_JAR = "org.postgresql:postgresql:42.7.7"
 
 _TYPES = {"rest": "rest", "sql": "jdbc", "hive": "hive", "glue": "glue"}

@@ -1,13 +1,13 @@
 """Columns of DataFrames that Spark's workers compute in Arrow arrays, by the code that does it for Arrow rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyiceberg.schema import Schema
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import DataType, LongType, StructField, StructType
 
 from deletekit.deletes.data_file_writer import partition_columns
 from deletekit.deletes.input_rows import align
@@ -17,12 +17,21 @@ from deletekit.spark.types import from_spark
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import arrow_type
 
+arrow_udf: Any
+try:
+    from pyspark.sql.pandas.functions import arrow_udf
+except ImportError:  # before Spark 4.1
+    arrow_udf = None
 
-def partition_hash(frame: DataFrame, table_columns: Sequence[str], metadata: TableMetadata) -> Column | None:
-    """Return a number for each row, equal for rows of one table partition; None if no column determines partitions.
+
+def with_partition(
+    frame: DataFrame, name: str, table_columns: Sequence[str], metadata: TableMetadata
+) -> DataFrame | None:
+    """Return the rows with a number, equal for rows of one table partition; None if no column determines partitions.
 
     Parameters
     ----------
+    name: of the column that gets the number.
     table_columns: the columns of `frame` that are the table's.
 
     Only for bringing rows together: two partitions may share a number.
@@ -42,19 +51,35 @@ def partition_hash(frame: DataFrame, table_columns: Sequence[str], metadata: Tab
         hashes = key_frame(partition_columns(metadata, whole, spec)).hash_rows(seed=0)
         return pa.array(hashes.to_numpy().view(np.int64))
 
-    return arrow_column(number, "long", frame, names)
+    return with_arrow_column(frame, name, LongType(), number, names)
 
 
-def arrow_column(function: Callable[..., pa.Array], kind: str, frame: DataFrame, names: Sequence[str]) -> Column:
-    """Return a column that `function` computes from others, in Arrow arrays; our errors keep their class."""
+def with_arrow_column(
+    frame: DataFrame, name: str, kind: DataType, function: Callable[..., pa.Array], sources: Sequence[str]
+) -> DataFrame:
+    """Return the rows with a column that `function` computes from others, in Arrow arrays; our errors keep their class.
 
-    def told(*columns: pa.Array) -> pa.Array:
-        with told_in_text():
-            return function(*columns)
+    Before Spark 4.1, which has functions of Arrow arrays, the whole rows go through Python.
+    """
+    if arrow_udf is not None:
 
-    udf: Any = arrow_udf  # its stubs know no function of so many columns
-    made: Column = udf(told, kind)(*(column_of(frame, name) for name in names))
-    return made
+        def told(*columns: pa.Array) -> pa.Array:
+            with told_in_text():
+                return function(*columns)
+
+        return frame.withColumn(name, arrow_udf(told, kind)(*(column_of(frame, source) for source in sources)))
+    at = [frame.columns.index(source) for source in sources]
+
+    def added(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            with told_in_text():
+                columns = [*batch.columns, function(*(batch.column(i) for i in at))]
+            yield pa.RecordBatch.from_arrays(columns, [f"c{i}" for i in range(len(columns))])
+
+    # mapInArrow takes a dot in a name for the way into a struct.
+    plain = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
+    schema = StructType([*plain.schema.fields, StructField(f"c{len(frame.columns)}", kind)])
+    return plain.mapInArrow(added, schema).toDF(*frame.columns, name)
 
 
 def column_of(frame: DataFrame, name: str) -> Column:

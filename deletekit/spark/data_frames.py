@@ -21,9 +21,10 @@ from deletekit.deletes.sort_order import RowOrder
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile, DeleteFile
-from deletekit.spark.columns import column_of, partition_hash
+from deletekit.spark.columns import column_of, with_partition
 from deletekit.spark.engine import SparkEngine
 from deletekit.spark.merge_data_frame import merge_frame
+from deletekit.spark.releases import to_arrow
 from deletekit.spark.types import from_spark, tables_from_spark
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import value_of
@@ -48,7 +49,7 @@ class SparkRows:
             if self.frame.columns.count(name) > 1:
                 raise InvalidInputError(f"{argument} have a column twice", kind="column-not-unique", field=name)
         try:
-            return self.frame.limit(0).toArrow()
+            return to_arrow(self.frame.limit(0))
         except PySparkException as e:
             raise InvalidInputError(
                 f"{argument} have a type that does not fit a table", kind="rows", field=argument, found=str(e)
@@ -70,8 +71,8 @@ class SparkRows:
         def written(batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
             return write_data_files(write, tables_from_spark(batches, schema))
 
-        place = partition_hash(self.frame, self.frame.columns, metadata) if together else None
-        return self._written(self.frame, place, written, ranges)
+        placed = with_partition(self.frame, _PARTITION, self.frame.columns, metadata) if together else None
+        return self._written(self.frame, placed, written, ranges)
 
     def _sort_columns(self, order: RowOrder, metadata: TableMetadata) -> list[Column]:
         """Return the columns of a sort order, to place rows by: those that the DataFrame has, without transforms."""
@@ -103,7 +104,7 @@ class SparkRows:
                 files += write_key_deletes(write, specs, keys, fields, scope)
             return files
 
-        return self._written(frame, partition_hash(frame, frame.columns, metadata), written)
+        return self._written(frame, with_partition(frame, _PARTITION, frame.columns, metadata), written)
 
     def merge(
         self, base: Base, on: str | Sequence[str], when_matched: str | None, *, inserts: bool, options: ChangeOptions
@@ -117,18 +118,19 @@ class SparkRows:
     def _written(
         self,
         frame: DataFrame,
-        place: Column | None,
+        placed: DataFrame | None,
         write: Callable[[Iterator[pa.RecordBatch]], list[Any]],
         ranges: Sequence[Column] = (),
     ) -> list[Any]:
         """Return the files that `write` makes of the rows of each worker.
 
-        Those of one `place`, or of a range of it and of the sort columns `ranges`, go to one worker first.
+        Those of one partition of `placed`, which has its number, or of a range of it and of the sort columns `ranges`,
+        go to one worker first.
         """
+        frame = frame if placed is None else placed
         if ranges:
-            frame = frame if place is None else frame.withColumn(_PARTITION, place)
-            first = [] if place is None else [frame[_PARTITION]]
+            first = [] if placed is None else [frame[_PARTITION]]
             frame = frame.repartitionByRange(*first, *ranges).drop(_PARTITION)
-        elif place is not None:
-            frame = frame.withColumn(_PARTITION, place).repartition(_PARTITION).drop(_PARTITION)
+        elif placed is not None:
+            frame = frame.repartition(_PARTITION).drop(_PARTITION)
         return [file for files in self.engine.map_partitions(frame, write) for file in files]

@@ -30,6 +30,7 @@ from deletekit.engines.local import EngineBlock, LocalEngine
 from deletekit.engines.packing import pack, unpack_result
 from deletekit.errors import DeletekitError, UnsupportedError
 from deletekit.spark.errors_in_text import error_in_text
+from deletekit.spark.releases import to_arrow
 from deletekit.spark.worker import RESULT_SCHEMA, RowsWorker, Worker
 
 _T = TypeVar("_T")
@@ -97,7 +98,7 @@ class SparkEngine(EngineBlock):
             finally:
                 for job, future in running:
                     future.cancel()
-                    self._jobs.interruptTag(job)
+                    self.session.sparkContext.cancelJobsWithTag(job)
 
     def map_partitions(self, frame: DataFrame, fn: Callable[[Iterator[pa.RecordBatch]], _R]) -> list[_R]:
         """Return `fn` of the rows of each partition of a DataFrame, called where the rows are. Raises as `map`.
@@ -160,20 +161,20 @@ class SparkEngine(EngineBlock):
             for number, path in written:
                 contexts[number].remember(path)
 
-        start, session = time.monotonic(), rows.sparkSession
-        session.addTag(worker.job)
+        start, context = time.monotonic(), self.session.sparkContext  # a session's own tags need Spark 4
+        context.addJobTag(worker.job)
         try:
-            done = _Done(rows.mapInArrow(worker, RESULT_SCHEMA).toArrow(), time.monotonic() - start)
+            done = _Done(to_arrow(rows.mapInArrow(worker, RESULT_SCHEMA)), time.monotonic() - start)
         except (PySparkException, Py4JJavaError) as e:
             remember(self._written.value.pop(worker.job, []))
             raise (
                 error_in_text(str(e)) or DeletekitError("the Spark job failed", kind="spark-job", found=_reason(e))
             ) from e
         except BaseException:  # the user's Ctrl-C ends the job too
-            session.interruptTag(worker.job)
+            context.cancelJobsWithTag(worker.job)
             raise
         finally:
-            session.removeTag(worker.job)
+            context.removeJobTag(worker.job)
         self._written.value.pop(worker.job, None)
         for _, written in done.reports:
             remember(written)

@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.types import NestedField
-from pyspark.sql import Column, DataFrame, functions
+from pyspark.sql import DataFrame, functions
+from pyspark.sql.types import BinaryType
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.data_file_writer import write_data_files
@@ -28,7 +29,7 @@ from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_tas
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile
-from deletekit.spark.columns import arrow_column, partition_hash
+from deletekit.spark.columns import with_arrow_column, with_partition
 from deletekit.spark.engine import SparkEngine
 from deletekit.spark.types import from_spark
 from deletekit.verbs.merge import check_single, fitting_rows, on_columns, on_fields, updated_rows
@@ -65,7 +66,7 @@ def merge_frame(
     context = ReadContext(base.table.io, base.metadata)
     tasks = list(plan_scan(base.metadata, base.snapshot, base.reader))
     rows = _joined(context, tasks, source, keys, engine)
-    place = partition_hash(rows, empty.column_names, base.metadata) if inserts else None
+    placed = with_partition(rows, _PLACE, empty.column_names, base.metadata) if inserts else None
 
     def work(batches: Iterator[pa.RecordBatch]) -> ChangeResult:
         matches = _Matches(write, tasks, when_matched, inserts)
@@ -73,7 +74,7 @@ def merge_frame(
         result.added_data_files += matches.inserted
         return replace(result, seen=[])
 
-    total = merged_results(engine.map_partitions(_placed(rows, place), work))
+    total = merged_results(engine.map_partitions(_placed(rows, placed), work))
     return collect_delta(base, total, options, reads)
 
 
@@ -95,7 +96,7 @@ def _joined(
 
     ddl = f"{_KEY} binary, {_FILE} long, {_POSITION} long"
     table = engine.frame(source.sparkSession, live_keys, list(enumerate(tasks)), ddl)
-    return table.join(source.withColumn(_KEY, arrow_column(source_key, "binary", source, names)), _KEY, "right_outer")
+    return table.join(with_arrow_column(source, _KEY, BinaryType(), source_key, names), _KEY, "right_outer")
 
 
 def _key_batches(number: int, batch: FileBatch) -> Iterator[pa.RecordBatch]:
@@ -109,10 +110,10 @@ def _key_batches(number: int, batch: FileBatch) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(columns, names=[_KEY, _FILE, _POSITION])
 
 
-def _placed(rows: DataFrame, place: Column | None) -> DataFrame:
+def _placed(rows: DataFrame, placed: DataFrame | None) -> DataFrame:
     """Bring the matches of a data file into one partition, in order, after the rows to insert."""
-    alone = functions.xxhash64(_KEY) if place is None else place
-    placed = rows.withColumn(_PLACE, functions.coalesce(functions.col(_FILE), alone)).drop(_KEY)
+    placed = rows.withColumn(_PLACE, functions.xxhash64(_KEY)) if placed is None else placed
+    placed = placed.withColumn(_PLACE, functions.coalesce(_FILE, _PLACE)).drop(_KEY)
     return placed.repartition(_PLACE).drop(_PLACE).sortWithinPartitions(functions.asc_nulls_first(_FILE), _POSITION)
 
 

@@ -21,17 +21,12 @@ from urllib.request import url2pathname
 from deletekit.errors import EnvironmentMissingError, InvalidInputError
 from deletekit.public import public
 from deletekit.spark.catalogs import SparkCatalog, embedded_spark_catalog, spark_catalog
+from deletekit.spark.releases import JARS, check_release
 from deletekit.spark.session_catalogs import add_session_catalog, inherited
 from deletekit.table.locations import normalised
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-JARS = (
-    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
-    "org.xerial:sqlite-jdbc:3.50.3.0",
-)
-"""Maven coordinates that work together with pyspark 4.1."""
 
 OLDEST_JAVA = 17
 _JAVA_OPTIONS = "-Duser.timezone=UTC"
@@ -73,9 +68,9 @@ def session(
     bars are drawn. `spark.read.format("deletekit")` finds the catalog by its name; without a name it takes the one that
     the session was started with. In a session that deletekit did not start, its options must name the catalog.
 
-    Raises EnvironmentMissingError, in one sentence, without pyspark, Java 17, a jar in DELETEKIT_JARS, or Iceberg in a
-    running session; InvalidInputError if the running session has another catalog of this name; UnsupportedError for
-    a catalog that Spark cannot open.
+    Raises EnvironmentMissingError, in one sentence, without pyspark, Java 17, a jar in DELETEKIT_JARS, Iceberg in a
+    running session, or a runtime of Iceberg for this Spark; InvalidInputError if the running session has another
+    catalog of this name; UnsupportedError for a catalog that Spark cannot open.
     """
     if (warehouse is None) == (catalog is None):
         raise InvalidInputError("a session needs one catalog", kind="spark-catalog", field="warehouse, catalog")
@@ -86,6 +81,7 @@ def session(
         from pyspark.sql import SparkSession  # noqa: PLC0415  # pyspark is an extra
     except ImportError as e:
         raise EnvironmentMissingError("pyspark is not installed: pip install 'deletekit[spark]'", kind="pyspark") from e
+    check_release()
     properties = catalog if catalog is not None else {"warehouse": normalised(str(warehouse), "warehouse")}
     opened = spark_catalog(catalog_name, catalog) if catalog is not None else _embedded(catalog_name, properties)
     running = running_session()

@@ -28,6 +28,7 @@ from deletekit.formats.content_file import FileContent
 from deletekit.maintenance.convert_equality_deletes import convert_equality_deletes
 from deletekit.maintenance.head_files import Head
 from deletekit.public import public, public_methods
+from deletekit.spark.releases import to_arrow
 from deletekit.stream.applied_batches import BatchId, check_sink_id, last_marker, newest_marker
 from deletekit.stream.batch_delta import by_position
 from deletekit.stream.batch_digest import batch_digest
@@ -271,7 +272,7 @@ class Sink:
             raise UnsupportedError(
                 "the query of a batch is not known here", kind="spark-connect", found=type(e).__name__
             ) from e
-        self.write(frame.toArrow(), batch_id, query_id=query_id or "", ordered=False)
+        self.write(to_arrow(frame), batch_id, query_id=query_id or "", ordered=False)
 
 
 @public

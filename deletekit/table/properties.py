@@ -12,8 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from deletekit.errors import InvalidInputError
 from deletekit.formats.metrics import metrics_mode
+from deletekit.formats.parquet import BLOOM_FILTERS_FROM, PAGE_ROWS_FROM, PYARROW
 from deletekit.table.modes import DELETE_MODES
 
 _MIB = 1 << 20
@@ -180,6 +183,13 @@ UNHEEDED: Mapping[str, str] = {
 }
 """Properties about what deletekit does that it does not heed, and why. A table that has one is warned of, once."""
 
+NEWER_PYARROW: Mapping[str, int] = {
+    "write.parquet.page-row-limit": PAGE_ROWS_FROM,
+    "write.delete.parquet.page-row-limit": PAGE_ROWS_FROM,
+    BLOOM_FILTER: BLOOM_FILTERS_FROM,
+}
+"""Properties, or how those of columns begin, that are warned of too if pyarrow is older than this release."""
+
 REFUSED: Mapping[str, str] = {
     "write.object-storage.path": "write.data.path; Iceberg has removed this one",
     "write.folder-storage.path": "write.data.path; Iceberg has removed this one",
@@ -233,10 +243,11 @@ def check_heeded(properties: Mapping[str, str]) -> None:
     for name in properties.keys() & REFUSED.keys():
         message, expected = "this property is not supported", REFUSED[name]
         raise InvalidInputError(message, kind="property", field=name, found=properties[name], expected=expected)
-    for name in sorted((properties.keys() & UNHEEDED.keys()) - _warned):
-        if properties[name].lower() not in ("false", "none"):
+    for name in sorted(properties.keys() - _warned):
+        why = _unheeded(name)
+        if why and properties[name].lower() not in ("false", "none"):
             _warned.add(name)
-            warnings.warn(f"the table property {name} has no effect: {UNHEEDED[name]}", stacklevel=2)
+            warnings.warn(f"the table property {name} has no effect: {why}", stacklevel=2)
 
 
 def columns_with(properties: Mapping[str, str], prefix: str) -> dict[str, Any]:
@@ -247,6 +258,14 @@ def columns_with(properties: Mapping[str, str], prefix: str) -> dict[str, Any]:
 
 def _known(name: str) -> Property | None:
     return PROPERTIES.get(name) or next((p for begin, p in COLUMN_PROPERTIES.items() if name.startswith(begin)), None)
+
+
+def _unheeded(name: str) -> str | None:
+    """Return why a property has no effect; None if it has, or is unknown."""
+    for begin, release in NEWER_PYARROW.items():
+        if release > PYARROW and (name == begin or (begin.endswith(".") and name.startswith(begin))):
+            return f"pyarrow {pa.__version__} cannot write so, pyarrow {release} can"
+    return UNHEEDED.get(name)
 
 
 def _parsed(name: str, text: str, kind: Kind) -> Any:

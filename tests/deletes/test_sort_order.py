@@ -10,7 +10,6 @@ from decimal import Decimal
 from functools import cmp_to_key
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,7 +34,8 @@ def total_order(value: float) -> tuple[int, float]:
 def files(table: dk.Table) -> list[tuple[pa.Table, int]]:
     """The rows of each live data file as pyarrow reads them, and the sort order id in the manifest."""
     live_files = [e["data_file"] for e in entries(table, 0) if e["status"] != 2]
-    return [(pq.read_table(stored_at(f["file_path"])), f["sort_order_id"]) for f in live_files]
+    # An old pyarrow takes `name=value` in a path for a column, unless told.
+    return [(pq.read_table(stored_at(f["file_path"]), partitioning=None), f["sort_order_id"]) for f in live_files]
 
 
 def compare(a: Any, b: Any, desc: bool, nulls_first: bool) -> int:
@@ -101,10 +101,8 @@ def test_fields_transforms_and_partitions(catalog: dk.Catalog) -> None:
     table = make(catalog, rows, schema=schema, partition_by="category", sort_by=sort_by)
     for read, order_id in files(table):
         assert order_id == 1
-        db = duckdb.connect()
-        db.register("read", read)
-        expected = db.sql("SELECT id // 100, value FROM read ORDER BY id // 100 DESC, value").fetchall()
-        assert [(r["id"] // 100, r["value"]) for r in read.to_pylist()] == expected
+        keys = [(-(r["id"] // 100), r["value"]) for r in read.to_pylist()]
+        assert keys == sorted(keys)
     assert metadata_json(table)["sort-orders"] == [
         {
             "order-id": 1,

@@ -14,6 +14,7 @@ import pytest
 
 import deletekit as dk
 from deletekit.deletes.write_context import data_location
+from deletekit.formats import parquet
 from deletekit.formats.parquet import _distinct
 from deletekit.table import properties
 from deletekit.table.metadata import TableMetadata
@@ -199,6 +200,18 @@ def test_a_property_without_effect_is_warned_of_once(catalog: dk.Catalog, monkey
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         dk.append(table, items((2, "a", 1.0)))
+
+
+def test_what_an_old_pyarrow_cannot_write_is_warned_of(catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(properties, "_warned", set())
+    monkeypatch.setattr(properties, "PYARROW", 23)
+    monkeypatch.setattr(parquet, "PYARROW", 23)
+    with pytest.warns(UserWarning, match=r"write\.parquet\.page-row-limit has no effect: .* pyarrow 26 can"):
+        table = make(catalog, properties={"write.parquet.page-row-limit": "100"})
+    with pytest.warns(UserWarning, match=r"enabled\.column\.id has no effect: .* pyarrow 24 can"):
+        dk.set_properties(table, {properties.BLOOM_FILTER + "id": "true"})
+    dk.append(table, items((1, "a", 1.0)))
+    assert len(live(table)) == 1
 
 
 @pytest.mark.parametrize("name", sorted(properties.REFUSED))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -18,6 +19,7 @@ PYTHON = "3.12"
 """Each of the packages has releases for this Python."""
 
 NONE = "no version"
+AT_ONCE = 6  # a resolver waits for the index most of the time
 
 PACKAGES = (
     "apache-airflow",
@@ -37,30 +39,21 @@ PACKAGES = (
 
 def main() -> int:
     ours: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
-    failed = 0
-    for package in PACKAGES:
-        alone, beside = version_in([package], package), version_in([package, *ours], package)
-        failed += alone != beside or alone.startswith(NONE)
-        print(f"{package}: {alone} alone, {beside} beside deletekit", flush=True)
-    print(f"{len(PACKAGES) - failed} passed, {failed} failed")
-    return 1 if failed else 0
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        alone = [pool.submit(version_in, [package], package) for package in PACKAGES]
+        beside = [pool.submit(version_in, [package, *ours], package) for package in PACKAGES]
+        found = {p: (a.result(), b.result()) for p, a, b in zip(PACKAGES, alone, beside, strict=True)}
+    wrong = [package for package, (a, b) in found.items() if a != b or a.startswith(NONE)]
+    for package, (a, b) in found.items():
+        print(f"{'FAILED ' if package in wrong else ''}{package}: {a} alone, {b} beside deletekit", flush=True)
+    print(f"{len(found) - len(wrong)} passed, {len(wrong)} failed", *wrong)
+    return 1 if wrong else 0
 
 
 def version_in(requirements: list[str], package: str) -> str:
     """Return the version of a package that the resolver takes for these requirements."""
-    command = [
-        sys.executable,
-        "-m",
-        "uv",
-        "pip",
-        "compile",
-        "--quiet",
-        "--no-header",
-        "--no-annotate",
-        "--python-version",
-        PYTHON,
-        "-",
-    ]
+    options = ["--quiet", "--no-header", "--no-annotate", "--python-version", PYTHON]
+    command = [sys.executable, "-m", "uv", "pip", "compile", *options, "-"]
     done = subprocess.run(command, input="\n".join(requirements), capture_output=True, text=True, check=False)
     pins = dict(line.split("==") for line in done.stdout.splitlines() if "==" in line)
     versions = {canonicalize_name(name): version.partition(";")[0].strip() for name, version in pins.items()}

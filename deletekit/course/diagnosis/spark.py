@@ -13,7 +13,8 @@ from pathlib import Path
 
 from deletekit.course.diagnosis.check import WITHOUT_SPARK, Check, Status, check, command
 from deletekit.course.diagnosis.environment import Environment
-from deletekit.spark.sessions import JARS, JARS_FOLDER_VARIABLE, OLDEST_JAVA
+from deletekit.spark.releases import JARS
+from deletekit.spark.sessions import JARS_FOLDER_VARIABLE, OLDEST_JAVA
 
 DELTA_JAR = "io.delta:delta-spark_4.1_2.13:4.4.0"
 IVY_FOLDER = ".ivy2.5.2"

@@ -5,6 +5,8 @@ Spark: Spark can compare with NaN, and deletekit's filters cannot; a uuid is tex
 two columns. Spark passes the parts of a conjunction, and never an `or`.
 """
 
+from __future__ import annotations  # Spark 4.0 has no filters
+
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -33,15 +35,15 @@ _COMPARABLE: dict[type[it.IcebergType], tuple[type, ...]] = {
     it.BinaryType: (bytes,),
     it.DecimalType: (object,),
 }
-_COMPARISONS: dict[type[ds.Filter], Any] = {
-    ds.EqualTo: ie.EqualTo,
-    ds.EqualNullSafe: ie.EqualTo,
-    ds.In: ie.In,
-    ds.StringStartsWith: ie.StartsWith,
-    ds.LessThan: ie.LessThan,
-    ds.LessThanOrEqual: ie.LessThanOrEqual,
-    ds.GreaterThan: ie.GreaterThan,
-    ds.GreaterThanOrEqual: ie.GreaterThanOrEqual,
+_COMPARISONS: dict[str, Any] = {
+    "EqualTo": ie.EqualTo,
+    "EqualNullSafe": ie.EqualTo,
+    "In": ie.In,
+    "StringStartsWith": ie.StartsWith,
+    "LessThan": ie.LessThan,
+    "LessThanOrEqual": ie.LessThanOrEqual,
+    "GreaterThan": ie.GreaterThan,
+    "GreaterThanOrEqual": ie.GreaterThanOrEqual,
 }
 
 
@@ -95,13 +97,13 @@ def _expression(spark_filter: ds.Filter, term: Reference, kind: it.IcebergType) 
     ):
         return IsNull(term=term)
     value = _literal(getattr(spark_filter, "value", None), kind)
-    if value is None or type(spark_filter) not in _COMPARISONS:
+    if value is None or type(spark_filter).__name__ not in _COMPARISONS:
         return None
     if isinstance(spark_filter, ds.In) and isinstance(kind, _FLOATS):
         return None  # a set tells -0.0 from 0.0
     if isinstance(spark_filter, ds.StringStartsWith) and not isinstance(kind, it.StringType):
         return None
-    made: BooleanExpression = _COMPARISONS[type(spark_filter)](term, value)
+    made: BooleanExpression = _COMPARISONS[type(spark_filter).__name__](term, value)
     return made
 
 

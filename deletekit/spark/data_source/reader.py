@@ -7,14 +7,14 @@ that leaves a task is Arrow, with every delete applied.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyiceberg import types as it
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 from pyspark.sql import types as st
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from deletekit.deletes.filter import parse_filter, unbound_filter
 from deletekit.deletes.plan import plan_scan
@@ -33,6 +33,9 @@ from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.types import arrow_schema, arrow_type
 from deletekit.verbs.scan import METADATA_COLUMNS, ScanResult, is_metadata_column
 from deletekit.verbs.shared.read_options import resolve_snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter  # of Spark 4.1
 
 # Iceberg's own defaults; properties and option of the same names.
 # A whole batch must fit in the JVM's direct memory, about 512 MB on a small driver.
@@ -71,7 +74,7 @@ class _PushFilters:
     method, and checks `__func__` for that. So `__func__` is the method of the base class, and Spark calls none.
     """
 
-    __func__ = staticmethod(DataSourceReader.pushFilters)
+    __func__ = getattr(DataSourceReader, "pushFilters", None)  # Spark 4.0 has none
 
     def __init__(self, reader: TableReader) -> None:
         self._reader = reader

@@ -10,6 +10,7 @@ from deletekit.spark.pipeline.done_steps import Progress
 from deletekit.spark.pipeline.expected import difference, expected_rows
 from deletekit.spark.pipeline.report import CheckReport
 from deletekit.spark.pipeline.steps import Work
+from deletekit.spark.releases import to_arrow
 from deletekit.verbs.scan import scan
 
 
@@ -27,7 +28,7 @@ def check(work: Work, spark_name: str, progress: Progress, steps: Sequence[str])
         return difference(scan(work.table).to_arrow(), expected)
 
     def by_iceberg() -> str | None:
-        return difference(work.session.table(spark_name).toArrow(), expected)
+        return difference(to_arrow(work.session.table(spark_name)), expected)
 
     def by_rules() -> str | None:
         errors = verify(work.table, level="data", snapshots="heads").errors
