@@ -21,7 +21,21 @@ from tests.tools.release import notes
 ROOT = Path(__file__).parents[1]
 WORKFLOW = ROOT / ".github" / "workflows" / "release.yml"
 ADDRESS = "https://forge.example/owner/deletekit"
-CHANGELOG = "# Changelog\n\n## [1.1.0] - Unreleased\n\n- New.\n\n## [1.0.0] - 2026-01-02\n\n### Added\n\n- All.\n\n## [0.9] - 2026-01-01\n"
+CHANGELOG = """\
+# Changelog
+
+## [1.1.0] - Unreleased
+
+- New.
+
+## [1.0.0] - 2026-01-02
+
+### Added
+
+- All.
+
+## [0.9] - 2026-01-01
+"""
 BUILD = "import sys; from hatchling import build; print(getattr(build, sys.argv[1])(sys.argv[2]))"
 
 

@@ -1,7 +1,7 @@
 """Hold that a release is what its tag says: `python tests/tools/release.py v1.2.3`.
 
-The version of the package is the tag's, and the changelog has a dated chapter of it, which is printed: the release's notes.
-It runs before anything is installed.
+The version of the package is the tag's, and the changelog has a dated chapter of it. That is printed: the release's
+notes. It runs before anything is installed.
 """
 
 import re
