@@ -27,7 +27,7 @@ from deletekit.version import __version__
 from tests.conftest import fetching_jars
 
 ROOT = Path(__file__).parents[1]
-README = ROOT / "README.md"
+COMMANDS = ROOT / "docs" / "cli.md"
 
 
 PAGES = sorted(
@@ -136,7 +136,7 @@ def test_python_runs_with_spark(tmp_path: Path, tmp_path_factory: pytest.TempPat
 
 def check_deletekit(arguments: list[str]) -> None:
     """Parse a command line as click does, and run nothing."""
-    from deletekit.cli import main  # noqa: PLC0415 - README's code is tested without a command line too
+    from deletekit.cli import main  # noqa: PLC0415 - the pages' code is tested without a command line too
 
     with click.Context(main, info_name="deletekit") as context:
         name, command, rest = main.resolve_command(context, arguments)
@@ -166,6 +166,15 @@ def check_module(module: str, arguments: list[str]) -> None:
     assert [word for word in arguments if word not in done.stdout] == []
 
 
+def check_pip(arguments: list[str]) -> None:
+    """Hold that a pip command is about this checkout, and names extras that are there."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    (what,) = (each for each in arguments if not each.startswith("-"))
+    match = re.fullmatch(r"\.(?:\[([\w,]+)\])?", what)
+    assert match, what
+    assert set((match[1] or "").split(",")) <= {"", *extras}
+
+
 def check_command(line: str) -> None:
     match shlex.split(line, comments=True):
         case ["deletekit", *rest]:
@@ -174,6 +183,8 @@ def check_command(line: str) -> None:
             check_dev(rest)
         case ["python", "-m", module, *rest]:
             check_module(module, rest)
+        case ["pip", "install" | "wheel", *rest]:
+            check_pip(rest)
         case words:
             pytest.fail(f"no test knows how to check this command: {words}")
 
@@ -197,7 +208,7 @@ def test_commands_are_as_their_programs_take_them(tmp_path: Path, monkeypatch: p
 
 def commands() -> Iterator[tuple[str, click.Command]]:
     """Walk `deletekit`, its commands, and theirs."""
-    from deletekit.cli import main  # noqa: PLC0415 - README's code is tested without a command line too
+    from deletekit.cli import main  # noqa: PLC0415 - the pages' code is tested without a command line too
 
     waiting: list[tuple[str, click.Command]] = [("deletekit", main)]
     while waiting:
@@ -215,16 +226,15 @@ def test_every_command_has_help() -> None:
         assert [f"{name} {option.opts[0]}" for option in options if not (option.help or option.hidden)] == []
 
 
-def test_every_command_is_in_readme() -> None:
-    text = README.read_text(encoding="utf-8")
+def test_every_command_is_on_its_page() -> None:
+    text = COMMANDS.read_text(encoding="utf-8")
     assert [name for name, _ in commands() if not re.search(rf"\b{re.escape(name)}\b", text)] == []
 
 
 def test_links_lead_to_files() -> None:
-    pages = [*ROOT.glob("*.md"), *(ROOT / "data").glob("*.md"), *(ROOT / "notebooks").rglob("*.md")]
     broken = [
         f"{page.relative_to(ROOT)}: {target}"
-        for page in pages
+        for page in PAGES
         for target in re.findall(r"\]\(([^)\s#]+)[^)]*\)", page.read_text(encoding="utf-8"))
         if "://" not in target and not target.startswith("mailto:") and not (page.parent / target).exists()
     ]

@@ -99,8 +99,8 @@ def test_deltalake_reads_each_export(catalog: dk.Catalog, tmp_path: Path, partit
 
 
 @pytest.mark.peers
-def test_readme_says_which_readers_of_peers_take_vectors(catalog: dk.Catalog, tmp_path: Path) -> None:
-    """A version of a peer that reads more, or less, makes the sentence in README wrong."""
+def test_the_page_says_which_readers_of_peers_take_vectors(catalog: dk.Catalog, tmp_path: Path) -> None:
+    """A version of a peer that reads more, or less, makes the sentence in docs/delta.md wrong."""
     import polars as pl  # noqa: PLC0415  # peers
     from deltalake import DeltaTable  # noqa: PLC0415
     from deltalake.exceptions import DeltaProtocolError  # noqa: PLC0415
@@ -111,16 +111,16 @@ def test_readme_says_which_readers_of_peers_take_vectors(catalog: dk.Catalog, tm
     dk.delete(table, "id < 3", mode="deletion-vector")
     dk.export_delta(table, path)
     delta = DeltaTable(path)
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "delta.md").read_text(encoding="utf-8")
     live = [{"id": i} for i in range(3, 10)]
     assert pa.table(delta.scan()).sort_by("id").to_pylist() == live
     assert sorted(by_deltalake(path), key=lambda row: row["id"]) == live
-    assert "`DeltaTable.scan()` and `QueryBuilder` of deltalake 1.6 do" in readme
+    assert "`DeltaTable.scan()` and `QueryBuilder` of deltalake 1.6 do" in page
     for name in ("to_pyarrow_table", "to_pyarrow_dataset", "to_pandas"):
         with pytest.raises(DeltaProtocolError, match="deletionVectors"):
             getattr(delta, name)()
-        assert f"`{name}`" in readme
-    assert delta.count() == 10, "README says that this counts deleted rows"
+        assert f"`{name}`" in page
+    assert delta.count() == 10, "the page says that this counts deleted rows"
     with pytest.raises(FileNotFoundError):
         pl.read_delta(str(path))
 

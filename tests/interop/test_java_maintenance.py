@@ -126,7 +126,7 @@ def test_java_expires_a_puffin_that_still_holds_a_live_vector(
     table.refresh()
     lost = {f["file_path"] for f in live_files(table, 1)} - files_of(table)
     assert files - files_of(table), "something expired"
-    assert bool(lost) == (granularity == "partition"), "when Java is mended, the warning in README goes"
+    assert bool(lost) == (granularity == "partition"), "when Java is mended, the warning in docs/guide.md goes"
     if granularity == "file":
         assert live(table) == before == read_by_spark(spark, table)
 

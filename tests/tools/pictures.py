@@ -1,4 +1,4 @@
-"""Make the pictures that README shows: docs/pictures/*.
+"""Make the pictures that README and docs/ show: docs/pictures/*.
 
     python -m tests.tools.pictures
 
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def drawing() -> Svg:
-    """Draw the table of README's first example after its delete: what the deletion vector shares and adds."""
+    """Draw the table of the guide's first example after its delete: what the deletion vector shares and adds."""
     with tempfile.TemporaryDirectory() as folder, new_catalog(Path(folder)) as catalog:
         users = dk.create_table(catalog, "demo.users", dk.datasets.users().schema, format_version=3)
         dk.append(users, dk.datasets.users())
