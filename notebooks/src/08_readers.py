@@ -113,9 +113,9 @@ for content in (0, 1):
     print(f"manifests with content {content} have the sequence numbers {numbers}")
 
 # %% [markdown]
-# Content 0 is a manifest of data files, content 1 a manifest of deletes.
+# Content 0 is a manifest of data files, content 1 a manifest of deletes. The last commit, number 6, wrote both manifests of deletes. One holds `E2`. The other holds the entries of the older delete manifests, which the commit merged into one.
 #
-# In the manifests, two things are easy to forget. Entries with status 2, deleted, are not part of the snapshot. And a new entry has no sequence number of its own: it inherits the one that the manifest list has for its manifest. The second cell lists the live files.
+# In the manifests, two things are easy to forget. Entries with status 2, deleted, are not part of the snapshot. And a new entry has no sequence number of its own: it inherits the one that the manifest list has for its manifest. An entry in a merged manifest keeps the number that it had. The second cell lists the live files.
 
 
 # %%

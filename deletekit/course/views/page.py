@@ -20,7 +20,10 @@ MOST_OPTIONS = 200
 
 _LONGEST = 400
 _HEX_BYTES = 12
-_WORDS = ("more-lines", "previous", "next", "code", "copy", "copied", "loading", "error-title", "state", "code-note")
+_WORDS = (
+    *("more-lines", "previous", "next", "code", "copy", "copied", "loading", "error-title", "state", "code-note"),
+    *("signs", "sign-live", "sign-hidden", "sign-added", "sign-removed", "sign-wrong"),
+)
 _VARIES = "…"
 
 P = ParamSpec("P")

@@ -9,7 +9,7 @@ from deletekit.course.views.page import Block, Cells, Facts, Grid, Mark, Page, T
 LONGEST = 30
 """Lines of a notebook's `text/plain`."""
 
-_SIGNS: dict[Mark, str] = {"hidden": "x ", "live": ". ", "added": "+ ", "removed": "- ", "wrong": "! "}
+_SIGNS: dict[Mark, str] = {"live": ".", "hidden": "x", "added": "+", "removed": "-", "wrong": "!"}
 
 
 def page_text(page: Page) -> str:
@@ -29,6 +29,9 @@ def short_page_text(page: Page) -> str:
 def _lines(page: Page) -> Iterator[str]:
     yield page.title
     yield page.sentence
+    used = {line.mark for block in page.blocks if isinstance(block, Grid) for line in block.lines}
+    if signs := [f"{_SIGNS[mark]} {page.words.get(f'sign-{mark}', mark)}" for mark in _SIGNS if mark in used]:
+        yield page.words.get("signs", "{signs}").replace("{signs}", "; ".join(signs))
     for block in page.blocks:
         yield from _block(block)
     if page.code:
@@ -63,7 +66,7 @@ def _grid(grid: Grid) -> Iterator[str]:
     for i, row in enumerate(rows):
         line = grid.lines[i - 1] if i else None
         chosen = "*" if line is not None and grid.select and line.key == grid.selected else " "
-        sign = (_SIGNS.get(line.mark, "  ") if line else "  ") if signed else ""
+        sign = f"{_SIGNS.get(line.mark, ' ') if line else ' '} " if signed else ""
         cells = (_padded(c, widths[n], right=n in grid.numbers) for n, c in enumerate(row))
         yield f"{chosen} {sign}{'  '.join(cells)}".rstrip()
     if grid.shown:

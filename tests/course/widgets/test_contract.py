@@ -14,7 +14,7 @@ import traitlets
 
 import deletekit as dk
 from deletekit.course import widgets
-from deletekit.course.translations import LANGUAGES
+from deletekit.course.translations import LANGUAGES, Messages
 from deletekit.course.views.page import Block, Facts, Grid, Page, Tree, live
 from deletekit.course.views.page_html import page_html
 from deletekit.course.views.page_text import LONGEST
@@ -153,6 +153,17 @@ def test_plain_text_is_short_and_the_same_on_every_machine(name: str, tmp_path: 
             assert {"application/vnd.jupyter.widget-view+json", SAVED_PAGE} <= set(bundle[0])
             shown.append((plain, bundle[0]["text/html"]))
     assert shown[0] == shown[1]
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_text_explains_the_signs_of_its_lines(name: str, table: dk.Table, lang: str) -> None:
+    for state in ({}, STATES[name]):
+        widget = WIDGETS[name](table, **{**state, "lang": lang})
+        lines = [line for block in widget.shown.blocks if isinstance(block, Grid) for line in block.lines]
+        meanings = [Messages(lang)(f"sign-{mark}") for mark in {line.mark for line in lines} - {"", "unused"}]
+        third = str(widget).splitlines()[2]
+        assert bool(third) == bool(meanings)
+        assert all(meaning in third for meaning in meanings)
 
 
 def test_the_line_of_python_shows_the_same_page_again(name: str, table: dk.Table) -> None:
