@@ -89,6 +89,8 @@ def right_arguments(verb: str, catalog: dk.Catalog, folder: Path) -> dict[str, A
         "location": table.metadata_location,
         "sink_id": "s",
         "pool": ThreadPoolExecutor(1),
+        "files": [folder / "data.parquet"],
+        "sort_by": "id",
     }
     parameters = inspect.signature(functions()[verb]).parameters.values()
     needed = {p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD}
@@ -140,11 +142,11 @@ def test_a_wrong_argument_is_refused_by_its_name(
     warnings.simplefilter("ignore")  # of pyiceberg, about paths that it does not know
     function = functions()[verb]
     right = right_arguments(verb, catalog, tmp_path)
-    escaped, unnamed = [], []
+    escaped, unnamed, wrong = [], [], wrong_values(catalog, tmp_path)
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:
             continue
-        for value in wrong_values(catalog, tmp_path):
+        for value in wrong:
             try:
                 finish(function(**{**right, parameter.name: value}))
             except DeletekitError as e:

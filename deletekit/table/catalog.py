@@ -80,14 +80,14 @@ class SqlStore(Catalog):
     @public
     def register_table(self, identifier: str | Sequence[str], metadata_location: str) -> None:
         """Register as every catalog does; pyiceberg would read the table, and fail for newer ones."""
-        key = to_identifier(identifier)
+        key, location = to_identifier(identifier), normalised(metadata_location, "metadata_location")
         if self._find(key) is not None:
             raise InvalidInputError("table exists already", kind="table-exists", found=dotted(key))
-        io = PyIcebergIO(self.pyiceberg.properties, metadata_location)
+        io = PyIcebergIO(self.pyiceberg.properties, location)
         with asking(dotted(key)):
-            parse_metadata(io.read(metadata_location), metadata_location)
+            parse_metadata(io.read(location), location)
         self._ensure_namespace(key)
-        self._execute(key, self._new_row(key, metadata_location))
+        self._execute(key, self._new_row(key, location))
 
     @public
     def rename_table(self, identifier: str | Sequence[str], to: str | Sequence[str]) -> None:

@@ -93,6 +93,20 @@ def test_a_dropped_table_is_registered_again(place: tuple[Store, int]) -> None:
     assert len(live(store.load("again"))) == 3
 
 
+def test_a_sort_order_is_set_and_ended(place: tuple[Store, int]) -> None:
+    store, version = place
+    table = store.create("t", SCHEMA, format_version=version)
+    for order, fields in (("value desc", [3]), ("id", [1]), ((), []), ("value desc", [3])):
+        dk.set_sort_order(table, order)
+        raw = store.load("t").metadata.raw
+        default = next(o for o in raw["sort-orders"] if o["order-id"] == raw["default-sort-order-id"])
+        assert [f["source-id"] for f in default["fields"]] == fields
+        assert (default["order-id"] == 0) == (not fields)
+    assert len(raw["sort-orders"]) == 3
+    dk.append(table, ROWS)
+    assert live(store.load("t")) == expected(ROWS)
+
+
 def test_a_table_is_replaced_or_purged(place: tuple[Store, int]) -> None:
     store, version = place
     table = store.create("t", SCHEMA, format_version=version, sort_by="value desc")

@@ -134,6 +134,20 @@ def test_append(run: Run, fresh: Path, tmp_path: Path, kind: str) -> None:
     assert (found[7], found[8], len(found)) == (("007", 0.5), (None, None), 6)
 
 
+def test_add_files(run: Run, fresh: Path, tmp_path: Path) -> None:
+    files = []
+    for row in NEW:
+        files.append(tmp_path / f"{row['id']}.parquet")
+        pq.write_table(pa.Table.from_pylist([row], schema=dk.datasets.users().schema), files[-1])
+    done = run("add-files", "--warehouse", fresh, "demo.users", *files)
+    assert done.exit_code == 0, done.stderr
+    assert f"{len(NEW)} files added to demo.users" in done.stdout
+    assert (rows(fresh)[7], len(rows(fresh))) == (("007", 0.5), 6)
+    again = run("add-files", "--warehouse", fresh, "demo.users", files[0], "--json")
+    assert again.exit_code == 1
+    assert "file is in the table already" in again.stderr
+
+
 def test_append_to_a_branch_and_as_json(run: Run, fresh: Path, tmp_path: Path) -> None:
     file = file_of(tmp_path, "csv")
     assert run("branch", "--warehouse", fresh, "demo.users", "audit").exit_code == 0
