@@ -279,7 +279,7 @@ def _mapping_updates(metadata: TableMetadata, schema: Schema) -> Iterator[Mappin
     A name that it has stays with its column. Java gives it to the new one: files without ids would then have the values
     of the dropped column there, and equality deletes on that would hide nothing.
     """
-    with suppress(KeyError, ValueError):  # a mapping that nobody can read stays as it is
+    with suppress(KeyError, ValueError):  # there is none, or it cannot be read, and stays as it is
         mapping = parse_mapping_from_json(metadata.properties[NAME_MAPPING])
         old = {number: name.rpartition(".")[2] for name, number in index_by_name(metadata.schema).items()}
         renamed: dict[int, NestedField] = {}
