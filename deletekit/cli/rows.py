@@ -113,7 +113,7 @@ def add_files(argument: TableArgument, output: Output, files: tuple[str, ...], r
 
     \b
     Examples:
-      deletekit add-files --catalog prod demo.users s3://bucket/users/day=2026-01-31/1.parquet
+      deletekit add-files --catalog prod demo.users s3://bucket/users/1.parquet
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     table, commit = change(dk.add_files, argument, output, "Adding files", _INTERRUPTED, files=files, ref=ref)
     return commit_answer(table, ref, commit, f"{count(len(files), 'file')} added to {table.name}", "No file")

@@ -43,7 +43,14 @@ from deletekit.table.identifier import Identifier, dotted, to_identifier
 from deletekit.table.locations import normalised
 from deletekit.table.metadata import TableMetadata, parse_metadata
 from deletekit.table.metadata_file import logged_files, metadata_file_bytes, metadata_file_path, with_metadata_log
-from deletekit.table.metadata_update import apply_updates, check_requirements, creating_updates, is_applied, rehearse
+from deletekit.table.metadata_update import (
+    apply_updates,
+    check_requirements,
+    creating_updates,
+    is_applied,
+    rehearse,
+    without_known,
+)
 from deletekit.table.own_places import unlogged_files
 
 _OPENING_RACES = 3
@@ -222,6 +229,8 @@ class PyIcebergStore(Catalog):
         if not self._is_rest:
             # pyiceberg applies the updates itself, and what it refuses would look like an unknown state.
             updates = rehearse(self._state(table, table.metadata_location).metadata, requirements, updates)
+        elif any(-1 in update.values() for update in updates):  # what is added may be there already
+            updates = without_known(self._state(table, table.metadata_location).metadata, updates)
         properties = table.metadata.properties
         try:
             with committing(dotted(identifier)):

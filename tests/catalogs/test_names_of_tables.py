@@ -107,6 +107,21 @@ def test_a_sort_order_is_set_and_ended(place: tuple[Store, int]) -> None:
     assert live(store.load("t")) == expected(ROWS)
 
 
+def test_a_schema_and_a_spec_that_were_there_before(place: tuple[Store, int]) -> None:
+    store, version = place
+    table = store.create("t", SCHEMA, format_version=version, partition_by="category")
+    dk.append(table, ROWS)
+    dk.add_column(table, "more", "int")
+    dk.drop_column(table, "more")
+    dk.add_partition_field(table, "id")
+    dk.drop_partition_field(table, "id")
+    found = store.load("t")
+    assert [f.name for f in found.schema.fields] == SCHEMA.names
+    assert [f.name for f in found.metadata.spec.fields if str(f.transform) != "void"] == ["category"]
+    dk.append(found, items((3, "c", 30.0)))
+    assert len(live(store.load("t"))) == 3
+
+
 def test_a_table_is_replaced_or_purged(place: tuple[Store, int]) -> None:
     store, version = place
     table = store.create("t", SCHEMA, format_version=version, sort_by="value desc")

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
-from tests.cli.conftest import Run
+from tests.cli.conftest import USERS, Run
 from tests.tables import new_catalog
 
 LEFT = [{"id": 2, "name": "User-2", "value": 200.0}, {"id": 4, "name": None, "value": 400.0}]
@@ -138,7 +138,7 @@ def test_add_files(run: Run, fresh: Path, tmp_path: Path) -> None:
     files = []
     for row in NEW:
         files.append(tmp_path / f"{row['id']}.parquet")
-        pq.write_table(pa.Table.from_pylist([row], schema=dk.datasets.users().schema), files[-1])
+        pq.write_table(pa.Table.from_pylist([row], schema=USERS.schema), files[-1])
     done = run("add-files", "--warehouse", fresh, "demo.users", *files)
     assert done.exit_code == 0, done.stderr
     assert f"{len(NEW)} files added to demo.users" in done.stdout
