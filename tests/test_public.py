@@ -91,6 +91,8 @@ def right_arguments(verb: str, catalog: dk.Catalog, folder: Path) -> dict[str, A
         "location": table.metadata_location,
         "sink_id": "s",
         "pool": ThreadPoolExecutor(1),
+        "files": [folder / "data.parquet"],
+        "sort_by": "id",
     }
     parameters = inspect.signature(functions()[verb]).parameters.values()
     needed = {p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD}
@@ -144,11 +146,11 @@ def test_a_wrong_argument_is_refused_by_its_name(
 
 
 def check_wrong_arguments(function: Any, right: dict[str, Any], catalog: dk.Catalog, folder: Path) -> None:
-    escaped, unnamed = [], []
+    escaped, unnamed, wrong = [], [], wrong_values(catalog, folder)
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:
             continue
-        for value in wrong_values(catalog, folder):
+        for value in wrong:
             if parameter.name == "say" and callable(value):
                 continue  # it fits, and what it raises is its own
             try:

@@ -1,4 +1,4 @@
-"""The commands that read and write rows: `scan`, `append`, `update` and `merge`."""
+"""The commands that read and write rows: `scan`, `append`, `add-files`, `update` and `merge`."""
 
 from __future__ import annotations
 
@@ -103,6 +103,20 @@ def append(argument: TableArgument, output: Output, file: str, ref: str) -> Answ
     with output.counting("Appending") as counted:
         commit = dk.append(table, _rows(table, file, counted), ref=ref)
     return commit_answer(table, ref, commit, f"Appended to {table.name}", f"{file} has no rows")
+
+
+@click.command(cls=TableAnswerCommand, short_help="Make Parquet files part of the table.")
+@click.argument("files", nargs=-1, required=True)
+@branch_option("commit to")
+def add_files(argument: TableArgument, output: Output, files: tuple[str, ...], ref: str) -> Answer:
+    """Make Parquet FILES data files of the table in one commit, where they lie. They are the table's from then on.
+
+    \b
+    Examples:
+      deletekit add-files --catalog prod demo.users s3://bucket/users/1.parquet
+    """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    table, commit = change(dk.add_files, argument, output, "Adding files", _INTERRUPTED, files=files, ref=ref)
+    return commit_answer(table, ref, commit, f"{count(len(files), 'file')} added to {table.name}", "No file")
 
 
 @click.command(cls=TableAnswerCommand, short_help="Change columns of rows, in one commit.")

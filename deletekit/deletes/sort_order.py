@@ -51,7 +51,8 @@ class RowOrder:
         fields: Sequence[Any] = next((o["fields"] for o in orders if o["order-id"] == number), ())
         several = any(len(f.get("source-ids") or ()) > 1 for f in fields)
         order = () if several else tuple(SortField(**field) for field in fields)
-        if several or any(isinstance(f.transform, UnknownTransform) for f in order):
+        known = metadata.schema.field_ids
+        if several or any(isinstance(f.transform, UnknownTransform) or f.source_id not in known for f in order):
             warnings.warn(f"rows are not sorted: deletekit does not know the table's sort order {number}", stacklevel=2)
             return cls()
         return cls(order, number if order else 0)
@@ -83,6 +84,15 @@ def sort_order_fields(fields: Sequence[SortField]) -> list[dict[str, Any]]:
     """Return sort fields as metadata stores them."""
     stored: list[dict[str, Any]] = json.loads(SortOrder(*fields).model_dump_json(by_alias=True))["fields"]
     return stored
+
+
+def sort_order_updates(fields: Sequence[SortField]) -> list[dict[str, Any]]:
+    """Return the updates that make an order the table's default. The catalog chooses its id; 0 means no order."""
+    order = {"order-id": int(bool(fields)), "fields": sort_order_fields(fields)}
+    return [
+        {"action": "add-sort-order", "sort-order": order},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+    ]
 
 
 def _values(metadata: TableMetadata, rows: pa.Table, field: SortField) -> pa.Array:

@@ -17,6 +17,7 @@ from deletekit.public import public_methods
 from deletekit.table.catalog_errors import asking
 from deletekit.table.file_io import FileIO
 from deletekit.table.identifier import Identifier, dotted, to_identifier
+from deletekit.table.locations import normalised
 from deletekit.table.metadata import TableMetadata
 
 Json = Mapping[str, Any]
@@ -116,7 +117,7 @@ class Catalog(ABC):
         key = to_identifier(identifier)
         self._ensure_namespace(key)
         with asking(dotted(key)):
-            self.pyiceberg.register_table(key, metadata_location)
+            self.pyiceberg.register_table(key, normalised(metadata_location, "metadata_location"))
 
     def drop_table(self, identifier: str | Sequence[str]) -> None:
         """Remove a table from the catalog. Its files stay. Raises NotFoundError."""

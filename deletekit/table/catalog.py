@@ -43,7 +43,14 @@ from deletekit.table.identifier import Identifier, dotted, to_identifier
 from deletekit.table.locations import normalised
 from deletekit.table.metadata import TableMetadata, parse_metadata
 from deletekit.table.metadata_file import logged_files, metadata_file_bytes, metadata_file_path, with_metadata_log
-from deletekit.table.metadata_update import apply_updates, check_requirements, creating_updates, is_applied, rehearse
+from deletekit.table.metadata_update import (
+    apply_updates,
+    check_requirements,
+    creating_updates,
+    is_applied,
+    rehearse,
+    without_known,
+)
 from deletekit.table.own_places import unlogged_files
 
 _OPENING_RACES = 3
@@ -79,14 +86,14 @@ class SqlStore(Catalog):
 
     def register_table(self, identifier: str | Sequence[str], metadata_location: str) -> None:
         """Register as every catalog does; pyiceberg would read the table, and fail for newer ones."""
-        key = to_identifier(identifier)
+        key, location = to_identifier(identifier), normalised(metadata_location, "metadata_location")
         if self._find(key) is not None:
             raise InvalidInputError("table exists already", kind="table-exists", found=dotted(key))
-        io = PyIcebergIO(self.pyiceberg.properties, metadata_location)
+        io = PyIcebergIO(self.pyiceberg.properties, location)
         with asking(dotted(key)):
-            parse_metadata(io.read(metadata_location), metadata_location)
+            parse_metadata(io.read(location), location)
         self._ensure_namespace(key)
-        self._execute(key, self._new_row(key, metadata_location))
+        self._execute(key, self._new_row(key, location))
 
     def rename_table(self, identifier: str | Sequence[str], to: str | Sequence[str]) -> None:
         """Rename as every catalog does; pyiceberg would read the table, and fail for newer ones."""
@@ -221,6 +228,8 @@ class PyIcebergStore(Catalog):
         if not self._is_rest:
             # pyiceberg applies the updates itself, and what it refuses would look like an unknown state.
             updates = rehearse(self._state(table, table.metadata_location).metadata, requirements, updates)
+        elif any(-1 in update.values() for update in updates):  # what is added may be there already
+            updates = without_known(self._state(table, table.metadata_location).metadata, updates)
         properties = table.metadata.properties
         try:
             with committing(dotted(identifier)):

@@ -109,13 +109,11 @@ def rehearse(metadata: TableMetadata, requirements: Sequence[Update], updates: S
     after = apply_updates(metadata, updates)
     out: list[Update] = []
     ids: dict[str, int] = {}
-    for asked in updates:
+    for asked in without_known(metadata, updates):
         action, update = asked["action"], dict(asked)
         if action in _ADDED:
             thing, things, key = _ADDED[action]
             ids[key] = _same(update[thing], after.raw[things])[0][key]
-            if _same(update[thing], metadata.raw[things]):
-                continue
             update[thing] = {**update[thing], key: ids[key]}
         elif action in _CHOSEN:
             key, made, _ = _CHOSEN[action]
@@ -123,6 +121,27 @@ def rehearse(metadata: TableMetadata, requirements: Sequence[Update], updates: S
         elif action == "remove-properties":
             update["removals"] = [name for name in update["removals"] if name in metadata.properties]
         out.append(update)
+    return out
+
+
+def without_known(metadata: TableMetadata, updates: Sequence[Update]) -> list[Update]:
+    """Return the updates without schemas, specs and sort orders that the table has, which are chosen by their ids.
+
+    Java's servers do not take such a one for the last that was added.
+    """
+    out: list[Update] = []
+    known: dict[str, list[Update]] = {}
+    for update in updates:
+        action = update["action"]
+        if action in _ADDED:
+            thing, things, key = _ADDED[action]
+            known[key] = _same(update[thing], metadata.raw[things])
+            out += [] if known[key] else [update]
+        elif action in _CHOSEN and update[_CHOSEN[action][0]] == -1 and known.get(_CHOSEN[action][1]):
+            key, made, _ = _CHOSEN[action]
+            out.append({**update, key: known[made][0].get(made, 0)})
+        else:
+            out.append(update)
     return out
 
 

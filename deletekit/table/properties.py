@@ -63,7 +63,7 @@ def _one_of(*values: str) -> Kind:
 
 
 def _share(text: str) -> float:
-    if not re.fullmatch(r"0?\.[0-9]{1,17}", text) or not float(text):
+    if not re.fullmatch(r"[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]{1,3})?", text) or not 0 < float(text) < 1:
         raise ValueError(text)
     return float(text)
 

@@ -98,7 +98,7 @@ def _data_file(base: Base, path: str, mapping: str) -> tuple[DataFile, bool]:
             file = open_tabular(source, "PARQUET")
             schema = with_field_ids(file.schema, mapping)
             columns = FileColumns(schema, _constants(metadata, path))
-            _check_columns(metadata, schema, columns, path)
+            _check_columns(metadata, schema, columns, path, by_name=schema is not file.schema)
             partition = _partition(base, file, columns, path)
         except FormatError as e:
             if e.kind in ("column-type", "missing-column"):
@@ -127,20 +127,30 @@ def _constants(metadata: TableMetadata, path: str) -> dict[int, pa.Scalar]:
         if isinstance(field.transform, IdentityTransform) and field.name in named:
             kind, text = arrow_type(source.field_type), named[field.name]
             with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # refused if the file has no such column
-                is_null = text in (_HIVE_NULL, "null")
-                out[source.field_id] = pa.scalar(None, kind) if is_null else pa.scalar(text).cast(kind)
+                out[source.field_id] = pa.scalar(None if text == _HIVE_NULL else text).cast(kind)
     return out
 
 
-def _check_columns(metadata: TableMetadata, schema: pa.Schema, columns: FileColumns, path: str) -> None:
-    """Refuse columns that the table has not or cannot read, and field ids of another table."""
-    for stored in _fields(schema):
+def _check_columns(
+    metadata: TableMetadata, schema: pa.Schema, columns: FileColumns, path: str, *, by_name: bool
+) -> None:
+    """Refuse columns that the table has not or cannot read, and field ids of another table.
+
+    A file's own id must belong to a column that had the name of the file's. One by name must be a column of now: a name
+    that the mapping still gives to a dropped column may be that of a new one.
+    """
+    seen: set[int | None] = set()
+    for name, stored in _fields(schema):
         number = field_id_of(stored)
-        names = {s.find_column_name(number) for s in metadata.schemas.values()} if number is not None else set()
-        known = sorted({name.split(".")[-1] for name in names if name is not None})
-        if stored.name not in known:
+        schemas = [metadata.schema] if by_name else metadata.schemas.values()
+        names = {s.find_column_name(number) for s in schemas} if number is not None else set()
+        known = sorted({known.split(".")[-1] for known in names if known is not None})
+        if not known or (not by_name and name not in known):
             expected = known or ", ".join(f.name for f in metadata.schema.fields)
             raise _refused("the table has no such column", path, stored.name, number, expected)
+        if number in seen:
+            raise _refused("two columns of the file are one of the table", path, stored.name, number)
+        seen.add(number)
     for field in metadata.spec.fields:
         source = _top_level(metadata, field.source_id)
         if source is None or source.field_id in columns.by_id or source.field_id in columns.constants:
@@ -152,12 +162,16 @@ def _check_columns(metadata: TableMetadata, schema: pa.Schema, columns: FileColu
         project(empty, columns, column)
 
 
-def _fields(parent: Iterable[pa.Field]) -> Iterator[pa.Field]:
-    """Yield fields and the fields of structs below them."""
-    for field in parent:
-        yield field
-        if pa.types.is_struct(field.type):
-            yield from _fields(field.type)
+def _fields(parent: Iterable[pa.Field], *names: str) -> Iterator[tuple[str, pa.Field]]:
+    """Yield fields at any depth with their names, or with `names` in the place of theirs: those of lists and maps."""
+    for at, field in enumerate(parent):
+        yield (names[at] if names else field.name), field
+        kind = field.type
+        if pa.types.is_map(kind):
+            yield from _fields((kind.key_field, kind.item_field), "key", "value")
+        elif kind.num_fields:
+            below = [kind.field(i) for i in range(kind.num_fields)]
+            yield from _fields(below, *(() if pa.types.is_struct(kind) else ("element",)))
 
 
 def _partition(base: Base, file: TabularFile, columns: FileColumns, path: str) -> tuple[Any, ...]:

@@ -1,6 +1,7 @@
 """CREATE TABLE and INSERT: create an empty table, append rows to one."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from deletekit.log import tell
 from deletekit.table.catalog import Catalog
 from deletekit.table.identifier import to_identifier
 from deletekit.table.locations import normalised_properties
-from deletekit.table.metadata import MAIN, TableMetadata, new_metadata
+from deletekit.table.metadata import MAIN, new_metadata
 from deletekit.table.table import Table, load_table
 from deletekit.table.types import arrow_schema, schema_from_arrow
 from deletekit.verbs.shared.foreign_rows import foreign_rows
@@ -67,18 +68,15 @@ def create_table(
     if replace and catalog.table_exists(key):
         table, given = load_table(catalog, key), normalised_properties(properties or {})
         check_location(table.metadata, location)
-
-        def build(now: TableMetadata) -> list[Mapping[str, Any]]:
-            return replacing_updates(
-                now,
-                iceberg,
-                format_version=format_version,
-                partition_by=partition_by,
-                sort_by=sort_by,
-                properties=given,
-            )
-
-        commit_metadata(table, build)
+        replacing = partial(
+            replacing_updates,
+            schema=iceberg,
+            format_version=format_version,
+            partition_by=partition_by,
+            sort_by=sort_by,
+            properties=given,
+        )
+        commit_metadata(table, replacing)
         return table
     metadata = new_metadata(
         iceberg,

@@ -4,25 +4,27 @@ Ids are never reused: old deletes on a dropped column keep their meaning.
 Spec: "Schema Evolution", "Partition Evolution", "Format Versioning".
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from typing import Any
 
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema, promote
+from pyiceberg.schema import Schema, index_by_name, promote
+from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json, update_mapping
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import IcebergType, NestedField, StructType
 
 from deletekit.commit.swap import commit_metadata
 from deletekit.deletes.input_rows import align
-from deletekit.deletes.sort_order import sort_order_fields
+from deletekit.deletes.sort_order import sort_order_updates
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.column_names import check_name, columns_like
 from deletekit.table.format_version import NEWEST
 from deletekit.table.locations import normalised_properties
 from deletekit.table.metadata import TableMetadata, check_reserved_names, check_schema_version, spec_to_json
-from deletekit.table.properties import check_properties
+from deletekit.table.properties import NAME_MAPPING, check_properties
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_schema, schema_to_json, struct_paths
 from deletekit.verbs.shared.partition_fields import partition_field, sort_fields
@@ -187,11 +189,7 @@ def set_sort_order(table: Table, sort_by: str | Sequence[str]) -> None:
     """
 
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
-        order = {"order-id": 0, "fields": sort_order_fields(sort_fields(metadata.schema, sort_by))}
-        return [
-            {"action": "add-sort-order", "sort-order": order},
-            {"action": "set-default-sort-order", "sort-order-id": -1},
-        ]
+        return [*sort_order_updates(sort_fields(metadata.schema, sort_by))]
 
     commit_metadata(table, build)
 
@@ -269,9 +267,43 @@ def _commit_schema(table: Table, change: Callable[[TableMetadata], Schema]) -> N
         return [
             {"action": "add-schema", "schema": schema_to_json(schema), "last-column-id": last_id},
             {"action": "set-current-schema", "schema-id": -1},
+            *_mapping_updates(metadata, schema),
         ]
 
     commit_metadata(table, build)
+
+
+def _mapping_updates(metadata: TableMetadata, schema: Schema) -> Iterator[Mapping[str, Any]]:
+    """Yield the update that tells a name mapping the new columns and names, as Java's SchemaUpdate does.
+
+    A name that it has stays with its column. Java gives it to the new one: files without ids would then have the values
+    of the dropped column there, and equality deletes on that would hide nothing.
+    """
+    with suppress(KeyError, ValueError):  # there is none, or it cannot be read, and stays as it is
+        mapping = parse_mapping_from_json(metadata.properties[NAME_MAPPING])
+        old = {number: name.rpartition(".")[2] for name, number in index_by_name(metadata.schema).items()}
+        renamed: dict[int, NestedField] = {}
+        added: dict[int, list[NestedField]] = {}
+        for name, number in index_by_name(schema).items():
+            parent, _, own = name.rpartition(".")
+            if old.get(number) == own or _is_mapped(mapping, name):
+                continue
+            if number in old:
+                renamed[number] = schema.find_field(number)
+            else:
+                above = schema.find_field(parent).field_id if parent else -1
+                added.setdefault(above, []).append(schema.find_field(number))
+        if renamed or added:
+            new = update_mapping(mapping, renamed, added)
+            yield {"action": "set-properties", "updates": {NAME_MAPPING: new.model_dump_json()}}
+
+
+def _is_mapped(mapping: NameMapping, name: str) -> bool:
+    fields, found = list(mapping.root), None
+    for part in name.split("."):
+        found = next((f for f in fields if part in f.names), None)
+        fields = found.fields if found else []
+    return found is not None
 
 
 def _spec_updates(metadata: TableMetadata, fields: Sequence[PartitionField]) -> list[Mapping[str, Any]]:

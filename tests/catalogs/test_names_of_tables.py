@@ -93,6 +93,35 @@ def test_a_dropped_table_is_registered_again(place: tuple[Store, int]) -> None:
     assert len(live(store.load("again"))) == 3
 
 
+def test_a_sort_order_is_set_and_ended(place: tuple[Store, int]) -> None:
+    store, version = place
+    table = store.create("t", SCHEMA, format_version=version)
+    for order, fields in (("value desc", [3]), ("id", [1]), ((), []), ("value desc", [3])):
+        dk.set_sort_order(table, order)
+        raw = store.load("t").metadata.raw
+        default = next(o for o in raw["sort-orders"] if o["order-id"] == raw["default-sort-order-id"])
+        assert [f["source-id"] for f in default["fields"]] == fields
+        assert (default["order-id"] == 0) == (not fields)
+    assert len(raw["sort-orders"]) == 3
+    dk.append(table, ROWS)
+    assert live(store.load("t")) == expected(ROWS)
+
+
+def test_a_schema_and_a_spec_that_were_there_before(place: tuple[Store, int]) -> None:
+    store, version = place
+    table = store.create("t", SCHEMA, format_version=version, partition_by="category")
+    dk.append(table, ROWS)
+    dk.add_column(table, "more", "int")
+    dk.drop_column(table, "more")
+    dk.add_partition_field(table, "id")
+    dk.drop_partition_field(table, "id")
+    found = store.load("t")
+    assert [f.name for f in found.schema.fields] == SCHEMA.names
+    assert [f.name for f in found.metadata.spec.fields if str(f.transform) != "void"] == ["category"]
+    dk.append(found, items((3, "c", 30.0)))
+    assert len(live(store.load("t"))) == 3
+
+
 def test_a_table_is_replaced_or_purged(place: tuple[Store, int]) -> None:
     store, version = place
     table = store.create("t", SCHEMA, format_version=version, sort_by="value desc")

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
-from tests.cli.conftest import Run
+from tests.cli.conftest import USERS, Run
 from tests.tables import new_catalog
 
 LEFT = [{"id": 2, "name": "User-2", "value": 200.0}, {"id": 4, "name": None, "value": 400.0}]
@@ -132,6 +132,20 @@ def test_append(run: Run, fresh: Path, tmp_path: Path, kind: str) -> None:
     assert "Appended to demo.users" in done.stdout
     found = rows(fresh)
     assert (found[7], found[8], len(found)) == (("007", 0.5), (None, None), 6)
+
+
+def test_add_files(run: Run, fresh: Path, tmp_path: Path) -> None:
+    files = []
+    for row in NEW:
+        files.append(tmp_path / f"{row['id']}.parquet")
+        pq.write_table(pa.Table.from_pylist([row], schema=USERS.schema), files[-1])
+    done = run("add-files", "--warehouse", fresh, "demo.users", *files)
+    assert done.exit_code == 0, done.stderr
+    assert f"{len(NEW)} files added to demo.users" in done.stdout
+    assert (rows(fresh)[7], len(rows(fresh))) == (("007", 0.5), 6)
+    again = run("add-files", "--warehouse", fresh, "demo.users", files[0], "--json")
+    assert again.exit_code == 1
+    assert "file is in the table already" in again.stderr
 
 
 def test_append_to_a_branch_and_as_json(run: Run, fresh: Path, tmp_path: Path) -> None:

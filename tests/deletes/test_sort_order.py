@@ -209,10 +209,13 @@ def test_bad_orders_are_refused(catalog: dk.Catalog, text: Any, kind: str) -> No
         dk.set_sort_order(table, text)
 
 
-def test_an_order_of_a_later_version_is_warned_of(catalog: dk.Catalog) -> None:
+@pytest.mark.parametrize(
+    "change", [{"transform": "curve[3]"}, {"source-ids": [1, 2]}, {"source-id": 99}], ids=lambda c: next(iter(c))
+)
+def test_an_order_that_nobody_can_follow_is_warned_of(catalog: dk.Catalog, change: dict[str, Any]) -> None:
     table = make(catalog, items((2, "a", 1.0)), sort_by="id")
     raw = metadata_json(table)
-    raw["sort-orders"][0]["fields"][0]["transform"] = "curve[3]"
+    raw["sort-orders"][0]["fields"][0] |= change
     from deletekit.deletes.sort_order import RowOrder  # noqa: PLC0415
     from deletekit.table.metadata import TableMetadata  # noqa: PLC0415
 

@@ -66,7 +66,7 @@ WORDS = {
     "write.parquet.page-version": ("v1", "V2"),
     "write.delete.parquet.page-version": ("v1", "v2"),
     BLOOM_FILTER + "id": ("true", "false"),
-    BLOOM_FILTER_FPP + "id": ("0.01", ".5"),
+    BLOOM_FILTER_FPP + "id": ("0.01", ".5", "1.0E-4"),
     DICTIONARY + "id": ("true", "false"),
     STATISTICS + "id": ("true", "false"),
     "write.data.path": ("s3://bucket/data",),

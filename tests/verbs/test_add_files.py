@@ -98,11 +98,11 @@ def test_partition_columns_in_folders(catalog: dk.Catalog, tmp_path: Path) -> No
     rows = [{"id": i, "value": 1.0} for i in range(3)]
     named = [
         written(tmp_path / f"category={v}" / "f.parquet", rows, without)
-        for v in ("a%20b", "__HIVE_DEFAULT_PARTITION__")
+        for v in ("a%20b", "__HIVE_DEFAULT_PARTITION__", "null")
     ]
     dk.add_files(table, named)
     assert sorted((r["id"], r["category"] or "") for r in live(table)) == sorted(
-        (i, c) for i in range(3) for c in ("", "a b")
+        (i, c) for i in range(3) for c in ("", "a b", "null")
     )
     nowhere = written(tmp_path / "f.parquet", rows, without)
     with refused(table, dk.InvalidInputError, "add-files", file=nowhere, field="category"):
@@ -148,3 +148,60 @@ def test_files_with_the_tables_own_ids_need_no_mapping(catalog: dk.Catalog, tmp_
     assert live(table) == live(source)
     assert "schema.name-mapping.default" not in metadata_json(table)["properties"]
     assert head_json(table)["added-rows"] == 3
+
+
+def test_ids_inside_lists_and_maps_are_the_tables(catalog: dk.Catalog, tmp_path: Path) -> None:
+    def schema(*ids: int | None) -> pa.Schema:
+        a, b, c, d, e, f, g = [{"PARQUET:field_id": str(i)} if i else None for i in ids]
+        element = pa.field("element", pa.struct([pa.field("x", pa.int32(), metadata=d)]), metadata=c)
+        kind = pa.map_(
+            pa.field("key", pa.string(), nullable=False, metadata=f), pa.field("value", pa.int32(), metadata=g)
+        )
+        columns = [pa.field("id", pa.int64(), metadata=a), pa.field("l", pa.list_(element), metadata=b)]
+        return pa.schema([*columns, pa.field("m", kind, metadata=e)])
+
+    rows = [{"id": 1, "l": [{"x": 5}], "m": [("k", 6)]}]
+    table = make(catalog, schema=schema(*[None] * 7))
+    found = {name: table.schema.find_field(name).field_id for name in table.schema.column_names}
+    ids_of = [found[n] for n in ("id", "l", "l.element", "l.element.x", "m", "m.key", "m.value")]
+    good = written(tmp_path / "good.parquet", rows, schema(*ids_of))
+    by_name = written(tmp_path / "by name.parquet", rows, schema(*[None] * 7))
+    dk.add_files(table, [good, by_name])
+    assert live(table) == rows * 2
+    swapped = [*ids_of[:3], 99, *ids_of[4:]], [*ids_of[:5], ids_of[6], ids_of[5]], [*ids_of[:2], None, *ids_of[3:]]
+    for at, wrong in enumerate(swapped):
+        bad = written(tmp_path / f"{at}.parquet", rows, schema(*wrong))
+        with refused(table, dk.InvalidInputError, "add-files", file=bad):
+            dk.add_files(table, [bad])
+
+
+def test_a_name_stays_with_its_column(catalog: dk.Catalog, tmp_path: Path) -> None:
+    table = make(catalog, schema=SCHEMA, format_version=2)
+    dk.add_files(table, [written(tmp_path / "a.parquet", items((1, "gone", 1.0), (2, "b", 2.0)))])
+    dk.delete(table, "category = 'gone'", mode="equality-delete", equality_fields=["category"])
+    dk.drop_column(table, "category")
+    late = written(tmp_path / "late.parquet")
+    for _ in range(2):
+        with refused(table, dk.InvalidInputError, "add-files", file=late, field="category"):
+            dk.add_files(table, [late])
+        assert ids(table) == [2], "the equality delete finds the dropped column by its name"
+        if "category" not in table.schema.column_names:
+            dk.add_column(table, "category", "string")
+    assert live(table) == [{"id": 2, "value": 2.0, "category": None}]
+
+
+def test_new_names_and_columns_are_mapped(catalog: dk.Catalog, tmp_path: Path) -> None:
+    table = make(catalog, schema=SCHEMA)
+    dk.add_files(table, [written(tmp_path / "a.parquet")])
+    dk.rename_column(table, "category", "kind")
+    dk.add_column(table, "more", "string")
+    renamed = pa.schema([SCHEMA.field(0), ("kind", pa.string()), ("more", pa.string())])
+    dk.add_files(table, [written(tmp_path / "b.parquet", [{"id": 5, "kind": "new", "more": "m"}], renamed)])
+    assert live(table, "id > 2") == [
+        {"id": 3, "kind": "a", "value": -0.0, "more": None},
+        {"id": 5, "kind": "new", "value": None, "more": "m"},
+    ]
+    twice = pa.schema([*renamed, ("category", pa.string())])
+    path = written(tmp_path / "twice.parquet", [{"id": 6, "kind": "k", "more": "m", "category": "c"}], twice)
+    with refused(table, dk.InvalidInputError, "add-files", file=path, field="category"):
+        dk.add_files(table, [path])

@@ -11,7 +11,7 @@ from typing import Any
 from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
-from deletekit.deletes.sort_order import sort_order_fields
+from deletekit.deletes.sort_order import sort_order_updates
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.table.metadata import MAIN, TableMetadata, check_reserved_names, check_schema_version, spec_to_json
 from deletekit.table.properties import check_properties
@@ -47,7 +47,6 @@ def replacing_updates(
         f.model_copy(update={"field_id": known.get((f.source_id, str(f.transform)), f.field_id)}) for f in spec.fields
     ]
     spec_json = spec_to_json(spec.model_copy(update={"fields": tuple(fields)}))
-    order = {"order-id": 0, "fields": sort_order_fields(sort_fields(new, sort_by))}
     last = max(int(metadata.raw["last-column-id"]), new.highest_field_id)
     return [
         {"action": "upgrade-format-version", "format-version": version},
@@ -55,8 +54,7 @@ def replacing_updates(
         {"action": "set-current-schema", "schema-id": -1},
         {"action": "add-spec", "spec": spec_json},
         {"action": "set-default-spec", "spec-id": -1},
-        {"action": "add-sort-order", "sort-order": order},
-        {"action": "set-default-sort-order", "sort-order-id": -1},
+        *sort_order_updates(sort_fields(new, sort_by)),
         *([{"action": "set-properties", "updates": dict(properties)}] if properties else []),
         *([{"action": "remove-snapshot-ref", "ref-name": MAIN}] if MAIN in metadata.refs else []),
     ]
