@@ -114,6 +114,8 @@ def _cast(value: Values, kind: pa.DataType) -> Values:
         fits = types.is_date(stored) and types.is_string(kind) if is_time else True
     if not fits or (types.is_floating(stored) and types.is_string(kind)):
         raise TypeError(f"{stored} has no one meaning as {kind}")
+    if types.is_integer(stored) and types.is_decimal(kind):
+        value = value.cast(pa.decimal128(20, 0))  # else Arrow asks that the type can hold every integer
     made = value.cast(kind)
     rounds = types.is_floating(stored) and types.is_decimal(kind)
     if rounds and not pc.all(_equal(made.cast(stored), value), min_count=0).as_py():

@@ -41,7 +41,6 @@ BY_SPARK = [
     "a = b or d = e",
     "d > e",
     "not (d <= e)",
-    "b / a > 0.5 and a != 0",
     "b / nullif(a, 0) > 0.5",
     "a % 3 = -1",
     "mod(b, 2) = 1",
@@ -238,7 +237,6 @@ def test_a_cast_that_would_round_is_refused(where: str) -> None:
 @pytest.mark.spark
 def test_spark_computes_the_same(spark: Any) -> None:
     """Each construct of the pages, and each function: Spark chooses the same rows."""
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
     frame = spark.createDataFrame(ROWS)
     tests = [f"({where}) AS c{i}" for i, where in enumerate(BY_SPARK)]
     answer = frame.selectExpr("id", *tests).toArrow().sort_by("id")
