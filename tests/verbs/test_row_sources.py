@@ -238,7 +238,7 @@ WIDE = ITEMS.set(0, pa.field("id", pa.int64()))
 BAD = [*WHOLE.cast(WIDE).to_batches(max_chunksize=2), pa.RecordBatch.from_pylist([{"id": 2**40}], WIDE)]
 BROKEN: dict[str, tuple[Callable[[], Any], type[BaseException], str]] = {
     "a generator that raises": (lambda: failing(90), RuntimeError, "the source broke"),
-    "a generator that is stopped": (lambda: failing(90, KeyboardInterrupt), KeyboardInterrupt, ""),
+    "a generator that is stopped": (lambda: failing(90, KeyboardInterrupt), KeyboardInterrupt, "the source broke"),
     "a reader that breaks": (
         lambda: pa.RecordBatchReader.from_batches(ITEMS, failing(90)),
         Exception,
