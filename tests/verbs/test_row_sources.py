@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from pyarrow import dataset
 import deletekit as dk
 from deletekit.deletes import data_file_writer, rolling_files
 from tests.commit.racing import QUICK, racing
+from tests.storage import stored_at
 from tests.tables import ITEMS, VERSION_AND_MODE, Row, expected, files_of, items, live, make, parquet, unchanged
 
 ROWS: list[Row] = [{"id": i, "category": f"c{i % 3}" if i % 5 else None, "value": i / 4} for i in range(100)]
@@ -166,7 +168,7 @@ def test_partitions_are_written_side_by_side(
         assert set(stored["category"].to_pylist()) == {file.partition[0]}
         assert stored["id"].to_pylist() == sorted(stored["id"].to_pylist()), "in the order of the rows"
         assert file.record_count == len(stored)
-        assert file.file_size_in_bytes == Path(file.file_path.removeprefix("file://")).stat().st_size
+        assert file.file_size_in_bytes == stored_at(file.file_path).stat().st_size
     if is_sorted and target > 100_000:
         few = len({r["category"] for r in rows}) * 1.2
         assert len(done.added_data_files) <= few, "one file for each partition, but for those cut to make room"
@@ -189,7 +191,7 @@ def test_metrics_of_a_file_in_row_groups_are_those_of_its_rows(catalog: dk.Catal
     assert len(whole.split_offsets or ()) == 1
     for name in ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds"):
         assert getattr(ours, name) == getattr(whole, name), name
-    footer = pq.read_metadata(ours.file_path.removeprefix("file://"))
+    footer = pq.read_metadata(BytesIO(stored_at(ours.file_path).read_bytes()))
     groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
     assert list(ours.split_offsets or ()) == [
         g.column(0).dictionary_page_offset or g.column(0).data_page_offset for g in groups
@@ -206,7 +208,7 @@ def test_row_groups_end_as_properties_say(catalog: dk.Catalog, name: str, value:
     rows = pa.table({"id": pa.array(range(350), pa.int64()), "n": pa.array(range(350), pa.int64())})
     table = make(catalog, schema=rows, properties={f"write.parquet.{name}": value})
     (file,) = dk.append(table, rows).added_data_files
-    footer = pq.read_metadata(file.file_path.removeprefix("file://"))
+    footer = pq.read_metadata(BytesIO(stored_at(file.file_path).read_bytes()))
     sizes = [footer.row_group(i).num_rows for i in range(footer.num_row_groups)]
     assert sum(sizes) == 350
     assert max(sizes) <= most
@@ -238,7 +240,7 @@ WIDE = ITEMS.set(0, pa.field("id", pa.int64()))
 BAD = [*WHOLE.cast(WIDE).to_batches(max_chunksize=2), pa.RecordBatch.from_pylist([{"id": 2**40}], WIDE)]
 BROKEN: dict[str, tuple[Callable[[], Any], type[BaseException], str]] = {
     "a generator that raises": (lambda: failing(90), RuntimeError, "the source broke"),
-    "a generator that is stopped": (lambda: failing(90, KeyboardInterrupt), KeyboardInterrupt, ""),
+    "a generator that is stopped": (lambda: failing(90, KeyboardInterrupt), KeyboardInterrupt, "the source broke"),
     "a reader that breaks": (
         lambda: pa.RecordBatchReader.from_batches(ITEMS, failing(90)),
         Exception,
