@@ -1,4 +1,4 @@
-"""Write docs/cli.md, the page of all commands, from what click knows of them: `python -m tests.tools.build_cli_page`."""
+"""Write docs/cli.md, the page of all commands, from what click knows: `python -m tests.tools.build_cli_page`."""
 
 from __future__ import annotations
 
