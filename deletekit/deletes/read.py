@@ -141,7 +141,7 @@ def read_task(
 
 @contextmanager
 def told_of_rows(tell: Callable[[int], None]) -> Iterator[None]:
-    """Tell how many rows each batch has that this process has read and worked on, from whichever thread reads it."""
+    """Tell how many rows each batch has that this process has read and worked on, in any thread."""
     _LISTENERS.append(tell)
     try:
         yield
