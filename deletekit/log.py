@@ -1,9 +1,9 @@
 """Tell a service what happens: the logger `deletekit`, and a span for each verb if OpenTelemetry's API is installed.
 
 The logger tells each commit and each new table (INFO), each retry after a lost race (INFO), a commit that a conflict
-stopped (WARNING) and one of which nobody knows whether it happened (ERROR); never single files. A line is a word and
-`name=value`; the record has the same as a dict in its attribute `deletekit`. Without a handler of the program's own
-nothing is printed.
+stopped (WARNING) and one whose answer was lost, so that it may have happened (ERROR); never single files. A line is a
+word and `name=value`; the record has the same as a dict in its attribute `deletekit`. Without a handler of the
+program's own nothing is printed.
 """
 
 import logging

@@ -38,6 +38,9 @@ PAGES = sorted(
 NOT_RUN = re.compile(r"<!-- not run: \S.*? -->\s*\Z", re.DOTALL)
 FENCE = re.compile(r"^(?P<fence>```+|~~~+)(?P<kind>[^\n]*)\n(?P<code>.*?)^(?P=fence) *$", re.MULTILINE | re.DOTALL)
 
+OF_EXECUTORS = ("python dask", "python loky", "python ray")
+"""Blocks that tests/engines/test_documented.py runs."""
+
 
 class Block(NamedTuple):
     """One fenced block: its code after as many empty lines as stand before it, so that tracebacks show the page's."""
@@ -69,14 +72,15 @@ run_python(Path(sys.argv[1]), spark=True)
 """
 
 
-def run_python(page: Path, *, spark: bool) -> None:
-    """Run a page's Python in the working directory, where a Delta table is for what begins with one."""
+def run_python(page: Path, *, spark: bool, others: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Run a page's Python in the working directory, where a Delta table is for what begins with one; give its names."""
     deltalake.write_deltalake("path/to/delta", dk.datasets.animals())
-    kinds = {"python", "python spark"} if spark else {"python"}
+    kinds = {"python", "python spark", *others} if spark else {"python", *others}
     names: dict[str, Any] = {"__name__": page.stem}
     for block in blocks_of(page):
         if block.kind in kinds and not block.not_run:
             exec(compile(block.code, page, "exec"), names)  # noqa: S102 - our own page
+    return names
 
 
 def test_every_block_runs_or_says_why_not() -> None:
@@ -89,7 +93,7 @@ def test_every_block_runs_or_says_why_not() -> None:
         str(block)
         for page in PAGES
         for block in blocks_of(page)
-        if block.kind not in {"", "python", "python spark", "text", "toml"} and not block.not_run
+        if block.kind not in {"", "python", "python spark", *OF_EXECUTORS, "text", "toml"} and not block.not_run
     ]
     assert unknown == []
     lines = (line for page in PAGES for line in page.read_text(encoding="utf-8").splitlines())

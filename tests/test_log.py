@@ -169,3 +169,30 @@ def test_each_verb_is_a_span(table: dk.Table, tracer: Tracer) -> None:
     assert (delete.name, delete.error) == ("deletekit.delete", caught.value)
     assert delete.attributes["db.collection.name"] == "w.t"
     assert isinstance(wrong.error, dk.InvalidInputError)
+
+
+def test_the_spans_as_opentelemetry_exports_them(table: dk.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its real SDK: a verb's span is a child of the program's own, and an error sets its status."""
+    memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415  # only here
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor  # noqa: PLC0415
+
+    exporter, provider = memory.InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracer = provider.get_tracer("deletekit")
+    monkeypatch.setattr(log, "_tracer", lambda: tracer)
+    with tracer.start_as_current_span("nightly"):
+        done = dk.delete(table, "true") if dk.append(table, ROWS).snapshot_id else None
+        with pytest.raises(dk.InvalidInputError):
+            dk.scan(table, "nope = 1")
+    assert done is not None
+    append, delete, scan, nightly = exporter.get_finished_spans()
+    assert [s.name for s in (append, delete, scan)] == ["deletekit.append", "deletekit.delete", "deletekit.scan"]
+    assert {s.parent.span_id for s in (append, delete, scan)} == {nightly.context.span_id}
+    assert dict(delete.attributes) == {
+        "db.system.name": "iceberg",
+        "db.operation.name": "delete",
+        "db.collection.name": "w.t",
+        "deletekit.snapshot_id": done.snapshot_id,
+    }
+    assert (delete.status.is_ok, scan.status.is_ok, scan.events[0].name) == (True, False, "exception")

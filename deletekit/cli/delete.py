@@ -13,17 +13,22 @@ from rich.text import Text
 import deletekit as dk
 from deletekit.cli.changes import change
 from deletekit.cli.commit_text import changed_files, commit_answer
-from deletekit.cli.options import TableAnswerCommand, branch_option, choice_option, repeated_option
+from deletekit.cli.options import (
+    TableAnswerCommand,
+    branch_option,
+    choice_option,
+    dry_run_option,
+    mode_option,
+    repeated_option,
+)
 from deletekit.cli.printer import Unbroken, bold, some
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.safe_text import count, short
-from deletekit.table.modes import DELETE_MODES
 
 if TYPE_CHECKING:
     from deletekit.engines.local import Engine
 
-_MODE = f"{', '.join(DELETE_MODES[:-1])} or {DELETE_MODES[-1]}.  [default: the table's write.delete.mode]"
 _EQUALITY_FIELD = "Key column of equality deletes; repeatable.  [default: the columns in WHERE]"
 _GRANULARITY = "Write one position delete file for each of these.  [default: the table's write.delete.granularity]"
 _INTERRUPTED = "Whether the delete was committed is not known: look with `deletekit inspect`."
@@ -31,12 +36,12 @@ _INTERRUPTED = "Whether the delete was committed is not known: look with `delete
 
 @click.command(cls=TableAnswerCommand, short_help="Delete rows in one commit, in any mode.")
 @click.argument("where")
-@choice_option("--mode", DELETE_MODES, _MODE, metavar="MODE")
+@mode_option("delete")
 @branch_option("commit to")
 @repeated_option("--equality-field", "equality_fields", "COLUMN", _EQUALITY_FIELD)
 @choice_option("--granularity", ("file", "partition"), _GRANULARITY)
 @click.option("--with-rows", is_flag=True, help="Store the deleted rows in position delete files too.")
-@click.option("--dry-run", is_flag=True, help="Plan the whole delete, say what would be done, and write nothing.")
+@dry_run_option
 def delete(argument: TableArgument, output: Output, where: str, *, ref: str, dry_run: bool, **options: Any) -> Answer:
     """Delete the rows for which WHERE is true, in one commit, and show what was written.
 

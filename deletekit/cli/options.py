@@ -7,6 +7,7 @@ import click
 
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Output
+from deletekit.table.modes import DELETE_MODES
 
 Callback = Callable[..., Any]
 Decorator = Callable[[Callback], Callback]
@@ -70,6 +71,12 @@ def repeated_option(name: str, argument: str, metavar: str, what: str, **more: A
 def choice_option(name: str, choices: Sequence[str], what: str, **more: Any) -> Decorator:
     """Add an option that takes one of some words."""
     return click.option(name, type=click.Choice(choices), help=what, **more)
+
+
+def mode_option(verb: str) -> Decorator:
+    """Add `--mode`: how deleted rows are written."""
+    what = f"{', '.join(DELETE_MODES[:-1])} or {DELETE_MODES[-1]}.  [default: the table's write.{verb}.mode]"
+    return choice_option("--mode", DELETE_MODES, what, metavar="MODE")
 
 
 def one_of(message: str, *names: str, needed: bool = False) -> Decorator:

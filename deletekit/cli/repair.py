@@ -11,7 +11,7 @@ from rich.text import Text
 
 import deletekit as dk
 from deletekit.cli.changes import change, result_fields
-from deletekit.cli.options import TableAnswerCommand, branch_option, repeated_option
+from deletekit.cli.options import TableAnswerCommand, branch_option, dry_run_option, repeated_option
 from deletekit.cli.printer import Prose, bold, heading, indented, pairs
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
@@ -35,7 +35,7 @@ _KINDS = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}; repeatable.  [default: all bu
 @click.command(cls=TableAnswerCommand, short_help="Repair damage without changing a row.")
 @repeated_option("--kind", "kinds", "KIND", _KINDS, type=click.Choice(KINDS))
 @branch_option("repair")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and write nothing.")
+@dry_run_option
 def repair(argument: TableArgument, output: Output, *, dry_run: bool, **options: Any) -> Answer:
     """Repair, in one commit, each damage that `verify` found and that has one safe repair.
 

@@ -18,6 +18,7 @@ from deletekit.cli.options import (
     branch_option,
     choice_option,
     key_values,
+    mode_option,
     repeated_option,
     snapshot_options,
     when_interrupted,
@@ -27,12 +28,10 @@ from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.errors import InvalidInputError
 from deletekit.safe_text import count, literal, size
-from deletekit.table.modes import DELETE_MODES
 
 _ROWS = 50
 _FORMATS = ("parquet", "csv", "json", "arrow")
 _INTERRUPTED = "Whether it was committed is not known: look with `deletekit snapshots`."
-_MODE = f"{', '.join(DELETE_MODES[:-1])} or {DELETE_MODES[-1]}."
 _LIMIT = "At most N rows; 0 is all.  [default: 50 on the screen, all in a file]"
 _TARGET = click.Path(dir_okay=False, path_type=Path)
 
@@ -123,7 +122,7 @@ def add_files(argument: TableArgument, output: Output, files: tuple[str, ...], r
 @click.argument("where")
 @repeated_option("--set", "values", "COLUMN=VALUE", "Give COLUMN this value; repeatable.", callback=key_values)
 @repeated_option("--set-null", "nulls", "COLUMN", "Give COLUMN no value: NULL; repeatable.")
-@choice_option("--mode", DELETE_MODES, f"{_MODE}  [default: the table's write.update.mode]", metavar="MODE")
+@mode_option("update")
 @branch_option("commit to")
 @repeated_option("--equality-field", "equality_fields", "COLUMN", "Key column of equality deletes; repeatable.")
 def update(
@@ -163,7 +162,7 @@ def update(
 @repeated_option("--on", "on", "COLUMN", "Column that must be equal; repeatable.", required=True)
 @choice_option("--when-matched", ("update", "delete", "nothing"), "What becomes of the table's row.", default="update")
 @choice_option("--when-not-matched", ("insert", "nothing"), "What becomes of the file's row.", default="insert")
-@choice_option("--mode", DELETE_MODES, f"{_MODE}  [default: the table's write.merge.mode]", metavar="MODE")
+@mode_option("merge")
 @branch_option("commit to")
 def merge(
     argument: TableArgument,

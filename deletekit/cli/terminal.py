@@ -149,13 +149,18 @@ class Output:
 
     @contextmanager
     def engine(self, label: str) -> Iterator[Engine]:
-        """Give a verb its engine: threads of this process, with a bar that counts finished tasks."""
+        """Give a verb its engine: threads of this process, with a bar of finished tasks and the rows read in each."""
         if not self._animated:
             yield LocalEngine()
             return
+        from deletekit.deletes.read import told_of_rows  # noqa: PLC0415  # not for help
+
         columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-        with Progress(*columns, TimeElapsedColumn(), console=console(stderr=True), transient=True) as progress:
-            yield _CountingEngine(LocalEngine(), progress, label)
+        rows = TextColumn("{task.fields[rows]:,} rows")
+        with Progress(*columns, rows, TimeElapsedColumn(), console=console(stderr=True), transient=True) as progress:
+            engine = _CountingEngine(LocalEngine(), progress, label)
+            with told_of_rows(engine.count_rows):
+                yield engine
 
 
 class _CountingEngine:
@@ -166,10 +171,17 @@ class _CountingEngine:
         self._engine = engine
         self._progress = progress
         self._label = label
+        self._rows = 0
+
+    def count_rows(self, rows: int) -> None:
+        """Show the rows that were read so far; a file of many row groups moves this before it is done."""
+        self._rows += rows
+        for bar in self._progress.task_ids[-1:]:
+            self._progress.update(bar, rows=self._rows)
 
     def map(self, fn: Callable[[_T], _R], tasks: Iterable[_T]) -> Iterator[_R]:
         todo = list(tasks)
-        bar = self._progress.add_task(self._label, total=len(todo))
+        bar = self._progress.add_task(self._label, total=len(todo), rows=self._rows)
         for result in self._engine.map(fn, todo):
             self._progress.advance(bar)
             yield result

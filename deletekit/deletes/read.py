@@ -5,7 +5,8 @@ A deletion vector or position delete is applied by position, and an equality del
 Spec: "Row-level Deletes", https://iceberg.apache.org/spec/#row-level-deletes
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -37,6 +38,8 @@ from deletekit.table.types import LINEAGE_FIELDS, arrow_type, storage_of
 
 # A row group of most writers. A larger one is read in pieces, so that it need not fit into memory as a whole.
 BATCH_ROWS = 1 << 20
+
+_LISTENERS: list[Callable[[int], None]] = []
 
 
 class ReadContext:
@@ -130,7 +133,20 @@ def read_task(
         rows = _Rows(context, part.task, request, _opened(context, source, part), key_sets)
         for group in part.of(rows.file.row_groups):
             if positions is None or positions.count_in(group.first_position, group.stop):
-                yield from rows.batches(group, hidden)
+                for batch in rows.batches(group, hidden):
+                    yield batch
+                    for tell in _LISTENERS:
+                        tell(len(batch))
+
+
+@contextmanager
+def told_of_rows(tell: Callable[[int], None]) -> Iterator[None]:
+    """Tell how many rows each batch has that this process has read and worked on, in any thread."""
+    _LISTENERS.append(tell)
+    try:
+        yield
+    finally:
+        _LISTENERS.remove(tell)
 
 
 def deleted_positions(context: ReadContext, task: ScanTask, within: PositionBitmap | None = None) -> PositionBitmap:

@@ -114,9 +114,9 @@ def test_what_cannot_be_streamed(run: Run, tmp_path: Path) -> None:
     assert run("stream", *where).exit_code == 2
     assert run("stream", *where, files[0], "--rate", "3").exit_code == 2
     (tmp_path / "x.parquet").write_bytes(b"no parquet")
-    assert "changes cannot be read" in run("stream", *where, tmp_path / "x.parquet", "--key", "id").output
+    assert "rows cannot be read" in run("stream", *where, tmp_path / "x.parquet", "--key", "id").output
     (tmp_path / "x.txt").write_text("x", encoding="utf-8")
-    assert "Parquet, CSV and JSON" in run("stream", *where, tmp_path / "x.txt", "--key", "id").output
+    assert "Parquet, Arrow, CSV and JSON" in run("stream", *where, tmp_path / "x.txt", "--key", "id").output
 
 
 def test_sinks_are_listed_and_dropped(run: Run, tmp_path: Path) -> None:
