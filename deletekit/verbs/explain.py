@@ -229,13 +229,6 @@ def explain(
     are explained.
 
     Raises as `scan`, except for such files. Spec: "Scan Planning", "Row-level Deletes".
-
-    Examples
-    --------
-    >>> commit = dk.delete(users, "id = 1", mode="deletion-vector")
-    >>> versions = dk.explain(users, "id = 1")
-    >>> len(versions.live), len(versions.hidden)
-    (0, 1)
     """
     snapshot, schema = resolve_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of=as_of)
     bound = parse_filter(where, schema)

@@ -84,12 +84,6 @@ def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by i
     Raises InvalidInputError before anything is written for columns that do not fit, a clause that cannot be, or when a
     table row matches several source rows and there is a clause for matches (SQL's cardinality rule);
     CommitConflictError when too many races are lost. Spec: "Row-level Deletes", "Row Lineage".
-
-    Examples
-    --------
-    >>> source = [{"id": 4, "value": 4.5}, {"id": 5, "value": 5.5}]
-    >>> dk.merge(users, source, on="id", when_not_matched=None).summary["total-records"]
-    '4'
     """
     given = (when_matched, when_not_matched, when_not_matched_by_source)
     clauses = {name: clauses_of(name, one, _ACTIONS[name]) for name, one in zip(_ACTIONS, given, strict=True)}

@@ -68,8 +68,8 @@ dk.append(users, dk.datasets.users())
 _INDEX = f"""\
 # The library
 
-deletekit reads and writes every row-level delete of Apache Iceberg from Python, without a JVM. The lessons tell how they
-work; these pages tell how to use them. The examples in the reference go on from these lines:
+deletekit reads and writes every row-level delete of Apache Iceberg from Python, without a JVM. The lessons tell how
+they work; these pages tell how to use them. The examples in the reference go on from these lines:
 
 ```python
 {IN_EXAMPLES}```
