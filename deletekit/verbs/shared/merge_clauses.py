@@ -43,7 +43,8 @@ class Clause:
     Examples
     --------
     >>> add = dk.Clause("update", {"value": "target.value + source.value"}, where="target.id > 1")
-    >>> commit = dk.merge(users, [{"id": 1, "value": 5.0}, {"id": 2, "value": 5.0}], on="id", when_matched=add)
+    >>> source = [{"id": 1, "value": 5.0}, {"id": 2, "value": 5.0}]
+    >>> commit = dk.merge(users, source, on="id", when_matched=add, when_not_matched=None)
     >>> sorted(dk.scan(users, "id < 3").to_arrow()["value"].to_pylist())
     [100.0, 205.0]
     """
