@@ -190,6 +190,24 @@ def s3() -> Iterator[S3]:
 
 
 @pytest.fixture
+def rest_on_s3(java: str, rest_s3_jars: str, s3: S3, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Give the properties of a REST catalog whose server keeps its tables on S3."""
+    place = {
+        "CATALOG_WAREHOUSE": f"s3://{s3.bucket()}/wh",
+        "CATALOG_IO__IMPL": "org.apache.iceberg.aws.s3.S3FileIO",
+        "CATALOG_S3_ENDPOINT": s3.properties["s3.endpoint"],
+        "CATALOG_S3_PATH__STYLE__ACCESS": "true",
+        "CATALOG_S3_ACCESS__KEY__ID": s3.properties["s3.access-key-id"],
+        "CATALOG_S3_SECRET__ACCESS__KEY": s3.properties["s3.secret-access-key"],
+        "CATALOG_CLIENT_REGION": s3.properties["s3.region"],
+    }
+    server = RestServer(java, rest_s3_jars, tmp_path / "rest", environment=place)
+    server.start()
+    yield {"type": "rest", "uri": server.uri, **s3.properties}
+    server.stop()
+
+
+@pytest.fixture
 def catalog(tmp_path: Path) -> Iterator[dk.Catalog]:
     """Give an empty catalog on disk."""
     with new_catalog(tmp_path / "warehouse") as catalog:

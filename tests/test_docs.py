@@ -1,8 +1,15 @@
 """The documentation is true: the pages' code runs, every command is in it, links lead somewhere.
 
-Every fenced block of every page is run or checked, by what stands behind its fence: `python` runs anywhere, `python
-spark` where Java is, and nothing stands for command lines, which their programs parse. `<!-- not run: why -->` before a
-fence takes it out.
+Every fenced block of every page is run or checked, by what stands behind its fence. The blocks of a page run in order,
+in a directory of their own, with one namespace:
+
+- `python` runs anywhere, `python spark` where Java is, `python rest` with a REST catalog whose tables are on S3.
+- `text output` is all that the Python before it prints, and `...` in it is anything.
+- `console` has the commands of a session behind `$`, which run, and what they print.
+- `bash` and no word have command lines, which their programs parse and do not run.
+- `yaml` is the catalog's `.pyiceberg.yaml` that `python rest` has; `text` is a picture.
+
+`<!-- not run: why -->` before a fence takes it out.
 """
 
 from __future__ import annotations
@@ -14,12 +21,16 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import redirect_stdout
+from doctest import ELLIPSIS, OutputChecker
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 import deltalake
 import pytest
+import yaml
 from click.testing import CliRunner
 
 import deletekit as dk
@@ -63,42 +74,75 @@ def blocks_of(page: Path) -> list[Block]:
     return found
 
 
-RUN_WITH_SPARK = """
+RUN = """
 import sys
 from pathlib import Path
-from tests.test_docs import run_python
+from tests.test_docs import run_page
 
-run_python(Path(sys.argv[1]), spark=True)
+run_page(Path(sys.argv[1]), {"python", *sys.argv[2:]})
 """
+ANYWHERE = {"python"}
+PARSED = {"", "bash"}
+KINDS = {*ANYWHERE, *PARSED, "python spark", "python rest", *OF_EXECUTORS, "text output", "console", "text", "toml", "yaml"}
 
 
-def run_python(page: Path, *, spark: bool, others: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Run a page's Python in the working directory, where a Delta table is for what begins with one; give its names."""
+def run_page(page: Path, kinds: set[str]) -> dict[str, Any]:
+    """Run a page's blocks of these kinds in the working directory, and return the names that they leave.
+
+    A Delta table is there for what begins with one.
+
+    A session and what a block prints are compared if they follow on a block of these kinds.
+    """
     deltalake.write_deltalake("path/to/delta", dk.datasets.animals())
-    kinds = {"python", "python spark", *others} if spark else {"python", *others}
     names: dict[str, Any] = {"__name__": page.stem}
+    printed: str | None = ""
     for block in blocks_of(page):
-        if block.kind in kinds and not block.not_run:
-            exec(compile(block.code, page, "exec"), names)  # noqa: S102 - our own page
+        if block.not_run:
+            continue
+        if block.kind.startswith("python"):
+            printed = run_python(block, names) if block.kind in kinds else None
+        elif block.kind == "text output" and printed is not None:
+            assert_same(block, block.code.lstrip("\n"), printed)
+        elif block.kind == "console" and printed is not None:
+            run_session(block)
     return names
 
 
-def test_every_block_runs_or_says_why_not() -> None:
-    """Python runs in the tests below, commands in the last; the exercise in TOML is read by the test after them.
+def run_python(block: Block, names: dict[str, Any]) -> str:
+    """Run a block and return what it printed."""
+    with redirect_stdout(StringIO()) as out:
+        exec(compile(block.code, block.page, "exec"), names)  # noqa: S102 - our own page
+    return out.getvalue()
 
-    A block of text is a picture.
-    """
+
+def run_session(block: Block) -> None:
+    """Run the commands of a session one by one, and compare what they print."""
+    from deletekit.cli import main  # noqa: PLC0415 - README's code is tested without a command line too
+
+    for part in re.split(r"^\$ ", block.code, flags=re.MULTILINE)[1:]:
+        line, _, wanted = part.replace("\\\n", " ").partition("\n")
+        program, *arguments = shlex.split(line)
+        assert program == "deletekit", f"{block}: only deletekit runs here"
+        # The width of a terminal: nothing is broken as in the 80 columns that click's runner has.
+        done = CliRunner(env={"COLUMNS": "120"}).invoke(main, arguments)
+        assert_same(block, wanted, done.output)
+
+
+def assert_same(block: Block, wanted: str, printed: str) -> None:
+    same = OutputChecker().check_output(wanted.strip() + "\n", printed.strip() + "\n", ELLIPSIS)
+    assert same, f"{block} says\n{wanted}\nand printed was\n{printed}"
+
+
+def test_every_block_runs_or_says_why_not() -> None:
+    """Python and sessions run in the tests below, command lines in the last; TOML is read by the test after them."""
     assert len(PAGES) > 20
-    unknown = [
-        str(block)
-        for page in PAGES
-        for block in blocks_of(page)
-        if block.kind not in {"", "python", "python spark", *OF_EXECUTORS, "text", "toml"} and not block.not_run
-    ]
-    assert unknown == []
+    blocks = [block for page in PAGES for block in blocks_of(page) if not block.not_run]
+    assert [str(block) for block in blocks if block.kind not in KINDS] == []
     lines = (line for page in PAGES for line in page.read_text(encoding="utf-8").splitlines())
     fences = sum(line.lstrip(" >").startswith(("```", "~~~")) for line in lines)
     assert fences == 2 * sum(len(blocks_of(page)) for page in PAGES), "a fence that is indented or left open"
+    for kind, runs in {"yaml": ["python rest"], "text output": ["python", "python spark", "python rest"]}.items():
+        assert set(pages_with(kind)) <= set(pages_with(*runs)), f"a block of {kind} that nothing looks at"
 
 
 def test_exercises_in_toml_are_written_as_real_ones() -> None:
@@ -109,30 +153,44 @@ def test_exercises_in_toml_are_written_as_real_ones() -> None:
     assert {key for exercises in shown for exercise in exercises.values() for key in exercise} <= known
 
 
-@pytest.mark.parametrize("name", sorted({b.page.name for p in PAGES for b in blocks_of(p) if "python" in b.kind}))
+def pages_with(*kinds: str) -> list[Path]:
+    return [page for page in PAGES if any(b.kind in kinds and not b.not_run for b in blocks_of(page))]
+
+
+RUN_ANYWHERE = [str(page.relative_to(ROOT)) for page in pages_with("python", "console")]
+
+
+@pytest.mark.parametrize("name", RUN_ANYWHERE)
 def test_python_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run_python(next(page for page in PAGES if page.name == name), spark=False)
+    run_page(ROOT / name, ANYWHERE)
+
+
+def run_apart(page: Path, kind: str, folder: Path) -> None:
+    """Run a page in a process of its own, as a reader's: it starts its own session, and reads its configuration."""
+    command = [sys.executable, "-c", RUN, str(page), kind]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYICEBERG_HOME": str(folder)}
+    done = subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
 
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("own_spark")
-def test_python_runs_with_spark(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """In a process of its own, as a reader's: the README starts the session that it goes on with."""
-    pages = sorted({str(b.page) for p in PAGES for b in blocks_of(p) if b.kind == "python spark"})
-    for number, page in enumerate(pages):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        with fetching_jars(tmp_path_factory):
-            done = subprocess.run(
-                [sys.executable, "-c", RUN_WITH_SPARK, page],
-                cwd=folder,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
-                check=False,
-                capture_output=True,
-                text=True,
-            )
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+@pytest.mark.parametrize("name", [str(page.relative_to(ROOT)) for page in pages_with("python spark")])
+def test_python_runs_with_spark(name: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with fetching_jars(tmp_path_factory):
+        run_apart(ROOT / name, "python spark", tmp_path)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", [str(page.relative_to(ROOT)) for page in pages_with("python rest")])
+def test_python_runs_with_a_rest_catalog(name: str, rest_on_s3: dict[str, str], tmp_path: Path) -> None:
+    """With the page's own configuration, in which the addresses are those of the servers here."""
+    [shown] = [yaml.safe_load(block.code) for block in blocks_of(ROOT / name) if block.kind == "yaml"]
+    [(catalog, properties)] = shown["catalog"].items()
+    assert properties.keys() == rest_on_s3.keys()
+    (tmp_path / ".pyiceberg.yaml").write_text(yaml.safe_dump({"catalog": {catalog: rest_on_s3}}), encoding="utf-8")
+    run_apart(ROOT / name, "python rest", tmp_path)
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
@@ -199,7 +257,7 @@ def test_commands_are_as_their_programs_take_them(tmp_path: Path, monkeypatch: p
         line
         for page in PAGES
         for block in blocks_of(page)
-        if block.kind == "" and not block.not_run
+        if block.kind in PARSED and not block.not_run
         for line in block.code.splitlines()
         if line.strip()
     ]

@@ -100,6 +100,13 @@ def compact(
     Raises InvalidInputError for a bad filter, option, ref or file format, before anything is read; CommitConflictError
     after too many lost races, FormatError and NotFoundError for files that cannot be read (with `partial_progress` only
     if nothing was committed); CommitStateUnknownError if the catalog's answer was lost: the new files are then kept.
+
+    Examples
+    --------
+    >>> commit = dk.append(users, dk.datasets.users())
+    >>> done = dk.compact(users, min_input_files=2)
+    >>> len(done.rewritten_data_files), len(done.added_data_files)
+    (2, 1)
     """
     check_request(table.refresh(), ref, commit_properties)
     chosen = rewrite_options(table.metadata, "write.target-file-size-bytes", options)

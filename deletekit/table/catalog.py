@@ -307,6 +307,11 @@ def local_catalog(path: str | Path, name: str = "local") -> Catalog:
     name: catalog name. Iceberg's JdbcCatalog opens the same file from Spark under a catalog of this name.
 
     Several processes may commit to it at once.
+
+    Examples
+    --------
+    >>> dk.local_catalog("warehouse").list_tables("demo")
+    [('demo', 'users')]
     """
     root = Path(normalised(str(path), "path"))
     with opening(name):

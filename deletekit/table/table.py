@@ -107,7 +107,13 @@ class Table:
 
 
 def load_table(catalog: Catalog, identifier: str | Sequence[str]) -> Table:
-    """Load a table. Raises NotFoundError, and UnsupportedError for format version 4 and later."""
+    """Load a table. Raises NotFoundError, and UnsupportedError for format version 4 and later.
+
+    Examples
+    --------
+    >>> dk.load_table(catalog, "demo.users")
+    Table('demo.users', v3, snapshot ...)
+    """
     key = to_identifier(identifier)
     return Table(key, catalog.load(key), catalog)
 

@@ -59,6 +59,12 @@ def create_table(
     Raises InvalidInputError when the table exists and is not to be replaced, or the schema, partitioning, sort order or
     format version cannot be; UnsupportedError for a column type deletekit cannot hold, or a catalog that cannot hold
     the format version.
+
+    Examples
+    --------
+    >>> events = dk.create_table(catalog, "demo.events", users.metadata.schema, partition_by="day(timestamp)")
+    >>> dk.scan(events).count()
+    0
     """
     key = to_identifier(identifier)
     iceberg = schema_of(schema)
@@ -118,6 +124,11 @@ def append(
     schema or a property of the table changed while it was written. No file of a failed append stays, and what a source
     raises is passed on.
     Returns the commit; its `snapshot_id` is None when there were no rows.
+
+    Examples
+    --------
+    >>> dk.append(users, dk.datasets.users())
+    Commit(append, snapshot_id=..., sequence_number=2, added_data_files=1)
     """
     frame, source = foreign_rows(rows), RowSource(rows)
 

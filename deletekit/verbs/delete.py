@@ -70,6 +70,11 @@ def delete(
 
     Raises InvalidInputError before anything is written for a bad filter, key, mode or ref; CommitConflictError when too
     many races are lost. Spec: "Row-level Deletes".
+
+    Examples
+    --------
+    >>> dk.delete(users, "id in (1, 3)", mode="deletion-vector").summary["added-dvs"]
+    '1'
     """
     plan = DeletePlan(
         where=where,

@@ -75,6 +75,11 @@ def scan(
 
     Raises InvalidInputError for a bad filter, an unknown column, a negative limit, or more than one of `snapshot_id`,
     `ref`, `as_of`; NotFoundError for a snapshot or ref that is not there. Spec: "Scan Planning", "Point in Time Reads".
+
+    Examples
+    --------
+    >>> dk.scan(users, "value > 200", columns=["id", "value"]).to_arrow().to_pylist()
+    [{'id': 3, 'value': 300.0}, {'id': 4, 'value': 400.0}]
     """
     if limit is not None and limit < 0:
         raise InvalidInputError(

@@ -60,6 +60,12 @@ def update(
 
     Raises InvalidInputError before anything is written for a bad filter, an unknown column or a value that does not
     fit; CommitConflictError when too many races are lost. Spec: "Row-level Deletes", "Row Lineage".
+
+    Examples
+    --------
+    >>> commit = dk.update(users, {"value": 0.5}, where="id = 2")
+    >>> dk.scan(users, "id = 2", columns="value").to_arrow().to_pylist()
+    [{'value': 0.5}]
     """
     runner = engine_or_default(engine)
 

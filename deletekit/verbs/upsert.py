@@ -92,6 +92,12 @@ def upsert(
     Returns the commit; its `snapshot_id` is None when there were no rows. Raises InvalidInputError before anything is
     written for rows that do not fit, a key that a column cannot be, or two rows of one key; CommitConflictError when
     too many races are lost. Spec: "Row-level Deletes", "Identifier Field IDs", "Row Lineage".
+
+    Examples
+    --------
+    >>> commit = dk.upsert(users, dk.datasets.users(), key="id")
+    >>> dk.scan(users).count()
+    4
     """
     source = RowSource(rows)
 

@@ -5,6 +5,7 @@ Law: a page asks nobody but its own site for anything, and is built from committ
 
 import json
 import re
+import sys
 from pathlib import Path
 
 from sphinx.search import SearchLanguage, languages
@@ -13,7 +14,15 @@ TEXTS = json.loads(Path(__file__).with_name("texts.json").read_text(encoding="ut
 
 project = "deletekit"
 copyright = "the authors of deletekit, Apache-2.0"
-extensions = ["myst_nb"]
+sys.path.insert(0, str(Path(__file__).parent))  # for our own extension
+extensions = ["myst_nb", "sphinx.ext.autodoc", "docstrings"]
+default_role = "code"  # docstrings have single backticks
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+maximum_signature_line_length = 80
+python_display_short_literal_types = True
+add_module_names = False
+html_domain_indices = False
 nb_execution_mode = "off"
 nb_ipywidgets_js = {}  # else from a CDN
 nb_merge_streams = True

@@ -14,9 +14,9 @@ RUN = """
 import sys
 from pathlib import Path
 import deletekit as dk
-from tests.test_docs import run_python
+from tests.test_docs import run_page
 
-names = run_python(Path(sys.argv[1]), spark=False, others=(sys.argv[2],))
+names = run_page(Path(sys.argv[1]), {"python", sys.argv[2]})
 table = names["table"].refresh()
 print(sorted(dk.scan(table, columns=["id"]).to_arrow()["id"].to_pylist()))
 """

@@ -1,4 +1,7 @@
-"""The site: built without a warning, links lead somewhere, five languages in all that is said, axe is content."""
+"""The site: built without a warning, links lead somewhere, five languages in all that is said, axe is content.
+
+The pages of the library are English.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
+import deletekit as dk
 from deletekit.course.translations import LANGUAGES
 from tests.course.widgets.browser import axe_findings
 from tests.tools.build_site import build_site
@@ -102,6 +106,18 @@ def test_every_lesson_is_there_in_every_language(site: Path, pages: dict[Path, F
             assert pages[site / language / f"{name}.html"].language == [language]
     korean = (site / "ko" / "06_deletion_vectors.html").read_text(encoding="utf-8")
     assert "PFA1" in korean, "what cells print is on the page"
+
+
+def test_the_library_is_there_in_english_and_every_language_leads_to_it(site: Path, pages: dict[Path, Found]) -> None:
+    library = site / "en" / "library"
+    for name in ("properties", "errors", "how_to/erase_a_person"):
+        assert library / f"{name}.html" in pages
+    named = {name.removeprefix("module-") for page in library.glob("reference/*") for name in pages[page].ids}
+    assert {f"deletekit.{name}" for name in dk.__all__} <= named
+    for language in LANGUAGES:
+        assert any(link.endswith("library/index.html") for link in pages[site / language / "index.html"].links)
+        if language != "en":
+            assert f"../../../{language}/index.html" in pages[library / "how_to" / "spark.html"].links
 
 
 def test_links_lead_somewhere(site: Path, pages: dict[Path, Found]) -> None:
@@ -217,7 +233,7 @@ def test_search_and_pages_in_a_browser(language: str, browser: Browser, address:
 LOOKED_AT = (
     "index.html", "ko/index.html", "ko/search.html?q=벡터",
     "ko/06_deletion_vectors.html", "en/13_streaming_deletes.html",
-    "es/08_readers.html",
+    "es/08_readers.html", "en/library/reference/write.html", "en/library/errors.html", "en/library/how_to/spark.html",
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ import polib
 
 from deletekit.course.translations import LANGUAGES
 from tests.tools.lessons import NOTEBOOKS, ROOT
+from tests.tools.library_pages import write_library
 
 SETTINGS = NOTEBOOKS / "site"
 # What Sphinx calls the languages.
@@ -75,6 +76,8 @@ def _build(language: str, folder: Path) -> str:
         source = Path(temporary, "source")
         shutil.copytree(NOTEBOOKS / language, source, ignore=lambda _, names: {n for n in names if n[-6:] != ".ipynb"})
         (source / "index.md").write_text(_index(language), encoding="utf-8")
+        if language == "en":
+            write_library(source / "library")
         _write_words(language, Path(temporary, "locale"))
         settings = [f"language={_SPHINX.get(language, language)}", f"html_context.course_language={language}"]
         settings.append(f"locale_dirs={Path(temporary, 'locale')}")
@@ -109,11 +112,15 @@ def _texts() -> dict[str, Any]:
 
 
 def _index(language: str) -> str:
-    """Give a language's first page: what the course is, and its lessons."""
+    """Give a language's first page: what the course is, its lessons, and the library, whose pages are English."""
     text = _texts()[language]
+    if language == "en":
+        library = f"```{{toctree}}\n:caption: {text['library']}\n:maxdepth: 2\n\nlibrary/index\n```\n"
+    else:
+        library = f'<p><a href="../en/library/index.html" hreflang="en">{text["library"]}</a></p>\n'
     lessons = "\n".join(sorted(file.stem for file in (NOTEBOOKS / language).glob("*.ipynb")))
     tree = f"```{{toctree}}\n:caption: {text['lessons']}\n:maxdepth: 1\n\n{lessons}\n```\n"
-    return f"# {text['title']}\n\n{text['lead']}\n\n{text['draft']}\n\n{tree}"
+    return f"# {text['title']}\n\n{text['lead']}\n\n{text['draft']}\n\n{tree}\n{library}"
 
 
 if __name__ == "__main__":

@@ -50,6 +50,11 @@ def verify(
 
     Returns a report; `report.ok` says whether there is no error. Raises NotFoundError for a snapshot that the table
     does not have, and InvalidInputError for an unknown level. Damage of the table raises nothing.
+
+    Examples
+    --------
+    >>> dk.verify(users).findings
+    ()
     """
     if level not in get_args(Level):
         raise InvalidInputError(

@@ -39,6 +39,14 @@ class Clause:
         unknown, because of NULL, is not true.
 
     Expressions have the language of filters, with `source.` and `target.` before a column that both sides have.
+
+    Examples
+    --------
+    >>> add = dk.Clause("update", {"value": "target.value + source.value"}, where="target.id > 1")
+    >>> source = [{"id": 1, "value": 5.0}, {"id": 2, "value": 5.0}]
+    >>> commit = dk.merge(users, source, on="id", when_matched=add, when_not_matched=None)
+    >>> sorted(dk.scan(users, "id < 3").to_arrow()["value"].to_pylist())
+    [100.0, 205.0]
     """
 
     action: Action
