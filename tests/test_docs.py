@@ -83,26 +83,15 @@ run_page(Path(sys.argv[1]), {"python", *sys.argv[2:]})
 """
 ANYWHERE = {"python"}
 PARSED = {"", "bash"}
-KINDS = {
-    *ANYWHERE, *PARSED, "python spark", "python rest", *OF_EXECUTORS, "text output", "console", "text", "toml", "yaml",
-}  # fmt: skip
-    *ANYWHERE,
-    *PARSED,
-    "python spark",
-    "python rest",
-    *OF_EXECUTORS,
-    "text output",
-    "console",
-    "text",
-    "toml",
-    "yaml",
-}
+OTHERS = {"python spark", "python rest", *OF_EXECUTORS, "text output", "console", "text", "toml", "yaml"}
+KINDS = ANYWHERE | PARSED | OTHERS
 
 
 def run_page(page: Path, kinds: set[str]) -> dict[str, Any]:
     """Run a page's blocks of these kinds in the working directory, and return the names that they leave.
 
-    A Delta table is there for what begins with one. A session and what a block prints are compared if they follow on a block of these kinds.
+    A Delta table is there for what begins with one. A session and what a block prints are compared if they follow on a
+    block of these kinds.
     """
     deltalake.write_deltalake("path/to/delta", dk.datasets.animals())
     names: dict[str, Any] = {"__name__": page.stem}
