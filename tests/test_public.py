@@ -346,3 +346,19 @@ except dk.EnvironmentMissingError as e:
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert "deletekit[course]" in done.stdout
     assert "anywidget" in done.stdout
+
+
+WITHOUT: dict[str, tuple[tuple[str, ...], Any]] = {
+    "duckdb": (("duckdb",), lambda t: dk.scan(t).to_duckdb()),
+    "cloudpickle": (("cloudpickle", "pyspark.cloudpickle"), lambda _: dk.engine.executor(ThreadPoolExecutor(1))),
+}
+
+
+@pytest.mark.parametrize("package", WITHOUT)
+def test_a_missing_package_is_named(table: dk.Table, monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+    modules, call = WITHOUT[package]
+    for module in modules:
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(dk.EnvironmentMissingError, match=f"pip install {package}") as caught:
+        call(table)
+    assert caught.value.field == package
