@@ -237,11 +237,12 @@ class _Part:
         write = WriteContext(base.table.io, base.metadata)
         keeps = self.use_starting_sequence_number and base.metadata.version.has_sequence_numbers
         number = base.snapshot.sequence_number if keeps else None
-        context, options = head.context, self.options
+        # Not `self` in what is sent to workers: it holds the engine.
+        context, options, order = head.context, self.options, self.order
 
         def rewrite(tasks: Group) -> RewrittenGroup:
             rows = _rows_per_file(context, tasks, options)
-            files = rewrite_data_files(context, write, tasks, rows, order=self.order)
+            files = rewrite_data_files(context, write, tasks, rows, order=order)
             return RewrittenGroup(tasks, tuple(files), number)
 
         try:
