@@ -3,7 +3,7 @@
 `test` runs the first tier of tests, `test --all` all of them, `test --long` also what a release needs. Other arguments
 select tests: they are passed on to pytest, as those of `tour` are to `deletekit tour`.
 `floors` runs some tests with the oldest packages, those of constraints-lowest.txt; `beside` tells whether the newest
-daft, mlflow and others can be installed beside deletekit.
+daft, mlflow and others can be installed beside deletekit; `spark 3.5` runs some tests on another release of Spark.
 
 It needs Python 3.11 or later and nothing else; Java 17 or later for what runs on Spark. Everything is installed into
 .venv beside this file, and only when pyproject.toml or constraints.txt have changed.
@@ -50,6 +50,12 @@ FLOOR_TESTS = [
     "tests/notebooks/test_one_lesson.py",
 ]
 FLOOR_TOOLS = ["hypothesis", "jupytext", "markdown-it-py", "pytest", "pytest-timeout", "pytest-xdist"]
+# What is run on another release of Spark than that of constraints.txt.
+SPARK_TESTS = [
+    "tests/engines/test_contract.py::test_spark_does_the_same",
+    "tests/spark/pipeline/test_pipeline.py::test_a_run",
+]
+SPARK_TOOLS = [*FLOOR_TOOLS, "moto", "pandas", "psycopg2-binary"]
 NO_TESTS_COLLECTED = 5  # pytest's exit code
 DURATIONS = ROOT / "build" / "durations.txt"
 PYTEST = [BIN / "python", "-m", "pytest"]
@@ -68,7 +74,7 @@ RELEASE = {
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="dev.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
-        "command", choices=["tour", "test", "floors", "beside"], help="tour: the guided tour; see above"
+        "command", choices=["tour", "test", "floors", "beside", "spark"], help="tour: the guided tour; see above"
     )
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="passed on to `deletekit tour` or to pytest")
     options = parser.parse_args(arguments)
@@ -78,6 +84,8 @@ def main(arguments: list[str]) -> int:
         return run([BIN / "deletekit", "tour", *options.rest])
     if options.command == "floors":
         return run_at_the_floors(options.rest)
+    if options.command == "spark":
+        return run_on_spark(options.rest)
     install(["spark", "test", "peers", "course", "site"])
     if options.command == "beside":
         return run([BIN / "python", "-m", "tests.tools.beside"])
@@ -197,16 +205,34 @@ def run_tier(tier: int, environment: dict[str, str]) -> int:
 
 def run_at_the_floors(arguments: list[str]) -> int:
     """Run the tests of FLOOR_TESTS, or those that pytest's own arguments select, with the oldest packages."""
-    folder = ROOT / "build" / "floors"
-    python = folder / BIN.name / "python"
-    say(f"installing deletekit with {LOWEST} into {folder.relative_to(ROOT)}")
-    must_run([sys.executable, "-m", "venv", "--clear", folder])
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--constraint", LOWEST]
-    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    must_run([*pip, ".[course]", *(pin for pin in pins if pin.partition("==")[0] in FLOOR_TOOLS)])
+    python = new_venv("floors", [f"--constraint={LOWEST}", ".[course]", *pins_of(FLOOR_TOOLS)])
     say("tests with the oldest packages")
     chosen = arguments or ["--tier=1", *FLOOR_TESTS]
     return run([python, "-m", "pytest", *ANY_ORDER, "-m", "not spark and not peers", *chosen])
+
+
+def run_on_spark(arguments: list[str]) -> int:
+    """Run the tests of SPARK_TESTS on a release of Spark: `spark 3.5`; further arguments are pytest's own."""
+    release, *chosen = arguments or ["3.5"]
+    python = new_venv(f"spark-{release}", [".", f"pyspark=={release}.*", *pins_of(SPARK_TOOLS)])
+    say(f"tests on Spark {release}")
+    return run([python, "-m", "pytest", "-m", "spark and not long", *(chosen or SPARK_TESTS)])
+
+
+def new_venv(name: str, packages: list[str]) -> Path:
+    """Make build/NAME anew with these packages, and return its Python."""
+    folder = ROOT / "build" / name
+    python = folder / BIN.name / "python"
+    say(f"installing deletekit and {' '.join(packages)} into {folder.relative_to(ROOT)}")
+    must_run([sys.executable, "-m", "venv", "--clear", folder])
+    must_run([python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *packages])
+    return python
+
+
+def pins_of(names: list[str]) -> list[str]:
+    """Return the lines of constraints.txt for these packages."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line.partition("==")[0] in names]
 
 
 def run_selection(marks: str | None, selection: list[str]) -> int:

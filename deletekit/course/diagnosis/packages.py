@@ -6,7 +6,7 @@ from pathlib import Path
 from deletekit.course.diagnosis.check import WITHOUT_SPARK, Check, Part, check, install
 from deletekit.course.diagnosis.environment import Environment, Requirement, canonical, satisfies
 
-_NEEDED_FROM_EXTRA = {"pyiceberg": "pyiceberg-core", "pyspark": "pandas"}
+_NEEDED_FROM_EXTRA = {"pyiceberg": "pyiceberg-core"}
 """Packages that deletekit needs and that an extra of another package installs."""
 
 _WITHOUT: Mapping[Part, str] = {
@@ -40,18 +40,20 @@ def base_packages(environment: Environment) -> Iterator[Check]:
 
 
 def pyspark(environment: Environment) -> Iterator[Check]:
-    """Check that pyspark is of the minor release that the jars are built for, and that no other Spark replaces it."""
+    """Check that pyspark is of a minor release that jars are built for, and that no other Spark replaces it."""
     wanted = environment.requirements.get("spark", ())
     problems = [problem for requirement in wanted if (problem := _problem(environment, requirement))]
     found = ", ".join(problems) or environment.packages.get("pyspark", "unknown")
     meaning, fix = "", ""
     home = environment.variables.get("SPARK_HOME")
     if problems:
-        meaning = "Iceberg's jar is built for Spark 4.1 alone, and Spark needs pandas for Arrow."
+        meaning = "Iceberg has jars for these releases of Spark alone, and Spark needs pandas for Arrow."
         fix = install(environment, [requirement.text for requirement in wanted])
-    elif home and not list(Path(home).glob("jars/spark-core_2.13-4.1.*.jar")):
+    elif home and not list(Path(home).glob(f"jars/spark-core_2.*-{_minor(found)}.*.jar")):
         found = f"{found}, but SPARK_HOME is {home}"
-        meaning = "pyspark starts the Spark of SPARK_HOME, and that is not Spark 4.1."
+        meaning = (
+            f"pyspark starts the Spark of SPARK_HOME, and that is not Spark {_minor(environment.packages['pyspark'])}."
+        )
         fix = "set SPARK_HOME=" if environment.platform == "win32" else "unset SPARK_HOME"
     yield check(not meaning, "spark", "pyspark", found, meaning=f"{meaning} {WITHOUT_SPARK}", fix=fix)
 
@@ -70,6 +72,10 @@ def extras(environment: Environment) -> Iterator[Check]:
                 meaning=meaning,
                 fix=install(environment, [requirement.text for requirement in problems]),
             )
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
 
 
 def _version(environment: Environment, requirement: Requirement) -> str | None:
