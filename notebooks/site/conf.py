@@ -19,7 +19,6 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "docstrings"]
 default_role = "code"  # docstrings have single backticks
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-maximum_signature_line_length = 80
 python_display_short_literal_types = True
 add_module_names = False
 html_domain_indices = False
