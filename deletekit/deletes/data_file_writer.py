@@ -54,7 +54,7 @@ def write_data_files(
     if order.fields:
         runs = tables if isinstance(rows, pa.Table) else in_pieces(tables, HELD_BYTES)
         return [file for run in runs for file in written([run])]
-    # Not larger than a file: with small files, the first is to be there soon.
+    # Not larger than a file: with small files, the first must be there soon.
     target = value_of(context.metadata.properties, "write.target-file-size-bytes")
     return written(in_pieces(tables, _PIECE_BYTES if rows_per_file else min(_PIECE_BYTES, target)))
 
