@@ -115,13 +115,7 @@ def compact(
     order = _row_order(table.metadata, chosen)
     groups = _plan(table, where, ref, chosen)
     if dry_run:
-        files = [task.data_file for group in groups for task in group]
-        return CompactedFiles(
-            rewritten_data_files=tuple(f.file_path for f in files),
-            rewritten_bytes=sum(f.file_size_in_bytes for f in files),
-            file_groups=len(groups),
-            dry_run=True,
-        )
+        return _planned(groups)
     paths = [tuple(task.data_file.file_path for task in group) for group in groups]
     size = -(-len(paths) // (max_commits if partial_progress else 1))
     runner = engine_or_default(engine)
@@ -130,6 +124,16 @@ def compact(
         for at in range(0, len(paths), size or 1)
     ]
     return _run(parts, ref, commit_properties, goes_on=partial_progress)
+
+
+def _planned(groups: Sequence[Group]) -> CompactedFiles:
+    files = [task.data_file for group in groups for task in group]
+    return CompactedFiles(
+        rewritten_data_files=tuple(f.file_path for f in files),
+        rewritten_bytes=sum(f.file_size_in_bytes for f in files),
+        file_groups=len(groups),
+        dry_run=True,
+    )
 
 
 def _row_order(metadata: TableMetadata, options: RewriteOptions) -> RowOrder | None:

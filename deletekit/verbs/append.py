@@ -72,17 +72,11 @@ def create_table(
     spec = partition_spec(iceberg, partition_by)
     catalog.check_writable(format_version)
     if replace and catalog.table_exists(key):
-        table, given = load_table(catalog, key), normalised_properties(properties or {})
+        table = load_table(catalog, key)
         check_location(table.metadata, location)
-        replacing = partial(
-            replacing_updates,
-            schema=iceberg,
-            format_version=format_version,
-            partition_by=partition_by,
-            sort_by=sort_by,
-            properties=given,
-        )
-        commit_metadata(table, replacing)
+        like = {"format_version": format_version, "partition_by": partition_by, "sort_by": sort_by}
+        given = normalised_properties(properties or {})
+        commit_metadata(table, partial(replacing_updates, schema=iceberg, properties=given, **like))
         return table
     metadata = new_metadata(
         iceberg,

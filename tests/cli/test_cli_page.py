@@ -51,7 +51,17 @@ ON_A_TABLE: dict[str, list[str]] = {
     "upgrade": ["3"],
     "verify": [],
 }
-ELSEWHERE = {"cherry-pick", "clean-up-delta", "doctor", "fast-forward", "pipeline", "promote", "rollback", "sync-delta"}
+ELSEWHERE = {
+    "add-files",
+    "cherry-pick",
+    "clean-up-delta",
+    "doctor",
+    "fast-forward",
+    "pipeline",
+    "promote",
+    "rollback",
+    "sync-delta",
+}
 """They need more than a table; their own tests ask for JSON."""
 
 
