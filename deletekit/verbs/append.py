@@ -74,9 +74,10 @@ def create_table(
     if replace and catalog.table_exists(key):
         table = load_table(catalog, key)
         check_location(table.metadata, location)
-        like = {"format_version": format_version, "partition_by": partition_by, "sort_by": sort_by}
         given = normalised_properties(properties or {})
-        commit_metadata(table, partial(replacing_updates, schema=iceberg, properties=given, **like))
+        fields = {"partition_by": partition_by, "sort_by": sort_by}
+        make = partial(replacing_updates, schema=iceberg, format_version=format_version, properties=given, **fields)
+        commit_metadata(table, make)
         return table
     metadata = new_metadata(
         iceberg,
