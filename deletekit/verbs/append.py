@@ -75,9 +75,8 @@ def create_table(
         table = load_table(catalog, key)
         check_location(table.metadata, location)
         given = normalised_properties(properties or {})
-        fields = {"partition_by": partition_by, "sort_by": sort_by}
-        make = partial(replacing_updates, schema=iceberg, format_version=format_version, properties=given, **fields)
-        commit_metadata(table, make)
+        make = partial(replacing_updates, schema=iceberg, format_version=format_version, properties=given)
+        commit_metadata(table, partial(make, partition_by=partition_by, sort_by=sort_by))
         return table
     metadata = new_metadata(
         iceberg,
