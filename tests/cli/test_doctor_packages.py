@@ -72,10 +72,10 @@ def test_pyspark(here: Environment, tmp_path: Path) -> None:
 
 def test_extras(here: Environment) -> None:
     course = [r.name for r in here.requirements["course"]]
-    everything = {r.name: "999.0" for part in here.requirements.values() for r in part}
+    everything = {r.name: "9999.0" for part in here.requirements.values() for r in part}
     checks = {c.part: c for c in extras(replace(here, packages=everything))}
     assert {c.status for c in checks.values()} == {"ok"}
-    assert checks["course"].found == ", ".join(f"{name} 999.0" for name in course)
+    assert checks["course"].found == ", ".join(f"{name} 9999.0" for name in course)
     del everything[course[0]]
     lacking = next(c for c in extras(replace(here, packages=everything)) if c.part == "course")
     assert (lacking.status, lacking.found) == ("missing", f"no {course[0]}")

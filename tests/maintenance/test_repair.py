@@ -145,7 +145,8 @@ def test_vectors_of_another_partition_are_refused(catalog: dk.Catalog) -> None:
         for entry in stored:
             entry["data_file"]["partition"] = {"category": "elsewhere"}
 
-    edit_manifest(table, move, 1)
+    specs = [row["partition_spec_id"] for row in manifest_list(table) if row["content"] == 1]
+    edit_manifest(table, move, 1, specs.index(table.metadata.spec.spec_id))
     planned = dk.repair(table, ["duplicate-deletion-vector"], dry_run=True)
     assert {r.refused.partition(";")[0] for r in planned.refused if r.refused} == {
         "the deletion vector is of another partition"
