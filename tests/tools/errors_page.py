@@ -222,7 +222,7 @@ def errors_page() -> str:
     for error in all_errors():
         if not error.kind.startswith("..."):
             words, modules = table[error.name].setdefault(error.kind, (set(), set()))
-            words.update({error.message} - {"", "..."})
+            words.update({_one_line(error.message)} - {"", "..."})
             modules.add(error.module.removesuffix(".py"))
     parts = [_HEAD]
     for name, kinds in table.items():
@@ -232,6 +232,11 @@ def errors_page() -> str:
             lines.append(f"| `{kind}` | {said} | {', '.join(f'`{module}`' for module in sorted(modules))} |")
         parts.append("\n".join([*lines, ""]))
     return "\n".join(parts)
+
+
+def _one_line(message: str) -> str:
+    """Return a message as a cell of a table: a line break ends the table, and unknown parts in a row are one."""
+    return re.sub(r"(\.\.\.\s*){2,}", "... ", " ".join(message.split())).strip()
 
 
 if __name__ == "__main__":
