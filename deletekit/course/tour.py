@@ -114,7 +114,7 @@ def _run(root: Path, report: TourReport, session: SparkSession | None, step: Ste
     tables = {}
     for version, mode in MODES:
         name = f"tour.flights_v{version}_{mode.replace('-', '_')}"
-        step(f"{name}: load, delete, erase, merge")
+        step(f"{name}: load, delete, merge")
         table = _load(catalog, name, version, flights, session)
         report.modes.append(_run_mode(table, version, mode, corrections))
         tables[name] = table
