@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import deletekit as dk
@@ -25,6 +26,17 @@ def test_tables(run: Run, warehouse: Path, tmp_path: Path) -> None:
     assert (missing.exit_code, "no embedded catalog here" in missing.stderr) == (1, True)
     assert list(tmp_path.iterdir()) == []  # looking makes no catalog
     assert run("tables").exit_code == 1
+
+
+def test_tables_of_nested_namespaces(run: Run, tmp_path: Path) -> None:
+    with new_catalog(tmp_path) as catalog:
+        names = ["a.b.c.t", "a.b.t", "a.t", "other.t"]
+        for name in names:
+            dk.create_table(catalog, name, pa.schema([("id", pa.int64())]))
+        assert catalog.list_tables(("a", "b")) == catalog.list_tables("a.b") == [("a", "b", "t")]
+    assert run("tables", "--warehouse", tmp_path).stdout.splitlines() == names
+    assert run("tables", "--warehouse", tmp_path, "a.b").stdout.splitlines() == ["a.b.t"]
+    assert "a.b.c.t, a.b.t" in run("inspect", "--warehouse", tmp_path, "a.nope").stderr
 
 
 def test_snapshots(run: Run, warehouse: Path, table: Load) -> None:
