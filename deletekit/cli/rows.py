@@ -90,7 +90,7 @@ def append(argument: TableArgument, output: Output, file: str, ref: str) -> Answ
     """Insert the rows of FILE in one commit: Parquet, Arrow, CSV with a header, or JSON lines.
 
     Columns are matched by name. In CSV a value is read as the type of the table's column; nothing between two commas is
-    NULL, and "" is the empty text.
+    NULL, and "" is the empty text. In JSON bytes are base64.
 
     \b
     Examples:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import BinaryType, FixedType, NestedField, StringType, TimestampType, TimestamptzType
 
 import deletekit as dk
 from tests.cli.conftest import USERS, Run
 from tests.tables import new_catalog
 
+NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 LEFT = [{"id": 2, "name": "User-2", "value": 200.0}, {"id": 4, "name": None, "value": 400.0}]
 
 
@@ -132,6 +136,39 @@ def test_append(run: Run, fresh: Path, tmp_path: Path, kind: str) -> None:
     assert "Appended to demo.users" in done.stdout
     found = rows(fresh)
     assert (found[7], found[8], len(found)) == (("007", 0.5), (None, None), 6)
+
+
+COPIED = [
+    {"text": None, "bytes": b"\0\xff", "three": b"abc", "naive": datetime(2024, 1, 1), "zoned": NOON},
+    {"text": "", "bytes": b"", "three": None, "naive": None, "zoned": None},
+]
+
+
+@pytest.mark.parametrize("columns", [["text"], ["text", "bytes", "three", "naive", "zoned"]])
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_what_scan_writes_append_reads(run: Run, tmp_path: Path, kind: str, columns: list[str]) -> None:
+    columns = columns if kind == "json" else [c for c in columns if c not in ("bytes", "three")]
+    schema = Schema(
+        NestedField(1, "text", StringType(), required=False),
+        NestedField(2, "bytes", BinaryType(), required=False),
+        NestedField(3, "three", FixedType(3), required=False),
+        NestedField(4, "naive", TimestampType(), required=False),
+        NestedField(5, "zoned", TimestamptzType(), required=False),
+    )
+    with new_catalog(tmp_path) as catalog:
+        dk.append(dk.create_table(catalog, "n.old", schema), COPIED)
+        dk.create_table(catalog, "n.new", schema)
+    file, named = tmp_path / f"rows.{kind}", [part for c in columns for part in ("--column", c)]
+    assert run("scan", "--warehouse", tmp_path, "n.old", "-o", file, *named).exit_code == 0
+    done = run("append", "--warehouse", tmp_path, "n.new", file)
+    assert done.exit_code == 0, done.stderr
+    with new_catalog(tmp_path) as catalog:
+        found = dk.scan(dk.load_table(catalog, "n.new"), columns=columns).to_arrow().to_pylist()
+    assert found == [{name: row[name] for name in columns} for row in COPIED]
+    for text in ('{"bytes": "no"}', '{"naive": "2024-01-01T00:00:00+02:00"}', '{"zoned": "2024-01-01T00:00:00"}'):
+        file.with_suffix(".json").write_text(text, encoding="utf-8")
+        refused = run("append", "--warehouse", tmp_path, "n.new", file.with_suffix(".json"))
+        assert (refused.exit_code, "rows cannot be read" in refused.stderr) == (1, True), refused.output
 
 
 def test_add_files(run: Run, fresh: Path, tmp_path: Path) -> None:
