@@ -195,10 +195,12 @@ def merge(
 
 
 def _on_screen(table: dk.Table, output: Output, limit: int, asked: Mapping[str, Any]) -> Answer:
+    from deletekit.cli.row_writers import python_rows  # noqa: PLC0415  # not for help
+
     with output.engine("Reading data files") as engine:
         read = dk.scan(table, limit=limit + 1 if limit else None, engine=engine, **asked)
         found = read.to_arrow()
-    rows = found.slice(0, limit or None).to_pylist()
+    rows = python_rows(found.slice(0, limit or None))
 
     def text() -> Iterator[RenderableType]:
         import pyarrow as pa  # noqa: PLC0415  # not for help
