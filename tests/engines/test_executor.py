@@ -106,7 +106,7 @@ def test_what_cannot_be_sent_back_is_told(processes: Executor, table: dk.Table) 
     assert stored(table) == before
 
 
-class Two(Exception):
+class PackedOnlyError(Exception):
     """An error that can be packed, and not be unpacked again."""
 
     def __init__(self, one: str, two: str) -> None:
@@ -118,10 +118,13 @@ def test_an_error_that_cannot_be_unpacked_is_told(table: dk.Table) -> None:
 
     def fails(rows: pa.Table) -> Any:
         if rows["id"][0].as_py() == 10:
-            raise Two("a", "b")
+            raise PackedOnlyError("a", "b")
         return rows["value"]
 
-    with ThreadPoolExecutor(2) as pool, pytest.raises(dk.UnsupportedError, match=r"cannot be sent back.*Two\('ab'\)"):
+    with (
+        ThreadPoolExecutor(2) as pool,
+        pytest.raises(dk.UnsupportedError, match=r"cannot be sent back.*PackedOnlyError\('ab'\)"),
+    ):
         dk.update(table, {"value": fails}, where="true", engine=dk.engine.executor(pool, 2))
     assert stored(table) == before
 
