@@ -154,6 +154,15 @@ def test_append(run: Run, fresh: Path, tmp_path: Path, kind: str) -> None:
     assert (found[7], found[8], len(found)) == (("007", 0.5), (None, None), 6)
 
 
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_folders_are_no_columns(run: Run, fresh: Path, tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "name=other" / "day=1"
+    folder.mkdir(parents=True)
+    done = run("append", "--warehouse", fresh, "demo.users", file_of(folder, kind))
+    assert done.exit_code == 0, done.stderr
+    assert rows(fresh)[7] == ("007", 0.5)
+
+
 COPIED = [
     {"text": None, "bytes": b"\0\xff", "three": b"abc", "naive": NOON.replace(tzinfo=None), "zoned": NOON},
     {"text": "", "bytes": b"", "three": None, "naive": None, "zoned": None},

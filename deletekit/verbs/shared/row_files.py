@@ -53,7 +53,7 @@ def reader_of(file: str) -> Callable[[str, Kinds], pa.RecordBatchReader]:
 
 
 def _dataset(file: str, kind: str) -> Any:
-    return pa_dataset.dataset(file, format=kind, partitioning="hive").scanner().to_reader()
+    return pa_dataset.dataset(file, format=kind).scanner().to_reader()
 
 
 def _read_csv(file: str, kinds: Kinds) -> Any:
