@@ -54,6 +54,18 @@ def test_snapshots(run: Run, warehouse: Path, table: Load) -> None:
     assert "nothing was ever committed" in run("snapshots", "--warehouse", warehouse, "demo.empty").stdout
 
 
+def test_all_snapshots_are_in_the_json(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deletekit.cli.tables._SNAPSHOTS", 1)
+    with new_catalog(tmp_path) as catalog:
+        table = dk.create_table(catalog, "n.many", pa.schema([("id", pa.int64())]))
+        for number in range(3):
+            dk.append(table, [{"id": number}])
+    where = ["snapshots", "--warehouse", tmp_path, "n.many"]
+    assert len(json.loads(run(*where, "--json").stdout)["snapshots"]) == 3
+    assert "2 older" in run(*where).stdout
+    assert "older" not in run(*where, "--limit", "0").stdout
+
+
 def test_branches_and_tags(run: Run, fresh: Path) -> None:
     where = ["branch", "--warehouse", fresh, "demo.users"]
     assert "audit created in demo.users" in run(*where, "audit").stdout
