@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import isinf
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,8 @@ def _typed(table: dk.Table, values: Mapping[str, str]) -> dict[str, Any]:
             continue
         try:
             typed[name] = UUID(text) if str(kinds[name]) == "uuid" else pa.scalar(text).cast(arrow_type(kinds[name]))
+            if str(kinds[name]) in ("float", "double") and isinf(typed[name].as_py()) and "inf" not in text.lower():
+                raise ValueError("too large")
         except (pa.ArrowException, ValueError) as e:
             raise InvalidInputError(
                 "the value is none of the column's type",

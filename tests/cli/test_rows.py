@@ -196,6 +196,20 @@ def test_what_scan_writes_append_reads(run: Run, tmp_path: Path, kind: str, colu
         assert (refused.exit_code, "rows cannot be read" in refused.stderr) == (1, True), refused.output
 
 
+@pytest.mark.parametrize(("kind", "text"), [("csv", "f\n{}\n"), ("json", '{{"f": {}}}')])
+def test_a_number_that_is_too_large_for_float_is_refused(run: Run, tmp_path: Path, kind: str, text: str) -> None:
+    with new_catalog(tmp_path) as catalog:
+        dk.create_table(catalog, "n.floats", pa.schema([("f", pa.float32())]))
+    file = tmp_path / f"rows.{kind}"
+    for number, code in (("1e39", 1), ("0.1", 0)):
+        file.write_text(text.format(number), encoding="utf-8")
+        done = run("append", "--warehouse", tmp_path, "n.floats", file)
+        assert (done.exit_code, "unexpected" in done.stderr) == (code, False), done.output
+    with new_catalog(tmp_path) as catalog:
+        found = dk.scan(dk.load_table(catalog, "n.floats")).to_arrow()
+    assert found["f"].to_pylist() == pa.array([0.1], pa.float32()).to_pylist()
+
+
 def test_add_files(run: Run, fresh: Path, tmp_path: Path) -> None:
     files = []
     for row in NEW:
@@ -258,6 +272,7 @@ def test_an_update_that_cannot_be(run: Run, fresh: Path) -> None:
     for arguments, code, words in (
         (["--set", "id=ten"], 1, "none of the column's type"),
         (["--set", "id=9999999999"], 1, "none of the column's type"),
+        (["--set", "value=1e999"], 1, "none of the column's type"),
         (["--set", "nope=1"], 1, "no such column"),
         (["--set", "name"], 2, "COLUMN=VALUE"),
         ([], 2, "--set"),

@@ -178,7 +178,12 @@ def test_what_cannot_travel_is_refused(processes: Executor, table: dk.Table) -> 
     assert stored(table) == before
     queue = multiprocessing.get_context("spawn").Queue()  # which raises RuntimeError when it is packed
     with pytest.raises(dk.UnsupportedError, match="through inheritance"):
-        dk.update(table, {"value": lambda rows: queue and rows["value"]}, where="true", engine=processes)
+        dk.update(
+            table,
+            {"value": lambda rows: queue and rows["value"]},
+            where="true",
+            engine=dk.engine.executor(processes),
+        )
 
 
 def test_a_pool_that_is_closed(table: dk.Table) -> None:

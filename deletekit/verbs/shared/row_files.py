@@ -30,6 +30,8 @@ def open_rows(file: str, schema: Schema, more: Mapping[str, pa.DataType] | None 
     Raises InvalidInputError for another format, and for values that cannot be read as the table's types.
     """
     kinds = {f.name: arrow_type(f.field_type) for f in schema.fields} | dict(more or {})
+    # Of a text that is too large for a float, Arrow makes infinity; `align` refuses a double that is.
+    kinds = {name: pa.float64() if kind == pa.float32() else kind for name, kind in kinds.items()}
     try:
         return reader_of(file)(file, kinds)
     except (pa.ArrowException, OSError) as e:
