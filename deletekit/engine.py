@@ -27,7 +27,7 @@ def spark(session: SparkSession, threads: int | None = None) -> SparkEngine:
     session: a PySpark session, such as `deletekit.spark.session()` starts.
     threads: how many groups of files are worked on at a time; default as many as the executors have cores.
 
-    Raises UnsupportedError for a Spark Connect session.
+    Raises UnsupportedError for a Spark Connect session, InvalidInputError for less than one thread.
     """
     from deletekit.spark.engine import SparkEngine  # noqa: PLC0415  # pyspark is an extra
 

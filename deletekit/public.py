@@ -31,6 +31,8 @@ _PLAIN = (str, bytes, int, float, list, tuple, dict, set)
 _SHOWN = Repr()
 _SHOWN.maxstring = _SHOWN.maxother = 80
 
+_PASSWORD = re.compile(r"//[^/@\s]*:[^/@\s]*@")  # and the user before it
+
 _WORDS = {
     "Table": "a deletekit Table (load_table gives one; from_pyiceberg makes one of pyiceberg's)",
     "Catalog": "a deletekit Catalog (local_catalog or load_catalog gives one)",
@@ -240,12 +242,17 @@ def _single(value: Any, kind: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """Return a value's type as text, and for plain values also the value, shortened."""
+    """Return a value's type as text, and for plain values also the value, shortened; of a dict the keys.
+
+    Properties of a catalog may be given where they do not belong: no password gets into an error, and so into a log.
+    """
     kind = type(value)
     name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     if value is None or kind is type:
         return repr(value)
-    return f"{_SHOWN.repr(value)} ({name})" if isinstance(value, _PLAIN) else name
+    if isinstance(value, dict):
+        return f"the keys {_SHOWN.repr(list(value))} ({name})"
+    return f"{_PASSWORD.sub('//', _SHOWN.repr(value))} ({name})" if isinstance(value, _PLAIN) else name
 
 
 def _wanted(hint: Any) -> str:

@@ -362,3 +362,17 @@ def test_a_missing_package_is_named(table: dk.Table, monkeypatch: pytest.MonkeyP
     with pytest.raises(dk.EnvironmentMissingError, match=f"pip install {package}") as caught:
         call(table)
     assert caught.value.field == package
+
+
+def test_no_password_is_in_an_error() -> None:
+    """Of properties that are given in the wrong place."""
+    properties = {"type": "sql", "uri": "postgresql://me:secret@host/db", "s3.secret-access-key": "secret"}
+    for call in (
+        lambda: dk.load_catalog(properties),  # type: ignore[arg-type]
+        lambda: dk.local_catalog([properties["uri"]]),  # type: ignore[arg-type]
+        lambda: public(lambda catalog: catalog)(*[properties] * 2),
+    ):
+        with pytest.raises(InvalidInputError) as caught:
+            call()
+        assert "secret@" not in str(caught.value)
+        assert "'secret'" not in str(caught.value)

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
@@ -27,7 +28,7 @@ def write_rows(
     kind: parquet, csv, json or arrow; None is by the suffix.
 
     Raises InvalidInputError for a file that exists, unless it may be replaced, or an unknown suffix; UnsupportedError
-    for a column that CSV cannot hold; StorageError.
+    for a column that the format cannot hold; StorageError.
     """
     if target.exists() and not overwrite:
         expected = "another name, or --overwrite"
@@ -57,6 +58,27 @@ def write_rows(
     return rows
 
 
+def python_rows(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
+    """Return rows as Python's values. Days and times become text in a column with one that Python does not have.
+
+    These are years before 1 and after 9999 and, without pandas, nanoseconds. Raises UnsupportedError if they are inside
+    another value.
+    """
+    columns = [_python_values(name, rows.column(i)) for i, name in enumerate(rows.schema.names)]
+    return [dict(zip(rows.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _python_values(name: str, column: Any) -> list[Any]:
+    try:
+        values: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError) as e:
+        if not pa.types.is_temporal(column.type):
+            message, expected = "Python has no such day or time", "parquet or arrow; or leave it out by --column"
+            raise UnsupportedError(message, kind="column-type", field=name, found=str(e), expected=expected) from e
+        values = pc.replace_substring(column.cast(pa.string()), " ", "T").to_pylist()
+    return values
+
+
 class _JsonLines:
     """Writes each row as one JSON object, as `json_ready` has it."""
 
@@ -64,7 +86,7 @@ class _JsonLines:
         self._file = file
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        for row in batch.to_pylist():
+        for row in python_rows(batch):
             self._file.write(json.dumps(json_ready(row), allow_nan=False) + "\n")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import isinf
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def append(argument: TableArgument, output: Output, file: str, ref: str) -> Answ
     """Insert the rows of FILE in one commit: Parquet, Arrow, CSV with a header, or JSON lines.
 
     Columns are matched by name. In CSV a value is read as the type of the table's column; nothing between two commas is
-    NULL, and "" is the empty text.
+    NULL, and "" is the empty text. In JSON bytes are base64.
 
     \b
     Examples:
@@ -195,10 +196,12 @@ def merge(
 
 
 def _on_screen(table: dk.Table, output: Output, limit: int, asked: Mapping[str, Any]) -> Answer:
+    from deletekit.cli.row_writers import python_rows  # noqa: PLC0415  # not for help
+
     with output.engine("Reading data files") as engine:
         read = dk.scan(table, limit=limit + 1 if limit else None, engine=engine, **asked)
         found = read.to_arrow()
-    rows = found.slice(0, limit or None).to_pylist()
+    rows = python_rows(found.slice(0, limit or None))
 
     def text() -> Iterator[RenderableType]:
         import pyarrow as pa  # noqa: PLC0415  # not for help
@@ -245,6 +248,8 @@ def _typed(table: dk.Table, values: Mapping[str, str]) -> dict[str, Any]:
             continue
         try:
             typed[name] = UUID(text) if str(kinds[name]) == "uuid" else pa.scalar(text).cast(arrow_type(kinds[name]))
+            if str(kinds[name]) in ("float", "double") and isinf(typed[name].as_py()) and "inf" not in text.lower():
+                raise ValueError("too large")
         except (pa.ArrowException, ValueError) as e:
             raise InvalidInputError(
                 "the value is none of the column's type",

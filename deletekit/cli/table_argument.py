@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,8 +101,18 @@ class TableArgument:
 
 
 def tables_of(catalog: dk.Catalog) -> list[str]:
-    """Return the names of all tables in a catalog's namespaces, sorted."""
-    return sorted(".".join(t) for n in catalog.list_namespaces() for t in catalog.list_tables(".".join(n)))
+    """Return the names of all tables in a catalog's namespaces, of all levels, sorted."""
+    return sorted(".".join(table) for namespace in _namespaces(catalog) for table in catalog.list_tables(namespace))
+
+
+def _namespaces(catalog: dk.Catalog) -> Iterator[tuple[str, ...]]:
+    todo = catalog.list_namespaces()
+    while todo:
+        namespace = todo.pop()
+        yield namespace
+        with suppress(Exception):  # a catalog whose namespaces have one level may refuse the question
+            below = (tuple(n) for n in catalog.pyiceberg.list_namespaces(namespace))
+            todo += [n for n in below if len(n) > len(namespace)]
 
 
 def _tables_there(catalog: dk.Catalog, other_catalogs: list[str]) -> str:

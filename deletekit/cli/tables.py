@@ -11,11 +11,14 @@ from rich.text import Text
 
 import deletekit as dk
 from deletekit.cli.changes import change
-from deletekit.cli.options import CatalogAnswerCommand, TableAnswerCommand, limit_option
+from deletekit.cli.options import CatalogAnswerCommand, TableAnswerCommand
 from deletekit.cli.printer import bold
 from deletekit.cli.table_argument import TableArgument, tables_of
 from deletekit.cli.terminal import Answer, Output
 from deletekit.safe_text import plain
+
+_SNAPSHOTS = 50
+_LIMIT = "Snapshots to show; 0 shows all.  [default: 50 as text, all as JSON]"
 
 
 @click.command(cls=CatalogAnswerCommand, short_help="List the tables of a catalog.")
@@ -37,8 +40,8 @@ def tables(argument: TableArgument, output: Output) -> Answer:
 
 @click.command(cls=TableAnswerCommand, short_help="List the snapshots of a table.")
 @click.option("--ref", metavar="NAME", help="Only the head of this branch or tag and its ancestors.")
-@limit_option("Snapshots")
-def snapshots(argument: TableArgument, output: Output, limit: int, ref: str | None = None) -> Answer:
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help=_LIMIT)
+def snapshots(argument: TableArgument, output: Output, *, limit: int | None = None, ref: str | None = None) -> Answer:
     """List the snapshots of a table, the newest first, with its branches and tags.
 
     Only the metadata file is read. With --json, each snapshot has its summary.
@@ -63,7 +66,7 @@ def snapshots(argument: TableArgument, output: Output, limit: int, ref: str | No
 
     def text() -> Iterator[RenderableType]:
         yield bold(table.name)
-        yield from snapshots_text(shown, here, limit)
+        yield from snapshots_text(shown, here, _SNAPSHOTS if limit is None else limit)
         yield from refs_text(shown)
 
     newest_first = shown["snapshots"][::-1]

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.local import EngineBlock, LocalEngine, checked_threads
-from deletekit.engines.packing import pack, pack_result, unpack, unpack_result
-from deletekit.errors import DeletekitError, EnvironmentMissingError, UnsupportedError
+from deletekit.engines.packing import not_sendable, pack, pack_result, sendable, unpack, unpack_result
+from deletekit.errors import DeletekitError, EnvironmentMissingError
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -61,7 +61,8 @@ class ExecutorEngine(EngineBlock):
                 yield result
         finally:
             for future in running:
-                future.cancel()
+                if not contexts:  # dask and Ray call a task cancelled that runs on: wait for one that writes
+                    future.cancel()
             for future in running:
                 with suppress(DeletekitError):  # wait: what it writes after a clean-up would stay
                     _result(future, contexts)
@@ -83,16 +84,14 @@ def run_task(job: str, packed: bytes, task: bytes) -> bytes:
     try:
         result = _OF_THREAD.fn(unpack(task, _OF_THREAD.attempt, contexts))
     except Exception as e:  # noqa: BLE001  # of whatever kind: what was written must be told
-        error = e
+        error = sendable(e)
     written = [(number, path) for number, context in contexts.items() for path in context.written]
     for context in contexts.values():
         context.written.clear()
     try:
         return pack_result((result, error, written))
     except Exception as e:  # noqa: BLE001  # pickle calls the methods of what it packs
-        message = "what the task returned or raised cannot be sent back"
-        refused = UnsupportedError(message, kind="not-picklable", found=f"{error or result!r}: {e}")
-        return pack_result((None, refused, written))
+        return pack_result((None, not_sendable(result, e), written))
 
 
 # Of each thread, not of the process: two contexts that share a name would give out the same path twice.

@@ -30,7 +30,7 @@ def pack(value: Any, contexts: list[WriteContext], cloudpickle: Any) -> bytes:
     pickler.contexts = contexts
     try:
         pickler.dump(value)
-    except (pickle.PicklingError, TypeError, AttributeError) as e:
+    except Exception as e:  # pickle calls the methods of what it packs, which may raise anything
         raise UnsupportedError(
             "the function or its data cannot be sent to other processes", kind="not-picklable", found=str(e)
         ) from e
@@ -55,6 +55,21 @@ def pack_result(value: Any) -> bytes:
 def unpack_result(data: bytes) -> Any:
     """Unpack what `pack_result` packed. Only allowed for bytes that this job's own workers made."""
     return pickle.loads(data)  # noqa: S301  # from workers that run this process's code
+
+
+def sendable(error: Exception) -> Exception:
+    """Return an error that a task raised, or one that tells of it if it cannot be packed, or not be unpacked again."""
+    try:
+        unpack_result(pack_result(error))
+    except Exception as e:  # noqa: BLE001  # of whatever kind
+        return not_sendable(error, e)
+    return error
+
+
+def not_sendable(value: Any, reason: Exception) -> UnsupportedError:
+    """Return the error that stands for what a task returned or raised, which cannot be sent back."""
+    message = "what the task returned or raised cannot be sent back"
+    return UnsupportedError(message, kind="not-picklable", found=f"{value!r}: {reason}")
 
 
 class _Numbering:

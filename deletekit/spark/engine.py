@@ -26,7 +26,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from deletekit.deletes.write_context import WriteContext
-from deletekit.engines.local import EngineBlock, LocalEngine
+from deletekit.engines.local import EngineBlock, LocalEngine, checked_threads
 from deletekit.engines.packing import pack, unpack_result
 from deletekit.errors import DeletekitError, UnsupportedError
 from deletekit.spark.errors_in_text import error_in_text
@@ -54,7 +54,8 @@ class SparkEngine(EngineBlock):
     session: a SparkSession of PySpark; its workers need deletekit. A Spark Connect session is refused.
     threads: how many groups of tasks run at a time; default Spark's parallelism, the cores of all executors.
 
-    Raises UnsupportedError for Spark Connect, which has no accumulators to hear of written files through.
+    Raises UnsupportedError for Spark Connect, which has no accumulators to hear of written files through;
+    InvalidInputError for less than one thread.
     """
 
     def __init__(self, session: SparkSession, threads: int | None = None) -> None:
@@ -66,7 +67,7 @@ class SparkEngine(EngineBlock):
                 found=f"{type(session).__module__}.{type(session).__name__}",
             )
         self.session = session
-        self.threads = threads or session.sparkContext.defaultParallelism
+        self.threads = checked_threads(threads) or session.sparkContext.defaultParallelism
         self._jobs = session.newSession()
         # The default would put 10,000 parts of results into one Arrow batch, which must stay below 2 GB.
         self._jobs.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "64")

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark import Accumulator, TaskContext
 
 from deletekit.deletes.write_context import WriteContext
-from deletekit.engines.packing import pack_result, unpack
+from deletekit.engines.packing import pack_result, sendable, unpack
 from deletekit.spark.errors_in_text import told_in_text
 
 RESULT_SCHEMA = "group long, place long, part long, data binary"
@@ -72,7 +72,7 @@ class Worker:
                 except Exception as e:
                     if isinstance(e, _TRANSIENT) and number + 1 < self.most_attempts:
                         raise
-                    error = e
+                    error = sendable(e)
                 yield from _rows(group, place, (result, error))
                 if error is not None:
                     break

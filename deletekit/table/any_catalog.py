@@ -74,10 +74,11 @@ class Catalog(ABC):
         del identifier
         return ""
 
-    def list_tables(self, namespace: str) -> list[Identifier]:
+    def list_tables(self, namespace: str | Sequence[str]) -> list[Identifier]:
         """List the identifiers of the tables of a namespace. Raises NotFoundError."""
-        with asking(namespace):
-            return [tuple(i) for i in self.pyiceberg.list_tables(namespace)]
+        levels = namespace if isinstance(namespace, str) else tuple(namespace)
+        with asking(levels if isinstance(levels, str) else dotted(levels)):
+            return [tuple(i) for i in self.pyiceberg.list_tables(levels)]
 
     def list_namespaces(self) -> list[Identifier]:
         """List all top-level namespaces."""

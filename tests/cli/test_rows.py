@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import BinaryType, FixedType, NestedField, StringType, TimestampType, TimestamptzType
 
 import deletekit as dk
 from tests.cli.conftest import USERS, Run
 from tests.tables import new_catalog
 
+NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 LEFT = [{"id": 2, "name": "User-2", "value": 200.0}, {"id": 4, "name": None, "value": 400.0}]
 
 
@@ -103,6 +107,22 @@ def test_a_file_that_cannot_be_written_is_refused_before_it_is_there(run: Run, w
     assert [json.loads(line)["id"] for line in types.read_text(encoding="utf-8").splitlines()] == [2]
 
 
+def test_days_that_python_does_not_have(run: Run, tmp_path: Path) -> None:
+    far = pa.table({"id": [1, 2], "day": pa.array([-800_000, None], pa.int32()).cast(pa.date32())})
+    inside = pa.table({"s": pa.array([[far["day"][0]]], pa.list_(pa.date32()))})
+    with new_catalog(tmp_path) as catalog:
+        dk.append(dk.create_table(catalog, "n.far", far.schema), far)
+        dk.append(dk.create_table(catalog, "n.inside", inside.schema), inside)
+    assert "-0221-09-04" in run("scan", "--warehouse", tmp_path, "n.far").stdout
+    file = tmp_path / "far.json"
+    assert run("scan", "--warehouse", tmp_path, "n.far", "-o", file).exit_code == 0
+    lines = file.read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == [{"id": 1, "day": "-0221-09-04"}, {"id": 2, "day": None}]
+    for target in ([], ["-o", tmp_path / "inside.json"]):
+        done = run("scan", "--warehouse", tmp_path, "n.inside", *target)
+        assert (done.exit_code, "Python has no such day" in done.stderr) == (1, True), done.output
+
+
 # --- append, update, merge --------------------------------------------------------------------------------------------
 
 
@@ -132,6 +152,62 @@ def test_append(run: Run, fresh: Path, tmp_path: Path, kind: str) -> None:
     assert "Appended to demo.users" in done.stdout
     found = rows(fresh)
     assert (found[7], found[8], len(found)) == (("007", 0.5), (None, None), 6)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_folders_are_no_columns(run: Run, fresh: Path, tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "name=other" / "day=1"
+    folder.mkdir(parents=True)
+    done = run("append", "--warehouse", fresh, "demo.users", file_of(folder, kind))
+    assert done.exit_code == 0, done.stderr
+    assert rows(fresh)[7] == ("007", 0.5)
+
+
+COPIED = [
+    {"text": None, "bytes": b"\0\xff", "three": b"abc", "naive": NOON.replace(tzinfo=None), "zoned": NOON},
+    {"text": "", "bytes": b"", "three": None, "naive": None, "zoned": None},
+]
+
+
+@pytest.mark.parametrize("columns", [["text"], ["text", "bytes", "three", "naive", "zoned"]])
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_what_scan_writes_append_reads(run: Run, tmp_path: Path, kind: str, columns: list[str]) -> None:
+    columns = columns if kind == "json" else [c for c in columns if c not in ("bytes", "three")]
+    schema = Schema(
+        NestedField(1, "text", StringType(), required=False),
+        NestedField(2, "bytes", BinaryType(), required=False),
+        NestedField(3, "three", FixedType(3), required=False),
+        NestedField(4, "naive", TimestampType(), required=False),
+        NestedField(5, "zoned", TimestamptzType(), required=False),
+    )
+    with new_catalog(tmp_path) as catalog:
+        dk.append(dk.create_table(catalog, "n.old", schema), COPIED)
+        dk.create_table(catalog, "n.new", schema)
+    file, named = tmp_path / f"rows.{kind}", [part for c in columns for part in ("--column", c)]
+    assert run("scan", "--warehouse", tmp_path, "n.old", "-o", file, *named).exit_code == 0
+    done = run("append", "--warehouse", tmp_path, "n.new", file)
+    assert done.exit_code == 0, done.stderr
+    with new_catalog(tmp_path) as catalog:
+        found = dk.scan(dk.load_table(catalog, "n.new"), columns=columns).to_arrow().to_pylist()
+    assert found == [{name: row[name] for name in columns} for row in COPIED]
+    for text in ('{"bytes": "no"}', '{"naive": "2024-01-01T00:00:00+02:00"}', '{"zoned": "2024-01-01T00:00:00"}'):
+        file.with_suffix(".json").write_text(text, encoding="utf-8")
+        refused = run("append", "--warehouse", tmp_path, "n.new", file.with_suffix(".json"))
+        assert (refused.exit_code, "rows cannot be read" in refused.stderr) == (1, True), refused.output
+
+
+@pytest.mark.parametrize(("kind", "text"), [("csv", "f\n{}\n"), ("json", '{{"f": {}}}')])
+def test_a_number_that_is_too_large_for_float_is_refused(run: Run, tmp_path: Path, kind: str, text: str) -> None:
+    with new_catalog(tmp_path) as catalog:
+        dk.create_table(catalog, "n.floats", pa.schema([("f", pa.float32())]))
+    file = tmp_path / f"rows.{kind}"
+    for number, code in (("1e39", 1), ("0.1", 0)):
+        file.write_text(text.format(number), encoding="utf-8")
+        done = run("append", "--warehouse", tmp_path, "n.floats", file)
+        assert (done.exit_code, "unexpected" in done.stderr) == (code, False), done.output
+    with new_catalog(tmp_path) as catalog:
+        found = dk.scan(dk.load_table(catalog, "n.floats")).to_arrow()
+    assert found["f"].to_pylist() == pa.array([0.1], pa.float32()).to_pylist()
 
 
 def test_add_files(run: Run, fresh: Path, tmp_path: Path) -> None:
@@ -196,6 +272,7 @@ def test_an_update_that_cannot_be(run: Run, fresh: Path) -> None:
     for arguments, code, words in (
         (["--set", "id=ten"], 1, "none of the column's type"),
         (["--set", "id=9999999999"], 1, "none of the column's type"),
+        (["--set", "value=1e999"], 1, "none of the column's type"),
         (["--set", "nope=1"], 1, "no such column"),
         (["--set", "name"], 2, "COLUMN=VALUE"),
         ([], 2, "--set"),

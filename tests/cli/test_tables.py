@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import deletekit as dk
@@ -27,6 +28,17 @@ def test_tables(run: Run, warehouse: Path, tmp_path: Path) -> None:
     assert run("tables").exit_code == 1
 
 
+def test_tables_of_nested_namespaces(run: Run, tmp_path: Path) -> None:
+    with new_catalog(tmp_path) as catalog:
+        names = ["a.b.c.t", "a.b.t", "a.t", "other.t"]
+        for name in names:
+            dk.create_table(catalog, name, pa.schema([("id", pa.int64())]))
+        assert catalog.list_tables(("a", "b")) == catalog.list_tables("a.b") == [("a", "b", "t")]
+    assert run("tables", "--warehouse", tmp_path).stdout.splitlines() == names
+    assert run("tables", "--warehouse", tmp_path, "a.b").stdout.splitlines() == ["a.b.t"]
+    assert "a.b.c.t, a.b.t" in run("inspect", "--warehouse", tmp_path, "a.nope").stderr
+
+
 def test_snapshots(run: Run, warehouse: Path, table: Load) -> None:
     metadata = table("demo.history").metadata
     document = json.loads(run("snapshots", "--warehouse", warehouse, "demo.history", "--json").stdout)
@@ -40,6 +52,18 @@ def test_snapshots(run: Run, warehouse: Path, table: Load) -> None:
     one = run("snapshots", "--warehouse", warehouse, "demo.history", "--limit", "1", "--json")
     assert len(json.loads(one.stdout)["snapshots"]) == 1
     assert "nothing was ever committed" in run("snapshots", "--warehouse", warehouse, "demo.empty").stdout
+
+
+def test_all_snapshots_are_in_the_json(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deletekit.cli.tables._SNAPSHOTS", 1)
+    with new_catalog(tmp_path) as catalog:
+        table = dk.create_table(catalog, "n.many", pa.schema([("id", pa.int64())]))
+        for number in range(3):
+            dk.append(table, [{"id": number}])
+    where = ["snapshots", "--warehouse", tmp_path, "n.many"]
+    assert len(json.loads(run(*where, "--json").stdout)["snapshots"]) == 3
+    assert "2 older" in run(*where).stdout
+    assert "older" not in run(*where, "--limit", "0").stdout
 
 
 def test_branches_and_tags(run: Run, fresh: Path) -> None:

@@ -134,6 +134,12 @@ def test_connect_is_refused() -> None:
     assert caught.value.kind == "spark-connect"
 
 
+def test_less_than_one_thread_is_refused(spark: SparkSession) -> None:
+    for threads in (0, -1):
+        with pytest.raises(dk.InvalidInputError, match="field threads"):
+            dk.engine.spark(spark, threads)
+
+
 def test_a_task_that_cannot_travel_is_refused(spark: SparkSession, table: dk.Table, tmp_path: Path) -> None:
     with (tmp_path / "open").open("w") as file, unchanged(table), pytest.raises(dk.UnsupportedError) as caught:
         dk.update(table, {"value": lambda r: [float(file.fileno())] * len(r)}, where="true", engine=SparkEngine(spark))

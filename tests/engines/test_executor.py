@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import concurrent.futures
+import multiprocessing
 import os
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
@@ -104,6 +106,65 @@ def test_what_cannot_be_sent_back_is_told(processes: Executor, table: dk.Table) 
     assert stored(table) == before
 
 
+class PackedOnlyError(Exception):
+    """An error that can be packed, and not be unpacked again."""
+
+    def __init__(self, one: str, two: str) -> None:
+        super().__init__(one + two)
+
+
+def test_an_error_that_cannot_be_unpacked_is_told(table: dk.Table) -> None:
+    before = stored(table)
+
+    def fails(rows: pa.Table) -> Any:
+        if rows["id"][0].as_py() == 10:
+            raise PackedOnlyError("a", "b")
+        return rows["value"]
+
+    with (
+        ThreadPoolExecutor(2) as pool,
+        pytest.raises(dk.UnsupportedError, match=r"cannot be sent back.*PackedOnlyError\('ab'\)"),
+    ):
+        dk.update(table, {"value": fails}, where="true", engine=dk.engine.executor(pool, 2))
+    assert stored(table) == before
+
+
+class Careless(Executor):
+    """Calls a task cancelled that runs on, as dask's executor and Ray do."""
+
+    def __init__(self) -> None:
+        self.threads: list[threading.Thread] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+
+        def run() -> None:
+            result = fn(*args, **kwargs)
+            if not future.cancelled():
+                future.set_result(result)
+
+        self.threads.append(threading.Thread(target=run))
+        self.threads[-1].start()
+        return future
+
+
+def test_files_of_tasks_that_cannot_be_cancelled_are_removed(table: dk.Table) -> None:
+    before, pool = stored(table), Careless()
+
+    def late(rows: pa.Table) -> Any:
+        if rows["id"][0].as_py() != 10:  # neither the first nor the last file
+            raise ZeroDivisionError("the first")
+        time.sleep(0.3)
+        return rows["value"]
+
+    with pytest.raises(ZeroDivisionError, match="the first"):
+        dk.update(table, {"value": late}, where="true", mode="copy-on-write", engine=dk.engine.executor(pool, 4))
+    for thread in pool.threads:
+        thread.join()
+    assert len(pool.threads) > 1
+    assert stored(table) == before
+
+
 def test_what_cannot_travel_is_refused(processes: Executor, table: dk.Table) -> None:
     before, lock = stored(table), threading.Lock()
 
@@ -115,6 +176,14 @@ def test_what_cannot_travel_is_refused(processes: Executor, table: dk.Table) -> 
         dk.update(table, {"value": locked}, where="true", engine=dk.engine.executor(processes))
     assert caught.value.kind == "not-picklable"
     assert stored(table) == before
+    queue = multiprocessing.get_context("spawn").Queue()  # which raises RuntimeError when it is packed
+    with pytest.raises(dk.UnsupportedError, match="through inheritance"):
+        dk.update(
+            table,
+            {"value": lambda rows: queue and rows["value"]},
+            where="true",
+            engine=dk.engine.executor(processes),
+        )
 
 
 def test_a_pool_that_is_closed(table: dk.Table) -> None:

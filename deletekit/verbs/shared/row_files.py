@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.dataset as pa_dataset
@@ -20,7 +21,7 @@ def open_rows(file: str, schema: Schema, more: Mapping[str, pa.DataType] | None 
     """Return a reader of a file's rows; the file's suffix tells its format.
 
     In CSV a column of the table is read as its type, so `007` is text if the column is. Nothing between two commas is
-    null, and `""` is the empty text.
+    null, as is an empty line of a file of one column, and `""` is the empty text. In JSON bytes are base64.
 
     Parameters
     ----------
@@ -29,6 +30,8 @@ def open_rows(file: str, schema: Schema, more: Mapping[str, pa.DataType] | None 
     Raises InvalidInputError for another format, and for values that cannot be read as the table's types.
     """
     kinds = {f.name: arrow_type(f.field_type) for f in schema.fields} | dict(more or {})
+    # Of a text that is too large for a float, Arrow makes infinity; `align` refuses a double that is.
+    kinds = {name: pa.float64() if kind == pa.float32() else kind for name, kind in kinds.items()}
     try:
         return reader_of(file)(file, kinds)
     except (pa.ArrowException, OSError) as e:
@@ -52,7 +55,7 @@ def reader_of(file: str) -> Callable[[str, Kinds], pa.RecordBatchReader]:
 
 
 def _dataset(file: str, kind: str) -> Any:
-    return pa_dataset.dataset(file, format=kind, partitioning="hive").scanner().to_reader()
+    return pa_dataset.dataset(file, format=kind).scanner().to_reader()
 
 
 def _read_csv(file: str, kinds: Kinds) -> Any:
@@ -60,14 +63,37 @@ def _read_csv(file: str, kinds: Kinds) -> Any:
         column_types=kinds, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
     )
     parse = pa_csv.ParseOptions(newlines_in_values=True)
-    return pa_csv.read_csv(file, parse_options=parse, convert_options=options).to_reader()
+    rows = pa_csv.read_csv(file, parse_options=parse, convert_options=options)
+    if rows.num_columns == 1:  # an empty line is a null, as Arrow writes it, which Arrow by itself passes over
+        parse.ignore_empty_lines = False
+        rows = pa_csv.read_csv(file, parse_options=parse, convert_options=options)
+    return rows.to_reader()
 
 
 def _read_json(file: str, kinds: Kinds) -> Any:
     # Arrow adds columns of an explicit schema even if no row has them, so find the existing ones first.
     names = pa_json.read_json(file).column_names
-    told = pa.schema([pa.field(n, kinds[n]) for n in names if n in kinds and _json_has(kinds[n])])
-    return pa_json.read_json(file, parse_options=pa_json.ParseOptions(explicit_schema=told)).to_reader()
+    texts = [n for n in names if n in kinds and _is_text_in_json(kinds[n])]
+    told = {n: kinds[n] for n in names if n in kinds and _json_has(kinds[n])} | dict.fromkeys(texts, pa.string())
+    rows = pa_json.read_json(file, parse_options=pa_json.ParseOptions(explicit_schema=pa.schema(told)))
+    for name in texts:
+        rows = rows.set_column(rows.column_names.index(name), name, _of_text(file, name, rows[name], kinds[name]))
+    return rows.to_reader()
+
+
+def _is_text_in_json(kind: pa.DataType) -> bool:
+    """Return whether values are read as text first: Arrow's JSON takes text for bytes, and passes over time zones."""
+    return any(is_kind(kind) for is_kind in (pa.types.is_timestamp, pa.types.is_binary, pa.types.is_fixed_size_binary))
+
+
+def _of_text(file: str, name: str, texts: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if pa.types.is_timestamp(kind):
+        return texts.cast(kind)  # text with a zone is refused for a type without, and the other way round
+    decoded: Any = pl.Series("", texts).str
+    try:
+        return pa.chunked_array([decoded.decode("base64", strict=True).to_arrow().cast(pa.binary())])
+    except pl.exceptions.ComputeError as e:
+        raise InvalidInputError("rows cannot be read", kind="rows", file=file, field=name, expected="base64") from e
 
 
 def _json_has(kind: pa.DataType) -> bool:
