@@ -58,5 +58,7 @@ def rewrite_data_files(
             if keep.any():
                 yield batch.table if keep.all() else batch.table.filter(pa.array(keep))
 
-    rows = live_rows() if order is None else pa.concat_tables(live_rows())
-    return write_data_files(write, rows, rows_per_file, order)
+    if order is None:
+        return write_data_files(write, live_rows(), rows_per_file)
+    tables = list(live_rows())
+    return write_data_files(write, pa.concat_tables(tables), rows_per_file, order) if tables else []

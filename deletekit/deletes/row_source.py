@@ -111,9 +111,10 @@ class RowSource:
 
 def _repeats(rows: Any) -> bool:
     """Tell whether a second read certainly gives the rows again. What only claims to stream may be empty then."""
-    if isinstance(rows, (*_HELD, pl.LazyFrame, dataset.Dataset)) or _is_frame(rows):
-        return True
-    return hasattr(rows, "__arrow_c_stream__") and hasattr(rows, "__len__")  # such as a relation of DuckDB
+    if isinstance(rows, list):
+        return not any(_speaks_arrow(item) and not _repeats(item) for item in rows)
+    # No relation of DuckDB: it may be one of a stream.
+    return isinstance(rows, (*_HELD, pl.LazyFrame, dataset.Dataset)) or _is_frame(rows)
 
 
 def _is_frame(rows: Any) -> bool:

@@ -266,6 +266,24 @@ def test_types_that_do_not_fit_are_shown(where: str, at: int) -> None:
     assert (shown.strip(), caret.index("^") - 4) == (where, at)
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        "coalesce(u, x) = 'text'",
+        "u = s || 'x'",
+        "case when id > 1 then s else x end is null",
+        "z = t",
+        "greatest(z, t) = t",
+    ],
+)
+def test_types_that_arrow_would_mix_are_refused(where: str) -> None:
+    fields = [("id", pa.int64()), ("u", pa.uuid()), ("x", pa.binary(16)), ("s", pa.string())]
+    schema = schema_from_arrow(pa.schema([*fields, ("t", pa.timestamp("us")), ("z", pa.timestamp("us", "UTC"))]))
+    with pytest.raises(dk.InvalidInputError) as caught:
+        parse_filter(where, schema)
+    assert caught.value.kind == "filter"
+
+
 def test_verbs_take_expressions(catalog: dk.Catalog) -> None:
     """Every verb goes through one filter; equality deletes take the columns that it reads as their key."""
     for mode in ("copy-on-write", "deletion-vector", "equality-delete"):

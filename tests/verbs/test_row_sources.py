@@ -80,7 +80,9 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
     "LazyFrame": lambda _: pl.from_arrow(WHOLE).lazy().filter(pl.col("id") >= 0),  # type: ignore[union-attr]
     "DataFrame of pandas": lambda _: WHOLE.to_pandas(),
     "relation of DuckDB": lambda _: duckdb.from_arrow(WHOLE),
+    "relation of a stream": lambda _: duckdb.from_arrow(WHOLE.to_reader()),
     "list of batches": lambda _: BATCHES,
+    "list of readers": lambda _: [WHOLE.slice(0, 30).to_reader(), WHOLE.slice(30).to_reader()],
     "generator of batches": lambda _: (batch for batch in BATCHES),
     "generator of tables": lambda _: (pa.table(batch) for batch in BATCHES),
     "generator of arrays": lambda _: (ArrowArray(batch) for batch in BATCHES),
@@ -386,7 +388,10 @@ def test_pieces_of_a_merge_have_the_same_columns(catalog: dk.Catalog) -> None:
 
 # --- a lost race ------------------------------------------------------------------------------------------------------
 
-ONCE = ["stream", "reader", "scanner", "generator of batches", "generator of dicts", "iterable"]
+ONCE = [
+    *("stream", "reader", "scanner", "generator of batches", "generator of dicts", "iterable"),
+    *("list of readers", "relation of a stream"),
+]
 OTHER: Row = {"id": 1000, "category": "other", "value": 0.0, "more": 1}
 AGAIN = ["table", "dicts", "dataset", "LazyFrame", "DataFrame of polars", "DataFrame of pandas", "list of batches"]
 
