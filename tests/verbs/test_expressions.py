@@ -219,6 +219,13 @@ def test_expressions(database: duckdb.DuckDBPyConnection, where: str) -> None:
 def test_a_division_by_zero_is_null() -> None:
     assert chosen("b / 0 is null and d / 0 is null and b % 0 is null") == list(range(48))
     assert chosen("b / a > 1") == chosen("a != 0 and b / a > 1")
+    assert chosen("b / cast(0 as decimal(2, 1)) is null") == list(range(48))
+
+
+def test_division_by_a_decimal() -> None:
+    assert chosen("b / 2.5 > 1") == chosen("b > 2.5")
+    assert chosen("d / 0.5 = 3") == chosen("d = 1.5")
+    assert chosen("b / cast(a as decimal(4, 2)) = 2") == chosen("b = a * 2 and a != 0")
 
 
 def test_a_result_that_its_type_cannot_hold_is_refused() -> None:
