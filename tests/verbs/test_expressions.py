@@ -225,7 +225,7 @@ def test_a_division_by_zero_is_null() -> None:
 def test_division_by_a_decimal() -> None:
     assert chosen("b / 2.5 > 1") == chosen("b > 2.5")
     assert chosen("d / 0.5 = 3") == chosen("d = 1.5")
-    assert chosen("b / cast(a as decimal(4, 2)) = 2") == chosen("b = a * 2 and a != 0")
+    assert chosen("b / cast(a as decimal(4, 2)) = -3") == chosen("b = a * -3 and a != 0") != []
 
 
 def test_a_result_that_its_type_cannot_hold_is_refused() -> None:
