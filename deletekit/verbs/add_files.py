@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyiceberg.conversions import to_bytes
 from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.transforms import IdentityTransform, VoidTransform
-from pyiceberg.types import NestedField, PrimitiveType
+from pyiceberg.types import NestedField, PrimitiveType, StructType
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import plan_change
@@ -137,7 +137,7 @@ def _check_columns(
     """Refuse columns that the table has not or cannot read, and field ids of another table.
 
     A file's own id must belong to a column that had the name of the file's. One by name must be a column of now: a name
-    that the mapping still gives to a dropped column may be that of a new one.
+    that the mapping still gives to a dropped or renamed column may be that of a new one.
     """
     seen: set[int | None] = set()
     for name, stored in _fields(schema):
@@ -151,6 +151,9 @@ def _check_columns(
         if number in seen:
             raise _refused("two columns of the file are one of the table", path, stored.name, number)
         seen.add(number)
+    for stored in _renamed_away(schema, metadata.schema.fields) if by_name else ():
+        message = "the name mapping gives this name to a column that has another one now"
+        raise _refused(message, path, stored.name, field_id_of(stored), "field ids in the file")
     for field in metadata.spec.fields:
         source = _top_level(metadata, field.source_id)
         if source is None or source.field_id in columns.by_id or source.field_id in columns.constants:
@@ -172,6 +175,19 @@ def _fields(parent: Iterable[pa.Field], *names: str) -> Iterator[tuple[str, pa.F
         elif kind.num_fields:
             below = [kind.field(i) for i in range(kind.num_fields)]
             yield from _fields(below, *(() if pa.types.is_struct(kind) else ("element",)))
+
+
+def _renamed_away(stored: Iterable[pa.Field], fields: Iterable[NestedField]) -> Iterator[pa.Field]:
+    """Yield fields of a file whose name is that of another column of the table now than the one they are mapped to."""
+    columns = {f.field_id: f for f in fields}
+    names = {f.name: number for number, f in columns.items()}
+    for field in stored:
+        number = field_id_of(field)
+        column = columns.get(number) if number is not None else None
+        if names.get(field.name, number) != number:
+            yield field
+        elif column is not None and isinstance(column.field_type, StructType) and pa.types.is_struct(field.type):
+            yield from _renamed_away(list(field.type), column.field_type.fields)
 
 
 def _partition(base: Base, file: TabularFile, columns: FileColumns, path: str) -> tuple[Any, ...]:
