@@ -76,10 +76,16 @@ class RowSource:
             yield rows
 
     def held(self) -> list[Any]:
-        """Return all pieces. They are read only once."""
+        """Return all pieces. They are read only once, also those that are streams themselves."""
         if self._held is None:
-            self._held = list(self.pieces())
+            self._held = [self._kept(piece) for piece in self.pieces()]
         return self._held
+
+    def _kept(self, piece: Any) -> Any:
+        if isinstance(piece, _HELD) or _is_frame(piece) or not _speaks_arrow(piece):
+            return piece
+        with tabular(self._argument):
+            return pa.table(piece)
 
     def whole(self, schema: Schema) -> Any:
         """Return all rows at once: a list of dicts, or an Arrow table of their own types.
