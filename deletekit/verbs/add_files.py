@@ -24,7 +24,7 @@ from deletekit.deletes.data_file_writer import split_by_partition
 from deletekit.deletes.projection import FileColumns, project, with_field_ids
 from deletekit.deletes.row_group_pruning import bounds_of
 from deletekit.errors import FormatError, InvalidInputError
-from deletekit.formats.content_file import DataFile
+from deletekit.formats.content_file import DataFile, partition_key
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.formats.metrics import field_id_of, to_optional, upper_prefix
 from deletekit.formats.parquet import column_sizes, split_offsets
@@ -193,7 +193,7 @@ def _renamed_away(stored: Iterable[pa.Field], fields: Iterable[NestedField]) -> 
 def _partition(base: Base, file: TabularFile, columns: FileColumns, path: str) -> tuple[Any, ...]:
     """Return the one partition of all rows. Also check that no required column has a null."""
     metadata = base.metadata
-    found: set[tuple[Any, ...]] = set()
+    found: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     sources = [_top_level(metadata, f.source_id) for f in metadata.spec.fields]
     for group in file.row_groups:
         statistics = file.statistics(group)
@@ -205,9 +205,10 @@ def _partition(base: Base, file: TabularFile, columns: FileColumns, path: str) -
         for field in fields:
             if field.required and rows.column(field.name).null_count:
                 raise _refused("a required column has a null", path, field.name)
-        found |= {values for values, _ in split_by_partition(base.write, rows, metadata.spec)}
+        split = split_by_partition(base.write, rows, metadata.spec)
+        found |= {partition_key(values): values for values, _ in split}
     if len(found) == 1:
-        return found.pop()
+        return next(iter(found.values()))
     names = ", ".join(f.name for f in metadata.spec.fields)
     if found:
         raise _refused("rows of the file are in several partitions", path, names, len(found), 1)

@@ -92,6 +92,18 @@ def test_partitions_are_computed_and_checked(catalog: dk.Catalog, tmp_path: Path
     assert [r["id"] for r in live(table, "category = 'a'")] == [1, 2, 3, 7]
 
 
+def test_partitions_of_floats(catalog: dk.Catalog, tmp_path: Path) -> None:
+    """NaN is one partition, in however many row groups; -0.0 is another one than 0.0."""
+    table = make(catalog, schema=SCHEMA, partition_by="value")
+    nans = [{"id": i, "value": float("nan")} for i in range(2)]
+    dk.add_files(table, [written(tmp_path / "nan.parquet", nans, row_group_size=1)])
+    assert dk.scan(table, "value is nan").count() == 2
+    zeros = [{"id": 1, "value": 0.0}, {"id": 2, "value": -0.0}]
+    mixed = written(tmp_path / "zeros.parquet", zeros, row_group_size=1)
+    with refused(table, dk.InvalidInputError, "add-files", file=mixed):
+        dk.add_files(table, [mixed])
+
+
 def test_partition_columns_in_folders(catalog: dk.Catalog, tmp_path: Path) -> None:
     without = SCHEMA.remove(1)
     table = make(catalog, schema=SCHEMA, partition_by="category")
