@@ -151,9 +151,10 @@ def _check_columns(
         if number in seen:
             raise _refused("two columns of the file are one of the table", path, stored.name, number)
         seen.add(number)
-    for stored in _renamed_away(schema, metadata.schema.fields) if by_name else ():
+    moved = next(_renamed_away(schema, metadata.schema.fields), None) if by_name else None
+    if moved is not None:
         message = "the name mapping gives this name to a column that has another one now"
-        raise _refused(message, path, stored.name, field_id_of(stored), "field ids in the file")
+        raise _refused(message, path, moved.name, field_id_of(moved), "field ids in the file")
     for field in metadata.spec.fields:
         source = _top_level(metadata, field.source_id)
         if source is None or source.field_id in columns.by_id or source.field_id in columns.constants:
