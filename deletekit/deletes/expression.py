@@ -232,7 +232,17 @@ def _bound_together(values: tuple[Value, ...], schema: Schema) -> tuple[tuple[Va
     times = [_TIMES[kind] for _, kind in bound if kind in _TIMES]
     if times:
         bound = [read_as(value, kind, times[0]) for value, kind in bound]
+    _check_together([kind for _, kind in bound], values[0].at if values else 0)
     return tuple(value for value, _ in bound), [kind for _, kind in bound]
+
+
+def _check_together(kinds: list[pa.DataType], at: int) -> None:
+    """Refuse types that Arrow would take for each other: a uuid never equals the bytes of its text."""
+    raw = any(pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind) for kind in kinds)
+    if raw and any(pa.types.is_string(kind) for kind in kinds):
+        raise BadValueError("a text is not bytes or a uuid; write X'00ff'", at)
+    if len({kind.tz is None for kind in kinds if pa.types.is_timestamp(kind)}) > 1:
+        raise BadValueError("a time with a zone is not one without", at)
 
 
 def _scalar(literal: li.Literal[Any] | None) -> pa.Scalar:

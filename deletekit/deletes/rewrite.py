@@ -6,13 +6,14 @@ Spec: "Row-level Deletes", "Row Lineage"; Java SparkBinPackFileRewriteRunner.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
-from deletekit.deletes.data_file_writer import write_data_files
+from deletekit.deletes.data_file_writer import in_pieces, write_data_files
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
+from deletekit.deletes.rolling_files import HELD_BYTES
 from deletekit.deletes.row_lineage import has_lineage
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.sort_order import RowOrder
@@ -36,14 +37,15 @@ def rewrite_data_files(
     gone: PositionBitmap | None = None,
     order: RowOrder | None = None,
 ) -> list[DataFile]:
-    """Write the live rows of data files to new data files, in their order or the table's; for no rows, no file.
+    """Write the live rows of data files to new data files, in their order or another; for no rows, no file.
 
     Parameters
     ----------
     rows_per_file: how many rows a new file gets at most; None decides by size.
     drop: bound filter; rows for which it is true are left out.
     gone: positions of further rows to leave out, of the one data file of `tasks`.
-    order: sort all rows of a partition by it, which takes all of them in memory; None: those of a file by the table's.
+    order: sort all rows of a partition by it, which takes all of them in memory. None sorts them by the table's if they
+        are few enough to be held, else not at all, as Java's bin-packing.
 
     Raises FormatError or NotFoundError for files that cannot be read. `write.discard` removes what was written before.
     """
@@ -58,5 +60,12 @@ def rewrite_data_files(
             if keep.any():
                 yield batch.table if keep.all() else batch.table.filter(pa.array(keep))
 
-    rows = live_rows() if order is None else pa.concat_tables(live_rows())
-    return write_data_files(write, rows, rows_per_file, order)
+    if order is None and not RowOrder.of(write.metadata).fields:
+        return write_data_files(write, live_rows(), rows_per_file)
+    if order is None:
+        # Sorted a piece at a time, each piece would be a file of its own, and small files would never become fewer.
+        pieces = in_pieces(live_rows(), HELD_BYTES)
+        first = list(islice(pieces, 2))
+        return write_data_files(write, chain(first, pieces), rows_per_file, RowOrder() if len(first) > 1 else None)
+    tables = list(live_rows())
+    return write_data_files(write, pa.concat_tables(tables), rows_per_file, order) if tables else []

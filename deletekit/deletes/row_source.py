@@ -76,10 +76,16 @@ class RowSource:
             yield rows
 
     def held(self) -> list[Any]:
-        """Return all pieces. They are read only once."""
+        """Return all pieces. They are read only once, also those that are streams themselves."""
         if self._held is None:
-            self._held = list(self.pieces())
+            self._held = [self._kept(piece) for piece in self.pieces()]
         return self._held
+
+    def _kept(self, piece: Any) -> Any:
+        if isinstance(piece, _HELD) or _is_frame(piece) or not _speaks_arrow(piece):
+            return piece
+        with tabular(self._argument):
+            return pa.table(piece)
 
     def whole(self, schema: Schema) -> Any:
         """Return all rows at once: a list of dicts, or an Arrow table of their own types.
@@ -111,9 +117,10 @@ class RowSource:
 
 def _repeats(rows: Any) -> bool:
     """Tell whether a second read certainly gives the rows again. What only claims to stream may be empty then."""
-    if isinstance(rows, (*_HELD, pl.LazyFrame, dataset.Dataset)) or _is_frame(rows):
-        return True
-    return hasattr(rows, "__arrow_c_stream__") and hasattr(rows, "__len__")  # such as a relation of DuckDB
+    if isinstance(rows, list):
+        return not any(_speaks_arrow(item) and not _repeats(item) for item in rows)
+    # No relation of DuckDB: it may be one of a stream.
+    return isinstance(rows, (*_HELD, pl.LazyFrame, dataset.Dataset)) or _is_frame(rows)
 
 
 def _is_frame(rows: Any) -> bool:

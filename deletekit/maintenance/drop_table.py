@@ -55,7 +55,7 @@ def drop_table(
     places = check_own_metadata(table.metadata, table.metadata_location)
     reachability = Reachability(table.io, runner)
     files = read_latest(table, lambda now: [*reachability.files(now), *logged_files(now), table.metadata_location])
-    own = [path for path in dict.fromkeys(files) if places.hold(path)]
+    own = dict.fromkeys(path for path in files if places.hold(path))
     catalog.drop_table(identifier)
     failed = remove_files(table.io, table.metadata, own, runner)
     return DroppedTable(

@@ -88,11 +88,15 @@ def requirements_of(
     Parameters
     ----------
     refs: the snapshot of each ref; None: there is no such ref.
-    same_schema: also require schema, spec, and the counters of their ids.
+    same_schema: also require schema, spec, sort order, and the counters of their ids.
     """
     kinds = ["assert-table-uuid"] if metadata.table_uuid is not None else []
     if same_schema:
-        kinds += [kind for kind in _ASSERTIONS if kind not in ("assert-table-uuid", "assert-default-sort-order-id")]
+        kinds += [
+            kind
+            for kind, (field, _) in _ASSERTIONS.items()
+            if kind not in kinds and metadata.raw.get(field) is not None
+        ]
     return (
         *({"type": kind, _ASSERTIONS[kind][1]: metadata.raw[_ASSERTIONS[kind][0]]} for kind in kinds),
         *({"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": found} for name, found in refs.items()),

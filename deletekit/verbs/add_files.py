@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyiceberg.conversions import to_bytes
 from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.transforms import IdentityTransform, VoidTransform
-from pyiceberg.types import NestedField, PrimitiveType
+from pyiceberg.types import NestedField, PrimitiveType, StructType
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import plan_change
@@ -24,7 +24,7 @@ from deletekit.deletes.data_file_writer import split_by_partition
 from deletekit.deletes.projection import FileColumns, project, with_field_ids
 from deletekit.deletes.row_group_pruning import bounds_of
 from deletekit.errors import FormatError, InvalidInputError
-from deletekit.formats.content_file import DataFile
+from deletekit.formats.content_file import DataFile, partition_key
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.formats.metrics import field_id_of, to_optional, upper_prefix
 from deletekit.formats.parquet import column_sizes, split_offsets
@@ -137,7 +137,7 @@ def _check_columns(
     """Refuse columns that the table has not or cannot read, and field ids of another table.
 
     A file's own id must belong to a column that had the name of the file's. One by name must be a column of now: a name
-    that the mapping still gives to a dropped column may be that of a new one.
+    that the mapping still gives to a dropped or renamed column may be that of a new one.
     """
     seen: set[int | None] = set()
     for name, stored in _fields(schema):
@@ -151,6 +151,10 @@ def _check_columns(
         if number in seen:
             raise _refused("two columns of the file are one of the table", path, stored.name, number)
         seen.add(number)
+    moved = next(_renamed_away(schema, metadata.schema.fields), None) if by_name else None
+    if moved is not None:
+        message = "the name mapping gives this name to a column that has another one now"
+        raise _refused(message, path, moved.name, field_id_of(moved), "field ids in the file")
     for field in metadata.spec.fields:
         source = _top_level(metadata, field.source_id)
         if source is None or source.field_id in columns.by_id or source.field_id in columns.constants:
@@ -174,10 +178,23 @@ def _fields(parent: Iterable[pa.Field], *names: str) -> Iterator[tuple[str, pa.F
             yield from _fields(below, *(() if pa.types.is_struct(kind) else ("element",)))
 
 
+def _renamed_away(stored: Iterable[pa.Field], fields: Iterable[NestedField]) -> Iterator[pa.Field]:
+    """Yield fields of a file whose name is that of another column of the table now than the one they are mapped to."""
+    columns = {f.field_id: f for f in fields}
+    names = {f.name: number for number, f in columns.items()}
+    for field in stored:
+        number = field_id_of(field)
+        column = columns.get(number) if number is not None else None
+        if names.get(field.name, number) != number:
+            yield field
+        elif column is not None and isinstance(column.field_type, StructType) and pa.types.is_struct(field.type):
+            yield from _renamed_away(list(field.type), column.field_type.fields)
+
+
 def _partition(base: Base, file: TabularFile, columns: FileColumns, path: str) -> tuple[Any, ...]:
     """Return the one partition of all rows. Also check that no required column has a null."""
     metadata = base.metadata
-    found: set[tuple[Any, ...]] = set()
+    found: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     sources = [_top_level(metadata, f.source_id) for f in metadata.spec.fields]
     for group in file.row_groups:
         statistics = file.statistics(group)
@@ -189,9 +206,10 @@ def _partition(base: Base, file: TabularFile, columns: FileColumns, path: str) -
         for field in fields:
             if field.required and rows.column(field.name).null_count:
                 raise _refused("a required column has a null", path, field.name)
-        found |= {values for values, _ in split_by_partition(base.write, rows, metadata.spec)}
+        split = split_by_partition(base.write, rows, metadata.spec)
+        found |= {partition_key(values): values for values, _ in split}
     if len(found) == 1:
-        return found.pop()
+        return next(iter(found.values()))
     names = ", ".join(f.name for f in metadata.spec.fields)
     if found:
         raise _refused("rows of the file are in several partitions", path, names, len(found), 1)

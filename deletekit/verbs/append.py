@@ -76,7 +76,7 @@ def create_table(
         check_location(table.metadata, location)
         given = normalised_properties(properties or {})
         make = partial(replacing_updates, schema=iceberg, format_version=format_version, properties=given)
-        commit_metadata(table, partial(make, partition_by=partition_by, sort_by=sort_by))
+        commit_metadata(table, partial(make, partition_by=partition_by, sort_by=sort_by), unchanged_refs=[MAIN])
         return table
     metadata = new_metadata(
         iceberg,

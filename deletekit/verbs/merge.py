@@ -157,7 +157,8 @@ class _Merge(Change):
         self._rows = self._named_as_table(pairs, [self._matched, self._inserts, self._missed])
         tested = (f for f in (*self._matched.tested, *self._missed.tested) if f not in fields)
         self.request = ReadRequest((*fields, *dict.fromkeys(tested)))
-        self._keys = KeyNumbers([self._source.column(pairs[f.name]) for f in fields], sql=True)
+        # The table may have a column of the source's name too, of another type, in which equal keys would not compare.
+        self._keys = KeyNumbers([cast_column(self._source.column(pairs[f.name]), f) for f in fields], sql=True)
         self._key_columns = len(fields)
         self._counts = np.bincount(self._keys.of_rows[self._keys.of_rows >= 0], minlength=len(self._keys))
 

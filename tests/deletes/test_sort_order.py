@@ -146,6 +146,19 @@ def test_a_stream_is_sorted_a_file_at_a_time(catalog: dk.Catalog, monkeypatch: p
     assert sorted(row["id"] for row in live(table)) == list(range(1000))
 
 
+def test_packing_a_sorted_table_ends(catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More rows than are held at a time are packed without an order; else each part would be a small file again."""
+    for module in ("data_file_writer", "rewrite"):
+        monkeypatch.setattr(f"deletekit.deletes.{module}.HELD_BYTES", 4000)
+    rows = [pa.table({"id": [(7 * (100 * n + i)) % 1000 for i in range(100)]}) for n in range(10)]
+    table = make(catalog, *rows, schema=pa.schema([("id", pa.int64())]), sort_by="id")
+    assert len(dk.compact(table).added_data_files) == 1
+    assert [order_id for _, order_id in files(table)] == [0]
+    assert dk.compact(table).commits == ()
+    dk.compact(table, strategy="sort", rewrite_all=True)
+    assert [(read["id"].to_pylist(), order_id) for read, order_id in files(table)] == [(list(range(1000)), 1)]
+
+
 @pytest.mark.parametrize("mode", ["auto", "flink", "index-only"])
 def test_a_sink_hides_the_right_rows_of_a_sorted_table(catalog: dk.Catalog, mode: str) -> None:
     table = make(catalog, schema=PEOPLE, format_version=3, partition_by="name", sort_by="id desc")

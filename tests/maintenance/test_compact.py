@@ -415,3 +415,11 @@ def test_formats_that_cannot_be_written(catalog: dk.Catalog) -> None:
     with refused(table, dk.InvalidInputError, "file-format"):
         dk.compact(table)
     assert metadata_json(table)["properties"]["write.format.default"] == "orc"
+
+
+def test_sorting_where_no_row_is_left(catalog: dk.Catalog) -> None:
+    """Equality deletes hide every row, so that there is none to sort, and no file to write."""
+    table = make(catalog, *(items((i, "a", 1.0)) for i in range(3)), sort_by="id")
+    dk.delete_keys(table, [{"id": i} for i in range(3)])
+    done = dk.compact(table, strategy="sort", min_input_files=2)
+    assert (len(done.rewritten_data_files), done.added_data_files, live(table)) == (3, (), [])

@@ -92,6 +92,18 @@ def test_partitions_are_computed_and_checked(catalog: dk.Catalog, tmp_path: Path
     assert [r["id"] for r in live(table, "category = 'a'")] == [1, 2, 3, 7]
 
 
+def test_partitions_of_floats(catalog: dk.Catalog, tmp_path: Path) -> None:
+    """NaN is one partition, in however many row groups; -0.0 is another one than 0.0."""
+    table = make(catalog, schema=SCHEMA, partition_by="value")
+    nans = [{"id": i, "value": float("nan")} for i in range(2)]
+    dk.add_files(table, [written(tmp_path / "nan.parquet", nans, row_group_size=1)])
+    assert dk.scan(table, "value is nan").count() == 2
+    zeros = [{"id": 1, "value": 0.0}, {"id": 2, "value": -0.0}]
+    mixed = written(tmp_path / "zeros.parquet", zeros, row_group_size=1)
+    with refused(table, dk.InvalidInputError, "add-files", file=mixed):
+        dk.add_files(table, [mixed])
+
+
 def test_partition_columns_in_folders(catalog: dk.Catalog, tmp_path: Path) -> None:
     without = SCHEMA.remove(1)
     table = make(catalog, schema=SCHEMA, partition_by="category")
@@ -205,3 +217,23 @@ def test_new_names_and_columns_are_mapped(catalog: dk.Catalog, tmp_path: Path) -
     path = written(tmp_path / "twice.parquet", [{"id": 6, "kind": "k", "more": "m", "category": "c"}], twice)
     with refused(table, dk.InvalidInputError, "add-files", file=path, field="category"):
         dk.add_files(table, [path])
+
+
+@pytest.mark.parametrize("parent", ["", "s."])
+def test_a_name_that_another_column_has_now_is_refused(catalog: dk.Catalog, tmp_path: Path, parent: str) -> None:
+    """The mapping gives `b` to the column that is called `c` now."""
+    numbers = [("a", pa.float64()), ("b", pa.float64())]
+    schema = pa.schema([("id", pa.int64()), *([("s", pa.struct(numbers))] if parent else numbers)])
+    table = make(catalog, schema=schema)
+
+    def row(**values: float) -> list[dict[str, Any]]:
+        return [{"id": 1, "s": values}] if parent else [{"id": 1, **values}]
+
+    dk.add_files(table, [written(tmp_path / "first.parquet", row(a=1.0, b=2.0), schema)])
+    dk.rename_column(table, f"{parent}b", "c")
+    dk.rename_column(table, f"{parent}a", "b")
+    assert live(table) == row(b=1.0, c=2.0)
+    only_b = pa.schema([("id", pa.int64()), *([("s", pa.struct(numbers[1:]))] if parent else numbers[1:])])
+    late = written(tmp_path / "late.parquet", row(b=10.0), only_b)
+    with refused(table, dk.InvalidInputError, "add-files", file=late, field="b"):
+        dk.add_files(table, [late])

@@ -219,6 +219,13 @@ def test_expressions(database: duckdb.DuckDBPyConnection, where: str) -> None:
 def test_a_division_by_zero_is_null() -> None:
     assert chosen("b / 0 is null and d / 0 is null and b % 0 is null") == list(range(48))
     assert chosen("b / a > 1") == chosen("a != 0 and b / a > 1")
+    assert chosen("b / cast(0 as decimal(2, 1)) is null") == list(range(48))
+
+
+def test_division_by_a_decimal() -> None:
+    assert chosen("b / 2.5 > 1") == chosen("b > 2.5")
+    assert chosen("d / 0.5 = 3") == chosen("d = 1.5")
+    assert chosen("b / cast(a as decimal(4, 2)) = -3") == chosen("b = a * -3 and a != 0") != []
 
 
 def test_a_result_that_its_type_cannot_hold_is_refused() -> None:
@@ -264,6 +271,24 @@ def test_types_that_do_not_fit_are_shown(where: str, at: int) -> None:
         parse_filter(where, SCHEMA)
     _, shown, caret, _ = caught.value.message.split("\n")
     assert (shown.strip(), caret.index("^") - 4) == (where, at)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "coalesce(u, x) = 'text'",
+        "u = s || 'x'",
+        "case when id > 1 then s else x end is null",
+        "z = t",
+        "greatest(z, t) = t",
+    ],
+)
+def test_types_that_arrow_would_mix_are_refused(where: str) -> None:
+    fields = [("id", pa.int64()), ("u", pa.uuid()), ("x", pa.binary(16)), ("s", pa.string())]
+    schema = schema_from_arrow(pa.schema([*fields, ("t", pa.timestamp("us")), ("z", pa.timestamp("us", "UTC"))]))
+    with pytest.raises(dk.InvalidInputError) as caught:
+        parse_filter(where, schema)
+    assert caught.value.kind == "filter"
 
 
 def test_verbs_take_expressions(catalog: dk.Catalog) -> None:

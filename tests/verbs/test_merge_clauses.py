@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ TABLE = pa.schema(
         pa.field("s", pa.string()),
     ]
 )
+TYPED = pa.schema([("id", pa.int64()), ("v", pa.float64()), ("d", pa.decimal128(9, 2)), ("e", pa.decimal128(9, 4))])
 SOURCE = pa.schema([("key", pa.int32()), ("amount", pa.float64()), ("op", pa.string())])
 EVERY_MODE = pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
 ROWS: list[Row] = [
@@ -231,6 +233,17 @@ def test_keys_of_other_names_in_whole_rows(catalog: dk.Catalog) -> None:
     assert [(r["id"], r["v"]) for r in live(table) if r["id"] in (1, 8)] == [(1, 9.0), (8, 8.0)]
     with refused(table, dk.InvalidInputError, "column-not-found", field="nope"):
         dk.merge(table, [{"customer": 1}], on={"id": "nope"})
+
+
+def test_keys_of_other_names_and_types(catalog: dk.Catalog) -> None:
+    """1.0 is 1, and 1.00 is not 0.0100, although the table has columns of both types and names."""
+    table = make(catalog, [{"id": 1, "v": 0.5, "d": Decimal("1.00"), "e": Decimal("0.0100")}], schema=TYPED)
+    dk.merge(table, [{"e": Decimal("0.0100")}], on={"d": "e"}, when_matched="delete", when_not_matched=None)
+    assert len(live(table)) == 1
+    dk.merge(table, [{"v": 1.0}], on={"id": "v"})
+    assert [(r["id"], r["v"]) for r in live(table)] == [(1, 1.0)]
+    with refused(table, dk.InvalidInputError, "column-type", field="id"):
+        dk.merge(table, [{"v": 1.5}], on={"id": "v"})
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "deletion-vector"])

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
+from tests.commit.racing import QUICK, Interfering
 from tests.invariants import check_table
 from tests.tables import ITEMS, files_of, items, live, live_files, make, metadata_json, refused
 
@@ -67,6 +68,14 @@ def test_what_is_the_same_keeps_its_ids(catalog: dk.Catalog) -> None:
 def test_a_table_that_is_not_there_is_created(catalog: dk.Catalog) -> None:
     table = dk.create_table(catalog, "test.new", ITEMS, replace=True)
     assert live(table) == []
+
+
+def test_rows_that_land_meanwhile_are_replaced_too(catalog: dk.Catalog) -> None:
+    table = make(catalog, schema=ITEMS, properties=QUICK)
+    store = Interfering(catalog)
+    store.others.append(lambda: dk.append(dk.load_table(catalog, table.name), items((1, "a", 1.0))))
+    new = dk.create_table(store, table.identifier, OTHER, replace=True)
+    assert (new.current_snapshot, live(new)) == (None, [])
 
 
 def test_refusals_change_nothing(catalog: dk.Catalog) -> None:

@@ -80,8 +80,11 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
     "LazyFrame": lambda _: pl.from_arrow(WHOLE).lazy().filter(pl.col("id") >= 0),  # type: ignore[union-attr]
     "DataFrame of pandas": lambda _: WHOLE.to_pandas(),
     "relation of DuckDB": lambda _: duckdb.from_arrow(WHOLE),
+    "relation of a stream": lambda _: duckdb.from_arrow(WHOLE.to_reader()),
     "list of batches": lambda _: BATCHES,
+    "list of readers": lambda _: [WHOLE.slice(0, 30).to_reader(), WHOLE.slice(30).to_reader()],
     "generator of batches": lambda _: (batch for batch in BATCHES),
+    "generator of readers": lambda _: (WHOLE.slice(at, 50).to_reader() for at in (0, 50)),
     "generator of tables": lambda _: (pa.table(batch) for batch in BATCHES),
     "generator of arrays": lambda _: (ArrowArray(batch) for batch in BATCHES),
     "generator of frames": lambda _: (pl.from_arrow(batch) for batch in BATCHES),
@@ -109,6 +112,18 @@ def test_upsert_and_merge_take(catalog: dk.Catalog, tmp_path: Path, kind: str) -
         (tmp_path / table.name[-1]).mkdir(parents=True)
         verb(table, SOURCES[kind](tmp_path / table.name[-1]))
         assert live(table) == both
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_overwrite_and_blind_upsert_take(catalog: dk.Catalog, tmp_path: Path, kind: str) -> None:
+    """An upsert that must make a spec for its keys looks at its rows before it is planned."""
+    old = items((3, "old", 0.5), (500, "kept", 0.5))
+    table = make(catalog, old, partition_by="category")
+    (tmp_path / "a").mkdir()
+    dk.upsert(table, SOURCES[kind](tmp_path / "a"), key="id", mode="equality-delete")
+    assert live(table) == expected([*ROWS, old[1]])
+    dk.overwrite(table, SOURCES[kind](tmp_path), "id < 100")
+    assert live(table) == expected([*ROWS, old[1]])
 
 
 @pytest.mark.parametrize("kind", SOURCES)
@@ -386,7 +401,10 @@ def test_pieces_of_a_merge_have_the_same_columns(catalog: dk.Catalog) -> None:
 
 # --- a lost race ------------------------------------------------------------------------------------------------------
 
-ONCE = ["stream", "reader", "scanner", "generator of batches", "generator of dicts", "iterable"]
+ONCE = [
+    *("stream", "reader", "scanner", "generator of batches", "generator of dicts", "iterable"),
+    *("list of readers", "generator of readers", "relation of a stream"),
+]
 OTHER: Row = {"id": 1000, "category": "other", "value": 0.0, "more": 1}
 AGAIN = ["table", "dicts", "dataset", "LazyFrame", "DataFrame of polars", "DataFrame of pandas", "list of batches"]
 

@@ -11,8 +11,10 @@ import pytest
 from pyiceberg.types import IntegerType, ListType, StringType
 
 import deletekit as dk
+from tests.commit.racing import QUICK, racing
 from tests.maintenance.model import edit_metadata
 from tests.tables import (
+    ITEMS,
     MODES,
     VERSION_AND_MODE,
     Row,
@@ -518,3 +520,12 @@ def test_the_settings_of_a_branch_outlive_a_commit(catalog: dk.Catalog) -> None:
     dk.append(table, FIVE)
     ref = metadata_json(table)["refs"]["main"]
     assert (ref["max-ref-age-ms"], ref["snapshot-id"]) == (99, head_json(table)["snapshot-id"])
+
+
+def test_a_column_that_rows_are_sorted_by_meanwhile_stays(catalog: dk.Catalog) -> None:
+    """Java cannot open a table whose sort order names a column that is gone."""
+    table = make(catalog, schema=ITEMS, properties=QUICK)
+    with pytest.raises(dk.InvalidInputError) as caught:
+        dk.drop_column(racing(catalog, table, lambda t: dk.set_sort_order(t, "value")), "value")
+    assert (caught.value.kind, caught.value.field) == ("schema", "value")
+    assert "value" in table.refresh().schema.column_names

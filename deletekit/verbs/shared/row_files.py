@@ -42,8 +42,8 @@ def reader_of(file: str) -> Callable[[str, Kinds], pa.RecordBatchReader]:
     """Return what reads a file of this suffix. Raises InvalidInputError for another format."""
     suffix = Path(file).suffix
     readers: dict[str, Callable[[str, Kinds], pa.RecordBatchReader]] = {
-        ".parquet": lambda file, _: _dataset(file, "parquet"),
-        ".arrow": lambda file, _: _dataset(file, "ipc"),
+        ".parquet": lambda file, kinds: _dataset(file, "parquet", kinds),
+        ".arrow": lambda file, kinds: _dataset(file, "ipc", kinds),
         ".csv": _read_csv,
         ".json": _read_json,
         ".jsonl": _read_json,
@@ -54,8 +54,15 @@ def reader_of(file: str) -> Callable[[str, Kinds], pa.RecordBatchReader]:
     return readers[suffix.lower()]
 
 
-def _dataset(file: str, kind: str) -> Any:
-    return pa_dataset.dataset(file, format=kind).scanner().to_reader()
+def _dataset(file: str, form: str, kinds: Kinds) -> Any:
+    """Read a file. A folder `column=value` gives a column if the file has none: pyarrow would overrule its values."""
+    found = pa_dataset.dataset(file, format=form)
+    folders = dict.fromkeys(part.partition("=")[0] for part in Path(file).parts[:-1] if "=" in part)
+    lacking = [(name, kinds.get(name, pa.string())) for name in folders if name not in found.schema.names]
+    if lacking:
+        folder_columns = pa_dataset.partitioning(pa.schema(lacking), flavor="hive")
+        found = pa_dataset.dataset(file, format=form, partitioning=folder_columns)
+    return found.scanner().to_reader()
 
 
 def _read_csv(file: str, kinds: Kinds) -> Any:
