@@ -55,10 +55,10 @@ def reader_of(file: str) -> Callable[[str, Kinds], pa.RecordBatchReader]:
 
 
 def _dataset(file: str, form: str, kinds: Kinds) -> Any:
-    """Read a file. A folder `column=value` gives a column if the file has none: pyarrow would overrule its values."""
+    """Read a file. A folder `column=value` gives a column of the table that the file lacks, and overrules none."""
     found = pa_dataset.dataset(file, format=form)
     folders = dict.fromkeys(part.partition("=")[0] for part in Path(file).parts[:-1] if "=" in part)
-    lacking = [(name, kinds.get(name, pa.string())) for name in folders if name not in found.schema.names]
+    lacking = [(name, kinds[name]) for name in folders if name in kinds and name not in found.schema.names]
     if lacking:
         folder_columns = pa_dataset.partitioning(pa.schema(lacking), flavor="hive")
         found = pa_dataset.dataset(file, format=form, partitioning=folder_columns)
