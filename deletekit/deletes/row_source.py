@@ -120,7 +120,7 @@ def _repeats(rows: Any) -> bool:
     if isinstance(rows, list):
         return not any(_speaks_arrow(item) and not _repeats(item) for item in rows)
     # No relation of DuckDB: it may be one of a stream.
-    return isinstance(rows, (*_HELD, pl.LazyFrame, dataset.Dataset)) or _is_frame(rows)
+    return isinstance(rows, (*_HELD, pl.DataFrame, pl.LazyFrame, dataset.Dataset)) or _is_frame(rows)
 
 
 def _is_frame(rows: Any) -> bool:
