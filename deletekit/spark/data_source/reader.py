@@ -74,7 +74,8 @@ class _PushFilters:
     method, and checks `__func__` for that. So `__func__` is the method of the base class, and Spark calls none.
     """
 
-    __func__ = getattr(DataSourceReader, "pushFilters", None)  # Spark 4.0 has none
+    _own: Any = getattr(DataSourceReader, "pushFilters", None)  # Spark 4.0 has none
+    __func__ = staticmethod(_own)
 
     def __init__(self, reader: TableReader) -> None:
         self._reader = reader
