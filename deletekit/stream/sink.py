@@ -2,9 +2,6 @@
 
 A sink is its table, its id and its key, and the markers of its batches hold these. Everything else that it keeps only
 makes it faster. Another process with the same id continues where this one ended. Threads take turns.
-
-The sinks of a table are known by their tags, which keep their newest batches from expiring. Without its tag nothing is
-kept for a sink.
 """
 
 from __future__ import annotations
@@ -12,35 +9,24 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from deletekit.commit.change import Base, RowDelta
-from deletekit.commit.planned_change import check_same_table, plan_change
-from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.merge_previous_deletes import HiddenRows
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
-from deletekit.errors import InvalidInputError, NotFoundError, UnsupportedError
-from deletekit.formats.content_file import FileContent
-from deletekit.maintenance.convert_equality_deletes import convert_equality_deletes
-from deletekit.maintenance.head_files import Head
+from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.public import public, public_methods
 from deletekit.spark.releases import to_arrow
 from deletekit.stream.applied_batches import BatchId, check_sink_id, last_marker, newest_marker
-from deletekit.stream.batch_delta import by_position
 from deletekit.stream.batch_digest import batch_digest
 from deletekit.stream.batch_run import BatchProgress, BatchRun
 from deletekit.stream.change_files import FileBatch, change_files, plan_files, read_changes_file
 from deletekit.stream.change_rows import ChangeFormat, read_changes
 from deletekit.stream.sink_state import SinkMode, SinkState
 from deletekit.stream.table_index import TableIndex
-from deletekit.table.metadata import MAIN, TableMetadata
-from deletekit.table.sink_batches import SINK_TAG, markers, sink_tag, tagged_marker
+from deletekit.table.metadata import MAIN
+from deletekit.table.sink_batches import markers
 from deletekit.table.table import Table
-from deletekit.verbs.refs import drop_ref
 
 _MODES = ("auto", "flink", "eq-only", "index-only")
 
@@ -99,28 +85,6 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     )
     state.check()
     return Sink(state, change_type, order)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SinkInfo:
-    """A sink of a table.
-
-    Attributes
-    ----------
-    tag: its tag, which keeps `snapshot_id`, the snapshot of its newest batch.
-    committed_at: when that batch was committed, in UTC.
-    query_id, batch_id, file: of that batch; None if the tag's snapshot holds no batch.
-    key: names of the key columns; empty if the snapshot does not tell them.
-    """
-
-    sink_id: str
-    tag: str
-    snapshot_id: int
-    committed_at: datetime
-    query_id: str | None = None
-    batch_id: int | None = None
-    file: str | None = None
-    key: tuple[str, ...] = ()
 
 
 @public_methods
@@ -273,92 +237,6 @@ class Sink:
                 "the query of a batch is not known here", kind="spark-connect", found=type(e).__name__
             ) from e
         self.write(to_arrow(frame), batch_id, query_id=query_id or "", ordered=False)
-
-
-@public
-def sinks(table: Table) -> tuple[SinkInfo, ...]:
-    """List the sinks that have a tag in the table, newest batch first."""
-    metadata = table.refresh().metadata
-    names = [name for name, ref in metadata.refs.items() if name.startswith(SINK_TAG) and ref.get("type") == "tag"]
-    return tuple(sorted((_info(metadata, name) for name in names), key=lambda s: s.committed_at, reverse=True))
-
-
-@public
-def drop_sink(table: Table, sink_id: str) -> None:
-    """Drop the tag of a finished sink, so that its newest snapshot can expire. The rows stay.
-
-    Never drop a sink that still runs: when the snapshots of its batches expire, the table forgets which batches it has.
-
-    Raises NotFoundError if the table has no such sink; InvalidInputError for an invalid id.
-    """
-    check_sink_id(sink_id)
-    ref = table.refresh().metadata.refs.get(sink_tag(sink_id))
-    if ref is None:
-        known = ", ".join(s.sink_id for s in sinks(table)) or "the table has none"
-        raise NotFoundError("no such sink", kind="sink-not-found", field="sink_id", found=sink_id, expected=known)
-    if ref.get("type") != "tag":
-        raise InvalidInputError(
-            "a branch has the name of the sink's tag", kind="ref", field="sink_id", found=sink_tag(sink_id)
-        )
-    drop_ref(table, sink_tag(sink_id))
-
-
-def _info(metadata: TableMetadata, tag: str) -> SinkInfo:
-    snapshot = metadata.snapshot_by_id(int(metadata.refs[tag]["snapshot-id"]))
-    sink_id = tag.removeprefix(SINK_TAG)
-    marker = tagged_marker(metadata, sink_id)
-    return SinkInfo(
-        sink_id=sink_id,
-        tag=tag,
-        snapshot_id=snapshot.snapshot_id,
-        committed_at=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
-        query_id=marker.query_id if marker else None,
-        batch_id=marker.batch_id if marker else None,
-        file=marker.file if marker else None,
-        key=tuple(metadata.schema.find_column_name(i) or f"field {i}" for i in (marker.key or ())) if marker else (),
-    )
-
-
-@public
-def convert(table: Table | Sink, *, ref: str = MAIN) -> Commit:
-    """Replace all equality deletes of a branch by deletion vectors (v3) or position deletes (v2), in one commit.
-
-    Parameters
-    ----------
-    table: a table, or a sink, whose branch and index are used.
-    ref: the branch of a table.
-
-    No row changes. The index of a sink knows the hidden positions, so no data file is read. Without it, every data file
-    that equality deletes apply to is read (`convert_equality_deletes`).
-
-    Returns the commit. Its `snapshot_id` is None if there was nothing to do, so the call may be repeated at any time.
-    Raises CommitConflictError, CommitStateUnknownError as every commit; FormatError for files that cannot be read.
-    """
-    if isinstance(table, Table):
-        return convert_equality_deletes(table, ref=ref).commit or Commit()
-    state = table.state
-
-    def build(base: Base) -> RowDelta:
-        head = Head(base)
-        deletes = [entry for entry, _ in head.deletes(FileContent.EQUALITY_DELETES)]
-        if not deletes:
-            return RowDelta()
-        # The index applied the equality deletes before `use` is called, so it reads no copies of keys after that.
-        index, _ = state.with_index(base, lambda index: index)
-        new = []
-        for file in index.files.values():
-            if any(d.kind == "equality-delete" for d in file.task.delete_files):
-                positions = file.hidden - head.context.loader.positions(file.task)
-                if positions:
-                    new.append(HiddenRows(file.task, positions, file.hidden))
-        delta = by_position(base, new)
-        return replace(delta, removed_delete_files=(*delta.removed_delete_files, *deletes), operation="replace")
-
-    with state.lock:
-        check_same_table(state.table.refresh(), state.table_uuid)
-        if state.max_index_keys is not None:
-            return convert_equality_deletes(state.table, ref=state.ref, engine=state.engine).commit or Commit()
-        return commit(plan_change(state.table, build, ref=state.ref, reader=state.reader))
 
 
 def _check_mode(mode: str, max_index_keys: int | None) -> None:

@@ -1,0 +1,60 @@
+"""Replace equality deletes by positions, with the index of a sink if there is one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.planned_change import check_same_table, plan_change
+from deletekit.commit.swap import Commit, commit
+from deletekit.deletes.merge_previous_deletes import HiddenRows
+from deletekit.formats.content_file import FileContent
+from deletekit.maintenance.convert_equality_deletes import convert_equality_deletes
+from deletekit.maintenance.head_files import Head
+from deletekit.public import public
+from deletekit.stream.batch_delta import by_position
+from deletekit.stream.sink import Sink
+from deletekit.table.metadata import MAIN
+from deletekit.table.table import Table
+
+
+@public
+def convert(table: Table | Sink, *, ref: str = MAIN) -> Commit:
+    """Replace all equality deletes of a branch by deletion vectors (v3) or position deletes (v2), in one commit.
+
+    Parameters
+    ----------
+    table: a table, or a sink, whose branch and index are used.
+    ref: the branch of a table.
+
+    No row changes. The index of a sink knows the hidden positions, so no data file is read. Without it, every data file
+    that equality deletes apply to is read (`convert_equality_deletes`).
+
+    Returns the commit. Its `snapshot_id` is None if there was nothing to do, so the call may be repeated at any time.
+    Raises CommitConflictError, CommitStateUnknownError as every commit; FormatError for files that cannot be read.
+    """
+    if isinstance(table, Table):
+        return convert_equality_deletes(table, ref=ref).commit or Commit()
+    state = table.state
+
+    def build(base: Base) -> RowDelta:
+        head = Head(base)
+        deletes = [entry for entry, _ in head.deletes(FileContent.EQUALITY_DELETES)]
+        if not deletes:
+            return RowDelta()
+        # The index applied the equality deletes before `use` is called, so it reads no copies of keys after that.
+        index, _ = state.with_index(base, lambda index: index)
+        new = []
+        for file in index.files.values():
+            if any(d.kind == "equality-delete" for d in file.task.delete_files):
+                positions = file.hidden - head.context.loader.positions(file.task)
+                if positions:
+                    new.append(HiddenRows(file.task, positions, file.hidden))
+        delta = by_position(base, new)
+        return replace(delta, removed_delete_files=(*delta.removed_delete_files, *deletes), operation="replace")
+
+    with state.lock:
+        check_same_table(state.table.refresh(), state.table_uuid)
+        if state.max_index_keys is not None:
+            return convert_equality_deletes(state.table, ref=state.ref, engine=state.engine).commit or Commit()
+        return commit(plan_change(state.table, build, ref=state.ref, reader=state.reader))
