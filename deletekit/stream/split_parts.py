@@ -67,17 +67,35 @@ def folded(rows: pa.Table, changes: Changes, *, keeps_all: bool) -> pa.Table:
 
 def write_part(context: WriteContext, kept: pa.Table, changes: Changes, digest: int) -> Part:
     """Write the rows that were kept of a partition's changes."""
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, kept.schema, options=_OPTIONS) as writer:
-        writer.write_table(kept)
-    data = out.getvalue()
-    path = f"{context.metadata.location}/metadata/_deletekit/{context.operation_id}.rows"
-    context.write(path, data)
+    write_rows_file(context, kept)
     return Part(
-        path=path, bytes=kept.nbytes, rows=len(changes), keys=len(changes.last), newest=changes.newest, digest=digest
+        path=rows_path(context),
+        bytes=kept.nbytes,
+        rows=len(changes),
+        keys=len(changes.last),
+        newest=changes.newest,
+        digest=digest,
     )
 
 
 def read_parts(io: FileIO, parts: Sequence[Part]) -> pa.Table:
     """Return the rows of parts, one after another; so are the numbers of their keys."""
-    return pa.concat_tables([pa.ipc.open_stream(io.read(part.path)).read_all() for part in parts])
+    return pa.concat_tables([read_rows(io, part.path) for part in parts])
+
+
+def rows_path(context: WriteContext) -> str:
+    """Return the path of the one file of rows that an attempt at a task writes."""
+    return f"{context.metadata.location}/metadata/_deletekit/{context.operation_id}.rows"
+
+
+def write_rows_file(context: WriteContext, rows: pa.Table) -> None:
+    """Write rows to `rows_path`."""
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, rows.schema, options=_OPTIONS) as writer:
+        writer.write_table(rows)
+    context.write(rows_path(context), out.getvalue())
+
+
+def read_rows(io: FileIO, path: str) -> pa.Table:
+    """Return the rows of a file that `write_rows_file` wrote."""
+    return pa.ipc.open_stream(io.read(path)).read_all()
