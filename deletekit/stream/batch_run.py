@@ -19,6 +19,7 @@ from deletekit.errors import CommitStateUnknownError
 from deletekit.stream.applied_batches import BatchId, is_committed, summary_of, tag_update
 from deletekit.stream.batch_delta import BatchDelta
 from deletekit.stream.batch_rows import BatchRows
+from deletekit.stream.saved_index import index_entry
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import Snapshot
 from deletekit.table.sink_batches import sink_tag
@@ -120,10 +121,16 @@ class BatchRun:
             written, self._read_files = rows.by_position(base)
         self._written = written
         tag = tag_update(metadata, sink_tag(self._batch.sink_id))
-        delta = replace(written.delta, summary=summary_of(self._batch, metadata, base.snapshot), refs=(tag,))
+        summary, files = index_entry(base, rows.fields, written.index, keeps=self._is_indexed)
+        summary = {**summary_of(self._batch, metadata, base.snapshot), **summary}
+        delta = replace(written.delta, summary=summary, refs=(tag,), other_files=files)
         # Others may add a row with a key that was not found here. A delete by value is right in any case.
         reads: BooleanExpression = AlwaysTrue() if self._is_by_position and len(rows) else AlwaysFalse()
         return replace(delta, read_set=ReadSet(data_files=written.targets, where=reads))
+
+    @property
+    def _is_indexed(self) -> bool:
+        return self._state.mode in {"auto", "index-only"} and self._state.max_index_keys is None
 
     @property
     def _falls_back(self) -> bool:
